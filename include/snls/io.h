@@ -1,0 +1,39 @@
+/* io.h: arrays and pictures in files. Files are untrusted: every size is checked before anything is allocated. */
+#ifndef SNLS_IO_H
+#define SNLS_IO_H
+
+#include <snls/context.h>
+#include <snls/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Reads a NumPy .npy file (versions 1 to 3; little-endian f4, f8, f2, u1; C order). On success *view is a contiguous
+ * array whose memory snls_array_free gives back (with the same context); on failure *view has no data.
+ * SNLS_ERR_IO: cannot be opened or read. SNLS_ERR_FORMAT: malformed, or shorter than its header promises.
+ * SNLS_ERR_UNSUPPORTED: Fortran order, big-endian, another type, more than SNLS_MAX_DIM axes. */
+SNLS_API SnlsStatus snls_npy_read(SnlsContext *ctx, const char *path, SnlsTensor *view);
+
+/* The same from a buffer that holds the whole file. */
+SNLS_API SnlsStatus snls_npy_parse(SnlsContext *ctx, const void *bytes, size_t size, SnlsTensor *view);
+
+/* Writes any strided view of f32, f64, f16 or u8 in C order, version 1. The file is path itself: write to a temporary
+ * name and rename it where a half-written file would harm. On failure the file is removed. */
+SNLS_API SnlsStatus snls_npy_write(SnlsContext *ctx, const char *path, const SnlsTensor *view);
+
+/* Memory for a contiguous array of this dtype and shape, zeroed. view's own data is not looked at. */
+SNLS_API SnlsStatus snls_array_alloc(SnlsContext *ctx, SnlsTensor *view, SnlsDtype dtype, int32_t ndim, const int64_t *shape);
+SNLS_API void       snls_array_free(SnlsContext *ctx, SnlsTensor *view); /* sets data to NULL; a view without data is allowed */
+
+/* Copies between two views of one shape, converting f32, f64, f16, bf16, u8 (to u8: rounded half to even and clamped). */
+SNLS_API SnlsStatus snls_array_copy(SnlsContext *ctx, const SnlsTensor *to, const SnlsTensor *from);
+
+/* Writes (H,W,1) or (H,W,3) as an 8-bit PNG; f32 and f64 values are on the 0..255 scale, rounded and clamped.
+ * SNLS_ERR_UNSUPPORTED where the library was built without libpng. */
+SNLS_API SnlsStatus snls_png_write(SnlsContext *ctx, const char *path, const SnlsTensor *image);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
