@@ -1,0 +1,41 @@
+/* context.h: what a context holds, and how a function fails. Opening and closing live in op/context.c. */
+#ifndef SNLS_BASE_CONTEXT_H
+#define SNLS_BASE_CONTEXT_H
+
+#include "base/alloc.h"
+#include <snls/context.h>
+
+struct SnlsBackend;
+
+struct SnlsContext {
+    const struct SnlsBackend *backend;
+    void         *priv;          /* the backend's own */
+    SnlsAllocator allocator;
+    SnlsArena     arena;
+    int64_t       scratch_limit;
+    int32_t       threads, deterministic, cpu_level, device_id;
+    void         *stream;
+    char          error[512];
+};
+
+/* Stores the sentence (ctx may be NULL) and returns status, so that `return snls_fail(...)` reads as one step. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 3, 4)))
+#endif
+SnlsStatus snls_fail(struct SnlsContext *ctx, SnlsStatus status, const char *format, ...);
+
+#define SNLS_REQUIRE(ctx, condition, status, ...)                             \
+    do {                                                                      \
+        if (!(condition)) return snls_fail((ctx), (status), __VA_ARGS__);     \
+    } while (0)
+
+#define SNLS_TRY(call)                                     \
+    do {                                                   \
+        const SnlsStatus snls_try_status_ = (call);        \
+        if (snls_try_status_ < 0) return snls_try_status_; \
+    } while (0)
+
+/* Commits what was planned in ctx->arena, or fails with a sentence that names the operator and the size. */
+SnlsStatus snls_scratch_commit(struct SnlsContext *ctx, const char *op);
+
+#endif
