@@ -1,0 +1,42 @@
+# Flags of every C file, and what the machine has: target snls_flags, variables SNLS_HAVE_OPENMP, SNLS_HAVE_PNG, SNLS_X86.
+add_library(snls_flags INTERFACE)
+target_compile_options(snls_flags INTERFACE
+    -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes
+    -ffp-contract=off -fno-math-errno
+    $<$<BOOL:${SNLS_WERROR}>:-Werror>)
+
+if(SNLS_SANITIZE)
+    set(sanitize -fsanitize=${SNLS_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_compile_options(snls_flags INTERFACE ${sanitize} -g)
+    target_link_options(snls_flags INTERFACE ${sanitize})
+endif()
+if(SNLS_LIBFUZZER)
+    if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
+        message(FATAL_ERROR "SNLS_LIBFUZZER needs clang, the compiler is ${CMAKE_C_COMPILER_ID}")
+    endif()
+    target_compile_options(snls_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
+set(SNLS_HAVE_OPENMP OFF)
+if(SNLS_WITH_OPENMP)
+    find_package(OpenMP COMPONENTS C)
+    set(SNLS_HAVE_OPENMP ${OpenMP_C_FOUND})
+endif()
+if(NOT SNLS_HAVE_OPENMP)
+    message(STATUS "No OpenMP: the cpu backend runs on one thread")
+    target_compile_options(snls_flags INTERFACE -Wno-unknown-pragmas)
+endif()
+
+set(SNLS_HAVE_PNG OFF)
+if(SNLS_WITH_PNG)
+    find_package(PNG)
+    set(SNLS_HAVE_PNG ${PNG_FOUND})
+endif()
+if(NOT SNLS_HAVE_PNG)
+    message(STATUS "No libpng: pictures cannot be written")
+endif()
+
+set(SNLS_X86 OFF)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$" AND CMAKE_SIZEOF_VOID_P EQUAL 8)
+    set(SNLS_X86 ON)
+endif()

@@ -1,0 +1,21 @@
+# Headers, libraries, command line, pkg-config file and CMake package.
+include(CMakePackageConfigHelpers)
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/snls)
+
+install(DIRECTORY include/snls DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(TARGETS snls_shared snls_static EXPORT snlsTargets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(EXPORT snlsTargets NAMESPACE snls:: DESTINATION ${package_dir})
+if(SNLS_HAVE_CLI)
+    install(TARGETS snls RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+
+configure_package_config_file(cmake/snlsConfig.cmake.in ${PROJECT_BINARY_DIR}/snlsConfig.cmake
+    INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/snlsConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/snlsConfig.cmake ${PROJECT_BINARY_DIR}/snlsConfigVersion.cmake DESTINATION ${package_dir})
+
+list(JOIN SNLS_LINK_WORDS " " SNLS_PC_LIBS_PRIVATE)
+file(RELATIVE_PATH SNLS_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+configure_file(cmake/snls.pc.in ${PROJECT_BINARY_DIR}/snls.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/snls.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,0 +1,55 @@
+# The library. A folder of src/ is one word in this list, a file in it needs no line anywhere.
+set(SNLS_FOLDERS base simd op ref cpu io)
+list(TRANSFORM SNLS_FOLDERS REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1/*.c" OUTPUT_VARIABLE patterns)
+file(GLOB SNLS_SOURCES CONFIGURE_DEPENDS ${patterns})
+
+# Instruction sets: only these files get such flags, and only x86-64 has them at all.
+set(SNLS_AVX2_FLAGS -mavx2 -mfma -mf16c)
+set(SNLS_AVX512_FLAGS -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mprefer-vector-width=512)
+foreach(isa avx2 avx512)
+    string(TOUPPER ${isa} upper)
+    set(files ${SNLS_SOURCES})
+    list(FILTER files INCLUDE REGEX "/src/simd/[^/]*_${isa}\\.c$")
+    if(SNLS_X86)
+        set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "${SNLS_${upper}_FLAGS}")
+    elseif(files)
+        list(REMOVE_ITEM SNLS_SOURCES ${files})
+    endif()
+endforeach()
+if(NOT SNLS_SOURCES)
+    message(FATAL_ERROR "src/ holds no C file")
+endif()
+
+# What the archive needs at link time: in this build as targets, outside (pkg-config, CMake package) as linker words.
+set(SNLS_LINK_TARGETS m)
+set(SNLS_LINK_WORDS -lm)
+if(SNLS_HAVE_OPENMP)
+    list(APPEND SNLS_LINK_TARGETS OpenMP::OpenMP_C)
+    list(APPEND SNLS_LINK_WORDS ${OpenMP_C_FLAGS})
+endif()
+if(SNLS_HAVE_PNG)
+    list(APPEND SNLS_LINK_TARGETS PNG::PNG)
+    list(APPEND SNLS_LINK_WORDS -lpng)
+endif()
+
+add_library(snls_objects OBJECT ${SNLS_SOURCES})
+set_target_properties(snls_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
+target_include_directories(snls_objects PRIVATE include src)
+target_link_libraries(snls_objects PRIVATE snls_flags ${SNLS_LINK_TARGETS})
+target_compile_definitions(snls_objects PRIVATE $<$<BOOL:${SNLS_HAVE_PNG}>:SNLS_HAVE_PNG=1>)
+
+add_library(snls_shared SHARED $<TARGET_OBJECTS:snls_objects>)
+target_link_libraries(snls_shared PRIVATE $<BUILD_INTERFACE:snls_flags> ${SNLS_LINK_TARGETS})
+set_target_properties(snls_shared PROPERTIES OUTPUT_NAME snls EXPORT_NAME snls LINKER_LANGUAGE C
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+
+add_library(snls_static STATIC $<TARGET_OBJECTS:snls_objects>)
+target_link_libraries(snls_static INTERFACE "$<BUILD_INTERFACE:${SNLS_LINK_TARGETS}>" "$<INSTALL_INTERFACE:${SNLS_LINK_WORDS}>")
+set_target_properties(snls_static PROPERTIES OUTPUT_NAME snls EXPORT_NAME snls-static LINKER_LANGUAGE C)
+
+foreach(library snls_shared snls_static)
+    target_include_directories(${library} INTERFACE
+        $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+endforeach()
+add_library(snls::snls ALIAS snls_shared)
+add_library(snls::snls-static ALIAS snls_static)
