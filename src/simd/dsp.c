@@ -1,0 +1,190 @@
+/* dsp.c: the plain C version of every inner loop, and the choice among the instruction sets.
+ * To be built with -ffp-contract=off, so that it gives the same bits on every machine. */
+#include "simd/dsp.h"
+
+#include <string.h>
+#if defined(__x86_64__)
+#  include <cpuid.h>
+#endif
+
+/* Sums run in LANES partial sums, element i in lane i % LANES: more exact than one, and compilers make vectors of it. */
+#define LANES 8
+
+static float lanes_sum(const float s[LANES])
+{
+    return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+}
+
+static float dot_c(const float *a, const float *b, ptrdiff_t n)
+{
+    float s[LANES] = { 0 };
+    ptrdiff_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++) s[k] += a[i + k] * b[i + k];
+    for (int k = 0; i < n; i++, k++) s[k] += a[i] * b[i];
+    return lanes_sum(s);
+}
+
+static float l2_c(const float *a, const float *b, ptrdiff_t n)
+{
+    float s[LANES] = { 0 };
+    ptrdiff_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++) {
+            const float d = a[i + k] - b[i + k];
+            s[k] += d * d;
+        }
+    for (int k = 0; i < n; i++, k++) s[k] += (a[i] - b[i]) * (a[i] - b[i]);
+    return lanes_sum(s);
+}
+
+static void dot_row_c(float *out, const float *q, const float *key, ptrdiff_t step, ptrdiff_t m, ptrdiff_t n)
+{
+    for (ptrdiff_t j = 0; j < m; j++) out[j] += dot_c(q, key + j * step, n);
+}
+
+static void l2_row_c(float *out, const float *q, const float *key, ptrdiff_t step, ptrdiff_t m, ptrdiff_t n)
+{
+    for (ptrdiff_t j = 0; j < m; j++) out[j] += l2_c(q, key + j * step, n);
+}
+
+static float blend_at(const float *const *tap, const float *w, int taps, ptrdiff_t i)
+{
+    float v = w[0] * tap[0][i];
+    for (int t = 1; t < taps; t++) v += w[t] * tap[t][i];
+    return v;
+}
+
+static void blend_c(float *out, const float *const *tap, const float *w, int taps, ptrdiff_t n)
+{
+    for (ptrdiff_t i = 0; i < n; i++) out[i] = blend_at(tap, w, taps, i);
+}
+
+static float dot_blend_c(const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n)
+{
+    float s[LANES] = { 0 };
+    for (ptrdiff_t i = 0; i < n; i++) s[i % LANES] += q[i] * blend_at(tap, w, taps, i);
+    return lanes_sum(s);
+}
+
+static float l2_blend_c(const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n)
+{
+    float s[LANES] = { 0 };
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const float d = q[i] - blend_at(tap, w, taps, i);
+        s[i % LANES] += d * d;
+    }
+    return lanes_sum(s);
+}
+
+static void axpy_c(float *y, float a, const float *x, ptrdiff_t n)
+{
+    for (ptrdiff_t i = 0; i < n; i++) y[i] += a * x[i];
+}
+
+static void scale_c(float *y, float a, ptrdiff_t n)
+{
+    for (ptrdiff_t i = 0; i < n; i++) y[i] *= a;
+}
+
+static void sub_c(float *out, const float *a, const float *b, ptrdiff_t n)
+{
+    for (ptrdiff_t i = 0; i < n; i++) out[i] = a[i] - b[i];
+}
+
+/* The same conversions as base/half.h, which simd/ may not include; test_dsp holds the two equal, bit for bit. */
+
+static uint32_t bits_of(float x) { uint32_t u; memcpy(&u, &x, sizeof u); return u; }
+static float float_of(uint32_t u) { float x; memcpy(&x, &u, sizeof x); return x; }
+
+static float f16_to_float(uint16_t h)
+{
+    const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, magnitude = h & 0x7fffu;
+    if (magnitude > 0x7c00u) return float_of(sign | 0x7fc00000u | magnitude << 13); /* NaN, made quiet */
+    if (magnitude == 0x7c00u) return float_of(sign | 0x7f800000u);
+    if (magnitude >= 0x400u) return float_of(sign | ((magnitude << 13) + 0x38000000u));
+    return float_of(sign | bits_of((float)magnitude * 0x1p-24f)); /* denormal in binary16, exact in float */
+}
+
+static uint16_t float_to_f16(float x)
+{
+    const uint32_t u = bits_of(x), sign = u >> 16 & 0x8000u, magnitude = u & 0x7fffffffu;
+    uint32_t h;
+    if (magnitude > 0x7f800000u) h = 0x7e00u | (magnitude >> 13 & 0x3ffu); /* NaN, made quiet */
+    else if (magnitude >= 0x477ff000u) h = 0x7c00u;                        /* rounds past 65504 */
+    else if (magnitude >= 0x38800000u) h = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1)) >> 13;
+    else h = bits_of(float_of(magnitude) + 0.5f) - 0x3f000000u; /* one unit of 0.5f is the smallest denormal */
+    return (uint16_t)(sign | h);
+}
+
+static uint16_t float_to_bf16(float x)
+{
+    const uint32_t u = bits_of(x);
+    if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(u >> 16 | 0x40); /* rounding could make it infinite */
+    return (uint16_t)((u + 0x7fffu + (u >> 16 & 1)) >> 16);
+}
+
+static void from_f16_c(float *out, const uint16_t *in, ptrdiff_t n)
+{
+    for (ptrdiff_t i = 0; i < n; i++) out[i] = f16_to_float(in[i]);
+}
+
+static void from_bf16_c(float *out, const uint16_t *in, ptrdiff_t n)
+{
+    for (ptrdiff_t i = 0; i < n; i++) out[i] = float_of((uint32_t)in[i] << 16);
+}
+
+static void to_f16_c(uint16_t *out, const float *in, ptrdiff_t n)
+{
+    for (ptrdiff_t i = 0; i < n; i++) out[i] = float_to_f16(in[i]);
+}
+
+static void to_bf16_c(uint16_t *out, const float *in, ptrdiff_t n)
+{
+    for (ptrdiff_t i = 0; i < n; i++) out[i] = float_to_bf16(in[i]);
+}
+
+void snls_dsp_init_c(SnlsDsp *dsp)
+{
+    *dsp = (SnlsDsp){
+        .dot = dot_c, .l2 = l2_c, .dot_row = dot_row_c, .l2_row = l2_row_c,
+        .blend = blend_c, .dot_blend = dot_blend_c, .l2_blend = l2_blend_c,
+        .axpy = axpy_c, .scale = scale_c, .sub = sub_c,
+        .from_f16 = from_f16_c, .from_bf16 = from_bf16_c, .to_f16 = to_f16_c, .to_bf16 = to_bf16_c,
+    };
+}
+
+#if defined(__x86_64__)
+
+/* __builtin_cpu_supports also asks whether the operating system saves the registers. Not every compiler that has it
+ * knows "f16c", so that bit is read here; it needs no state beyond AVX's. */
+static int has_f16c(void)
+{
+    unsigned eax, ebx, ecx, edx;
+    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
+}
+
+int snls_dsp_level_max(void)
+{
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c()) return 1;
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") ? 3 : 2;
+}
+
+#else
+
+int snls_dsp_level_max(void) { return 1; }
+
+#endif
+
+void snls_dsp_init(SnlsDsp *dsp, int level)
+{
+    const int max = snls_dsp_level_max();
+    if (level > max) level = max;
+    snls_dsp_init_c(dsp);
+#if defined(__x86_64__)
+    if (level >= 2) snls_dsp_init_avx2(dsp);
+    if (level >= 3) snls_dsp_init_avx512(dsp);
+#endif
+}
