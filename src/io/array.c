@@ -1,0 +1,126 @@
+/* array.c: arrays in a context's memory, and copies between views of any strides and types. */
+#include "io/array.h"
+#include "base/half.h"
+#include "base/tensor.h"
+#include "io/file.h"
+#include <math.h>
+#include <snls/io.h>
+#include <string.h>
+
+SnlsStatus snls_array_alloc(SnlsContext *ctx, SnlsTensor *view, SnlsDtype dtype, int32_t ndim, const int64_t *shape)
+{
+    if (!ctx || !view) return SNLS_ERR_ARG;
+    *view = (SnlsTensor){0};
+    int64_t bytes = snls_dtype_size(dtype);
+    SNLS_REQUIRE(ctx, bytes, SNLS_ERR_ARG, "array_alloc: unknown element type %d", (int)dtype);
+    SNLS_REQUIRE(ctx, ndim >= 0 && ndim <= SNLS_MAX_DIM && (shape || !ndim), SNLS_ERR_ARG, "array_alloc: %d axes, must be 0 to %d",
+                 (int)ndim, SNLS_MAX_DIM);
+    for (int32_t i = 0; i < ndim; i++)
+        SNLS_REQUIRE(ctx, shape[i] >= 0, SNLS_ERR_ARG, "array_alloc: axis %d has length %lld", (int)i, (long long)shape[i]);
+    char text[200];
+    snls_shape_text(text, sizeof text, shape, ndim);
+    bool empty = false;
+    for (int32_t i = 0; i < ndim; i++) {
+        empty |= shape[i] == 0; /* counts as 1: the strides of an empty array must fit too */
+        SNLS_REQUIRE(ctx, snls_mul_size(bytes, shape[i] ? shape[i] : 1, &bytes), SNLS_ERR_MEMORY,
+                     "an array of shape %s is larger than memory can be", text);
+    }
+    if (empty) bytes = 0;
+    void *data = snls_mem_alloc(&ctx->allocator, bytes);
+    SNLS_REQUIRE(ctx, data, SNLS_ERR_MEMORY, "out of memory for an array of shape %s, %s", text, snls_io_bytes(bytes).text);
+    memset(data, 0, (size_t)bytes);
+    *view = snls_tensor(data, dtype, ndim, shape);
+    return SNLS_OK;
+}
+
+void snls_array_free(SnlsContext *ctx, SnlsTensor *view)
+{
+    if (!ctx || !view) return;
+    snls_mem_free(&ctx->allocator, view->data);
+    view->data = NULL;
+}
+
+SnlsStatus snls_array_require(SnlsContext *ctx, const char *who, const char *name, const SnlsTensor *view)
+{
+    SNLS_REQUIRE(ctx, snls_dtype_size((SnlsDtype)view->dtype), SNLS_ERR_ARG, "%s: %s has unknown element type %d", who, name,
+                 (int)view->dtype);
+    SNLS_REQUIRE(ctx, view->device == SNLS_DEVICE_CPU, SNLS_ERR_SHAPE, "%s: %s is not in CPU memory", who, name);
+    const int64_t elements = snls_tensor_elements(view);
+    SNLS_REQUIRE(ctx, elements >= 0, SNLS_ERR_ARG, "%s: %s has an impossible shape", who, name);
+    SNLS_REQUIRE(ctx, view->data || !elements, SNLS_ERR_ARG, "%s: %s has no data", who, name);
+    return SNLS_OK;
+}
+
+bool snls_rows_step(SnlsRows *rows, const SnlsTensor *shape)
+{
+    for (int32_t i = shape->ndim - 1; i-- > 0;) {
+        if (++rows->index[i] < shape->shape[i]) return true;
+        rows->index[i] = 0;
+    }
+    return false;
+}
+
+int64_t snls_rows_at(const SnlsRows *rows, const SnlsTensor *view)
+{
+    int64_t at = 0;
+    for (int32_t i = 0; i + 1 < view->ndim; i++) at += rows->index[i] * view->stride[i];
+    return at;
+}
+
+int64_t snls_rows_length(const SnlsTensor *view) { return view->ndim ? view->shape[view->ndim - 1] : 1; }
+
+bool snls_array_is_contiguous(const SnlsTensor *view)
+{
+    int64_t step = 1;
+    for (int32_t i = view->ndim; i-- > 0;) {
+        if (view->shape[i] != 1 && view->stride[i] != step) return false;
+        if (!snls_mul_size(step, view->shape[i], &step)) return false;
+    }
+    return true;
+}
+
+static double load(const SnlsTensor *t, int64_t at)
+{
+    if (t->dtype == SNLS_U8) return ((const uint8_t *)t->data)[at];
+    if (t->dtype == SNLS_I32) return ((const int32_t *)t->data)[at];
+    return snls_load(t, at);
+}
+
+static uint8_t to_u8(double x)
+{
+    if (!(x > 0)) return 0; /* NaN too */
+    return x >= 255 ? 255 : (uint8_t)nearbyint(x);
+}
+
+static void store(const SnlsTensor *t, int64_t at, double value)
+{
+    if (t->dtype == SNLS_U8) ((uint8_t *)t->data)[at] = to_u8(value);
+    else if (t->dtype == SNLS_I32) ((int32_t *)t->data)[at] = (int32_t)value; /* from i32 only */
+    else snls_store(t, at, value);
+}
+
+SnlsStatus snls_array_copy(SnlsContext *ctx, const SnlsTensor *to, const SnlsTensor *from)
+{
+    if (!ctx || !to || !from) return SNLS_ERR_ARG;
+    SNLS_TRY(snls_array_require(ctx, "array_copy", "source", from));
+    SNLS_TRY(snls_array_require(ctx, "array_copy", "target", to));
+    bool same = to->ndim == from->ndim;
+    for (int32_t i = 0; same && i < to->ndim; i++) same = to->shape[i] == from->shape[i];
+    SNLS_REQUIRE(ctx, same, SNLS_ERR_SHAPE, "array_copy: source and target differ in shape");
+    SNLS_REQUIRE(ctx, (to->dtype == SNLS_I32) == (from->dtype == SNLS_I32), SNLS_ERR_UNSUPPORTED,
+                 "array_copy: i32 is copied to i32 only, not %s to %s", snls_dtype_name((SnlsDtype)from->dtype),
+                 snls_dtype_name((SnlsDtype)to->dtype));
+    if (!snls_tensor_elements(to)) return SNLS_OK;
+    const int64_t n = snls_rows_length(to);
+    const int64_t step_to = to->ndim ? to->stride[to->ndim - 1] : 0, step_from = from->ndim ? from->stride[from->ndim - 1] : 0;
+    const size_t size = (size_t)snls_dtype_size((SnlsDtype)to->dtype);
+    SnlsRows rows = {{0}};
+    do {
+        const int64_t at_to = snls_rows_at(&rows, to), at_from = snls_rows_at(&rows, from);
+        if (to->dtype == from->dtype && step_to == 1 && step_from == 1) /* bits as they are, NaN payloads included */
+            memmove((char *)to->data + at_to * (int64_t)size, (const char *)from->data + at_from * (int64_t)size, (size_t)n * size);
+        else
+            for (int64_t i = 0; i < n; i++) store(to, at_to + i * step_to, load(from, at_from + i * step_from));
+    } while (snls_rows_step(&rows, to));
+    return SNLS_OK;
+}

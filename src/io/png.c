@@ -1,0 +1,125 @@
+/* png.c: pictures as 8-bit PNG. The only file that includes png.h. */
+#include "io/array.h"
+#include "io/file.h"
+#include <snls/io.h>
+
+#ifdef SNLS_HAVE_PNG
+#include <png.h>
+#include <setjmp.h>
+#include <stdio.h>
+
+typedef struct Writer {
+    SnlsContext *ctx;
+    const char  *path;
+    int          fd;
+    SnlsStatus   status;
+    jmp_buf      out;
+} Writer;
+
+/* libpng must not print and must not return from an error. */
+static void on_error(png_structp png, png_const_charp message)
+{
+    Writer *w = png_get_error_ptr(png);
+    if (w->status >= 0) w->status = snls_fail(w->ctx, SNLS_ERR_IO, "%s: libpng: %.200s", snls_io_name(w->path).text, message);
+    longjmp(w->out, 1);
+}
+
+static void on_warning(png_structp png, png_const_charp message)
+{
+    (void)png;
+    (void)message;
+}
+
+static png_voidp on_malloc(png_structp png, png_alloc_size_t size)
+{
+    Writer *w = png_get_mem_ptr(png);
+    void *memory = size <= INT64_MAX ? snls_mem_alloc(&w->ctx->allocator, (int64_t)size) : NULL;
+    if (!memory) w->status = snls_fail(w->ctx, SNLS_ERR_MEMORY, "%s: out of memory for libpng", snls_io_name(w->path).text);
+    return memory;
+}
+
+static void on_free(png_structp png, png_voidp memory)
+{
+    Writer *w = png_get_mem_ptr(png);
+    snls_mem_free(&w->ctx->allocator, memory);
+}
+
+static void on_write(png_structp png, png_bytep bytes, size_t size)
+{
+    Writer *w = png_get_io_ptr(png);
+    w->status = snls_io_write(w->ctx, w->path, w->fd, bytes, (int64_t)size);
+    if (w->status < 0) png_error(png, "write");
+}
+
+static void on_flush(png_structp png) { (void)png; }
+
+/* Everything after setjmp: no local changes here that the caller reads after a longjmp. */
+static void write_rows(png_structp png, png_infop info, Writer *w, const SnlsTensor *image, uint8_t *row)
+{
+    const int64_t height = image->shape[0], width = image->shape[1], channels = image->shape[2];
+    png_set_write_fn(png, w, on_write, on_flush);
+    png_set_IHDR(png, info, (png_uint_32)width, (png_uint_32)height, 8, channels == 3 ? PNG_COLOR_TYPE_RGB : PNG_COLOR_TYPE_GRAY,
+                 PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    png_write_info(png, info);
+    SnlsTensor from = *image;
+    from.shape[0] = 1;
+    const SnlsTensor to = snls_tensor(row, SNLS_U8, 3, from.shape);
+    const int64_t step = image->stride[0] * snls_dtype_size((SnlsDtype)image->dtype);
+    for (int64_t y = 0; y < height; y++) {
+        from.data = (char *)image->data + y * step;
+        w->status = snls_array_copy(w->ctx, &to, &from);
+        if (w->status < 0) png_error(png, "row");
+        png_write_row(png, row);
+    }
+    png_write_end(png, info);
+}
+
+static void write_png(Writer *w, const SnlsTensor *image, uint8_t *row)
+{
+    /* volatile: set between setjmp and longjmp, read after it */
+    volatile png_structp png = NULL;
+    volatile png_infop info = NULL;
+    if (!setjmp(w->out)) {
+        png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, w, on_error, on_warning, w, on_malloc, on_free);
+        if (png) info = png_create_info_struct(png);
+        if (info) write_rows(png, info, w, image, row);
+        else if (w->status >= 0) w->status = snls_fail(w->ctx, SNLS_ERR_MEMORY, "%s: libpng cannot start", snls_io_name(w->path).text);
+    }
+    png_structp png_end = png;
+    png_infop info_end = info;
+    if (png_end) png_destroy_write_struct(&png_end, &info_end);
+}
+
+SnlsStatus snls_png_write(SnlsContext *ctx, const char *path, const SnlsTensor *image)
+{
+    if (!ctx) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(ctx, path && image, SNLS_ERR_ARG, "png_write: path or image is NULL");
+    SNLS_TRY(snls_array_require(ctx, "png_write", "image", image));
+    SNLS_REQUIRE(ctx, image->dtype != SNLS_I32, SNLS_ERR_UNSUPPORTED, "png_write: image has element type i32");
+    SNLS_REQUIRE(ctx, image->ndim == 3 && (image->shape[2] == 1 || image->shape[2] == 3), SNLS_ERR_SHAPE,
+                 "png_write: image must be (H,W,1) or (H,W,3)");
+    SNLS_REQUIRE(ctx, image->shape[0] > 0 && image->shape[1] > 0 && image->shape[0] <= 1000000 && image->shape[1] <= 1000000,
+                 SNLS_ERR_SHAPE, "png_write: image is %lld x %lld pixels, must be 1 to 1000000 each way", (long long)image->shape[1],
+                 (long long)image->shape[0]);
+    Writer w = {.ctx = ctx, .path = path, .fd = -1, .status = SNLS_OK};
+    uint8_t *row = snls_mem_alloc(&ctx->allocator, image->shape[1] * image->shape[2]);
+    SNLS_REQUIRE(ctx, row, SNLS_ERR_MEMORY, "%s: out of memory for a row", snls_io_name(path).text);
+    SnlsStatus status = snls_io_create(ctx, path, &w.fd);
+    if (status >= 0) {
+        write_png(&w, image, row);
+        status = snls_io_finish(ctx, path, w.fd, w.status);
+    }
+    snls_mem_free(&ctx->allocator, row);
+    return status;
+}
+
+#else
+
+SnlsStatus snls_png_write(SnlsContext *ctx, const char *path, const SnlsTensor *image)
+{
+    if (!ctx) return SNLS_ERR_ARG;
+    (void)image;
+    return snls_fail(ctx, SNLS_ERR_UNSUPPORTED, "%s: this build has no libpng", path ? snls_io_name(path).text : "png_write");
+}
+
+#endif
