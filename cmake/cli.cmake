@@ -14,7 +14,7 @@ if(SNLS_BUILD_CLI AND cli_sources)
 endif()
 
 if(SNLS_HAVE_CLI)
-    add_executable(snls ${cli_sources})
+    add_executable(snls ${cli_sources} ${SNLS_SANITIZE_SOURCE})
     target_include_directories(snls PRIVATE ${PROJECT_SOURCE_DIR}/cli ${PROJECT_SOURCE_DIR}/bench)
     target_link_libraries(snls PRIVATE snls_flags snls_shared PkgConfig::jansson m)
     file(RELATIVE_PATH bin_to_lib /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})

@@ -5,7 +5,9 @@ target_compile_options(snls_flags INTERFACE
     -ffp-contract=off -fno-math-errno
     $<$<BOOL:${SNLS_WERROR}>:-Werror>)
 
+set(SNLS_SANITIZE_SOURCE) # part of every program of a sanitizer build
 if(SNLS_SANITIZE)
+    set(SNLS_SANITIZE_SOURCE ${PROJECT_SOURCE_DIR}/cmake/asan_options.c)
     set(sanitize -fsanitize=${SNLS_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     target_compile_options(snls_flags INTERFACE ${sanitize} -g)
     target_link_options(snls_flags INTERFACE ${sanitize})

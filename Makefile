@@ -1,0 +1,39 @@
+# A short way to the usual commands; the build itself is CMake (presets release, asan, clang).
+#   make    make test    make demo    make bench    make install PREFIX=/usr/local    make format    make clean
+# make format works on the lines changed since the last commit. PRESET=asan or PRESET=clang works on another build; WERROR=ON makes warnings errors; ARGS= goes to ctest or to bench.
+PRESET ?= release
+PREFIX ?= /usr/local
+WERROR ?= OFF
+JOBS   ?= $(shell getconf _NPROCESSORS_ONLN)
+ARGS   ?=
+BUILD  := build$(addprefix -,$(filter-out release,$(PRESET)))
+
+all: build
+
+build:
+	@tools/install_deps.sh build $(filter clang,$(PRESET))
+	@cmake --preset $(PRESET) -DSNLS_WERROR=$(WERROR)
+	@cmake --build $(BUILD) --parallel $(JOBS)
+
+test:
+	@tools/install_deps.sh build test $(filter clang,$(PRESET))
+	@$(MAKE) --no-print-directory build
+	@ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS) $(ARGS)
+
+demo: build
+	@tools/demo.sh $(BUILD)
+
+bench: build
+	@$(BUILD)/snls bench $(ARGS)
+
+install: build
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+format:
+	@tools/install_deps.sh format
+	@git clang-format --force --extensions c,h || true
+
+clean:
+	rm -rf build build-asan build-clang
+
+.PHONY: all build test demo bench install format clean

@@ -1,0 +1,46 @@
+#!/bin/bash
+# check_install.sh BUILD [ROOT]: installs into a folder, moves that folder, and uses what lies there as a stranger would:
+# pkg-config and find_package, shared and static, and the command line.
+set -u
+build=$(cd "${1:?build folder}" && pwd) || exit 2
+root=$(cd "${2:-$(dirname "$0")/..}" && pwd) || exit 2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+log=$work/log
+cc=${CC:-cc}
+fail() { echo "check_install: $1"; cat "$log"; exit 1; }
+
+cmake --install "$build" --prefix "$work/first" >"$log" 2>&1 || fail "cmake --install failed"
+mv "$work/first" "$work/prefix"
+prefix=$work/prefix
+pc=$(find "$prefix" -name snls.pc)
+lib=$(dirname "$(dirname "$pc")")
+[ -e "$lib/libsnls.so.0" ] || fail "there is no libsnls.so.0"
+readelf -d "$lib/libsnls.so" | grep -q 'SONAME.*\[libsnls\.so\.0\]' || fail "the SONAME is not libsnls.so.0"
+for header in "$root"/include/snls/*.h; do
+    cmp -s "$header" "$prefix/include/snls/${header##*/}" || fail "${header##*/} is not installed"
+done
+
+run() { "$@" >>"$log" 2>&1 || fail "failed: $*"; }
+if command -v pkg-config >/dev/null; then
+    export PKG_CONFIG_PATH=$(dirname "$pc")
+    run $cc "$root/tests/consumer/main.c" -o "$work/shared" $(pkg-config --cflags --libs snls)
+    run env LD_LIBRARY_PATH="$lib" "$work/shared"
+    cp -r "$prefix" "$work/only_static"
+    find "$work/only_static" -name 'libsnls.so*' -delete
+    export PKG_CONFIG_PATH=$(dirname "$(find "$work/only_static" -name snls.pc)")
+    run $cc "$root/tests/consumer/main.c" -o "$work/static" $(pkg-config --static --cflags --libs snls)
+    rm -rf "$work/only_static"
+    run "$work/static"
+fi
+
+run cmake -S "$root/tests/consumer" -B "$work/consumer" "-DCMAKE_PREFIX_PATH=$prefix" "-DCMAKE_C_COMPILER=$cc"
+run cmake --build "$work/consumer"
+run "$work/consumer/shared"
+run "$work/consumer/static"
+if [ -x "$build/snls" ]; then
+    (cd / && "$prefix/bin/snls" --help) >>"$log" 2>&1 || fail "the installed command line does not run"
+    ldd "$prefix/bin/snls" | grep -q "libsnls.so.0 => $prefix" || ldd "$prefix/bin/snls" | grep -q "libsnls.so.0 => .*/prefix/" ||
+        fail "the installed command line does not use the installed library"
+fi
+echo "check_install: ok"

@@ -1,0 +1,102 @@
+#!/bin/bash
+# check_layers.sh [ROOT]: who may include whom, and what the library may not do. No arrow of the table points back.
+# Prints every breach and exits 1. docs/architecture.md explains the layers.
+set -u
+cd "${1:-$(dirname "$0")/..}" || exit 2
+api="snls/types.h snls/context.h snls/ops.h snls/options.h"
+
+# layer -> what it may include of ours: folders of src/, headers of include/
+may_include()
+{
+    case $1 in
+    src/base) echo "base snls/types.h snls/context.h snls/options.h" ;;
+    src/simd) echo "simd" ;;
+    src/op)   echo "op base $api" ;;
+    src/ref)  echo "ref op base $api snls/io.h" ;;
+    src/cpu)  echo "cpu op simd base $api" ;;
+    src/io)   echo "io base snls/types.h snls/context.h snls/io.h" ;;
+    cli)      echo "cli bench $api snls/io.h snls/snls.h" ;;
+    bench)    echo "bench $api snls/io.h snls/snls.h" ;;
+    examples) echo "$api snls/io.h snls/snls.h" ;;
+    include/snls) echo "$api snls/io.h" ;;
+    *)        return 1 ;;
+    esac
+}
+
+# system headers that only some files may see
+may_use_system()
+{
+    case $2 in
+    png.h)     [[ $1 == src/io/* ]] ;;
+    jansson.h) [[ $1 == cli/* || $1 == bench/* ]] ;;
+    fcntl.h)   [[ $1 == src/io/* || $1 == src/*/threads.c || $1 == cli/* ]] ;;
+    *intrin.h) [[ $1 == src/simd/* ]] ;;
+    *)         true ;;
+    esac
+}
+
+# functions of the C library that only some files of src/ may call; the library never prints, exits or starts a program
+never='v?f?w?printf|puts|putchar|perror|psignal|exit|_exit|_Exit|quick_exit|abort|atexit|system|popen|fork|exec[lv]p?e?|setenv|putenv|signal|sigaction|scanf|gets'
+files='fopen|freopen|fdopen|openat|creat|opendir|tmpfile|mkstemp|remove|unlink|rename'
+may_call()
+{
+    case $2 in
+    getenv | secure_getenv) [[ $1 == src/op/context.c ]] ;;
+    *) [[ "$2" =~ ^($files)$ ]] && [[ $1 == src/io/* || $1 == src/base/threads.c || $1 == src/op/threads.c ]] ;;
+    esac
+}
+
+breaches=0
+breach() { echo "$1"; breaches=$((breaches + 1)); }
+
+# Comments out; with STRINGS=1 string literals too. Lines stay where they are.
+strip()
+{
+    perl -0777 -pe 's{(/\*.*?\*/|//[^\n]*)|("(?:\\.|[^"\\\n])*"|\x27(?:\\.|[^\x27\\\n])*\x27)}{defined $1 ? " " . $1 =~ s/[^\n]//gr : $ENV{STRINGS} ? "\"\"" : $2}gse' <"$1"
+}
+
+check_include() # FILE LAYER <name> or "name"
+{
+    local name=${3:1:-1} target=
+    case $3 in
+    *..*)               breach "$1: includes $3, a path with .."; return ;;
+    ?snls/*)            target=$name ;;
+    \"*/*)              target=${name%/*}; [ -f "src/$name" ] || { breach "$1: includes $3, which is not in src/"; return; } ;;
+    \"*)                if [ -f "$2/$name" ]; then return
+                        elif [ "$2" = cli ] && [ -f "bench/$name" ]; then return
+                        else breach "$1: includes $3, which is not in $2/"; return; fi ;;
+    *)                  if [ -f "src/$name" ]; then breach "$1: includes $3, ours are written in quotes"
+                        elif ! may_use_system "$1" "$name"; then breach "$1: may not include $3"; fi
+                        return ;;
+    esac
+    [[ " $(may_include "$2") " == *" $target "* ]] || breach "$1: $2 may not include $3"
+}
+
+check_calls() # FILE
+{
+    local line call
+    while IFS=: read -r line call; do
+        [ -n "$call" ] || continue
+        may_call "$1" "$call" || breach "$1:$line: the library may not use $call here"
+    done < <(STRINGS=1 strip "$1" | perl -ne "
+        while (/(?<![\\w.>])($never|$files|getenv|secure_getenv)\\s*\\(/g) { print \"\$.:\$1\\n\" }
+        while (/\\b(stdout|stderr|stdin)\\b/g) { print \"\$.:\$1\\n\" }")
+}
+
+shopt -s nullglob
+for folder in src/*/; do
+    may_include "${folder%/}" >/dev/null || breach "$folder has no line in tools/check_layers.sh"
+done
+for file in include/snls/*.h src/*/*.[ch] src/*/*.cu src/*/*.cuh cli/*.[ch] bench/*.[ch] examples/*.[ch]; do
+    layer=${file%/*}
+    may_include "$layer" >/dev/null || continue
+    while read -r included; do
+        if [ "$file" = include/snls/snls.h ]; then continue; fi
+        check_include "$file" "$layer" "$included"
+    done < <(strip "$file" | sed -nE 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*([<"][^>"]*[>"]).*/\1/p')
+    if [[ $file == src/* ]]; then check_calls "$file"; fi
+done
+for file in src/*.[ch]; do breach "$file lies in no layer"; done
+
+if [ $breaches -gt 0 ]; then echo "check_layers: $breaches breaches"; exit 1; fi
+echo "check_layers: ok"

@@ -1,0 +1,62 @@
+#!/bin/bash
+# check_layers_fails.sh [ROOT]: plants one breach after the other in a copy of the tree; check_layers.sh must refuse each.
+set -u
+root=$(cd "${1:-$(dirname "$0")/..}" && pwd) || exit 2
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+mkdir "$copy/tree"
+for folder in include src cli bench examples; do
+    if [ -d "$root/$folder" ]; then cp -r "$root/$folder" "$copy/tree/"; fi
+done
+mkdir -p "$copy"/tree/src/{base,simd,op,ref,cpu,io} "$copy"/tree/{cli,bench,examples}
+touch "$copy/tree/src/base/planted.h" "$copy/tree/src/op/planted.h" "$copy/tree/src/simd/planted.h" "$copy/tree/src/cpu/planted.h"
+check() { bash "$root/tools/check_layers.sh" "$copy/tree" >"$copy/log" 2>&1; }
+
+failures=0
+plant() # yes|no FILE TEXT: is the text refused in this file?
+{
+    printf '%s\n' "$3" >"$copy/tree/$2"
+    if check; then got=no; else got=yes; fi
+    if [ $got != "$1" ]; then
+        echo "refused: $got, expected: $1, for '$3' in $2"; cat "$copy/log"
+        failures=$((failures + 1))
+    fi
+    rm "$copy/tree/$2"
+}
+
+if ! check; then echo "the tree itself is refused:"; cat "$copy/log"; exit 1; fi
+
+plant yes src/base/planted.c '#include "op/planted.h"'
+plant yes src/base/planted.c '#include <snls/ops.h>'
+plant yes src/base/planted.c '#include "../op/planted.h"'
+plant yes src/simd/planted.c '#include "base/planted.h"'
+plant yes src/simd/planted.c '#include <snls/types.h>'
+plant yes src/op/planted.c   '  #  include "simd/planted.h"'
+plant yes src/op/planted.c   '#include <cpu/planted.h>'
+plant yes src/op/planted.c   '#include <snls/snls.h>'
+plant yes src/ref/planted.c  '#include "cpu/planted.h"'
+plant yes src/cpu/planted.c  '#include "snls/io.h"'
+plant yes src/cpu/planted.c  '#include <immintrin.h>'
+plant yes src/io/planted.c   '#include "op/planted.h"'
+plant yes src/op/planted.c   '#include <png.h>'
+plant yes cli/planted.c      '#include "base/planted.h"'
+plant yes bench/planted.c    '#include "op/planted.h"'
+plant yes examples/planted.c '#include "op/planted.h"'
+plant yes src/op/planted.c   'void f(void) { printf("x"); }'
+plant yes src/op/planted.c   'void f(void) { fputs("x", stderr); }'
+plant yes src/io/planted.c   'void f(void) { exit (1); }'
+plant yes src/op/planted.c   'void f(void) { abort(); }'
+plant yes src/cpu/planted.c  'void f(void) { system("ls"); }'
+plant yes src/base/planted.c 'char *f(void) { return getenv("X"); }'
+plant yes src/op/planted.c   'void *f(void) { return fopen("x", "r"); }'
+
+plant no src/cpu/planted.c   '#include "op/planted.h"
+#include "simd/planted.h"
+#include "planted.h"'
+plant no src/op/planted.c    '/* printf( and exit(1) in a comment */ void f(void) { snprintf(a, 1, "abort()"); ctx->exit(1); }'
+plant no src/io/planted.c    'void *f(void) { return fopen("x", "r"); }'
+plant no cli/planted.c       '#include <snls/snls.h>
+int main(void) { printf("x"); }'
+
+if [ $failures -gt 0 ]; then exit 1; fi
+echo "check_layers_fails: ok"
