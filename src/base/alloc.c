@@ -1,0 +1,82 @@
+/* alloc.c: overflow-checked sizes, the allocator, the arena. */
+#include "base/alloc.h"
+#include <stdlib.h>
+
+bool snls_mul_size(int64_t a, int64_t b, int64_t *out)
+{
+    if (a < 0 || b < 0 || (b && a > INT64_MAX / b)) return false;
+    *out = a * b;
+    return true;
+}
+
+bool snls_add_size(int64_t a, int64_t b, int64_t *out)
+{
+    if (a < 0 || b < 0 || a > INT64_MAX - b) return false;
+    *out = a + b;
+    return true;
+}
+
+void *snls_mem_alloc(const SnlsAllocator *allocator, int64_t bytes)
+{
+    if (bytes < 0 || (uint64_t)bytes > PTRDIFF_MAX) return NULL;
+    const size_t size = bytes ? (size_t)bytes : 1;
+    return allocator->alloc ? allocator->alloc(size, allocator->opaque) : malloc(size);
+}
+
+void snls_mem_free(const SnlsAllocator *allocator, void *ptr)
+{
+    if (!ptr) return;
+    if (allocator->free) allocator->free(ptr, allocator->opaque);
+    else free(ptr);
+}
+
+static bool block_bytes(int64_t count, int64_t size, int64_t *bytes)
+{
+    if (!snls_mul_size(count, size, bytes) || !snls_add_size(*bytes, SNLS_ALIGN - 1, bytes)) return false;
+    *bytes -= *bytes % SNLS_ALIGN;
+    return true;
+}
+
+void snls_arena_begin(SnlsArena *arena)
+{
+    arena->planned = arena->claimed = 0;
+    arena->overflow = false;
+}
+
+void snls_arena_plan(SnlsArena *arena, int64_t count, int64_t size)
+{
+    int64_t bytes;
+    if (count <= 0) return;
+    if (!block_bytes(count, size, &bytes) || !snls_add_size(arena->planned, bytes, &arena->planned)) arena->overflow = true;
+}
+
+bool snls_arena_commit(SnlsArena *arena, const SnlsAllocator *allocator, int64_t limit)
+{
+    if (arena->overflow || arena->planned > INT64_MAX - SNLS_ALIGN) return false;
+    if (limit > 0 && arena->planned > limit) return false;
+    if (arena->planned <= arena->capacity) return true;
+    snls_arena_release(arena, allocator); /* nothing in it outlives a call */
+    arena->base = snls_mem_alloc(allocator, arena->planned + SNLS_ALIGN);
+    if (!arena->base) return false;
+    arena->aligned = (char *)arena->base + (SNLS_ALIGN - (uintptr_t)arena->base % SNLS_ALIGN) % SNLS_ALIGN;
+    arena->capacity = arena->planned;
+    if (arena->capacity > arena->peak) arena->peak = arena->capacity;
+    return true;
+}
+
+void *snls_arena_claim(SnlsArena *arena, int64_t count, int64_t size)
+{
+    int64_t bytes;
+    if (count <= 0 || !block_bytes(count, size, &bytes) || bytes > arena->capacity - arena->claimed) return NULL;
+    void *block = arena->aligned + arena->claimed;
+    arena->claimed += bytes;
+    return block;
+}
+
+void snls_arena_release(SnlsArena *arena, const SnlsAllocator *allocator)
+{
+    snls_mem_free(allocator, arena->base);
+    arena->base = NULL;
+    arena->aligned = NULL;
+    arena->capacity = 0;
+}

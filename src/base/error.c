@@ -1,0 +1,40 @@
+/* error.c: the sentence of a failed call. */
+#include "base/context.h"
+#include <stdarg.h>
+#include <stdio.h>
+
+SnlsStatus snls_fail(SnlsContext *ctx, SnlsStatus status, const char *format, ...)
+{
+    if (!ctx) return status;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(ctx->error, sizeof ctx->error, format, args);
+    va_end(args);
+    return status;
+}
+
+SnlsStatus snls_scratch_commit(SnlsContext *ctx, const char *op)
+{
+    if (snls_arena_commit(&ctx->arena, &ctx->allocator, ctx->scratch_limit)) return SNLS_OK;
+    const long long need = (long long)ctx->arena.planned, limit = (long long)ctx->scratch_limit;
+    if (limit > 0 && need > limit)
+        return snls_fail(ctx, SNLS_ERR_MEMORY, "%s: needs %lld bytes of scratch, the limit is %lld", op, need, limit);
+    return snls_fail(ctx, SNLS_ERR_MEMORY, "%s: out of memory for %lld bytes of scratch", op, need);
+}
+
+const char *snls_status_text(SnlsStatus status)
+{
+    switch (status) {
+    case SNLS_OK: return "done";
+    case SNLS_END: return "no further frame";
+    case SNLS_UNCOVERED: return "done, some pixels uncovered";
+    case SNLS_ERR_ARG: return "argument out of range";
+    case SNLS_ERR_SHAPE: return "shapes, types or devices do not agree";
+    case SNLS_ERR_MEMORY: return "out of memory";
+    case SNLS_ERR_UNSUPPORTED: return "not supported";
+    case SNLS_ERR_DEVICE: return "device failed or absent";
+    case SNLS_ERR_IO: return "file cannot be read or written";
+    case SNLS_ERR_FORMAT: return "file is malformed";
+    }
+    return "unknown status";
+}

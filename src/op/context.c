@@ -1,0 +1,128 @@
+/* context.c: opening a backend and closing it. */
+#include "base/threads.h"
+#include "op/op.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TEXT_OF(x) #x
+#define VERSION_TEXT(a, b, c) TEXT_OF(a) "." TEXT_OF(b) "." TEXT_OF(c)
+
+const char *snls_version(void) { return VERSION_TEXT(SNLS_VERSION_MAJOR, SNLS_VERSION_MINOR, SNLS_VERSION_PATCH); }
+int32_t snls_api_version(void) { return SNLS_API_VERSION; }
+
+void snls_context_defaults(SnlsContextParams *params)
+{
+    if (params) *params = (SnlsContextParams){0};
+}
+
+static const char *const level_names[] = {"auto", "c", "avx2", "avx512"};
+
+const char *snls_cpu_level_name(int32_t level)
+{
+    return level >= 0 && level <= SNLS_CPU_AVX512 ? level_names[level] : "?";
+}
+
+/* The ceiling that SNLS_CPU sets: a test masks what the machine has. An unknown word is an error, not ignored. */
+static SnlsStatus level_from_environment(int32_t *level, char *why, size_t size)
+{
+    const char *text = getenv("SNLS_CPU");
+    *level = SNLS_CPU_AUTO;
+    if (!text || !*text) return SNLS_OK;
+    for (int32_t i = 0; i <= SNLS_CPU_AVX512; i++)
+        if (!strcmp(text, level_names[i])) { *level = i; return SNLS_OK; }
+    snprintf(why, size, "open: SNLS_CPU is %.40s, must be c, avx2, avx512 or auto", text);
+    return SNLS_ERR_ARG;
+}
+
+static SnlsStatus check_params(const SnlsContextParams *p, char *why, size_t size)
+{
+    if (p->threads < 0 || p->threads > 65536) {
+        snprintf(why, size, "open: threads is %d, must be 0 to 65536", (int)p->threads);
+    } else if (p->cpu_level < 0 || p->cpu_level > SNLS_CPU_AVX512) {
+        snprintf(why, size, "open: cpu_level is %d, must be 0 to %d", (int)p->cpu_level, SNLS_CPU_AVX512);
+    } else if (!p->allocator.alloc != !p->allocator.free) {
+        snprintf(why, size, "open: allocator needs both functions or neither");
+    } else if (p->scratch_limit < 0) {
+        snprintf(why, size, "open: scratch_limit is %lld, must not be negative", (long long)p->scratch_limit);
+    } else {
+        return SNLS_OK;
+    }
+    return SNLS_ERR_ARG;
+}
+
+static SnlsStatus find_backend(const char *name, const SnlsBackend **backend, char *why, size_t size)
+{
+    static const SnlsBackend *const all[] = {&snls_backend_cpu, &snls_backend_ref};
+    *backend = NULL;
+    if (!name || !strcmp(name, "auto")) name = "cpu";
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (!strcmp(name, all[i]->name)) *backend = all[i];
+    if (*backend) return SNLS_OK;
+    if (!strcmp(name, "cuda")) {
+        snprintf(why, size, "open: backend cuda is not part of this build");
+        return SNLS_ERR_DEVICE;
+    }
+    snprintf(why, size, "open: backend is %.40s, must be ref, cpu, cuda or auto", name);
+    return SNLS_ERR_ARG;
+}
+
+static SnlsStatus open_checked(SnlsContext **out, const SnlsContextParams *p, char *why, size_t size)
+{
+    const SnlsBackend *backend;
+    int32_t ceiling;
+    SNLS_TRY(check_params(p, why, size));
+    SNLS_TRY(level_from_environment(&ceiling, why, size));
+    SNLS_TRY(find_backend(p->backend, &backend, why, size));
+    SnlsContext *ctx = snls_mem_alloc(&p->allocator, sizeof *ctx);
+    if (!ctx) {
+        snprintf(why, size, "open: out of memory");
+        return SNLS_ERR_MEMORY;
+    }
+    if (!ceiling || (p->cpu_level && p->cpu_level < ceiling)) ceiling = p->cpu_level;
+    *ctx = (SnlsContext){.backend = backend, .allocator = p->allocator, .scratch_limit = p->scratch_limit,
+                         .threads = p->threads ? p->threads : snls_threads_available(), .deterministic = p->deterministic != 0,
+                         .cpu_level = ceiling, .device_id = p->device_id, .stream = p->stream};
+    const SnlsStatus status = backend->open ? backend->open(ctx) : SNLS_OK;
+    if (status < 0) {
+        snprintf(why, size, "%s", ctx->error);
+        snls_close(&ctx);
+    }
+    *out = ctx;
+    return status;
+}
+
+SnlsStatus snls_open(SnlsContext **out, const SnlsContextParams *params)
+{
+    const SnlsContextParams defaults = {0};
+    char why[512] = "";
+    if (!out) return SNLS_ERR_ARG;
+    *out = NULL;
+    const SnlsContextParams *p = params ? params : &defaults;
+    const SnlsStatus status = open_checked(out, p, why, sizeof why);
+    if (status < 0 && p->error_text && p->error_size > 0) snprintf(p->error_text, (size_t)p->error_size, "%s", why);
+    return status;
+}
+
+void snls_close(SnlsContext **ctx)
+{
+    if (!ctx || !*ctx) return;
+    SnlsContext *c = *ctx;
+    const SnlsAllocator allocator = c->allocator;
+    if (c->backend->close) c->backend->close(c);
+    snls_arena_release(&c->arena, &allocator);
+    snls_mem_free(&allocator, c);
+    *ctx = NULL;
+}
+
+const char *snls_error(const SnlsContext *ctx) { return ctx ? ctx->error : "no context"; }
+const char *snls_backend_name(const SnlsContext *ctx) { return ctx ? ctx->backend->name : ""; }
+int32_t snls_threads(const SnlsContext *ctx) { return ctx ? ctx->threads : 0; }
+int32_t snls_cpu_level(const SnlsContext *ctx) { return ctx ? ctx->cpu_level : 0; }
+int64_t snls_scratch_bytes(const SnlsContext *ctx) { return ctx ? ctx->arena.capacity : 0; }
+int64_t snls_scratch_peak(const SnlsContext *ctx) { return ctx ? ctx->arena.peak : 0; }
+
+void snls_scratch_release(SnlsContext *ctx)
+{
+    if (ctx) snls_arena_release(&ctx->arena, &ctx->allocator);
+}
