@@ -3,7 +3,7 @@
 # make format works on the lines changed since the last commit. PRESET=asan or PRESET=clang works on another build; WERROR=ON makes warnings errors; ARGS= goes to ctest or to bench.
 PRESET ?= release
 PREFIX ?= /usr/local
-WERROR ?= OFF
+WERROR ?=
 JOBS   ?= $(shell getconf _NPROCESSORS_ONLN)
 ARGS   ?=
 BUILD  := build$(addprefix -,$(filter-out release,$(PRESET)))
@@ -12,8 +12,8 @@ all: build
 
 build:
 	@tools/install_deps.sh build $(filter clang,$(PRESET))
-	@cmake --preset $(PRESET) -DSNLS_WERROR=$(WERROR)
-	@cmake --build $(BUILD) --parallel $(JOBS)
+	@cmake --preset $(PRESET) $(addprefix -DSNLS_WERROR=,$(WERROR))
+	@MAKEFLAGS=--no-print-directory cmake --build $(BUILD) --parallel $(JOBS)
 
 test:
 	@tools/install_deps.sh build test $(filter clang,$(PRESET))

@@ -17,5 +17,6 @@ install(FILES ${PROJECT_BINARY_DIR}/snlsConfig.cmake ${PROJECT_BINARY_DIR}/snlsC
 
 list(JOIN SNLS_LINK_WORDS " " SNLS_PC_LIBS_PRIVATE)
 file(RELATIVE_PATH SNLS_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" SNLS_PC_PREFIX "${SNLS_PC_PREFIX}")
 configure_file(cmake/snls.pc.in ${PROJECT_BINARY_DIR}/snls.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/snls.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
