@@ -43,7 +43,7 @@ give_up() { echo "snls needs what these Debian packages hold: $missing - $1 (SNL
 
 if ! command -v apt-get >/dev/null; then
     # Another system: only what the build cannot do without is an error.
-    optional=' libpng-dev python3-numpy perl libomp-dev '
+    optional=' libpng-dev python3 python3-numpy perl libomp-dev '
     for package in $missing; do
         [[ $optional == *" $package "* ]] || give_up "this system has no apt-get, please install their like"
     done
@@ -52,8 +52,8 @@ fi
 as_root=
 if [ "$(id -u)" != 0 ]; then
     command -v sudo >/dev/null || give_up "please install them as root, there is no sudo here"
-    as_root=sudo
-    [ -t 0 ] || as_root="sudo -n"
+    as_root=sudo # which may ask for a password, where somebody can answer
+    [ -t 0 ] || sudo -n true 2>/dev/null || give_up "please install them as root, sudo wants a password here"
 fi
 
 log=$(mktemp)
