@@ -102,6 +102,13 @@ void sums_add(Sums *s, int64_t i, double term, double read)
     s->terms[i] += 1;
 }
 
+Sums sums_prefilled(const SnlsTensor *g)
+{
+    Sums s = sums_new(tensor_count(g));
+    for (int64_t i = 0; i < s.count; i++) sums_add(&s, i, tensor_was(g, i), 0);
+    return s;
+}
+
 double sums_tolerance(const Sums *s, int64_t i, double eps, int32_t dtype)
 {
     const double sum = eps * ((s->terms[i] + 4) * s->magnitude[i] + 1.01 * s->read[i]);

@@ -68,6 +68,7 @@ typedef struct Sums {
 } Sums;
 
 Sums sums_new(int64_t count);
+Sums sums_prefilled(const SnlsTensor *g); /* begins with what a gradient held before it was added to; count 0 without data */
 void sums_add(Sums *s, int64_t i, double term, double read);
 /* (terms + 4) * eps * sum|term| + eps * read, and one rounding to the storage type */
 double sums_tolerance(const Sums *s, int64_t i, double eps, int32_t dtype);

@@ -1,0 +1,150 @@
+/* test_ops.c: every operator on every backend against the model: forward, backward, run again, on 1, 2 and 3 threads.
+ *   test_ops [--backend ref|cpu] [--level c|avx2|avx512] [--op NAME] [SEED [COUNT]]
+ * Without --backend: ref, then cpu at every level the machine has. A seed is one call of one operator. */
+/* ctest: name=search args=--op search 1 260 */
+/* ctest: name=search_all args=--op search_all 1 120 */
+/* ctest: name=refine args=--op refine 1 160 */
+/* ctest: name=flow_compose args=--op flow_compose 1 160 */
+/* ctest: name=weights args=--op weights 1 120 */
+/* ctest: name=gather args=--op gather 1 120 */
+/* ctest: name=gather_add args=--op gather_add 1 160 */
+/* ctest: name=scatter_add args=--op scatter_add 1 160 */
+/* ctest: name=many label=slow timeout=1800 args=1000000 3000 */
+#include "case.h"
+#include <snls/snls.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { THREAD_COUNTS = 3, LEVELS = 3 };
+
+typedef struct Options { const char *backend; int32_t level; const Operator *op; uint64_t seed, count; } Options;
+typedef struct Contexts { SnlsContext *ref, *cpu[LEVELS + 1][THREAD_COUNTS]; } Contexts;
+
+/* What ref gave, for the cases whose arithmetic is exact. */
+typedef struct Exact { double *out[8]; } Exact;
+
+static void keep_exact(Call *call, Exact *exact)
+{
+    int n = 0;
+    for (const Slot *s = call->op->test->slots; s->name; s++)
+        if (s->role == ROLE_OUT) exact->out[n++] = tensor_doubles(call_tensor(call, s));
+}
+
+static void compare_exact(Call *call, const Exact *exact)
+{
+    int n = 0;
+    for (const Slot *s = call->op->test->slots; s->name; s++)
+        if (s->role == ROLE_OUT) check_same_values(s->name, call_tensor(call, s), exact->out[n++]);
+}
+
+/* Forward and backward once; the verdict of the model; returns false where the call did not go through. */
+static bool run_checked(Call *call, SnlsContext *ctx, double eps, uint64_t hash[2])
+{
+    const SnlsStatus forward = call_forward(call, ctx);
+    if (!CHECK(forward >= 0, "%s forward: %s", call->op->name, snls_error(ctx))) return false;
+    call->op->test->check_forward(call, eps);
+    hash[0] = call_hash(call, ROLE_OUT);
+    const SnlsStatus backward = call_backward(call, ctx);
+    if (!CHECK(backward >= 0, "%s backward: %s", call->op->name, snls_error(ctx))) return false;
+    call->op->test->check_backward(call, eps);
+    hash[1] = call_hash(call, ROLE_GRAD_OUT);
+    return true;
+}
+
+static void run_again(Call *call, SnlsContext *ctx, const uint64_t hash[2])
+{
+    const int threads = (int)snls_threads(ctx);
+    call_forward(call, ctx);
+    CHECK(call_hash(call, ROLE_OUT) == hash[0], "%s forward: other bits when run again on %d threads", call->op->name, threads);
+    call_backward(call, ctx);
+    CHECK(call_hash(call, ROLE_GRAD_OUT) == hash[1], "%s backward: other bits when run again on %d threads", call->op->name, threads);
+}
+
+static void run_cpu(Call *call, SnlsContext *const *ctx, const Exact *exact)
+{
+    uint64_t hash[2];
+    if (call_has_f64(call)) { /* f64 is ref's alone; refused whole, in one sentence */
+        CHECK(call_forward(call, ctx[0]) == SNLS_ERR_UNSUPPORTED, "%s: f64 was not refused", call->op->name);
+        return;
+    }
+    if (!run_checked(call, ctx[0], EPS_F32, hash)) return;
+    if (exact) compare_exact(call, exact);
+    for (int i = 0; i < THREAD_COUNTS; i++) run_again(call, ctx[i], hash);
+}
+
+static void run_case(const Contexts *c, const Operator *op, uint64_t seed)
+{
+    Call call;
+    Exact exact;
+    uint64_t hash[2];
+    call_make(&call, op, seed, CALL_ANY);
+    check_repeat("test_ops --backend ref --op %s %llu", op->name, (unsigned long long)seed);
+    const bool ran = run_checked(&call, c->ref, EPS_F64, hash);
+    if (ran) keep_exact(&call, &exact);
+    if (ran) run_again(&call, c->ref, hash);
+    for (int32_t level = 1; level <= LEVELS; level++) {
+        if (!c->cpu[level][0]) continue;
+        check_repeat("test_ops --backend cpu --level %s --op %s %llu", snls_cpu_level_name(level), op->name, (unsigned long long)seed);
+        run_cpu(&call, c->cpu[level], ran && call.exact ? &exact : NULL);
+    }
+    tensors_free();
+}
+
+static void open_all(Contexts *c, const Options *o)
+{
+    c->ref = context_open("ref", 0, 1);
+    if (o->backend && !strcmp(o->backend, "ref")) return;
+    for (int32_t level = 1; level <= LEVELS; level++)
+        for (int32_t i = 0; i < THREAD_COUNTS; i++)
+            if (level <= snls_cpu_level_max() && (!o->level || o->level == level)) c->cpu[level][i] = context_open("cpu", level, i + 1);
+}
+
+static void close_all(Contexts *c)
+{
+    snls_close(&c->ref);
+    for (int32_t level = 1; level <= LEVELS; level++)
+        for (int32_t i = 0; i < THREAD_COUNTS; i++) snls_close(&c->cpu[level][i]);
+}
+
+static int usage(void)
+{
+    printf("usage: test_ops [--backend ref|cpu] [--level c|avx2|avx512] [--op NAME] [SEED [COUNT]]\n");
+    return 2;
+}
+
+static bool parse(Options *o, int argc, char **argv)
+{
+    int numbers = 0;
+    for (int i = 1; i < argc; i++) {
+        const char *next = i + 1 < argc ? argv[i + 1] : NULL;
+        if (argv[i][0] != '-') {
+            *(numbers++ ? &o->count : &o->seed) = strtoull(argv[i], NULL, 10);
+            continue;
+        }
+        if (!next) return false;
+        if (!strcmp(argv[i], "--backend")) o->backend = next;
+        else if (!strcmp(argv[i], "--op")) o->op = operator_named(next);
+        else if (!strcmp(argv[i], "--level"))
+            for (int32_t l = 1; l <= LEVELS; l++) o->level = !strcmp(next, snls_cpu_level_name(l)) ? l : o->level;
+        else return false;
+        if (!strcmp(argv[i], "--op") && !o->op) return false;
+        if (!strcmp(argv[i], "--level") && !o->level) return false;
+        i++;
+    }
+    if (numbers == 0) o->count = 100;
+    return numbers < 3;
+}
+
+int main(int argc, char **argv)
+{
+    Options o = {.seed = 1, .count = 1};
+    Contexts c = {0};
+    if (!parse(&o, argc, argv)) return usage();
+    open_all(&c, &o);
+    for (uint64_t seed = o.seed; seed < o.seed + o.count; seed++)
+        for (int i = 0; i < operator_count; i++)
+            if (!o.op || o.op == &operators[i]) run_case(&c, &operators[i], seed);
+    close_all(&c);
+    return check_end();
+}
