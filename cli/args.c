@@ -1,0 +1,150 @@
+/* args.c: the command line. Parameters come from the library's option tables; the rest from a command's own list. */
+#include "cli.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Parser {
+    const ArgTable *table;
+    Common         *common;
+    int             argc, at; /* at: the next argument */
+    char          **argv;
+    int             positional;
+    int             code;
+} Parser;
+
+static bool refuse(Parser *p, int code)
+{
+    p->code = code;
+    return false;
+}
+
+/* "--ws" or "--ws=9": does arg name this option? Points *value behind the '=', or to NULL. */
+static bool names(const char *arg, const char *option, const char **value)
+{
+    const size_t n = strlen(option);
+    if (strncmp(arg, "--", 2) || strncmp(arg + 2, option, n)) return false;
+    *value = arg[2 + n] == '=' ? arg + 3 + n : NULL;
+    return arg[2 + n] == '=' || !arg[2 + n];
+}
+
+static bool take_value(Parser *p, const char *option, const char **value)
+{
+    if (*value) return true;
+    if (p->at < p->argc && strncmp(p->argv[p->at], "--", 2)) {
+        *value = p->argv[p->at++];
+        return true;
+    }
+    return refuse(p, fail(EXIT_USAGE, "--%s needs a value", option));
+}
+
+static bool set_flag(Parser *p, const char *option, const char *value, bool *flag)
+{
+    if (value) return refuse(p, fail(EXIT_USAGE, "--%s takes no value, '%s' was given", option, value));
+    *flag = true;
+    return true;
+}
+
+static bool set_text(Parser *p, const char *option, const char *value, const char **to)
+{
+    if (!take_value(p, option, &value)) return false;
+    if (*to) return refuse(p, fail(EXIT_USAGE, "--%s is given twice", option));
+    if (!*value) return refuse(p, fail(EXIT_USAGE, "--%s is empty", option));
+    *to = value;
+    return true;
+}
+
+static bool set_number(Parser *p, const char *option, const char *value, uint64_t max, uint64_t *to)
+{
+    if (!take_value(p, option, &value)) return false;
+    char *end;
+    errno = 0;
+    const unsigned long long number = strtoull(value, &end, 10);
+    if (*value < '0' || *value > '9' || *end || errno || number > max)
+        return refuse(p, fail(EXIT_USAGE, "--%s is %s, must be 0 to %llu", option, *value ? value : "empty", (unsigned long long)max));
+    *to = number;
+    return true;
+}
+
+/* Options that every command has. *known: it was one of them. */
+static bool parse_common(Parser *p, const char *arg, bool *known)
+{
+    const char *value;
+    uint64_t number = 0;
+    Common *c = p->common;
+    *known = true;
+    if (!strcmp(arg, "-y")) return c->overwrite = true;
+    if (names(arg, "json", &value)) return set_flag(p, "json", value, &c->json);
+    if (names(arg, "backend", &value)) return c->backend = NULL, set_text(p, "backend", value, &c->backend);
+    if (names(arg, "device", &value)) return c->device = NULL, set_text(p, "device", value, &c->device);
+    if (names(arg, "threads", &value)) {
+        if (!set_number(p, "threads", value, 1024, &number)) return false;
+        c->threads = (int32_t)number;
+        return true;
+    }
+    if (names(arg, "seed", &value)) return c->seed_given = true, set_number(p, "seed", value, UINT64_MAX, &c->seed);
+    *known = false;
+    return true;
+}
+
+static bool parse_parameter(Parser *p, const SnlsOption *option, const char *value)
+{
+    char why[256];
+    if (!take_value(p, option->name, &value)) return false;
+    if (snls_option_parse(option, p->table->params, value, why, sizeof why) >= 0) return true;
+    return refuse(p, fail(EXIT_USAGE, "--%s %s", option->name, why));
+}
+
+static bool parse_option(Parser *p, const char *arg)
+{
+    const ArgTable *t = p->table;
+    const char *value;
+    bool known;
+    if (!parse_common(p, arg, &known)) return false;
+    if (known) return true;
+    for (const SnlsOption *o = t->options; o && o->name; o++)
+        if (names(arg, o->name, &value)) return parse_parameter(p, o, value);
+    for (int i = 0; i < t->arg_count; i++) {
+        const Arg *a = &t->args[i];
+        if (!names(arg, a->name, &value)) continue;
+        return a->meta ? set_text(p, a->name, value, a->to) : set_flag(p, a->name, value, a->to);
+    }
+    return refuse(p, fail(EXIT_USAGE, "there is no option %.*s; 'snls %s --help' lists them", (int)strcspn(arg, "="), arg, command_name));
+}
+
+static bool parse_positional(Parser *p, const char *arg)
+{
+    const ArgTable *t = p->table;
+    if (p->positional == t->positional_max)
+        return refuse(p, fail(EXIT_USAGE, "'%s' is one argument too many; 'snls %s --help' tells what is expected", arg, command_name));
+    if (!*arg) return refuse(p, fail(EXIT_USAGE, "%s is empty", t->positional_names[p->positional]));
+    t->positional[p->positional++] = arg;
+    return true;
+}
+
+static bool wants_help(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return true;
+    return false;
+}
+
+bool parse_args(int argc, char **argv, const ArgTable *table, Common *common, int *code)
+{
+    Parser p = {.table = table, .common = common, .argc = argc, .at = 1, .argv = argv};
+    *common = (Common){0};
+    *code = EXIT_DONE;
+    if (wants_help(argc, argv)) return print_help(table), false;
+    bool options = true, good = true;
+    while (good && p.at < argc) {
+        const char *arg = argv[p.at++];
+        if (options && !strcmp(arg, "--")) options = false;
+        else if (options && arg[0] == '-' && arg[1]) good = parse_option(&p, arg);
+        else good = parse_positional(&p, arg);
+    }
+    if (good && p.positional < table->positional_min)
+        good = refuse(&p, fail(EXIT_USAGE, "%s is missing; 'snls %s --help' shows examples", table->positional_names[p.positional], command_name));
+    *code = p.code;
+    return good;
+}

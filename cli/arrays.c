@@ -1,0 +1,147 @@
+/* arrays.c: the context of a command, and arrays between files and memory. */
+#define _POSIX_C_SOURCE 200809L
+#include "cli.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* --backend, else --device: "cuda:1" is backend cuda on GPU 1. */
+static int choose_backend(const Common *c, SnlsContextParams *params)
+{
+    static const char *const known[] = {"ref", "cpu", "cuda"};
+    const char *device = c->device ? c->device : "auto";
+    char *end = NULL;
+    const bool numbered = !strncmp(device, "cuda:", 5) && device[5] >= '0' && device[5] <= '9';
+    const long number = numbered ? strtol(device + 5, &end, 10) : 0;
+    if (numbered && !*end && number <= 1023) params->device_id = (int32_t)number;
+    else if (strcmp(device, "auto") && strcmp(device, "cpu") && strcmp(device, "cuda"))
+        return fail(EXIT_USAGE, "--device is %s, must be auto, cpu, cuda or cuda:n (n 0 to 1023)", device);
+    params->backend = !strncmp(device, "cuda", 4) ? "cuda" : !strcmp(device, "cpu") ? "cpu" : NULL;
+    if (!c->backend) return EXIT_DONE;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(c->backend, known[i])) return params->backend = known[i], EXIT_DONE;
+    return fail(EXIT_USAGE, "--backend is %s, must be one of ref, cpu, cuda", c->backend);
+}
+
+int open_context(const Common *common, SnlsContext **ctx)
+{
+    char why[512] = "";
+    SnlsContextParams params;
+    *ctx = NULL;
+    snls_context_defaults(&params);
+    params.threads = common->threads;
+    params.error_text = why;
+    params.error_size = sizeof why;
+    const int code = choose_backend(common, &params);
+    if (code) return code;
+    const SnlsStatus status = snls_open(ctx, &params);
+    if (status >= 0) return EXIT_DONE;
+    return fail(code_of(status, false), "%s", *why ? why : snls_status_text(status));
+}
+
+/* What this process may hold: the machine's memory or its control group's limit. Linux hands out more than there is
+ * and kills later; saying so beforehand is kinder. */
+static double memory_limit(void)
+{
+    double limit = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    static const char *const files[] = {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        double group;
+        FILE *file = fopen(files[i], "r");
+        if (file && fscanf(file, "%lf", &group) == 1 && group > 0 && group < limit) limit = group;
+        if (file) fclose(file);
+    }
+    return limit;
+}
+
+static int claim_memory(const char *what, double bytes)
+{
+    static double held;
+    const double limit = memory_limit();
+    held += bytes;
+    if (limit <= 0 || held <= limit) return EXIT_DONE;
+    return fail(EXIT_MEMORY, "%s: needs %s, %s with all other arrays; this machine has %s", what, readable(bytes).text,
+                readable(held).text, readable(limit).text);
+}
+
+int load_array(SnlsContext *ctx, const char *path, SnlsTensor *array)
+{
+    struct stat info;
+    if (!stat(path, &info) && S_ISREG(info.st_mode)) {
+        const int code = claim_memory(path, (double)info.st_size);
+        if (code) return code;
+    }
+    const SnlsStatus status = snls_npy_read(ctx, path, array);
+    return status < 0 ? fail_library(ctx, status, false) : EXIT_DONE;
+}
+
+int alloc_array(SnlsContext *ctx, const char *what, SnlsTensor *array, SnlsDtype dtype, int32_t ndim, const int64_t *shape)
+{
+    double bytes = (double)snls_dtype_size(dtype);
+    for (int32_t i = 0; i < ndim; i++) bytes *= (double)shape[i];
+    const int code = claim_memory(what, bytes);
+    if (code) return code;
+    const SnlsStatus status = snls_array_alloc(ctx, array, dtype, ndim, shape);
+    return status < 0 ? fail(code_of(status, false), "%s: %s", what, snls_error(ctx)) : EXIT_DONE;
+}
+
+int convert_array(SnlsContext *ctx, const char *path, SnlsTensor *array, SnlsDtype dtype)
+{
+    if (array->dtype == (int32_t)dtype) return EXIT_DONE;
+    SnlsTensor converted = {0};
+    const int code = alloc_array(ctx, path, &converted, dtype, array->ndim, array->shape);
+    if (code) return code;
+    const SnlsStatus status = snls_array_copy(ctx, &converted, array);
+    snls_array_free(ctx, array);
+    *array = converted;
+    return status < 0 ? fail_library(ctx, status, false) : EXIT_DONE;
+}
+
+static void index_text(const SnlsTensor *array, int64_t element, char *text, size_t size)
+{
+    int64_t index[SNLS_MAX_DIM];
+    size_t at = 0;
+    for (int32_t i = array->ndim; i-- > 0; element /= array->shape[i]) index[i] = element % array->shape[i];
+    text[0] = 0;
+    for (int32_t i = 0; i < array->ndim && at < size; i++)
+        at += (size_t)snprintf(text + at, size - at, "%s%lld", i ? "," : "", (long long)index[i]);
+}
+
+/* f32 and f64, contiguous: what load_array and convert_array give. */
+int require_finite(const char *path, const char *what, const SnlsTensor *array)
+{
+    const int64_t elements = snls_tensor_elements(array);
+    for (int64_t i = 0; i < elements; i++) {
+        const double value = array->dtype == SNLS_F64 ? ((const double *)array->data)[i] : (double)((const float *)array->data)[i];
+        if (isfinite(value)) continue;
+        char at[192];
+        index_text(array, i, at, sizeof at);
+        return fail(EXIT_INPUT, "%s: element [%s] is %g, every %s must be finite", path, at, value, what);
+    }
+    return EXIT_DONE;
+}
+
+int write_array(SnlsContext *ctx, const char *path, const SnlsTensor *array)
+{
+    const SnlsStatus status = snls_npy_write(ctx, output_path(path), array);
+    return status < 0 ? fail_library(ctx, status, true) : EXIT_DONE;
+}
+
+int write_image(SnlsContext *ctx, const char *path, const SnlsTensor *image)
+{
+    const SnlsStatus status = snls_png_write(ctx, output_path(path), image);
+    return status < 0 ? fail_library(ctx, status, true) : EXIT_DONE;
+}
+
+ShapeText shape_text(const SnlsTensor *array)
+{
+    ShapeText shape;
+    size_t at = (size_t)snprintf(shape.text, sizeof shape.text, "[");
+    for (int32_t i = 0; i < array->ndim && at < sizeof shape.text; i++)
+        at += (size_t)snprintf(shape.text + at, sizeof shape.text - at, "%s%lld", i ? "," : "", (long long)array->shape[i]);
+    if (at < sizeof shape.text) snprintf(shape.text + at, sizeof shape.text - at, "]");
+    return shape;
+}

@@ -1,0 +1,138 @@
+/* cli.h: what the commands share. A command parses its arguments (args.c), reserves its outputs (outputs.c), opens a
+ * context and loads arrays (arrays.c), works, reports (report.c) and commits its outputs. Only public headers of snls. */
+#ifndef SNLS_CLI_H
+#define SNLS_CLI_H
+
+#include <jansson.h>
+#include <snls/snls.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum ExitCode {
+    EXIT_DONE = 0,
+    EXIT_OTHER = 1,
+    EXIT_USAGE = 2,       /* options */
+    EXIT_INPUT = 3,       /* cannot be opened or parsed; shapes that do not agree */
+    EXIT_UNSUPPORTED = 4, /* valid, but not here */
+    EXIT_MEMORY = 5,
+    EXIT_DEVICE = 6,
+    EXIT_OUTPUT = 7,
+    EXIT_CHECK = 8        /* a check failed */
+} ExitCode;
+
+/* ---- exit.c: the one line on stderr ---- */
+
+extern const char *command_name; /* "search"; begins every message */
+
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+int fail(int code, const char *format, ...); /* prints "snls search: ..." unless something failed before; returns code */
+
+/* The exit code of a failed library call; a failed write is an output problem, a failed read an input problem. */
+int code_of(SnlsStatus status, bool writing);
+
+int fail_library(SnlsContext *ctx, SnlsStatus status, bool writing);
+
+int  flush_stdout(void);  /* EXIT_DONE, or EXIT_OUTPUT with its line */
+void guard_streams(void); /* descriptors 0 to 2 exist from here on, so that no file of ours becomes one of them */
+
+typedef struct SizeText { char text[32]; } SizeText;
+SizeText readable(double bytes); /* "12.3 MiB" */
+
+/* ---- args.c, help.c ---- */
+
+typedef struct Common {
+    const char *backend, *device; /* as given, NULL where not */
+    int32_t     threads;          /* 0: all */
+    uint64_t    seed;
+    bool        seed_given, json, overwrite;
+} Common;
+
+typedef struct Arg {       /* an option that is no parameter: a file name, a word, a flag */
+    const char *name;      /* "out-dist", without dashes */
+    const char *meta;      /* "D.npy"; NULL: a flag */
+    const char *help;
+    void       *to;        /* const char ** or, for a flag, bool * */
+} Arg;
+
+typedef struct ArgTable {
+    const char        *summary;         /* one line */
+    const char        *examples;        /* lines, each indented by two */
+    const Arg         *args;
+    int                arg_count;
+    const SnlsOption  *options;         /* numbers and enums of params; may be NULL */
+    void              *params;
+    const char *const *positional_names; /* "Q.npy" ..., positional_max of them */
+    const char *const *positional_help;
+    const char       **positional;
+    int                positional_min, positional_max;
+    bool               no_device;       /* --device, --backend and --threads have no meaning here (but are accepted) */
+} ArgTable;
+
+/* True: go on. False: *code is the exit code, help or the error line is printed. */
+bool parse_args(int argc, char **argv, const ArgTable *table, Common *common, int *code);
+
+void print_help(const ArgTable *table);
+void option_accepts(const SnlsOption *option, char *text, size_t size); /* "1 to 32767", "l2|prod" */
+void option_default(const SnlsOption *option, char *text, size_t size);
+
+/* ---- outputs.c: files appear under their names all together, or not at all ---- */
+
+void outputs_init(void); /* signal handlers, removal at exit */
+
+void input_note(const char *path); /* before the outputs are added: none of them may be this file */
+
+/* Refuses (line printed) an existing file without overwrite, two outputs of one name, a place that cannot be written. */
+int         output_add(const char *path, bool overwrite);
+int         output_folder(const char *path); /* makes it where it is missing; removed again on failure */
+const char *output_path(const char *path); /* where to write what will become path */
+int         outputs_commit(void);
+
+/* ---- arrays.c ---- */
+
+int open_context(const Common *common, SnlsContext **ctx);
+
+int  load_array(SnlsContext *ctx, const char *path, SnlsTensor *array);
+int  convert_array(SnlsContext *ctx, const char *path, SnlsTensor *array, SnlsDtype dtype);
+int  require_finite(const char *path, const char *what, const SnlsTensor *array);
+int  alloc_array(SnlsContext *ctx, const char *what, SnlsTensor *array, SnlsDtype dtype, int32_t ndim, const int64_t *shape);
+int  write_array(SnlsContext *ctx, const char *path, const SnlsTensor *array); /* an output that was added */
+int  write_image(SnlsContext *ctx, const char *path, const SnlsTensor *image);
+
+typedef struct ShapeText { char text[192]; } ShapeText;
+ShapeText shape_text(const SnlsTensor *array); /* "[1,5,8,8,3]" */
+
+/* ---- report.c ---- */
+
+double  seconds_now(void);
+json_t *json_shape(const SnlsTensor *array);
+json_t *json_real_or_null(double value); /* JSON has no infinity and no NaN */
+json_t *json_text(const char *text);     /* whatever bytes a file name has */
+json_t *report_begin(SnlsContext *ctx);  /* command, backend, threads */
+int     report_print(json_t *report);    /* prints and frees; EXIT_DONE or EXIT_OUTPUT */
+
+/* ---- commands ---- */
+
+typedef struct Command {
+    const char *name, *help;
+    int (*run)(int argc, char **argv); /* argv[0] is the command's name */
+} Command;
+
+int cmd_search(int argc, char **argv);
+int cmd_search_all(int argc, char **argv);
+int cmd_refine(int argc, char **argv);
+int cmd_compose(int argc, char **argv);
+int cmd_weights(int argc, char **argv);
+int cmd_gather(int argc, char **argv);
+int cmd_gather_add(int argc, char **argv);
+int cmd_scatter_add(int argc, char **argv);
+int cmd_synth(int argc, char **argv);
+int cmd_demo(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
+int cmd_info(int argc, char **argv);
+int cmd_options(int argc, char **argv);
+
+void print_version(void); /* cmd_info.c */
+
+#endif

@@ -1,0 +1,9 @@
+/* cmd_demo.c: to come. */
+#include "cli.h"
+
+int cmd_demo(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    return fail(EXIT_UNSUPPORTED, "is not written yet");
+}

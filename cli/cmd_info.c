@@ -1,0 +1,124 @@
+/* cmd_info.c: what was built and what this machine offers, asked of the library itself. */
+#include "cli.h"
+#include <stdio.h>
+#include <string.h>
+
+typedef struct Backend {
+    const char *name;
+    bool        available;
+    int32_t     threads, cpu_level;
+    char        why[512];
+} Backend;
+
+static Backend probe(const char *name, int32_t threads)
+{
+    Backend b = {.name = name};
+    SnlsContext *ctx = NULL;
+    SnlsContextParams params;
+    snls_context_defaults(&params);
+    params.backend = name;
+    params.threads = threads;
+    params.error_text = b.why;
+    params.error_size = sizeof b.why;
+    const SnlsStatus status = snls_open(&ctx, &params);
+    b.available = status >= 0;
+    if (b.available) {
+        b.threads = snls_threads(ctx);
+        b.cpu_level = snls_cpu_level(ctx);
+    } else if (!*b.why) {
+        snprintf(b.why, sizeof b.why, "%s", snls_status_text(status));
+    }
+    snls_close(&ctx);
+    return b;
+}
+
+/* Asked by trying: the answer cannot differ from what a user would get. */
+static bool has_png(void)
+{
+    SnlsContext *ctx = NULL;
+    uint8_t pixel = 0;
+    const SnlsTensor image = snls_tensor(&pixel, SNLS_U8, 3, (int64_t[]){1, 1, 1});
+    if (snls_open(&ctx, NULL) < 0) return false;
+    const SnlsStatus status = snls_png_write(ctx, "/dev/null", &image);
+    snls_close(&ctx);
+    return status != SNLS_ERR_UNSUPPORTED;
+}
+
+static const char *compiler(void)
+{
+#if defined(__clang__)
+    return "clang " __clang_version__;
+#elif defined(__GNUC__)
+    return "gcc " __VERSION__;
+#else
+    return "unknown";
+#endif
+}
+
+static const char *sanitizers(void)
+{
+#if defined(__SANITIZE_ADDRESS__)
+    return "address";
+#elif defined(__SANITIZE_THREAD__)
+    return "thread";
+#else
+    return "none";
+#endif
+}
+
+static const char *const backend_names[] = {"ref", "cpu", "cuda"};
+enum { BACKENDS = 3 };
+
+static void print_text(const Backend *backends)
+{
+    const int32_t api = snls_api_version();
+    printf("snls %s (API %d.%d.%d)\n", snls_version(), (int)(api >> 16), (int)(api >> 8 & 255), (int)(api & 255));
+    printf("compiler     %s%s%s\n", compiler(), strcmp(sanitizers(), "none") ? ", sanitizer " : "", strcmp(sanitizers(), "none") ? sanitizers() : "");
+    printf("features     png %s\n", has_png() ? "yes" : "no (built without libpng)");
+    printf("cpu level    %s in use, this machine has %s\n", backends[1].available ? snls_cpu_level_name(backends[1].cpu_level) : "none",
+           snls_cpu_level_name(snls_cpu_level_max()));
+    for (int i = 0; i < BACKENDS; i++) {
+        if (!backends[i].available) printf("backend %-4s not available: %s\n", backends[i].name, backends[i].why);
+        else printf("backend %-4s available, %d thread%s\n", backends[i].name, (int)backends[i].threads, backends[i].threads == 1 ? "" : "s");
+    }
+}
+
+static json_t *make_json(const Backend *backends)
+{
+    json_t *report = report_begin(NULL), *list = json_object();
+    json_object_set_new(report, "api_version", json_integer(snls_api_version()));
+    json_object_set_new(report, "compiler", json_string(compiler()));
+    json_object_set_new(report, "sanitizer", json_string(sanitizers()));
+    json_object_set_new(report, "features", json_pack("{s:b}", "png", has_png()));
+    json_object_set_new(report, "cpu_level", json_string(backends[1].available ? snls_cpu_level_name(backends[1].cpu_level) : "none"));
+    json_object_set_new(report, "cpu_level_max", json_string(snls_cpu_level_name(snls_cpu_level_max())));
+    json_object_set_new(report, "threads", json_integer(backends[1].threads));
+    for (int i = 0; i < BACKENDS; i++) {
+        json_t *entry = json_pack("{s:b}", "available", backends[i].available);
+        if (backends[i].available) json_object_set_new(entry, "threads", json_integer(backends[i].threads));
+        else json_object_set_new(entry, "why", json_text(backends[i].why));
+        json_object_set_new(list, backends[i].name, entry);
+    }
+    json_object_set_new(report, "backends", list);
+    return report;
+}
+
+int cmd_info(int argc, char **argv)
+{
+    int code;
+    Common common;
+    const ArgTable table = {.summary = "versions, backends, CPU level, features", .examples = "  snls info\n  snls info --json\n"};
+    if (!parse_args(argc, argv, &table, &common, &code)) return code;
+    Backend backends[BACKENDS];
+    for (int i = 0; i < BACKENDS; i++) backends[i] = probe(backend_names[i], common.threads);
+    if (common.json) return report_print(make_json(backends));
+    print_text(backends);
+    return EXIT_DONE;
+}
+
+void print_version(void)
+{
+    Backend backends[BACKENDS];
+    for (int i = 0; i < BACKENDS; i++) backends[i] = probe(backend_names[i], 0);
+    print_text(backends);
+}

@@ -1,0 +1,63 @@
+/* main.c: the table of commands. */
+#include "cli.h"
+#include <stdio.h>
+#include <string.h>
+
+static const Command commands[] = {
+    {"search", "the k best matches of every query, around where the flow says it went", cmd_search},
+    {"search-all", "every candidate of a search, for study and tests", cmd_search_all},
+    {"refine", "search again around given places", cmd_refine},
+    {"compose", "frame-to-frame flow to the flow of every slot of a search", cmd_compose},
+    {"weights", "softmax of the distances", cmd_weights},
+    {"gather", "weighted patches of each neighbour apart (a stack)", cmd_gather},
+    {"gather-add", "weighted sum of the neighbours' patches", cmd_gather_add},
+    {"scatter-add", "query patches pushed to the neighbours' places", cmd_scatter_add},
+    {"synth", "make a clip with known flow", cmd_synth},
+    {"demo", "align a clip with wrong flow, and see what the search repairs", cmd_demo},
+    {"bench", "time every operator against what this machine can do", cmd_bench},
+    {"info", "versions, backends, CPU level, features", cmd_info},
+    {"options", "the parameters of all operators, as text or Markdown", cmd_options},
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static void print_commands(void)
+{
+    printf("snls: Shifted Non-Local Search\n\nExamples:\n"
+           "  snls synth clip.npy --out-fflow f.npy --out-bflow b.npy\n"
+           "  snls compose f.npy b.npy --wt 1 --out flow.npy\n"
+           "  snls search clip.npy clip.npy --flow flow.npy --wt 1 --ps 3 --k 5 --out-dist d.npy --out-offset o.npy\n"
+           "  snls weights d.npy --scale 0.001 --out w.npy\n"
+           "  snls gather-add clip.npy w.npy o.npy --ps 3 --out y.npy\n\n"
+           "Usage: snls COMMAND [ARGUMENTS]\n\nCommands:\n");
+    for (int i = 0; i < COMMANDS; i++) printf("  %-12s %s\n", commands[i].name, commands[i].help);
+    printf("\nsnls help COMMAND (or snls COMMAND --help) tells more; snls --version tells what was built.\n");
+}
+
+static int run(const char *name, int argc, char **argv)
+{
+    for (int i = 0; i < COMMANDS; i++) {
+        if (strcmp(name, commands[i].name)) continue;
+        command_name = commands[i].name;
+        return commands[i].run(argc, argv);
+    }
+    return fail(EXIT_USAGE, "there is no command '%s'; 'snls help' lists them", name);
+}
+
+static int dispatch(int argc, char **argv)
+{
+    if (argc < 2) return fail(EXIT_USAGE, "no command given; 'snls help' lists them");
+    const char *first = argv[1];
+    if (!strcmp(first, "--version") || !strcmp(first, "version")) return print_version(), EXIT_DONE;
+    if (!strcmp(first, "help") && argc > 2) return run(argv[2], 2, (char *[]){argv[2], "--help", NULL});
+    if (!strcmp(first, "help") || !strcmp(first, "--help") || !strcmp(first, "-h")) return print_commands(), EXIT_DONE;
+    return run(first, argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+    guard_streams();
+    outputs_init();
+    const int code = dispatch(argc, argv);
+    const int stream = flush_stdout();
+    return code ? code : stream;
+}

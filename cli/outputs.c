@@ -1,0 +1,193 @@
+/* outputs.c: outputs are written as NAME.part and renamed when all of them are complete; whatever ends the command
+ * before that, a signal included, removes them. */
+#define _XOPEN_SOURCE 700
+#include "cli.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct Output {
+    char          *path;   /* as given */
+    char          *target; /* links resolved: renaming would replace a link, not what it points to */
+    char          *part;   /* equals target for a pipe or a device, which is written in place */
+    bool           direct, renamed, folder; /* folder: made by us, goes with its files */
+    struct Output *next;
+} Output;
+
+/* The handler walks this list: an output is complete before it is linked in, and never freed. */
+static Output *volatile outputs;
+static Output *inputs; /* only path is used */
+static volatile sig_atomic_t committing;
+
+static void remove_parts(void)
+{
+    if (committing) return;
+    for (Output *o = outputs; o; o = o->next) /* newest first: a folder comes after the files in it */
+        if (o->folder) rmdir(o->part);
+        else if (!o->direct) unlink(o->part);
+}
+
+static void on_signal(int number)
+{
+    if (committing) return; /* complete: let the last renames happen */
+    remove_parts();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+void outputs_init(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU};
+    struct sigaction action = {.sa_handler = on_signal}, old;
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!sigaction(numbers[i], NULL, &old) && old.sa_handler != SIG_IGN) sigaction(numbers[i], &action, NULL); /* nohup stays */
+    signal(SIGPIPE, SIG_IGN); /* a closed stdout is an error like any other */
+    signal(SIGXFSZ, SIG_IGN); /* so is a file that grows past its limit */
+    atexit(remove_parts);
+}
+
+static bool same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    if (!strcmp(a, b)) return true;
+    return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+static void *need(void *memory)
+{
+    if (!memory) exit(fail(EXIT_MEMORY, "out of memory"));
+    return memory;
+}
+
+static char *joined(const char *a, const char *b)
+{
+    const size_t size = strlen(a) + strlen(b) + 1;
+    char *text = need(malloc(size));
+    snprintf(text, size, "%s%s", a, b);
+    return text;
+}
+
+/* Where path really leads. A name that does not exist yet stays as it is. */
+static int resolve(const char *path, char **target)
+{
+    struct stat info;
+    if (lstat(path, &info) || !S_ISLNK(info.st_mode)) {
+        *target = joined(path, "");
+        return EXIT_DONE;
+    }
+    *target = realpath(path, NULL);
+    return *target ? EXIT_DONE : fail(EXIT_OUTPUT, "%s: is a link that leads nowhere: %s", path, strerror(errno));
+}
+
+/* A pipe or a device is written in place: there is nothing to rename, and nothing old to lose. */
+static bool is_special(const char *path)
+{
+    struct stat info;
+    return !stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
+static int check_target(const Output *o, bool overwrite)
+{
+    struct stat info;
+    if (stat(o->target, &info))
+        return errno == ENOENT ? EXIT_DONE : fail(EXIT_OUTPUT, "%s: cannot be written: %s", o->path, strerror(errno));
+    if (S_ISDIR(info.st_mode)) return fail(EXIT_OUTPUT, "%s: is a directory, a file name is needed", o->path);
+    if (!o->direct && !overwrite) return fail(EXIT_OUTPUT, "%s: exists; -y overwrites it", o->path);
+    return EXIT_DONE;
+}
+
+static int check_others(const Output *o)
+{
+    for (const Output *other = outputs; other; other = other->next) {
+        if (other->folder || (o->direct && other->direct)) continue; /* two outputs may go to /dev/null */
+        /* parts exist from the moment they are added: two spellings of a new name meet there */
+        if (same_file(o->target, other->target) || same_file(o->target, other->part) || same_file(o->part, other->target) ||
+            same_file(o->part, other->part))
+            return fail(EXIT_USAGE, "%s: two outputs would be the same file", o->path);
+    }
+    for (const Output *input = inputs; input && !o->direct; input = input->next)
+        if (same_file(input->path, o->target) || same_file(input->path, o->part))
+            return fail(EXIT_USAGE, "%s: is an input, and the output %s would overwrite it", input->path, o->path);
+    return EXIT_DONE;
+}
+
+/* Made now, empty: that a directory is missing or read-only is known before any work. */
+static int create_part(const Output *o)
+{
+    struct stat info;
+    if (o->direct) return EXIT_DONE;
+    if (!lstat(o->part, &info) && !S_ISREG(info.st_mode)) return fail(EXIT_OUTPUT, "%s: is in the way, and no plain file", o->part);
+    const int fd = open(o->part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) return fail(EXIT_OUTPUT, "%s: cannot be created: %s", o->part, strerror(errno));
+    close(fd);
+    return EXIT_DONE;
+}
+
+void input_note(const char *path)
+{
+    Output *input = need(calloc(1, sizeof *input));
+    input->path = joined(path, "");
+    input->next = inputs;
+    inputs = input;
+}
+
+int output_add(const char *path, bool overwrite)
+{
+    Output *o = need(calloc(1, sizeof *o));
+    o->path = joined(path, "");
+    int code = resolve(path, &o->target);
+    if (code) return code;
+    o->direct = is_special(o->target);
+    o->part = joined(o->target, o->direct ? "" : ".part");
+    code = check_others(o);
+    if (!code) code = check_target(o, overwrite);
+    if (!code) code = create_part(o);
+    if (code) return code;
+    o->next = outputs;
+    outputs = o;
+    return EXIT_DONE;
+}
+
+int output_folder(const char *path)
+{
+    Output *o = need(calloc(1, sizeof *o));
+    struct stat info;
+    if (!stat(path, &info)) return S_ISDIR(info.st_mode) ? EXIT_DONE : fail(EXIT_OUTPUT, "%s: exists and is no directory", path);
+    if (mkdir(path, 0777)) return fail(EXIT_OUTPUT, "%s: cannot be made: %s", path, strerror(errno));
+    o->path = o->target = o->part = joined(path, "");
+    o->direct = o->folder = true;
+    o->next = outputs;
+    outputs = o;
+    return EXIT_DONE;
+}
+
+const char *output_path(const char *path)
+{
+    for (const Output *o = outputs; o; o = o->next)
+        if (!strcmp(path, o->path)) return o->part;
+    return path;
+}
+
+int outputs_commit(void)
+{
+    int code = EXIT_DONE;
+    committing = 1;
+    for (Output *o = outputs; o && !code; o = o->next) {
+        if (o->direct) continue;
+        if (rename(o->part, o->target)) code = fail(EXIT_OUTPUT, "%s: cannot be renamed to %s: %s", o->part, o->target, strerror(errno));
+        else o->renamed = true;
+    }
+    for (Output *o = outputs; o && code; o = o->next)
+        if (o->renamed) unlink(o->target); /* all or none */
+    if (code) {
+        committing = 0;
+        remove_parts();
+    }
+    return code;
+}
