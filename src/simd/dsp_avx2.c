@@ -1,6 +1,71 @@
-/* dsp_avx2.c: the inner loops for avx2; none yet. */
+/* dsp_avx2.c: the inner loops for AVX2 with FMA and F16C. The loops are in ymm.h and ymm_map.h; here they get their
+ * names, and a constant for each case. */
 #include "simd/dsp.h"
 
 #if defined(__x86_64__)
-void snls_dsp_init_avx2(SnlsDsp *dsp) { (void)dsp; }
+#include "simd/ymm_map.h"
+
+static float dot_avx2(const float *a, const float *b, ptrdiff_t n) { return ymm_one(a, b, n, DOT); }
+static float l2_avx2(const float *a, const float *b, ptrdiff_t n) { return ymm_one(a, b, n, L2); }
+
+ALWAYS void row(float *out, const float *q, const float *key, ptrdiff_t step, ptrdiff_t m, ptrdiff_t n, int kind)
+{
+    if (n == 3 && step == 3) ymm_row_rgb(out, q, key, m, kind);
+    else if (n <= 8) ymm_row_short(out, q, key, step, m, n, kind);
+    else ymm_row(out, q, key, step, m, n, kind);
+}
+
+static void dot_row_avx2(float *out, const float *q, const float *key, ptrdiff_t step, ptrdiff_t m, ptrdiff_t n)
+{
+    row(out, q, key, step, m, n, DOT);
+}
+
+static void l2_row_avx2(float *out, const float *q, const float *key, ptrdiff_t step, ptrdiff_t m, ptrdiff_t n)
+{
+    row(out, q, key, step, m, n, L2);
+}
+
+static void blend_avx2(float *out, const float *const *tap, const float *w, int taps, ptrdiff_t n)
+{
+    const Taps t = taps_copy(tap, w, taps);
+    if (taps == 1) ymm_blend(out, &t, 1, 0, n);
+    else if (taps == 2) ymm_blend(out, &t, 2, 0, n);
+    else ymm_blend(out, &t, 4, 0, n);
+}
+
+ALWAYS float blend_sum(const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n, int kind)
+{
+    const Taps t = taps_copy(tap, w, taps);
+    if (taps == 1) return ymm_blend_sum(q, &t, 1, n, kind);
+    if (taps == 2) return ymm_blend_sum(q, &t, 2, n, kind);
+    return ymm_blend_sum(q, &t, 4, n, kind);
+}
+
+static float dot_blend_avx2(const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n)
+{
+    return blend_sum(q, tap, w, taps, n, DOT);
+}
+
+static float l2_blend_avx2(const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n)
+{
+    return blend_sum(q, tap, w, taps, n, L2);
+}
+
+static void axpy_avx2(float *y, float a, const float *x, ptrdiff_t n) { ymm_axpy(y, a, x, 0, n); }
+static void scale_avx2(float *y, float a, ptrdiff_t n) { ymm_scale(y, a, 0, n); }
+static void sub_avx2(float *out, const float *a, const float *b, ptrdiff_t n) { ymm_sub(out, a, b, 0, n); }
+static void from_f16_avx2(float *out, const uint16_t *in, ptrdiff_t n) { ymm_from_f16(out, in, 0, n); }
+static void from_bf16_avx2(float *out, const uint16_t *in, ptrdiff_t n) { ymm_from_bf16(out, in, 0, n); }
+static void to_f16_avx2(uint16_t *out, const float *in, ptrdiff_t n) { ymm_to_f16(out, in, 0, n); }
+static void to_bf16_avx2(uint16_t *out, const float *in, ptrdiff_t n) { ymm_to_bf16(out, in, 0, n); }
+
+void snls_dsp_init_avx2(SnlsDsp *dsp)
+{
+    *dsp = (SnlsDsp){
+        .dot = dot_avx2, .l2 = l2_avx2, .dot_row = dot_row_avx2, .l2_row = l2_row_avx2,
+        .blend = blend_avx2, .dot_blend = dot_blend_avx2, .l2_blend = l2_blend_avx2,
+        .axpy = axpy_avx2, .scale = scale_avx2, .sub = sub_avx2,
+        .from_f16 = from_f16_avx2, .from_bf16 = from_bf16_avx2, .to_f16 = to_f16_avx2, .to_bf16 = to_bf16_avx2,
+    };
+}
 #endif
