@@ -25,9 +25,7 @@ const SnlsBackend snls_backend_cpu = {
     .device = SNLS_DEVICE_CPU,
     .open = cpu_open,
     .close = cpu_close,
-#if 0
 #define X(op, Op) .op##_forward = snls_cpu_##op##_forward, .op##_backward = snls_cpu_##op##_backward,
     SNLS_OPS(X)
 #undef X
-#endif
 };

@@ -7,29 +7,36 @@
 #include <snls/io.h>
 #include <string.h>
 
+/* Bytes of an array; an axis of length 0 counts as 1 on the way, so that the strides of an empty array fit as well. */
+static bool array_bytes(SnlsDtype dtype, int32_t ndim, const int64_t *shape, int64_t *bytes)
+{
+    bool empty = false;
+    *bytes = snls_dtype_size(dtype);
+    for (int32_t i = 0; i < ndim; i++) {
+        empty |= shape[i] == 0;
+        if (!snls_mul_size(*bytes, shape[i] ? shape[i] : 1, bytes)) return false;
+    }
+    if (empty) *bytes = 0;
+    return true;
+}
+
 SnlsStatus snls_array_alloc(SnlsContext *ctx, SnlsTensor *view, SnlsDtype dtype, int32_t ndim, const int64_t *shape)
 {
     if (!ctx || !view) return SNLS_ERR_ARG;
-    *view = (SnlsTensor){0};
-    int64_t bytes = snls_dtype_size(dtype);
-    SNLS_REQUIRE(ctx, bytes, SNLS_ERR_ARG, "array_alloc: unknown element type %d", (int)dtype);
+    view->data = NULL;
+    SNLS_REQUIRE(ctx, snls_dtype_size(dtype), SNLS_ERR_ARG, "array_alloc: unknown element type %d", (int)dtype);
     SNLS_REQUIRE(ctx, ndim >= 0 && ndim <= SNLS_MAX_DIM && (shape || !ndim), SNLS_ERR_ARG, "array_alloc: %d axes, must be 0 to %d",
                  (int)ndim, SNLS_MAX_DIM);
     for (int32_t i = 0; i < ndim; i++)
         SNLS_REQUIRE(ctx, shape[i] >= 0, SNLS_ERR_ARG, "array_alloc: axis %d has length %lld", (int)i, (long long)shape[i]);
     char text[200];
+    int64_t bytes;
     snls_shape_text(text, sizeof text, shape, ndim);
-    bool empty = false;
-    for (int32_t i = 0; i < ndim; i++) {
-        empty |= shape[i] == 0; /* counts as 1: the strides of an empty array must fit too */
-        SNLS_REQUIRE(ctx, snls_mul_size(bytes, shape[i] ? shape[i] : 1, &bytes), SNLS_ERR_MEMORY,
-                     "an array of shape %s is larger than memory can be", text);
-    }
-    if (empty) bytes = 0;
+    SNLS_REQUIRE(ctx, array_bytes(dtype, ndim, shape, &bytes), SNLS_ERR_MEMORY, "an array of shape %s is larger than memory can be", text);
     void *data = snls_mem_alloc(&ctx->allocator, bytes);
     SNLS_REQUIRE(ctx, data, SNLS_ERR_MEMORY, "out of memory for an array of shape %s, %s", text, snls_io_bytes(bytes).text);
     memset(data, 0, (size_t)bytes);
-    *view = snls_tensor(data, dtype, ndim, shape);
+    *view = snls_tensor(data, dtype, ndim, shape); /* only now: shape may be view's own */
     return SNLS_OK;
 }
 

@@ -98,9 +98,17 @@ void snls_ref_sum_finish(const RefSum *sum)
 
 void snls_ref_fill(const SnlsTensor *t, double value) { for_each_element(t, fill_one, &value); }
 
+static SnlsStatus ref_open(SnlsContext *ctx)
+{
+    ctx->cpu_level = SNLS_CPU_C;
+    ctx->threads = 1;
+    return SNLS_OK;
+}
+
 const SnlsBackend snls_backend_ref = {
     .name = "ref",
     .device = SNLS_DEVICE_CPU,
+    .open = ref_open,
 #define X(op, Op) .op##_forward = snls_ref_##op##_forward, .op##_backward = snls_ref_##op##_backward,
     SNLS_OPS(X)
 #undef X

@@ -59,14 +59,18 @@ ALWAYS void ymm_blend(float *out, const Taps *t, int taps, ptrdiff_t i, ptrdiff_
 
 ALWAYS float ymm_blend_sum(const float *q, const Taps *t, int taps, ptrdiff_t n, int kind)
 {
-    __m256 sum = _mm256_setzero_ps();
-    ptrdiff_t i = 0;
-    for (; i + 8 <= n; i += 8) sum = ymm_term(sum, _mm256_loadu_ps(q + i), ymm_taps(t, taps, i), kind);
+    const ptrdiff_t part = ymm_part(n);
+    __m256 first = _mm256_setzero_ps(), sum = first;
+    ptrdiff_t i = part < n ? part : 0;
+#define TERM(sum, i) ymm_term(sum, _mm256_loadu_ps(q + (i)), ymm_taps(t, taps, i), kind)
+    for (ptrdiff_t j = 0; j < part && part < n; j += 8, i += 8) first = TERM(first, j), sum = TERM(sum, i);
+    for (; i + 8 <= n; i += 8) sum = TERM(sum, i);
+#undef TERM
     if (i < n) {
         const __m256i mask = ymm_mask(n - i);
         sum = ymm_term(sum, _mm256_maskload_ps(q + i, mask), ymm_taps_part(t, taps, i, mask), kind);
     }
-    return ymm_sum(sum);
+    return ymm_sum(part < n ? _mm256_add_ps(first, sum) : sum);
 }
 
 /* ---- from element i on ---- */

@@ -1,0 +1,176 @@
+/* match.c: walks the queries, keeps the k best candidates of each, writes them. */
+#include "cpu/match.h"
+#include "cpu/threads.h"
+
+/* key without a candidate */
+#define NO_KEY UINT64_MAX
+
+/* Writes one place of the output; key NO_KEY: no neighbour. */
+static void write_place(const SnlsMatch *m, const SnlsQuery *q, int64_t kept, uint64_t key, const SnlsMatchWindow *windows)
+{
+    float *dist = (float *)m->dist.data + snls_at6(&m->dist, q->b, q->head, q->t, q->i, q->j, kept);
+    float *offset = (float *)m->offset.data + snls_at6(&m->offset, q->b, q->head, q->t, q->i, q->j, kept);
+    const int64_t step = m->offset.stride[6], id = key == NO_KEY ? -1 : snls_best_id(key);
+    if (m->index.data) ((int32_t *)m->index.data)[snls_at6(&m->index, q->b, q->head, q->t, q->i, q->j, kept)] = (int32_t)id;
+    if (id < 0) {
+        *dist = m->prod ? -INFINITY : INFINITY;
+        offset[0] = offset[step] = offset[2 * step] = 0;
+        return;
+    }
+    const int64_t cells = m->side * m->side, cell = id % cells;
+    const SnlsMatchWindow *w = &windows[id / cells];
+    *dist = snls_best_dist(key, m->prod);
+    offset[0] = (float)(w->frame - q->t);
+    offset[step] = (float)(snls_match_y(m, w, cell / m->side) - (double)(q->i * m->stride0));
+    offset[2 * step] = (float)(snls_match_x(m, w, cell % m->side) - (double)(q->j * m->stride0));
+}
+
+/* Cells of a window that are not treated like the others; -1: there is none. */
+typedef struct Special { int64_t excluded, anchored; } Special;
+
+static Special special_cells(const SnlsMatch *m, const SnlsQuery *q, const SnlsMatchWindow *w, int64_t window)
+{
+    Special special = {-1, -1};
+    int64_t self;
+    if (m->anchor == SNLS_ANCHOR_EACH) special.anchored = w->origin_y * m->side + w->origin_x;
+    if (window || (m->anchor != SNLS_ANCHOR_SELF && m->exclude != SNLS_EXCLUDE_SELF)) return special;
+    if (!snls_match_nearest_self(m, q, w, &self)) return special;
+    if (m->exclude == SNLS_EXCLUDE_SELF) special.excluded = self;
+    else special.anchored = self;
+    return special;
+}
+
+/* Scores one window and hands its candidates to `top`; the anchor's key, if there is one, to *anchor. */
+static void scan_window(const CpuMatch *c, const SnlsQuery *q, int64_t window, CpuBest *top, uint64_t *anchor, const CpuMatchScratch *scratch)
+{
+    const SnlsMatch *m = &c->m;
+    const SnlsMatchWindow *w = &scratch->window[window];
+    int64_t row0, row1, column0, column1;
+    *anchor = NO_KEY;
+    if (!w->valid || (m->exclude == SNLS_EXCLUDE_FRAME && window == 0)) return;
+    const Special special = special_cells(m, q, w, window);
+    snls_match_valid_run(w->y, m->stride1, w->origin_y, m->side, m->height, &row0, &row1);
+    snls_match_valid_run(w->x, m->stride1, w->origin_x, m->side, m->width, &column0, &column1);
+    for (int64_t row = row0; row < row1; row++) {
+        snls_cpu_score_row(c, q, w, row, column0, column1, scratch);
+        for (int64_t column = column0; column < column1; column++) {
+            const int64_t cell = row * m->side + column;
+            const float score = scratch->score[column];
+            if (isnan(score) || cell == special.excluded) continue;
+            const uint64_t key = snls_best_key(score, m->prod, window * m->side * m->side + cell);
+            if (cell == special.anchored) *anchor = key;
+            else snls_best_insert(top, key);
+        }
+    }
+}
+
+/* Anchors first, in slot order, then the best of the rest. */
+static void select_group(const CpuMatch *c, const SnlsQuery *q, int64_t first, int64_t end, int64_t kept, const CpuMatchScratch *scratch)
+{
+    const SnlsMatch *m = &c->m;
+    CpuBest top = {.key = scratch->best, .k = c->k};
+    for (int64_t window = first; window < end; window++) scan_window(c, q, window, &top, &scratch->anchor[window], scratch);
+    int64_t n = 0;
+    for (int64_t window = first; window < end && n < m->k; window++)
+        if (scratch->anchor[window] != NO_KEY) write_place(m, q, kept + n++, scratch->anchor[window], scratch->window);
+    for (int64_t i = 0; n < m->k; i++) write_place(m, q, kept + n++, i < top.n ? top.key[i] : NO_KEY, scratch->window);
+}
+
+/* search_all: everything in raster order. */
+static void write_all(const CpuMatch *c, const SnlsQuery *q, const CpuMatchScratch *scratch)
+{
+    const SnlsMatch *m = &c->m;
+    const int64_t cells = m->side * m->side;
+    for (int64_t window = 0; window < m->windows; window++) {
+        const SnlsMatchWindow *w = &scratch->window[window];
+        const bool counts = w->valid && !(m->exclude == SNLS_EXCLUDE_FRAME && window == 0);
+        int64_t row0 = 0, row1 = 0, column0 = 0, column1 = 0;
+        const Special special = counts ? special_cells(m, q, w, window) : (Special){-1, -1};
+        if (counts) snls_match_valid_run(w->y, m->stride1, w->origin_y, m->side, m->height, &row0, &row1);
+        if (counts) snls_match_valid_run(w->x, m->stride1, w->origin_x, m->side, m->width, &column0, &column1);
+        for (int64_t row = 0; row < m->side; row++) {
+            const bool scored = row >= row0 && row < row1;
+            if (scored) snls_cpu_score_row(c, q, w, row, column0, column1, scratch);
+            for (int64_t column = 0; column < m->side; column++) {
+                const int64_t cell = row * m->side + column, id = window * cells + cell;
+                const bool there = scored && column >= column0 && column < column1 && cell != special.excluded && !isnan(scratch->score[column]);
+                write_place(m, q, id, there ? snls_best_key(scratch->score[column], m->prod, id) : NO_KEY, scratch->window);
+            }
+        }
+    }
+}
+
+static void match_query(const CpuMatch *c, const SnlsQuery *q, CpuMatchScratch *scratch)
+{
+    const SnlsMatch *m = &c->m;
+    snls_cpu_load_patch(c, q, scratch);
+    for (int64_t window = 0; window < m->windows; window++) scratch->window[window] = snls_match_window(m, q, window);
+    if (m->all) write_all(c, q, scratch);
+    else if (m->each) for (int64_t w = 0; w < m->windows; w++) select_group(c, q, w, w + 1, w * m->k, scratch);
+    else select_group(c, q, 0, m->windows, 0, scratch);
+}
+
+static void plan_scratch(SnlsContext *ctx, const CpuMatch *c)
+{
+    const SnlsMatch *m = &c->m;
+    int64_t pixels = 0, floats = 0;
+    if (!snls_mul_size(m->ps, m->ps, &pixels) || !snls_mul_size(pixels, m->features, &floats)) ctx->arena.overflow = true;
+    for (int i = 0; i < ctx->threads; i++) {
+        snls_arena_plan(&ctx->arena, c->k, sizeof(uint64_t));
+        snls_arena_plan(&ctx->arena, m->windows, sizeof(uint64_t));
+        snls_arena_plan(&ctx->arena, m->windows, sizeof(SnlsMatchWindow));
+        snls_arena_plan(&ctx->arena, floats, sizeof(float));
+        snls_arena_plan(&ctx->arena, pixels, sizeof(float *));
+        snls_arena_plan(&ctx->arena, m->side, sizeof(float));
+    }
+    snls_arena_plan(&ctx->arena, ctx->threads, sizeof(CpuMatchScratch));
+}
+
+static CpuMatchScratch *claim_scratch(SnlsContext *ctx, const CpuMatch *c)
+{
+    const SnlsMatch *m = &c->m;
+    SnlsArena *arena = &ctx->arena;
+    const int64_t pixels = m->ps * m->ps;
+    CpuMatchScratch *all = snls_arena_claim(arena, ctx->threads, sizeof *all);
+    for (int i = 0; i < ctx->threads; i++)
+        all[i] = (CpuMatchScratch){.best = snls_arena_claim(arena, c->k, sizeof(uint64_t)),
+                                   .anchor = snls_arena_claim(arena, m->windows, sizeof(uint64_t)),
+                                   .window = snls_arena_claim(arena, m->windows, sizeof(SnlsMatchWindow)),
+                                   .patch = snls_arena_claim(arena, pixels * m->features, sizeof(float)),
+                                   .pixel = snls_arena_claim(arena, pixels, sizeof(float *)),
+                                   .score = snls_arena_claim(arena, m->side, sizeof(float))};
+    return all;
+}
+
+static SnlsStatus take_tensors(SnlsContext *ctx, const SnlsMatch *m)
+{
+    SNLS_TRY(snls_cpu_take_video(ctx, m->op, "query", &m->query));
+    SNLS_TRY(snls_cpu_take_video(ctx, m->op, "key", &m->key));
+    SNLS_TRY(snls_cpu_take_numbers(ctx, m->op, m->refine ? "centre" : "flow", &m->centre));
+    SNLS_TRY(snls_cpu_take_numbers(ctx, m->op, "dist", &m->dist));
+    return snls_cpu_take_numbers(ctx, m->op, "offset", &m->offset);
+}
+
+SnlsStatus snls_cpu_match_forward(SnlsContext *ctx, const SnlsMatch *m)
+{
+    CpuMatch c = {.m = *m, .dsp = snls_cpu_dsp(ctx)};
+    const int64_t group = (m->each ? 1 : m->windows) * m->side * m->side;
+    c.k = m->all ? 1 : m->k < group ? m->k : group;
+    SNLS_TRY(take_tensors(ctx, m));
+    snls_arena_begin(&ctx->arena);
+    snls_cpu_video_plan(ctx, &m->query);
+    snls_cpu_video_plan(ctx, &m->key);
+    plan_scratch(ctx, &c);
+    SNLS_TRY(snls_scratch_commit(ctx, m->op));
+    snls_cpu_video_claim(ctx, &c.query, &m->query);
+    snls_cpu_video_claim(ctx, &c.key, &m->key);
+    CpuMatchScratch *scratch = claim_scratch(ctx, &c);
+    const int64_t units = m->batch * m->heads * m->frames * m->rows;
+#pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 1)
+    for (int64_t u = 0; u < units; u++) {
+        SnlsQuery q = {.i = u % m->rows, .t = u / m->rows % m->frames, .head = u / m->rows / m->frames % m->heads,
+                       .b = u / m->rows / m->frames / m->heads};
+        for (q.j = 0; q.j < m->columns; q.j++) match_query(&c, &q, &scratch[snls_cpu_thread()]);
+    }
+    return SNLS_OK;
+}

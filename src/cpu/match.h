@@ -1,0 +1,38 @@
+/* match.h: search, search_all and refine of the cpu backend. match.c walks the queries and keeps the best, match_score.c
+ * scores the candidates of a window, match_grad.c has the gradients. */
+#ifndef SNLS_CPU_MATCH_H
+#define SNLS_CPU_MATCH_H
+
+#include "cpu/best.h"
+#include "cpu/taps.h"
+#include "cpu/video.h"
+#include "op/match.h"
+
+typedef struct CpuMatch {
+    SnlsMatch m;
+    CpuVideo query, key;
+    const SnlsDsp *dsp;
+    int64_t k; /* length of a sorted list: k, or all candidates of a group where those are fewer */
+} CpuMatch;
+
+/* What one thread needs for one query at a time. */
+typedef struct CpuMatchScratch {
+    uint64_t *best;            /* k keys */
+    uint64_t *anchor;          /* a key per window */
+    SnlsMatchWindow *window;   /* of this query */
+    float *patch;              /* the query's patch, (ps*ps, F); ps 1 points into the video instead */
+    const float **pixel;       /* ps*ps: its pixels, NULL where border drop leaves one out */
+    float *score;              /* one row of a window */
+} CpuMatchScratch;
+
+/* The query's pixels into scratch->pixel. */
+void snls_cpu_load_patch(const CpuMatch *c, const SnlsQuery *q, CpuMatchScratch *scratch);
+
+/* Scores of cells [first, end) of a row of a window into scratch->score[first ..]; all inside the frame. */
+void snls_cpu_score_row(const CpuMatch *c, const SnlsQuery *q, const SnlsMatchWindow *w, int64_t row, int64_t first, int64_t end,
+                        const CpuMatchScratch *scratch);
+
+SnlsStatus snls_cpu_match_forward(SnlsContext *ctx, const SnlsMatch *m);
+SnlsStatus snls_cpu_match_backward(SnlsContext *ctx, const SnlsMatch *m, const SnlsMatchGrad *g);
+
+#endif
