@@ -76,8 +76,8 @@ static void pixel(const Synth *s, int64_t t, double x, double y, float *out)
     double back[3], front[3] = {0};
     const Point b = background_at(s, t, x, y), o = object_at(s, t, x, y);
     const double inside = fmin(fmax(0.5 - object_distance(s, o), 0), 1); /* one soft pixel at the outline */
-    texture_at(s->seed, b.x, b.y, back);
-    if (inside > 0) texture_at(s->seed + 1, o.x, o.y, front);
+    texture_at(s->seed, 26, 0, b.x, b.y, back);
+    if (inside > 0) texture_at(s->seed + 1, 11, 1, o.x, o.y, front);
     for (int c = 0; c < 3; c++) out[c] = (float)(back[c] + inside * (front[c] - back[c]));
 }
 

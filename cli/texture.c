@@ -1,4 +1,4 @@
-/* texture.c: value noise, and a texture made of it: coloured regions with edges, and detail at every scale. */
+/* texture.c: value noise, and a texture made of it: coloured stones with dark joints, and detail at every scale. */
 #include "texture.h"
 #include "synth.h"
 #include <math.h>
@@ -39,30 +39,52 @@ static double ramp(double x, double from, double to)
     return s <= 0 ? 0 : s >= 1 ? 1 : s * s * (3 - 2 * s);
 }
 
-enum { REGIONS = 5 };
+/* Colours of stone, sand, earth, moss, leaf and slate. */
+static const double palette[][3] = {{168, 158, 142}, {198, 176, 136}, {122, 92, 66}, {104, 116, 70},
+                                    {72, 96, 62},    {110, 122, 134}, {150, 96, 70}, {186, 188, 184}};
+enum { COLORS = sizeof palette / sizeof *palette };
 
-/* A colour of middle brightness for each region of each texture. */
-static void palette(uint64_t seed, int region, double *rgb)
+typedef struct Cell { double distance; int64_t x, y; } Cell;
+
+/* The two nearest of points scattered one to a square of the lattice. */
+static void nearest_cells(uint64_t seed, double x, double y, Cell *first, Cell *second)
 {
-    for (int c = 0; c < 3; c++) rgb[c] = 50 + 155 * synth_lattice(seed, 90, region, c);
+    const int64_t ix = (int64_t)floor(x), iy = (int64_t)floor(y);
+    *first = *second = (Cell){1e9, 0, 0};
+    for (int64_t cy = iy - 2; cy <= iy + 2; cy++)
+        for (int64_t cx = ix - 2; cx <= ix + 2; cx++) {
+            const double dx = (double)cx + synth_lattice(seed, 5, cx, cy) - x, dy = (double)cy + synth_lattice(seed, 6, cx, cy) - y;
+            const Cell cell = {sqrt(dx * dx + dy * dy), cx, cy};
+            if (cell.distance < first->distance) {
+                *second = *first;
+                *first = cell;
+            } else if (cell.distance < second->distance) {
+                *second = cell;
+            }
+        }
 }
 
-void texture_at(uint64_t seed, double x, double y, double *rgb)
+static double cell_color(uint64_t seed, const Cell *cell, int channel)
 {
-    /* regions: level sets of slow noise, whose borders wander because its coordinates are warped */
-    const double wx = x + 9 * synth_noise(seed, 1, x, y, 23), wy = y + 9 * synth_noise(seed, 2, x, y, 23);
-    const double level = synth_noise(seed, 3, wx, wy, 41) + 0.5 * synth_noise(seed, 4, wx, wy, 19);
-    double color[3], next[3];
-    palette(seed, 0, color);
-    for (int i = 1; i < REGIONS; i++) {
-        const double edge = -0.6 + 1.2 * i / REGIONS, mix = ramp(level, edge - 0.03, edge + 0.03);
-        palette(seed, i, next);
-        for (int c = 0; c < 3; c++) color[c] += mix * (next[c] - color[c]);
-    }
+    const double *color = palette[(int)(COLORS * synth_lattice(seed, 7, cell->x, cell->y))];
+    return color[channel] * (0.75 + 0.5 * synth_lattice(seed, 8, cell->x, cell->y));
+}
+
+void texture_at(uint64_t seed, double size, double warmth, double x, double y, double *rgb)
+{
+    /* the outline of a stone wanders because coordinates are warped */
+    const double wx = x + 7 * synth_noise(seed, 1, x, y, 21), wy = y + 7 * synth_noise(seed, 2, x, y, 21);
+    Cell first, second;
+    nearest_cells(seed, wx / size, wy / size, &first, &second);
+    const double inside = ramp(size * (second.distance - first.distance), 0, 3), shade = 0.55 + 0.45 * inside;
     /* detail: amplitude falls with the wavelength, as in pictures of the world */
-    double detail = 0, tint = synth_noise(seed, 20, x, y, 13);
-    double amplitude = 26;
+    double detail = 30 * synth_noise(seed, 20, x, y, 70), amplitude = 24;
     int64_t layer = 10;
-    for (double wavelength = 34; wavelength > 3.5; wavelength /= 1.9, amplitude *= 0.72) detail += amplitude * synth_noise(seed, layer++, x, y, wavelength);
-    for (int c = 0; c < 3; c++) rgb[c] = fmin(fmax(color[c] + detail + 14 * tint * (c - 1), 0), 255);
+    for (double wavelength = 30; wavelength > 3.2; wavelength /= 1.9, amplitude *= 0.8) detail += amplitude * synth_noise(seed, layer++, x, y, wavelength);
+    const double tint = 10 * synth_noise(seed, 21, x, y, 15);
+    for (int c = 0; c < 3; c++) {
+        const double one = cell_color(seed, &first, c), two = cell_color(seed, &second, c);
+        const double color = two + (0.5 + 0.5 * inside) * (one - two); /* half each on the border, so that it has no step */
+        rgb[c] = fmin(fmax(shade * color + detail + (tint - 40 * warmth) * (c - 1), 0), 255);
+    }
 }

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
-void texture_at(uint64_t seed, double x, double y, double *rgb); /* 0..255 */
+/* Stones about size pixels wide; warmth 0 as they are, 1 reddish. 0..255 */
+void texture_at(uint64_t seed, double size, double warmth, double x, double y, double *rgb);
 
 #endif
