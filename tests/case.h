@@ -81,6 +81,7 @@ int32_t draw_dtype(Rng *rng, CallKind kind);
 void    draw_features(Call *call, const SnlsTensor *t);   /* small integers when exact */
 typedef enum Motion { MOTION_ZERO, MOTION_WHOLE, MOTION_SMOOTH, MOTION_REAL, MOTION_FAR, MOTION_BROKEN, MOTION_COUNT } Motion;
 double  draw_motion(Call *call, Motion motion, int64_t length, double ramp); /* one component of a flow or an offset */
+double  draw_time_fraction(Call *call); /* to a whole dt: it is rounded, half to even */
 void    draw_grad(Call *call, SnlsTensor *g, const SnlsTensor *of, bool added); /* a gradient tensor shaped like of; may be absent */
 
 /* search and search_all draw alike, gather, gather_add and scatter_add too */

@@ -107,28 +107,40 @@ static void record(Compose *m, const Walk *w, const Chain *c)
     }
 }
 
-/* Backward: pull on the position after the last step, handed down step by step. */
+/* A pull on a position: value, and what it may be off by, in eps. */
+typedef struct Pull { double x, y, off_x, off_y; } Pull;
+
+/* Through one step: the position before it moves the result and the place that was read. */
+static Pull hand_down(const Pull *p, const Step *s, double slack)
+{
+    const double dx = s->x.slope * (p->x * s->u.dx + p->y * s->v.dx), dy = s->y.slope * (p->x * s->u.dy + p->y * s->v.dy);
+    /* the slopes change with the place that was read, which may be off by slack */
+    const double bend = slack * (fabs(p->x * s->u.cross) + fabs(p->y * s->v.cross));
+    const double rough_x = fabs(p->x) * s->u.dx_abs + fabs(p->y) * s->v.dx_abs, rough_y = fabs(p->x) * s->u.dy_abs + fabs(p->y) * s->v.dy_abs;
+    Pull q = {p->x + dx, p->y + dy, 0, 0};
+    q.off_x = p->off_x * (1 + fabs(s->u.dx)) + p->off_y * fabs(s->v.dx) + bend + 8 * rough_x + fabs(q.x);
+    q.off_y = p->off_y * (1 + fabs(s->v.dy)) + p->off_x * fabs(s->u.dy) + bend + 8 * rough_y + fabs(q.y);
+    return q;
+}
+
+/* Backward: the pull on the position after the last step, handed down step by step. */
 static void pull_back(Compose *m, const Walk *w, const Chain *c)
 {
     Sums *grad = &m->grad[w->back];
-    double gx = 0, gy = 0, ax = 0, ay = 0; /* and the same in absolute values */
+    Pull p = {0, 0, 0, 0};
     for (int64_t n = c->count; n-- > 0;) {
         const Step *s = &c->step[n];
         const int64_t at = flow_at(w, s->slot);
-        gx += m->g[at]; gy += m->g[at + 1];
-        ax += fabs(m->g[at]); ay += fabs(m->g[at + 1]);
+        p.x += m->g[at]; p.y += m->g[at + 1];
+        p.off_x += fabs(p.x); p.off_y += fabs(p.y);
         for (int tap = 0; grad->count && tap < 4; tap++) {
-            const double weight = s->y.weight[tap / 2] * s->x.weight[tap % 2];
+            const double weight = s->y.weight[tap / 2] * s->x.weight[tap % 2], shaky = 6 * weight + 2 * c->slack[n];
             const int64_t to = model_at(&w->fields[0], w->b, s->frame, s->y.at[tap / 2], s->x.at[tap % 2], 0);
             if (weight == 0) continue;
-            /* the weights hang on the position, which may itself be off */
-            sums_add(grad, to, weight * gx, 16 * ax * (1 + c->slack[n]));
-            sums_add(grad, to + 1, weight * gy, 16 * ay * (1 + c->slack[n]));
+            sums_add(grad, to, weight * p.x, weight * p.off_x + shaky * fabs(p.x));
+            sums_add(grad, to + 1, weight * p.y, weight * p.off_y + shaky * fabs(p.y));
         }
-        const double bx = s->x.slope * (gx * s->u.dx + gy * s->v.dx), by = s->y.slope * (gx * s->u.dy + gy * s->v.dy);
-        const double cx = ax * s->u.dx_abs + ay * s->v.dx_abs, cy = ax * s->u.dy_abs + ay * s->v.dy_abs;
-        gx += bx; gy += by;
-        ax += cx; ay += cy;
+        p = hand_down(&p, s, c->slack[n]);
     }
 }
 

@@ -21,7 +21,7 @@ static void draw_sizes(Call *call, SnlsGatherParams *p, Sizes *z)
     *z = (Sizes){.B = rng_int(rng, 1, 2), .T = rng_int(rng, 1, 5), .H = draw_size(rng), .W = draw_size(rng),
                  .F = rng_one_in(rng, 3) ? rng_int(rng, 1, 40) : rng_int(rng, 1, 8), .K = rng_int(rng, 1, 5),
                  .heads = p->heads ? p->heads : rng_int(rng, 1, 3)};
-    const double budget = call->kind == CALL_SMOOTH ? 4e4 : rng_one_in(rng, 16) ? 4e5 : 1e5;
+    const double budget = call->kind == CALL_SMOOTH ? 1e4 : rng_one_in(rng, 16) ? 4e5 : 1e5;
     while ((double)(z->B * z->T * z->heads * z->F * z->K * p->ps * p->ps) * (double)((z->H + p->stride0 - 1) / p->stride0) *
                (double)((z->W + p->stride0 - 1) / p->stride0) > budget) {
         if (z->H >= z->W) z->H = (z->H + 1) / 2;
@@ -44,7 +44,7 @@ static void draw_neighbours(Call *call, SnlsGather *s, const Sizes *z)
     for (int64_t i = 0; i < tensor_count(&s->weight); i++) {
         const double ramp = (double)(i / z->K % z->columns);
         if (rng_one_in(rng, 8)) tensor_set(&s->weight, i, 0);
-        tensor_set(&s->offset, 3 * i, (double)rng_int(rng, -2 * z->T, 2 * z->T) + (rng_one_in(rng, 3) ? RNG_PICK(rng, 0.25, -0.25, 0.5, 0.375) : 0));
+        tensor_set(&s->offset, 3 * i, (double)rng_int(rng, -2 * z->T, 2 * z->T) + draw_time_fraction(call));
         tensor_set(&s->offset, 3 * i + 1, draw_motion(call, motion, z->H, ramp));
         tensor_set(&s->offset, 3 * i + 2, draw_motion(call, motion, z->W, ramp));
         if (motion == MOTION_BROKEN && rng_one_in(rng, 9)) tensor_set(&s->offset, 3 * i, INFINITY);

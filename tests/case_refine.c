@@ -22,7 +22,7 @@ static void draw_sizes(Call *call, SnlsRefineParams *p, Sizes *z)
     if (p->interp == SNLS_INTERP_NEAREST) p->stride1 = fmax(1, nearbyint(p->stride1));
     *z = (Sizes){.B = rng_int(rng, 1, 2), .T = rng_int(rng, 1, 5), .H = draw_size(rng), .W = draw_size(rng),
                  .F = rng_one_in(rng, 3) ? rng_int(rng, 1, 40) : rng_int(rng, 1, 8), .given = rng_int(rng, 1, 5)};
-    const double budget = call->kind == CALL_SMOOTH ? 6e4 : 2e5;
+    const double budget = call->kind == CALL_SMOOTH ? 1.5e4 : 2e5;
     for (;;) {
         const double queries = (double)(z->B * p->heads * z->T) * ceil((double)z->H / p->stride0) * ceil((double)z->W / p->stride0);
         const double cost = queries * (double)z->given * p->wr * p->wr;
@@ -49,7 +49,7 @@ static void draw_centre(Call *call, SnlsRefine *s, const Sizes *z)
     s->centre = tensor_new(rng, s->query.dtype == SNLS_F64 ? SNLS_F64 : SNLS_F32, 7, shape, LAYOUT_INPUT);
     for (int64_t i = 0; i < tensor_count(&s->centre); i += 3) {
         const double ramp = (double)(i / 3 / z->given % z->columns);
-        tensor_set(&s->centre, i, (double)rng_int(rng, -2 * z->T, 2 * z->T) + (rng_one_in(rng, 3) ? RNG_PICK(rng, 0.25, -0.25, 0.5, 0.375) : 0));
+        tensor_set(&s->centre, i, (double)rng_int(rng, -2 * z->T, 2 * z->T) + draw_time_fraction(call));
         tensor_set(&s->centre, i + 1, draw_motion(call, motion, z->H, ramp));
         tensor_set(&s->centre, i + 2, draw_motion(call, motion, z->W, ramp));
         if (motion == MOTION_BROKEN && rng_one_in(rng, 9)) tensor_set(&s->centre, i, NAN);

@@ -83,6 +83,12 @@ double draw_motion(Call *call, Motion motion, int64_t length, double ramp)
     return call->exact ? nearbyint(4 * x) / 4 : x;
 }
 
+double draw_time_fraction(Call *call)
+{
+    if (!rng_one_in(&call->rng, 3)) return 0;
+    return call->kind == CALL_SMOOTH ? RNG_PICK(&call->rng, 0.25, -0.25) : RNG_PICK(&call->rng, 0.25, -0.25, 0.5, 0.375);
+}
+
 void draw_grad(Call *call, SnlsTensor *g, const SnlsTensor *of, bool added)
 {
     Rng *rng = &call->rng;

@@ -89,6 +89,7 @@ ModelRead model_read(const ModelVideo *v, int64_t b, int64_t t, const ModelTaps 
                 r.value += w * tap;
                 r.absolute += w * fabs(tap);
             }
+            r.cross += i == j ? tap : -tap;
             if (sy != 0) { r.dy += sy * tap; r.dy_abs += fabs(sy * tap); }
             if (sx != 0) { r.dx += sx * tap; r.dx_abs += fabs(sx * tap); }
         }

@@ -23,8 +23,8 @@ typedef struct ModelVideo { double *v; int64_t B, T, H, W, C; } ModelVideo;
 ModelVideo model_video(const SnlsTensor *t);
 int64_t model_at(const ModelVideo *v, int64_t b, int64_t t, int64_t y, int64_t x, int64_t c);
 
-/* A bilinear read of one channel: value, sum of w|tap|, and the two derivatives with sums of |tap difference|. */
-typedef struct ModelRead { double value, absolute, dy, dx, dy_abs, dx_abs; } ModelRead;
+/* A bilinear read of one channel: value, sum of w|tap|, the two derivatives with their sums of |term|, d2/dydx. */
+typedef struct ModelRead { double value, absolute, dy, dx, dy_abs, dx_abs, cross; } ModelRead;
 ModelRead model_read(const ModelVideo *v, int64_t b, int64_t t, const ModelTaps *y, const ModelTaps *x, int64_t c);
 
 /* What a patch comparison needs to know. */
