@@ -70,7 +70,7 @@ SNLS_API SnlsStatus snls_search_backward(SnlsContext *ctx, const SnlsSearch *s, 
 
 /* ---- search_all: every candidate in raster order (slot, row, column), for study and tests ----
  * The same structs. K = W_t*ws*ws; k is not looked at, anchor must be none and topk all; excluded and invalid
- * candidates have an infinite distance and offset 0. index is optional and not needed by backward. */
+ * candidates have an infinite distance, offset 0 and index -1. */
 typedef SnlsSearchParams SnlsSearchAllParams;
 typedef SnlsSearch       SnlsSearchAll;
 typedef SnlsSearchGrad   SnlsSearchAllGrad;

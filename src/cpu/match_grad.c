@@ -24,16 +24,8 @@ typedef struct Kept {
 /* Which candidate stands at a place; -1: none. */
 static int64_t candidate_at(const SnlsMatch *m, const SnlsQuery *q, int64_t place)
 {
-    int64_t id = place;
-    if (!m->all) id = ((const int32_t *)m->index.data)[snls_at6(&m->index, q->b, q->head, q->t, q->i, q->j, place)];
+    const int64_t id = ((const int32_t *)m->index.data)[snls_at6(&m->index, q->b, q->head, q->t, q->i, q->j, place)];
     return id >= 0 && id < m->windows * m->side * m->side ? id : -1;
-}
-
-static bool excluded_in_all(const SnlsMatch *m, const SnlsQuery *q, const SnlsMatchWindow *w, int64_t window, int64_t cell)
-{
-    int64_t self;
-    if (!m->all || window || m->exclude == SNLS_EXCLUDE_NONE) return false;
-    return m->exclude == SNLS_EXCLUDE_FRAME || (snls_match_nearest_self(m, q, w, &self) && self == cell);
 }
 
 /* False: no neighbour there. The frame alone decides for most callers, so it is asked first. */
@@ -53,7 +45,6 @@ static bool kept_at(const Grad *p, const SnlsQuery *q, int64_t place, int64_t on
     kept->y = snls_match_y(m, &w, cell / m->side);
     kept->x = snls_match_x(m, &w, cell % m->side);
     if (!snls_inside(kept->y, m->height) || !snls_inside(kept->x, m->width)) return false;
-    if (excluded_in_all(m, q, &w, kept->window, cell)) return false;
     kept->g = p->g.dist.data ? ((const float *)p->g.dist.data)[snls_at6(&p->g.dist, q->b, q->head, q->t, q->i, q->j, place)] : 0;
     return true;
 }

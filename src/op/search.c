@@ -76,7 +76,7 @@ static SnlsStatus check_grad(SnlsContext *ctx, const SnlsSearch *s, const SnlsSe
     SNLS_TRY(snls_operand(ctx, m->op, "gradient of offset", &g->offset, 7, shape, "(B,heads,T,nH,nW,K,3)", in));
     SNLS_TRY(snls_operand(ctx, m->op, "gradient of query", &g->query, 5, s->query.shape, "(B,T,H,W,C)", out));
     SNLS_TRY(snls_operand(ctx, m->op, "gradient of key", &g->key, 5, s->query.shape, "(B,T,H,W,C)", out));
-    SNLS_REQUIRE(ctx, m->all || s->index.data || !m->batch, SNLS_ERR_ARG, "%s: backward needs index, the third output of forward", m->op);
+    SNLS_REQUIRE(ctx, s->index.data || !m->batch, SNLS_ERR_ARG, "%s: backward needs index, the third output of forward", m->op);
     if (!g->flow.data) return SNLS_OK;
     SNLS_REQUIRE(ctx, s->flow.data, SNLS_ERR_ARG, "%s: the gradient of flow is asked for, but there is no flow", m->op);
     SNLS_REQUIRE(ctx, !m->nearest, SNLS_ERR_UNSUPPORTED, "%s: there is no gradient to flow with interp nearest", m->op);

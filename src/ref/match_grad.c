@@ -39,10 +39,8 @@ typedef struct MatchSums { RefSum query, key, centre; } MatchSums;
 /* Which candidate stands at a place of the output; -1: none. */
 static int64_t candidate_at(const SnlsMatch *m, const SnlsQuery *q, int64_t kept)
 {
-    const int64_t end = m->windows * m->side * m->side;
-    int64_t id = kept;
-    if (!m->all) id = ((const int32_t *)m->index.data)[snls_at6(&m->index, q->b, q->head, q->t, q->i, q->j, kept)];
-    return id >= 0 && id < end ? id : -1;
+    const int64_t id = ((const int32_t *)m->index.data)[snls_at6(&m->index, q->b, q->head, q->t, q->i, q->j, kept)];
+    return id >= 0 && id < m->windows * m->side * m->side ? id : -1;
 }
 
 static void pull_place(const SnlsMatch *m, const SnlsMatchGrad *g, const SnlsQuery *q, int64_t kept, const MatchSums *sums)
@@ -54,10 +52,6 @@ static void pull_place(const SnlsMatch *m, const SnlsMatchGrad *g, const SnlsQue
     if (!w.valid) return;
     const double y = snls_match_y(m, &w, cell / m->side), x = snls_match_x(m, &w, cell % m->side);
     if (!snls_inside(y, m->height) || !snls_inside(x, m->width)) return;
-    if (m->all && window == 0 && m->exclude != SNLS_EXCLUDE_NONE) { /* excluded candidates stand in the list, but do not count */
-        int64_t self = -1;
-        if (m->exclude == SNLS_EXCLUDE_FRAME || (snls_match_nearest_self(m, q, &w, &self) && self == cell)) return;
-    }
     const int64_t at = snls_at6(&g->offset, q->b, q->head, q->t, q->i, q->j, kept), step = g->offset.stride[6];
     Pull pull = {.m = m, .q = q, .frame = w.frame, .query = &sums->query, .key = &sums->key};
     pull.g = g->dist.data ? snls_load(&g->dist, snls_at6(&g->dist, q->b, q->head, q->t, q->i, q->j, kept)) : 0;
