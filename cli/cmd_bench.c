@@ -1,9 +1,64 @@
-/* cmd_bench.c: to come. */
-#include "cli.h"
+/* cmd_bench.c: arguments of the benchmark; the machinery is in bench/. */
+#include "bench.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <stddef.h>
+
+typedef struct BenchParams { int32_t runs, frames, features, crop; } BenchParams;
+
+#define INT(field, def, min, max, help) {#field, help, SNLS_OPTION_INT, offsetof(BenchParams, field), def, min, max, NULL}
+static const SnlsOption options[] = {
+    INT(runs, 5, 1, 64, "runs of each case, the median is told"),
+    INT(frames, 5, 5, 1000, "frames"),
+    INT(features, 32, 1, 4096, "channels"),
+    INT(crop, 24, 4, 4096, "side of the crop that ref is timed on"),
+    {NULL, NULL, 0, 0, 0, 0, 0, NULL}};
+
+static int parse_size(const char *text, BenchSize *size)
+{
+    int height, width, end = 0;
+    if (!text) return EXIT_DONE;
+    if (sscanf(text, "%5dx%5d%n", &height, &width, &end) != 2 || text[end] || height < 4 || width < 4 || height > 32767 || width > 32767)
+        return fail(EXIT_USAGE, "--size is %s, must be HxW, each 4 to 32767", text);
+    size->height = height;
+    size->width = width;
+    return EXIT_DONE;
+}
+
+static int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 
 int cmd_bench(int argc, char **argv)
 {
-    (void)argc;
-    (void)argv;
-    return fail(EXIT_UNSUPPORTED, "is not written yet");
+    int code;
+    bool quick = false;
+    const char *size = NULL;
+    BenchParams params = {5, 5, 32, 24};
+    BenchReport report = {.settings = {.size = {5, 160, 160, 32}}};
+    BenchSettings *s = &report.settings;
+    const Arg args[] = {{"op", "NAME", "only this operator, such as search or gather_add", &s->only},
+                        {"size", "HxW", "rows and columns (160x160)", &size},
+                        {"quick", NULL, "48x48 pixels, two runs: does everything work", &quick}};
+    const ArgTable table = {.summary = "time every operator, forward and backward, against what this machine can do",
+                            .examples = "  snls bench\n  snls bench --op search --size 256x256 --json\n  snls bench --quick --threads 1\n",
+                            .args = args, .arg_count = 3, .options = options, .params = &params};
+    if (!parse_args(argc, argv, &table, &s->common, &code)) return code;
+    if (quick) s->size.height = s->size.width = 48, params.runs = 2, params.crop = 8;
+    code = parse_size(size, &s->size);
+    if (code) return code;
+    s->size.frames = params.frames;
+    s->size.features = params.features;
+    s->runs = params.runs;
+    s->crop = s->size;
+    s->crop.height = smaller(params.crop, s->size.height);
+    s->crop.width = smaller(params.crop, s->size.width);
+    code = bench_run(&report);
+    if (!code && s->common.json) {
+        json_t *object = report_begin(NULL);
+        code = report_print(bench_json(&report, object));
+    } else if (!code) {
+        bench_print(&report);
+        code = flush_stdout();
+    }
+    free(report.results);
+    return code;
 }

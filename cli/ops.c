@@ -1,6 +1,7 @@
 /* ops.c: the operators as commands. Tables only; cmd_op.c runs them. */
 #include "ops.h"
 #include <stddef.h>
+#include <string.h>
 
 #define VIDEO "[B,T,H,W,C]"
 #define FLOW "[B,T,S,nH,nW,2] or [B,heads,T,S,nH,nW,2]"
@@ -32,16 +33,6 @@ FUNCTIONS(gather, gather)
 FUNCTIONS(gather_add, gather)
 FUNCTIONS(scatter_add, scatter)
 
-#define COMMAND(function, name, slots_, reads_forward, summary_, examples_)                                             \
-    int function(int argc, char **argv)                                                                               \
-    {                                                                                                                 \
-        static const OpCommand command = {                                                                            \
-            .op = #name, .summary = summary_, .examples = examples_, .slots = slots_,                                 \
-            .slot_count = sizeof slots_ / sizeof *slots_, .backward_reads_forward = reads_forward,                    \
-            .defaults = name##_defaults, .shape = name##_shape, .forward = name##_forward, .backward = name##_backward}; \
-        return run_op(&command, argc, argv);                                                                          \
-    }
-
 static const Slot search_slots[] = {
     INPUT(SnlsSearch, query, NULL, "Q.npy", VIDEO, 5, 5, SLOT_VIDEO, "query video"),
     INPUT(SnlsSearch, key, NULL, "K.npy", VIDEO, 5, 5, SLOT_VIDEO, "key video"),
@@ -55,14 +46,6 @@ static const Slot search_slots[] = {
     GRAD(SnlsSearch, key, "out-grad-k", "GK.npy", "gradient by the key video"),
     GRAD(SnlsSearch, flow, "out-grad-flow", "GF.npy", "gradient by the flow"),
 };
-
-COMMAND(cmd_search, search, search_slots, true, "the k best matches of every query in a window around where the flow says it went",
-        "  snls search q.npy k.npy --ws 9 --k 10 --out-dist d.npy --out-offset o.npy\n"
-        "  snls search q.npy k.npy --flow f.npy --wt 1 --ps 3 --stride1 0.5 --out-dist d.npy --out-offset o.npy\n"
-        "  snls search q.npy k.npy --k 4 --grad-dist gd.npy --out-grad-q gq.npy --out-grad-k gk.npy\n")
-
-COMMAND(cmd_search_all, search_all, search_slots, false, "every candidate of a search in raster order (slot, row, column)",
-        "  snls search-all q.npy k.npy --ws 5 --wt 1 --out-dist d.npy --out-offset o.npy\n")
 
 static const Slot refine_slots[] = {
     INPUT(SnlsRefine, query, NULL, "Q.npy", VIDEO, 5, 5, SLOT_VIDEO, "query video"),
@@ -78,10 +61,6 @@ static const Slot refine_slots[] = {
     GRAD(SnlsRefine, centre, "out-grad-offset", "GC.npy", "gradient by the given places"),
 };
 
-COMMAND(cmd_refine, refine, refine_slots, true, "search again around given places",
-        "  snls refine q.npy k.npy o.npy --wr 1 --k 10 --out-dist d.npy --out-offset o2.npy\n"
-        "  snls refine q.npy k.npy o.npy --wr 3 --stride1 0.25 --k 4 --out-dist d.npy --out-offset o2.npy\n")
-
 static const Slot compose_slots[] = {
     INPUT(SnlsFlowCompose, fflow, NULL, "FFLOW.npy", PLAIN_FLOW, 5, 5, SLOT_FINITE, "motion t -> t+1 on frame t (x,y)"),
     INPUT(SnlsFlowCompose, bflow, NULL, "BFLOW.npy", PLAIN_FLOW, 5, 5, SLOT_FINITE, "motion t -> t-1 on frame t (x,y)"),
@@ -91,20 +70,12 @@ static const Slot compose_slots[] = {
     GRAD(SnlsFlowCompose, bflow, "out-grad-bflow", "GBF.npy", "gradient by BFLOW"),
 };
 
-COMMAND(cmd_compose, flow_compose, compose_slots, false, "frame-to-frame flow to the flow of every slot of a search",
-        "  snls compose fflow.npy bflow.npy --wt 2 --out flow.npy\n"
-        "  snls compose fflow.npy bflow.npy --wt 1 --stride0 2 --grad-out gf.npy --out-grad-fflow gff.npy\n")
-
 static const Slot weights_slots[] = {
     INPUT(SnlsWeights, dist, NULL, "D.npy", FIELD, 6, 6, 0, "distances; an infinite one is an invalid neighbour"),
     OUTPUT(SnlsWeights, weight, "out", "W.npy", FIELD, 0, "weights"),
     SEED(SnlsWeights, weight, "grad-out", "GW.npy", FIELD, 6, "gradient by the weights; asks for backward"),
     GRAD(SnlsWeights, dist, "out-grad-dist", "GD.npy", "gradient by the distances"),
 };
-
-COMMAND(cmd_weights, weights, weights_slots, true, "softmax of the distances over K",
-        "  snls weights d.npy --dist l2 --scale 10 --out w.npy\n"
-        "  snls weights d.npy --dist prod --scale 0.1 --grad-out gw.npy --out-grad-dist gd.npy\n")
 
 #define AGGREGATE_INPUTS(S)                                                              \
     INPUT(S, value, NULL, "V.npy", VIDEO, 5, 5, SLOT_VIDEO, "value video"),              \
@@ -136,10 +107,48 @@ static const Slot scatter_add_slots[] = {
     AGGREGATE_GRADS(SnlsScatterAdd),
 };
 
-COMMAND(cmd_gather, gather, gather_slots, false, "weighted patches of each neighbour apart (a stack)",
-        "  snls gather v.npy w.npy o.npy --ps 3 --out s.npy\n")
-COMMAND(cmd_gather_add, gather_add, gather_add_slots, false, "weighted sum of the neighbours' patches, divided by how many patches cover a pixel",
-        "  snls gather-add v.npy w.npy o.npy --ps 3 --out y.npy\n"
-        "  snls gather-add v.npy w.npy o.npy --grad-out gy.npy --out-grad-v gv.npy --out-grad-w gw.npy --out-grad-offset go.npy\n")
-COMMAND(cmd_scatter_add, scatter_add, scatter_add_slots, false, "query patches pushed to the neighbours' places and summed",
-        "  snls scatter-add v.npy w.npy o.npy --ps 3 --out y.npy --out-total n.npy\n")
+#define COMMAND(name, slots_, reads_forward, summary_, examples_)                                             \
+    {.op = #name, .summary = summary_, .examples = examples_, .slots = slots_, .slot_count = sizeof slots_ / sizeof *slots_, \
+     .backward_reads_forward = reads_forward, .defaults = name##_defaults, .shape = name##_shape, .forward = name##_forward,  \
+     .backward = name##_backward}
+
+static const OpCommand commands[] = {
+    COMMAND(search, search_slots, true, "the k best matches of every query in a window around where the flow says it went",
+            "  snls search q.npy k.npy --ws 9 --k 10 --out-dist d.npy --out-offset o.npy\n"
+            "  snls search q.npy k.npy --flow f.npy --wt 1 --ps 3 --stride1 0.5 --out-dist d.npy --out-offset o.npy\n"
+            "  snls search q.npy k.npy --k 4 --grad-dist gd.npy --out-grad-q gq.npy --out-grad-k gk.npy\n"),
+    COMMAND(search_all, search_slots, false, "every candidate of a search in raster order (slot, row, column)",
+            "  snls search-all q.npy k.npy --ws 5 --wt 1 --out-dist d.npy --out-offset o.npy\n"),
+    COMMAND(refine, refine_slots, true, "search again around given places",
+            "  snls refine q.npy k.npy o.npy --wr 1 --k 10 --out-dist d.npy --out-offset o2.npy\n"
+            "  snls refine q.npy k.npy o.npy --wr 3 --stride1 0.25 --k 4 --out-dist d.npy --out-offset o2.npy\n"),
+    COMMAND(flow_compose, compose_slots, false, "frame-to-frame flow to the flow of every slot of a search",
+            "  snls compose fflow.npy bflow.npy --wt 2 --out flow.npy\n"
+            "  snls compose fflow.npy bflow.npy --wt 1 --stride0 2 --grad-out gf.npy --out-grad-fflow gff.npy\n"),
+    COMMAND(weights, weights_slots, true, "softmax of the distances over K",
+            "  snls weights d.npy --dist l2 --scale 10 --out w.npy\n"
+            "  snls weights d.npy --dist prod --scale 0.1 --grad-out gw.npy --out-grad-dist gd.npy\n"),
+    COMMAND(gather, gather_slots, false, "weighted patches of each neighbour apart (a stack)",
+            "  snls gather v.npy w.npy o.npy --ps 3 --out s.npy\n"),
+    COMMAND(gather_add, gather_add_slots, false, "weighted sum of the neighbours' patches, divided by how many patches cover a pixel",
+            "  snls gather-add v.npy w.npy o.npy --ps 3 --out y.npy\n"
+            "  snls gather-add v.npy w.npy o.npy --grad-out gy.npy --out-grad-v gv.npy --out-grad-w gw.npy --out-grad-offset go.npy\n"),
+    COMMAND(scatter_add, scatter_add_slots, false, "query patches pushed to the neighbours' places and summed",
+            "  snls scatter-add v.npy w.npy o.npy --ps 3 --out y.npy --out-total n.npy\n"),
+};
+
+const OpCommand *op_command(const char *op)
+{
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (!strcmp(op, commands[i].op)) return &commands[i];
+    return NULL;
+}
+
+int cmd_search(int argc, char **argv) { return run_op(op_command("search"), argc, argv); }
+int cmd_search_all(int argc, char **argv) { return run_op(op_command("search_all"), argc, argv); }
+int cmd_refine(int argc, char **argv) { return run_op(op_command("refine"), argc, argv); }
+int cmd_compose(int argc, char **argv) { return run_op(op_command("flow_compose"), argc, argv); }
+int cmd_weights(int argc, char **argv) { return run_op(op_command("weights"), argc, argv); }
+int cmd_gather(int argc, char **argv) { return run_op(op_command("gather"), argc, argv); }
+int cmd_gather_add(int argc, char **argv) { return run_op(op_command("gather_add"), argc, argv); }
+int cmd_scatter_add(int argc, char **argv) { return run_op(op_command("scatter_add"), argc, argv); }

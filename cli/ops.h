@@ -52,6 +52,8 @@ typedef struct OpCommand {
     SnlsStatus (*backward)(SnlsContext *ctx, const Call *call, const Grad *grad);
 } OpCommand;
 
+const OpCommand *op_command(const char *op); /* "search_all"; NULL for another name */
+
 int run_op(const OpCommand *command, int argc, char **argv);
 
 #endif

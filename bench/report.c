@@ -1,0 +1,125 @@
+/* report.c: all cases, as a table or as JSON. */
+#define _POSIX_C_SOURCE 200809L
+#include "bench.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool is_chosen(const BenchSettings *s, const BenchCase *c)
+{
+    char dashed[32];
+    snprintf(dashed, sizeof dashed, "%s", c->op);
+    for (char *at = dashed; *at; at++)
+        if (*at == '_') *at = '-';
+    return !s->only || !strcmp(s->only, c->op) || !strcmp(s->only, dashed) || (!strcmp(s->only, "compose") && !strcmp(c->op, "flow_compose"));
+}
+
+static int describe_machine(BenchReport *r)
+{
+    SnlsContext *ctx;
+    const int code = open_context(&r->settings.common, &ctx);
+    if (code) return code;
+    r->backend = snls_backend_name(ctx);
+    r->threads = snls_threads(ctx);
+    r->cpu_level = strcmp(r->backend, "cpu") ? snls_cpu_level_max() : snls_cpu_level(ctx);
+    snls_close(&ctx);
+    r->fma_rate = bench_fma_rate(r->threads, r->cpu_level);
+    r->copy_rate = bench_copy_rate(r->threads);
+    return EXIT_DONE;
+}
+
+int bench_run(BenchReport *r)
+{
+    const bool terminal = isatty(STDERR_FILENO);
+    int cases = 0, chosen = 0, code = describe_machine(r);
+    while (bench_cases[cases].name) cases++;
+    r->count = 0;
+    r->results = calloc((size_t)cases * 2, sizeof *r->results);
+    if (!r->results) return fail(EXIT_MEMORY, "out of memory");
+    for (int i = 0; i < cases && !code; i++) {
+        if (!is_chosen(&r->settings, &bench_cases[i])) continue;
+        chosen++;
+        if (terminal) fprintf(stderr, "\r%-40s", bench_cases[i].name);
+        code = bench_measure(&r->settings, &bench_cases[i], &r->results[r->count], &r->results[r->count + 1]);
+        if (!code) r->count += 2;
+    }
+    if (chosen && terminal) fprintf(stderr, "\r%-40s\r", "");
+    if (!code && !chosen) code = fail(EXIT_USAGE, "--op is %s, must be an operator such as search or gather_add", r->settings.only);
+    return code;
+}
+
+/* The time that flops or bytes alone would take at the machine's rates: whichever is longer cannot be beaten. */
+static double floor_seconds(const BenchReport *r, const BenchResult *one, const char **bound)
+{
+    const double compute = r->fma_rate > 0 ? one->flops / r->fma_rate : 0, move = r->copy_rate > 0 ? one->bytes / r->copy_rate : 0;
+    *bound = compute > move ? "compute" : "memory";
+    return fmax(compute, move);
+}
+
+void bench_print(const BenchReport *r)
+{
+    const BenchSize *z = &r->settings.size, *crop = &r->settings.crop;
+    printf("backend %s, %d threads, %s; measured in this run: %.1f GFLOP/s multiply-add, %.1f GB/s copy\n", r->backend, (int)r->threads,
+           snls_cpu_level_name(r->cpu_level), r->fma_rate * 1e-9, r->copy_rate * 1e-9);
+    printf("%d x %d pixels, %d frames, %d features, f32; search: ws 9, wt 1, ps 1, k 10 unless named\n\n", (int)z->width, (int)z->height,
+           (int)z->frames, (int)z->features);
+    printf("%-20s %-8s %10s %9s %8s %8s %-7s %11s %11s %8s\n", "", "", "ms", "GFLOP/s", "GB/s", "ceiling", "bound", "scratch", "RSS above", "x ref");
+    for (int i = 0; i < r->count; i++) {
+        const BenchResult *one = &r->results[i];
+        const char *bound;
+        const double least = floor_seconds(r, one, &bound);
+        printf("%-20s %-8s %10.3f %9.2f %8.2f %7.1f%% %-7s %11s %11s ", one->which->name, one->backward ? "backward" : "forward",
+               one->seconds * 1e3, one->flops / one->seconds * 1e-9, one->bytes / one->seconds * 1e-9, 100 * least / one->seconds, bound,
+               readable(one->scratch).text, readable(one->rss_above).text);
+        if (isnan(one->ref_seconds)) printf("%8s\n", "-");
+        else printf("%8.1f\n", one->ref_seconds / one->seconds);
+    }
+    printf("\nms: median of up to %d runs. GFLOP/s and GB/s: the work that is needed (terms of the sums; every tensor moved once)\n"
+           "by the time taken. ceiling: the share of the machine's own rate for whichever of the two binds.\n"
+           "scratch: what the library held; RSS above: peak of the process above its state before the call.\n", (int)r->settings.runs);
+    if (strcmp(r->backend, "ref"))
+        printf("x ref: against backend ref on %d x %d pixels, its time scaled by the number of queries.\n", (int)crop->width, (int)crop->height);
+}
+
+static json_t *result_json(const BenchReport *r, const BenchResult *one)
+{
+    const char *bound;
+    const double least = floor_seconds(r, one, &bound);
+    json_t *j = json_pack("{s:s, s:s, s:s, s:i}", "name", one->which->name, "op", one->which->op, "direction",
+                          one->backward ? "backward" : "forward", "runs", one->runs);
+    json_object_set_new(j, "parameters", json_pack("{s:i, s:i, s:i, s:i, s:f, s:b}", one->which->op[0] == 'r' ? "wr" : "ws", (int)one->which->ws,
+                                                   "wt", (int)one->which->wt, "ps", (int)one->which->ps, "k", (int)one->which->k, "stride1",
+                                                   one->which->stride1, "flow", (int)one->which->flow));
+    json_object_set_new(j, "seconds", json_real_or_null(one->seconds));
+    json_object_set_new(j, "flops", json_real(one->flops));
+    json_object_set_new(j, "bytes", json_real(one->bytes));
+    json_object_set_new(j, "flops_per_second", json_real_or_null(one->flops / one->seconds));
+    json_object_set_new(j, "bytes_per_second", json_real_or_null(one->bytes / one->seconds));
+    json_object_set_new(j, "of_ceiling", json_real_or_null(least / one->seconds));
+    json_object_set_new(j, "bound", json_string(bound));
+    json_object_set_new(j, "scratch_bytes", json_real(one->scratch));
+    json_object_set_new(j, "rss_above_bytes", json_real(one->rss_above));
+    json_object_set_new(j, "ref_seconds_scaled", json_real_or_null(one->ref_seconds));
+    json_object_set_new(j, "speedup_over_ref", json_real_or_null(one->ref_seconds / one->seconds));
+    return j;
+}
+
+json_t *bench_json(const BenchReport *r, json_t *object)
+{
+    const BenchSize *z = &r->settings.size, *crop = &r->settings.crop;
+    json_t *results = json_array();
+    json_object_set_new(object, "backend", json_string(r->backend));
+    json_object_set_new(object, "threads", json_integer(r->threads));
+    json_object_set_new(object, "cpu_level", json_string(snls_cpu_level_name(r->cpu_level)));
+    json_object_set_new(object, "fma_flops_per_second", json_real(r->fma_rate));
+    json_object_set_new(object, "copy_bytes_per_second", json_real(r->copy_rate));
+    json_object_set_new(object, "size", json_pack("{s:i, s:i, s:i, s:i}", "frames", (int)z->frames, "height", (int)z->height, "width",
+                                                  (int)z->width, "features", (int)z->features));
+    json_object_set_new(object, "ref_crop", json_pack("{s:i, s:i}", "height", (int)crop->height, "width", (int)crop->width));
+    json_object_set_new(object, "peak_rss_bytes", json_real(bench_rss_peak()));
+    for (int i = 0; i < r->count; i++) json_array_append_new(results, result_json(r, &r->results[i]));
+    json_object_set_new(object, "results", results);
+    return object;
+}
