@@ -366,7 +366,8 @@ enum { BENCH_DOT, BENCH_L2, BENCH_BLEND };
 static double bench(const SnlsDsp *d, int what, ptrdiff_t n)
 {
     enum { KEYS = 32, RUNS = 3000 };
-    static float q[256], out[256], key[KEYS * 256], w[4] = { 0.1f, 0.2f, 0.3f, 0.4f };
+    static _Alignas(64) float q[256], out[256], key[KEYS * 256];
+    static const float w[4] = { 0.1f, 0.2f, 0.3f, 0.4f };
     const double flops = what == BENCH_DOT ? 2 : what == BENCH_L2 ? 3 : 7;
     const int calls = (int)(4000 / (KEYS * (n + 16))) + 2;
     double best = 1;

@@ -7,7 +7,8 @@
 #  include <cpuid.h>
 #endif
 
-/* Sums run in LANES partial sums, element i in lane i % LANES: more exact than one, and compilers make vectors of it. */
+/* Sums run in LANES partial sums, element i in lane i % LANES: more exact than one, and compilers make vectors of it
+ * (of a local array, which no pointer reaches). */
 #define LANES 8
 
 static float lanes_sum(const float s[LANES])
@@ -48,38 +49,60 @@ static void l2_row_c(float *out, const float *q, const float *key, ptrdiff_t ste
     for (ptrdiff_t j = 0; j < m; j++) out[j] += l2_c(q, key + j * step, n);
 }
 
-static float blend_at(const float *const *tap, const float *w, int taps, ptrdiff_t i)
+static void axpy_c(float *y, float a, const float *x, ptrdiff_t n)
 {
-    float v = w[0] * tap[0][i];
-    for (int t = 1; t < taps; t++) v += w[t] * tap[t][i];
-    return v;
+    for (ptrdiff_t i = 0; i < n; i++) y[i] += a * x[i];
 }
 
 static void blend_c(float *out, const float *const *tap, const float *w, int taps, ptrdiff_t n)
 {
-    for (ptrdiff_t i = 0; i < n; i++) out[i] = blend_at(tap, w, taps, i);
+    const float *const a = tap[0], u = w[0];
+    if (taps == 1) {
+        for (ptrdiff_t i = 0; i < n; i++) out[i] = u * a[i];
+        return;
+    }
+    const float *const b = tap[1], v = w[1];
+    for (ptrdiff_t i = 0; i < n; i++) out[i] = u * a[i] + v * b[i];
+    for (int t = 2; t < taps; t++) axpy_c(out, w[t], tap[t], n);
+}
+
+/* The blend from element i on, as much as fits in v; returns how much. A full piece is whole lanes, so that a sum over
+ * pieces is the sum over the blended array. */
+#define PIECE (8 * LANES)
+
+static ptrdiff_t blend_piece(float v[PIECE], const float *const *tap, const float *w, int taps, ptrdiff_t i, ptrdiff_t n)
+{
+    const ptrdiff_t count = n - i < PIECE ? n - i : PIECE;
+    const float *at[4] = { tap[0] + i };
+    for (int t = 1; t < taps; t++) at[t] = tap[t] + i;
+    blend_c(v, at, w, taps, count);
+    return count;
 }
 
 static float dot_blend_c(const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n)
 {
-    float s[LANES] = { 0 };
-    for (ptrdiff_t i = 0; i < n; i++) s[i % LANES] += q[i] * blend_at(tap, w, taps, i);
+    float s[LANES] = { 0 }, v[PIECE];
+    for (ptrdiff_t i = 0; i < n; i += PIECE) {
+        const ptrdiff_t count = blend_piece(v, tap, w, taps, i, n);
+        ptrdiff_t j = 0;
+        for (; j + LANES <= count; j += LANES)
+            for (int k = 0; k < LANES; k++) s[k] += q[i + j + k] * v[j + k];
+        for (int k = 0; j < count; j++, k++) s[k] += q[i + j] * v[j];
+    }
     return lanes_sum(s);
 }
 
 static float l2_blend_c(const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n)
 {
-    float s[LANES] = { 0 };
-    for (ptrdiff_t i = 0; i < n; i++) {
-        const float d = q[i] - blend_at(tap, w, taps, i);
-        s[i % LANES] += d * d;
+    float s[LANES] = { 0 }, v[PIECE];
+    for (ptrdiff_t i = 0; i < n; i += PIECE) {
+        const ptrdiff_t count = blend_piece(v, tap, w, taps, i, n);
+        ptrdiff_t j = 0;
+        for (; j + LANES <= count; j += LANES)
+            for (int k = 0; k < LANES; k++) s[k] += (q[i + j + k] - v[j + k]) * (q[i + j + k] - v[j + k]);
+        for (int k = 0; j < count; j++, k++) s[k] += (q[i + j] - v[j]) * (q[i + j] - v[j]);
     }
     return lanes_sum(s);
-}
-
-static void axpy_c(float *y, float a, const float *x, ptrdiff_t n)
-{
-    for (ptrdiff_t i = 0; i < n; i++) y[i] += a * x[i];
 }
 
 static void scale_c(float *y, float a, ptrdiff_t n)

@@ -25,20 +25,30 @@ static void l2_row_avx2(float *out, const float *q, const float *key, ptrdiff_t 
     row(out, q, key, step, m, n, L2);
 }
 
+ALWAYS void blend_by(float *out, const float *const *tap, const float *w, int taps, ptrdiff_t n)
+{
+    const Taps t = taps_read(tap, w, taps);
+    ymm_blend(out, &t, taps, 0, n);
+}
+
 static void blend_avx2(float *out, const float *const *tap, const float *w, int taps, ptrdiff_t n)
 {
-    const Taps t = taps_copy(tap, w, taps);
-    if (taps == 1) ymm_blend(out, &t, 1, 0, n);
-    else if (taps == 2) ymm_blend(out, &t, 2, 0, n);
-    else ymm_blend(out, &t, 4, 0, n);
+    if (taps == 1) blend_by(out, tap, w, 1, n);
+    else if (taps == 2) blend_by(out, tap, w, 2, n);
+    else blend_by(out, tap, w, 4, n);
+}
+
+ALWAYS float blend_sum_by(const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n, int kind)
+{
+    const Taps t = taps_read(tap, w, taps);
+    return ymm_blend_sum(q, &t, taps, n, kind);
 }
 
 ALWAYS float blend_sum(const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n, int kind)
 {
-    const Taps t = taps_copy(tap, w, taps);
-    if (taps == 1) return ymm_blend_sum(q, &t, 1, n, kind);
-    if (taps == 2) return ymm_blend_sum(q, &t, 2, n, kind);
-    return ymm_blend_sum(q, &t, 4, n, kind);
+    if (taps == 1) return blend_sum_by(q, tap, w, 1, n, kind);
+    if (taps == 2) return blend_sum_by(q, tap, w, 2, n, kind);
+    return blend_sum_by(q, tap, w, 4, n, kind);
 }
 
 static float dot_blend_avx2(const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n)

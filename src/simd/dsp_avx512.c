@@ -1,7 +1,7 @@
 /* dsp_avx512.c: the inner loops for AVX-512 F, BW, DQ and VL; short and left over parts are those of ymm.h and ymm_map.h.
  *
- * Sums of more than 8 elements: element i in lane i % 16 of one register, then lanes at distance 1, 2, 4 and 8 added;
- * long ones in two halves; for a single key as for one in a row. */
+ * Sums of more than 8 elements: element i in lane i % 16 of one register, then lanes at distance 1, 2, 4 and 8 added,
+ * for a single key as for one in a row. */
 #include "simd/dsp.h"
 
 #if defined(__x86_64__)
@@ -11,8 +11,6 @@ ALWAYS __mmask16 mask_of(ptrdiff_t r) /* the first r of 16 lanes */
 {
     return r >= 16 ? 0xffff : r <= 0 ? 0 : (__mmask16)((1u << r) - 1);
 }
-
-ALWAYS ptrdiff_t zmm_part(ptrdiff_t n) { return n < 256 ? n : n / 32 * 16; } /* as ymm_part */
 
 ALWAYS __m512 zmm_term(__m512 sum, __m512 q, __m512 k, int kind)
 {
@@ -49,13 +47,13 @@ ALWAYS __m128 zmm_sum4(__m512 s0, __m512 s1, __m512 s2, __m512 s3)
     return _mm256_castps256_ps128(fold8(_mm512_add_ps(v, _mm512_shuffle_f32x4(v, v, 0xb1))));
 }
 
-ALWAYS __m256 zmm_sum8(__m512 s0, __m512 s1, __m512 s2, __m512 s3, __m512 s4, __m512 s5, __m512 s6, __m512 s7)
+ALWAYS float zmm_sum(__m512 v)
 {
-    const __m512 a = fold2(fold1(s0, s1), fold1(s2, s3)), b = fold2(fold1(s4, s5), fold1(s6, s7));
-    return fold8(fold4(a, b));
+    v = _mm512_add_ps(v, _mm512_permute_ps(v, 0xb1));
+    v = _mm512_add_ps(v, _mm512_permute_ps(v, 0x4e));
+    v = _mm512_add_ps(v, _mm512_shuffle_f32x4(v, v, 0xb1));
+    return _mm256_cvtss_f32(fold8(v));
 }
-
-ALWAYS float zmm_sum(__m512 v) { return _mm_cvtss_f32(zmm_sum4(v, v, v, v)); }
 
 /* ---- one query, several keys: as in ymm.h ---- */
 
@@ -63,40 +61,27 @@ ALWAYS float zmm_sum(__m512 v) { return _mm_cvtss_f32(zmm_sum4(v, v, v, v)); }
 
 ALWAYS float zmm_one(const float *q, const float *key, ptrdiff_t n, int kind)
 {
-    const ptrdiff_t part = zmm_part(n);
-    __m512 first = _mm512_setzero_ps(), sum = first;
-    if (part < n) {
-        for (ptrdiff_t i = 0; i < part; i += 16) {
-            first = zmm_term(first, _mm512_loadu_ps(q + i), _mm512_loadu_ps(key + i), kind);
-            sum = zmm_term(sum, _mm512_loadu_ps(q + part + i), _mm512_loadu_ps(key + part + i), kind);
-        }
-        q += 2 * part, key += 2 * part;
-    }
-    ptrdiff_t rest = part < n ? n - 2 * part : n;
-    for (; rest >= 16; rest -= 16, q += 16, key += 16) sum = zmm_term(sum, _mm512_loadu_ps(q), _mm512_loadu_ps(key), kind);
-    if (rest > 0) {
-        const __mmask16 mask = mask_of(rest);
+    __m512 sum = _mm512_setzero_ps();
+    for (; n >= 16; n -= 16, q += 16, key += 16) sum = zmm_term(sum, _mm512_loadu_ps(q), _mm512_loadu_ps(key), kind);
+    if (n > 0) {
+        const __mmask16 mask = mask_of(n);
         sum = zmm_term(sum, PART(q), PART(key), kind);
     }
-    return zmm_sum(part < n ? _mm512_add_ps(first, sum) : sum);
+    return zmm_sum(sum);
 }
 
-typedef struct Zmm4 { __m512 s0, s1, s2, s3; } Zmm4;
-typedef struct Zmm8 { __m512 s0, s1, s2, s3, s4, s5, s6, s7; } Zmm8;
-
-ALWAYS Zmm4 zmm_terms4(const float *q, const float *key, ptrdiff_t step, ptrdiff_t n, int kind)
+ALWAYS __m128 zmm_group4(const float *q, const float *key, ptrdiff_t step, ptrdiff_t n, int kind)
 {
-    Zmm4 r;
-    r.s0 = r.s1 = r.s2 = r.s3 = _mm512_setzero_ps();
+    __m512 s0 = _mm512_setzero_ps(), s1 = s0, s2 = s0, s3 = s0;
     ptrdiff_t triple = 3 * step;
     OPAQUE(triple);
-#define TERMS(load)                                           \
-    do {                                                      \
-        const __m512 x = load(q);                             \
-        r.s0 = zmm_term(r.s0, x, load(key), kind);            \
-        r.s1 = zmm_term(r.s1, x, load(key + step), kind);     \
-        r.s2 = zmm_term(r.s2, x, load(key + 2 * step), kind); \
-        r.s3 = zmm_term(r.s3, x, load(key + triple), kind);   \
+#define TERMS(load)                                       \
+    do {                                                  \
+        const __m512 x = load(q);                         \
+        s0 = zmm_term(s0, x, load(key), kind);            \
+        s1 = zmm_term(s1, x, load(key + step), kind);     \
+        s2 = zmm_term(s2, x, load(key + 2 * step), kind); \
+        s3 = zmm_term(s3, x, load(key + triple), kind);   \
     } while (0)
     for (; n >= 16; n -= 16, q += 16, key += 16) TERMS(_mm512_loadu_ps);
     if (n > 0) {
@@ -104,28 +89,27 @@ ALWAYS Zmm4 zmm_terms4(const float *q, const float *key, ptrdiff_t step, ptrdiff
         TERMS(PART);
     }
 #undef TERMS
-    return r;
+    return zmm_sum4(s0, s1, s2, s3);
 }
 
-ALWAYS Zmm8 zmm_terms8(const float *q, const float *key, ptrdiff_t step, ptrdiff_t n, int kind)
+ALWAYS __m256 zmm_group8(const float *q, const float *key, ptrdiff_t step, ptrdiff_t n, int kind)
 {
-    Zmm8 r;
-    r.s0 = r.s1 = r.s2 = r.s3 = r.s4 = r.s5 = r.s6 = r.s7 = _mm512_setzero_ps();
+    __m512 s0 = _mm512_setzero_ps(), s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
     const float *half = key + 4 * step;
     ptrdiff_t triple = 3 * step;
     OPAQUE(half);
     OPAQUE(triple);
-#define TERMS(load)                                            \
-    do {                                                       \
-        const __m512 x = load(q);                              \
-        r.s0 = zmm_term(r.s0, x, load(key), kind);             \
-        r.s1 = zmm_term(r.s1, x, load(key + step), kind);      \
-        r.s2 = zmm_term(r.s2, x, load(key + 2 * step), kind);  \
-        r.s3 = zmm_term(r.s3, x, load(key + triple), kind);    \
-        r.s4 = zmm_term(r.s4, x, load(half), kind);            \
-        r.s5 = zmm_term(r.s5, x, load(half + step), kind);     \
-        r.s6 = zmm_term(r.s6, x, load(half + 2 * step), kind); \
-        r.s7 = zmm_term(r.s7, x, load(half + triple), kind);   \
+#define TERMS(load)                                        \
+    do {                                                   \
+        const __m512 x = load(q);                          \
+        s0 = zmm_term(s0, x, load(key), kind);             \
+        s1 = zmm_term(s1, x, load(key + step), kind);      \
+        s2 = zmm_term(s2, x, load(key + 2 * step), kind);  \
+        s3 = zmm_term(s3, x, load(key + triple), kind);    \
+        s4 = zmm_term(s4, x, load(half), kind);            \
+        s5 = zmm_term(s5, x, load(half + step), kind);     \
+        s6 = zmm_term(s6, x, load(half + 2 * step), kind); \
+        s7 = zmm_term(s7, x, load(half + triple), kind);   \
     } while (0)
     for (; n >= 16; n -= 16, q += 16, key += 16, half += 16) TERMS(_mm512_loadu_ps);
     if (n > 0) {
@@ -133,30 +117,9 @@ ALWAYS Zmm8 zmm_terms8(const float *q, const float *key, ptrdiff_t step, ptrdiff
         TERMS(PART);
     }
 #undef TERMS
-    return r;
-}
-
-ALWAYS __m128 zmm_group4(const float *q, const float *key, ptrdiff_t step, ptrdiff_t n, int kind)
-{
-    const ptrdiff_t part = zmm_part(n);
-    Zmm4 a = zmm_terms4(q, key, step, part, kind);
-    if (part < n) {
-        const Zmm4 b = zmm_terms4(q + part, key + part, step, n - part, kind);
-        a = (Zmm4){ _mm512_add_ps(a.s0, b.s0), _mm512_add_ps(a.s1, b.s1), _mm512_add_ps(a.s2, b.s2), _mm512_add_ps(a.s3, b.s3) };
-    }
-    return zmm_sum4(a.s0, a.s1, a.s2, a.s3);
-}
-
-ALWAYS __m256 zmm_group8(const float *q, const float *key, ptrdiff_t step, ptrdiff_t n, int kind)
-{
-    const ptrdiff_t part = zmm_part(n);
-    Zmm8 a = zmm_terms8(q, key, step, part, kind);
-    if (part < n) {
-        const Zmm8 b = zmm_terms8(q + part, key + part, step, n - part, kind);
-        a = (Zmm8){ _mm512_add_ps(a.s0, b.s0), _mm512_add_ps(a.s1, b.s1), _mm512_add_ps(a.s2, b.s2), _mm512_add_ps(a.s3, b.s3),
-                   _mm512_add_ps(a.s4, b.s4), _mm512_add_ps(a.s5, b.s5), _mm512_add_ps(a.s6, b.s6), _mm512_add_ps(a.s7, b.s7) };
-    }
-    return zmm_sum8(a.s0, a.s1, a.s2, a.s3, a.s4, a.s5, a.s6, a.s7);
+    s0 = fold2(fold1(s0, s1), fold1(s2, s3));
+    s4 = fold2(fold1(s4, s5), fold1(s6, s7));
+    return fold8(fold4(s0, s4));
 }
 
 ALWAYS void zmm_row(float *out, const float *q, const float *key, ptrdiff_t step, ptrdiff_t m, ptrdiff_t n, int kind)
@@ -241,7 +204,7 @@ static void l2_row_avx512(float *out, const float *q, const float *key, ptrdiff_
 
 ALWAYS __m512 zmm_taps(const Taps *t, int taps, ptrdiff_t i, __mmask16 mask)
 {
-#define TAP(k) _mm512_set1_ps(t->w[k]), PART(t->p[k] + i)
+#define TAP(k) _mm512_set1_ps(t->w##k), PART(t->p##k + i)
     __m512 v = _mm512_mul_ps(TAP(0));
     if (taps > 1) v = _mm512_fmadd_ps(TAP(1), v);
     if (taps > 2) v = _mm512_fmadd_ps(TAP(3), _mm512_fmadd_ps(TAP(2), v));
@@ -249,44 +212,41 @@ ALWAYS __m512 zmm_taps(const Taps *t, int taps, ptrdiff_t i, __mmask16 mask)
 #undef TAP
 }
 
-ALWAYS void blend_by(float *out, const Taps *t, int taps, ptrdiff_t n)
+ALWAYS void blend_by(float *out, const float *const *tap, const float *w, int taps, ptrdiff_t n)
 {
+    const Taps t = taps_read(tap, w, taps);
     ptrdiff_t i = 0;
-    for (; i + 16 <= n; i += 16) _mm512_storeu_ps(out + i, zmm_taps(t, taps, i, 0xffff));
-    ymm_blend(out, t, taps, i, n);
+    for (; i + 16 <= n; i += 16) _mm512_storeu_ps(out + i, zmm_taps(&t, taps, i, 0xffff));
+    ymm_blend(out, &t, taps, i, n);
 }
 
 static void blend_avx512(float *out, const float *const *tap, const float *w, int taps, ptrdiff_t n)
 {
-    const Taps t = taps_copy(tap, w, taps);
-    if (taps == 1) blend_by(out, &t, 1, n);
-    else if (taps == 2) blend_by(out, &t, 2, n);
-    else blend_by(out, &t, 4, n);
+    if (taps == 1) blend_by(out, tap, w, 1, n);
+    else if (taps == 2) blend_by(out, tap, w, 2, n);
+    else blend_by(out, tap, w, 4, n);
 }
 
-ALWAYS float blend_sum_by(const float *q, const Taps *t, int taps, ptrdiff_t n, int kind)
+ALWAYS float blend_sum_by(const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n, int kind)
 {
-    if (n <= 8) return ymm_blend_sum(q, t, taps, n, kind);
-    const ptrdiff_t part = zmm_part(n);
-    __m512 first = _mm512_setzero_ps(), sum = first;
-    ptrdiff_t i = part < n ? part : 0;
-#define TERM(sum, i) zmm_term(sum, _mm512_loadu_ps(q + (i)), zmm_taps(t, taps, i, 0xffff), kind)
-    for (ptrdiff_t j = 0; j < part && part < n; j += 16, i += 16) first = TERM(first, j), sum = TERM(sum, i);
-    for (; i + 16 <= n; i += 16) sum = TERM(sum, i);
-#undef TERM
+    const Taps t = taps_read(tap, w, taps);
+    if (n <= 8) return ymm_blend_sum(q, &t, taps, n, kind);
+    __m512 sum = _mm512_setzero_ps();
+    ptrdiff_t i = 0;
+    for (; i + 16 <= n; i += 16) sum = zmm_term(sum, _mm512_loadu_ps(q + i), zmm_taps(&t, taps, i, 0xffff), kind);
     if (i < n) { /* lanes beyond n: an infinite weight times nothing must not count */
         const __mmask16 mask = mask_of(n - i);
-        sum = zmm_term(sum, PART(q + i), _mm512_maskz_mov_ps(mask, zmm_taps(t, taps, i, mask)), kind);
+        const __m512 v = _mm512_maskz_mov_ps(mask, zmm_taps(&t, taps, i, mask));
+        sum = zmm_term(sum, PART(q + i), v, kind);
     }
-    return zmm_sum(part < n ? _mm512_add_ps(first, sum) : sum);
+    return zmm_sum(sum);
 }
 
 ALWAYS float blend_sum(const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n, int kind)
 {
-    const Taps t = taps_copy(tap, w, taps);
-    if (taps == 1) return blend_sum_by(q, &t, 1, n, kind);
-    if (taps == 2) return blend_sum_by(q, &t, 2, n, kind);
-    return blend_sum_by(q, &t, 4, n, kind);
+    if (taps == 1) return blend_sum_by(q, tap, w, 1, n, kind);
+    if (taps == 2) return blend_sum_by(q, tap, w, 2, n, kind);
+    return blend_sum_by(q, tap, w, 4, n, kind);
 }
 
 static float dot_blend_avx512(const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n)

@@ -2,9 +2,7 @@
  * Only static inline: nothing compiled with the flags of one instruction set can be linked into another file.
  *
  * Every sum, single or in a row, is built the same way: element i in lane i % 8 of one register, then lanes at
- * distance 1, 2 and 4 added. A long one is made of two such registers, for the first and the second half: a single
- * sum is a chain of dependent additions, and two can run side by side. So a number never depends on the row it was
- * computed in. */
+ * distance 1, 2 and 4 added. So a number never depends on the row it was computed in. */
 #ifndef SNLS_YMM_H
 #define SNLS_YMM_H
 
@@ -25,11 +23,6 @@ ALWAYS __m256i ymm_mask(ptrdiff_t r) /* the first r of 8 lanes */
     return _mm256_loadu_si256((const __m256i *)(ones + 8 - (r < 0 ? 0 : r > 8 ? 8 : r)));
 }
 
-ALWAYS ptrdiff_t ymm_part(ptrdiff_t n) /* length of the first part: half of a long sum, else all of it */
-{
-    return n < 128 ? n : n / 16 * 8;
-}
-
 ALWAYS __m256 ymm_term(__m256 sum, __m256 q, __m256 k, int kind)
 {
     if (kind == DOT) return _mm256_fmadd_ps(q, k, sum);
@@ -46,8 +39,8 @@ ALWAYS __m256 ymm_fold(__m256 a, __m256 b) /* neighbours added: a01 a23 b01 b23,
 
 ALWAYS float ymm_sum(__m256 v)
 {
-    v = ymm_fold(v, v);
-    v = ymm_fold(v, v);
+    v = _mm256_add_ps(v, _mm256_permute_ps(v, 0xb1));
+    v = _mm256_add_ps(v, _mm256_permute_ps(v, 0x4e));
     return _mm_cvtss_f32(_mm_add_ss(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1)));
 }
 
@@ -95,40 +88,27 @@ ALWAYS void ymm_add_first(float *out, __m256 sums, ptrdiff_t r) /* the first r o
 
 ALWAYS float ymm_one(const float *q, const float *key, ptrdiff_t n, int kind)
 {
-    const ptrdiff_t part = ymm_part(n);
-    __m256 first = _mm256_setzero_ps(), sum = first;
-    if (part < n) {
-        for (ptrdiff_t i = 0; i < part; i += 8) {
-            first = ymm_term(first, _mm256_loadu_ps(q + i), _mm256_loadu_ps(key + i), kind);
-            sum = ymm_term(sum, _mm256_loadu_ps(q + part + i), _mm256_loadu_ps(key + part + i), kind);
-        }
-        q += 2 * part, key += 2 * part;
-    }
-    ptrdiff_t rest = part < n ? n - 2 * part : n;
-    for (; rest >= 8; rest -= 8, q += 8, key += 8) sum = ymm_term(sum, _mm256_loadu_ps(q), _mm256_loadu_ps(key), kind);
-    if (rest > 0) {
-        const __m256i mask = ymm_mask(rest);
+    __m256 sum = _mm256_setzero_ps();
+    for (; n >= 8; n -= 8, q += 8, key += 8) sum = ymm_term(sum, _mm256_loadu_ps(q), _mm256_loadu_ps(key), kind);
+    if (n > 0) {
+        const __m256i mask = ymm_mask(n);
         sum = ymm_term(sum, PART(q), PART(key), kind);
     }
-    return ymm_sum(part < n ? _mm256_add_ps(first, sum) : sum);
+    return ymm_sum(sum);
 }
 
-typedef struct Ymm4 { __m256 s0, s1, s2, s3; } Ymm4;
-typedef struct Ymm8 { __m256 s0, s1, s2, s3, s4, s5, s6, s7; } Ymm8;
-
-ALWAYS Ymm4 ymm_terms4(const float *q, const float *key, ptrdiff_t step, ptrdiff_t n, int kind)
+ALWAYS __m128 ymm_group4(const float *q, const float *key, ptrdiff_t step, ptrdiff_t n, int kind)
 {
-    Ymm4 r;
-    r.s0 = r.s1 = r.s2 = r.s3 = _mm256_setzero_ps();
+    __m256 s0 = _mm256_setzero_ps(), s1 = s0, s2 = s0, s3 = s0;
     ptrdiff_t triple = 3 * step;
     OPAQUE(triple);
-#define TERMS(load)                                           \
-    do {                                                      \
-        const __m256 x = load(q);                             \
-        r.s0 = ymm_term(r.s0, x, load(key), kind);            \
-        r.s1 = ymm_term(r.s1, x, load(key + step), kind);     \
-        r.s2 = ymm_term(r.s2, x, load(key + 2 * step), kind); \
-        r.s3 = ymm_term(r.s3, x, load(key + triple), kind);   \
+#define TERMS(load)                                       \
+    do {                                                  \
+        const __m256 x = load(q);                         \
+        s0 = ymm_term(s0, x, load(key), kind);            \
+        s1 = ymm_term(s1, x, load(key + step), kind);     \
+        s2 = ymm_term(s2, x, load(key + 2 * step), kind); \
+        s3 = ymm_term(s3, x, load(key + triple), kind);   \
     } while (0)
     for (; n >= 8; n -= 8, q += 8, key += 8) TERMS(_mm256_loadu_ps);
     if (n > 0) {
@@ -136,28 +116,28 @@ ALWAYS Ymm4 ymm_terms4(const float *q, const float *key, ptrdiff_t step, ptrdiff
         TERMS(PART);
     }
 #undef TERMS
-    return r;
+    return ymm_sum4(s0, s1, s2, s3);
 }
 
-ALWAYS Ymm8 ymm_terms8(const float *q, const float *key, ptrdiff_t step, ptrdiff_t n, int kind)
+/* Eight sums in flight cover the latency of the multiplier, so one register a key is enough. */
+ALWAYS __m256 ymm_group8(const float *q, const float *key, ptrdiff_t step, ptrdiff_t n, int kind)
 {
-    Ymm8 r;
-    r.s0 = r.s1 = r.s2 = r.s3 = r.s4 = r.s5 = r.s6 = r.s7 = _mm256_setzero_ps();
+    __m256 s0 = _mm256_setzero_ps(), s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
     const float *half = key + 4 * step;
     ptrdiff_t triple = 3 * step;
     OPAQUE(half);
     OPAQUE(triple);
-#define TERMS(load)                                            \
-    do {                                                       \
-        const __m256 x = load(q);                              \
-        r.s0 = ymm_term(r.s0, x, load(key), kind);             \
-        r.s1 = ymm_term(r.s1, x, load(key + step), kind);      \
-        r.s2 = ymm_term(r.s2, x, load(key + 2 * step), kind);  \
-        r.s3 = ymm_term(r.s3, x, load(key + triple), kind);    \
-        r.s4 = ymm_term(r.s4, x, load(half), kind);            \
-        r.s5 = ymm_term(r.s5, x, load(half + step), kind);     \
-        r.s6 = ymm_term(r.s6, x, load(half + 2 * step), kind); \
-        r.s7 = ymm_term(r.s7, x, load(half + triple), kind);   \
+#define TERMS(load)                                        \
+    do {                                                   \
+        const __m256 x = load(q);                          \
+        s0 = ymm_term(s0, x, load(key), kind);             \
+        s1 = ymm_term(s1, x, load(key + step), kind);      \
+        s2 = ymm_term(s2, x, load(key + 2 * step), kind);  \
+        s3 = ymm_term(s3, x, load(key + triple), kind);    \
+        s4 = ymm_term(s4, x, load(half), kind);            \
+        s5 = ymm_term(s5, x, load(half + step), kind);     \
+        s6 = ymm_term(s6, x, load(half + 2 * step), kind); \
+        s7 = ymm_term(s7, x, load(half + triple), kind);   \
     } while (0)
     for (; n >= 8; n -= 8, q += 8, key += 8, half += 8) TERMS(_mm256_loadu_ps);
     if (n > 0) {
@@ -165,30 +145,7 @@ ALWAYS Ymm8 ymm_terms8(const float *q, const float *key, ptrdiff_t step, ptrdiff
         TERMS(PART);
     }
 #undef TERMS
-    return r;
-}
-
-ALWAYS __m128 ymm_group4(const float *q, const float *key, ptrdiff_t step, ptrdiff_t n, int kind)
-{
-    const ptrdiff_t part = ymm_part(n);
-    Ymm4 a = ymm_terms4(q, key, step, part, kind);
-    if (part < n) {
-        const Ymm4 b = ymm_terms4(q + part, key + part, step, n - part, kind);
-        a = (Ymm4){ _mm256_add_ps(a.s0, b.s0), _mm256_add_ps(a.s1, b.s1), _mm256_add_ps(a.s2, b.s2), _mm256_add_ps(a.s3, b.s3) };
-    }
-    return ymm_sum4(a.s0, a.s1, a.s2, a.s3);
-}
-
-ALWAYS __m256 ymm_group8(const float *q, const float *key, ptrdiff_t step, ptrdiff_t n, int kind)
-{
-    const ptrdiff_t part = ymm_part(n);
-    Ymm8 a = ymm_terms8(q, key, step, part, kind);
-    if (part < n) {
-        const Ymm8 b = ymm_terms8(q + part, key + part, step, n - part, kind);
-        a = (Ymm8){ _mm256_add_ps(a.s0, b.s0), _mm256_add_ps(a.s1, b.s1), _mm256_add_ps(a.s2, b.s2), _mm256_add_ps(a.s3, b.s3),
-                   _mm256_add_ps(a.s4, b.s4), _mm256_add_ps(a.s5, b.s5), _mm256_add_ps(a.s6, b.s6), _mm256_add_ps(a.s7, b.s7) };
-    }
-    return ymm_sum8(a.s0, a.s1, a.s2, a.s3, a.s4, a.s5, a.s6, a.s7);
+    return ymm_sum8(s0, s1, s2, s3, s4, s5, s6, s7);
 }
 
 ALWAYS void ymm_row(float *out, const float *q, const float *key, ptrdiff_t step, ptrdiff_t m, ptrdiff_t n, int kind)

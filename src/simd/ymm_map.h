@@ -8,32 +8,36 @@
 #include "simd/ymm.h"
 #include <math.h>
 
-/* ---- blends: copied, so that a store to the output cannot make the compiler read the addresses again ---- */
+/* ---- blends. Read once, so that a store to the output cannot make the compiler read the addresses again; no arrays,
+ * which it would copy by registers wider than what the caller has just written. taps is always a constant. ---- */
 
 typedef struct Taps {
-    const float *p[4];
-    float w[4];
+    const float *p0, *p1, *p2, *p3;
+    float w0, w1, w2, w3;
 } Taps;
 
-ALWAYS Taps taps_copy(const float *const *tap, const float *w, int taps)
+ALWAYS Taps taps_read(const float *const *tap, const float *w, int taps)
 {
-    Taps t = { { tap[0] }, { w[0] } };
-    for (int i = 1; i < 4; i++)
-        if (i < taps) t.p[i] = tap[i], t.w[i] = w[i];
+    Taps t;
+    t.p0 = tap[0], t.w0 = w[0];
+    t.p1 = t.p0, t.w1 = 0;
+    if (taps > 1) t.p1 = tap[1], t.w1 = w[1];
+    t.p2 = t.p3 = t.p0, t.w2 = t.w3 = 0;
+    if (taps > 2) t.p2 = tap[2], t.w2 = w[2], t.p3 = tap[3], t.w3 = w[3];
     return t;
 }
 
 ALWAYS float taps_at(const Taps *t, int taps, ptrdiff_t i)
 {
-    float v = t->w[0] * t->p[0][i];
-    if (taps > 1) v = fmaf(t->w[1], t->p[1][i], v);
-    if (taps > 2) v = fmaf(t->w[3], t->p[3][i], fmaf(t->w[2], t->p[2][i], v));
+    float v = t->w0 * t->p0[i];
+    if (taps > 1) v = fmaf(t->w1, t->p1[i], v);
+    if (taps > 2) v = fmaf(t->w3, t->p3[i], fmaf(t->w2, t->p2[i], v));
     return v;
 }
 
 ALWAYS __m256 ymm_taps(const Taps *t, int taps, ptrdiff_t i)
 {
-#define TAP(k) _mm256_set1_ps(t->w[k]), _mm256_loadu_ps(t->p[k] + i)
+#define TAP(k) _mm256_set1_ps(t->w##k), _mm256_loadu_ps(t->p##k + i)
     __m256 v = _mm256_mul_ps(TAP(0));
     if (taps > 1) v = _mm256_fmadd_ps(TAP(1), v);
     if (taps > 2) v = _mm256_fmadd_ps(TAP(3), _mm256_fmadd_ps(TAP(2), v));
@@ -43,7 +47,7 @@ ALWAYS __m256 ymm_taps(const Taps *t, int taps, ptrdiff_t i)
 
 ALWAYS __m256 ymm_taps_part(const Taps *t, int taps, ptrdiff_t i, __m256i mask)
 {
-#define TAP(k) _mm256_set1_ps(t->w[k]), _mm256_maskload_ps(t->p[k] + i, mask)
+#define TAP(k) _mm256_set1_ps(t->w##k), _mm256_maskload_ps(t->p##k + i, mask)
     __m256 v = _mm256_mul_ps(TAP(0));
     if (taps > 1) v = _mm256_fmadd_ps(TAP(1), v);
     if (taps > 2) v = _mm256_fmadd_ps(TAP(3), _mm256_fmadd_ps(TAP(2), v));
@@ -59,18 +63,14 @@ ALWAYS void ymm_blend(float *out, const Taps *t, int taps, ptrdiff_t i, ptrdiff_
 
 ALWAYS float ymm_blend_sum(const float *q, const Taps *t, int taps, ptrdiff_t n, int kind)
 {
-    const ptrdiff_t part = ymm_part(n);
-    __m256 first = _mm256_setzero_ps(), sum = first;
-    ptrdiff_t i = part < n ? part : 0;
-#define TERM(sum, i) ymm_term(sum, _mm256_loadu_ps(q + (i)), ymm_taps(t, taps, i), kind)
-    for (ptrdiff_t j = 0; j < part && part < n; j += 8, i += 8) first = TERM(first, j), sum = TERM(sum, i);
-    for (; i + 8 <= n; i += 8) sum = TERM(sum, i);
-#undef TERM
+    __m256 sum = _mm256_setzero_ps();
+    ptrdiff_t i = 0;
+    for (; i + 8 <= n; i += 8) sum = ymm_term(sum, _mm256_loadu_ps(q + i), ymm_taps(t, taps, i), kind);
     if (i < n) {
         const __m256i mask = ymm_mask(n - i);
         sum = ymm_term(sum, _mm256_maskload_ps(q + i, mask), ymm_taps_part(t, taps, i, mask), kind);
     }
-    return ymm_sum(part < n ? _mm256_add_ps(first, sum) : sum);
+    return ymm_sum(sum);
 }
 
 /* ---- from element i on ---- */
