@@ -1,9 +1,10 @@
 /* bench.h: timing operators against what the machine can do. cases.c: what is timed; ceilings.c: the machine's rates;
- * measure.c: one case; report.c: table and JSON. The command line (cli/cmd_bench.c) only parses. */
+ * measure.c: one case; report.c: table and JSON. The command line (cli/cmd_bench.c) parses and says what failed. */
 #ifndef SNLS_BENCH_H
 #define SNLS_BENCH_H
 
-#include "ops.h"
+#include "ops_table.h"
+#include <jansson.h>
 
 typedef struct BenchSize {
     int32_t frames, height, width, features;
@@ -22,11 +23,11 @@ extern const BenchCase bench_cases[]; /* ends with a NULL name */
 /* The tensors and parameters of one case at one size. */
 typedef struct BenchCall {
     const BenchCase *which;
-    const OpCommand *op;
+    const BenchOp   *op;
     BenchSize        size;
     SnlsContext     *ctx;
-    Call             call;
-    Grad             grad;
+    BenchTensors     tensors;
+    BenchGrads       grads;
 } BenchCall;
 
 SnlsStatus bench_call_make(BenchCall *c); /* which, size and ctx given; op, tensors and parameters filled in */
@@ -45,11 +46,14 @@ double bench_rss(void);       /* bytes resident now; 0 where unknown */
 void   bench_rss_reset(void); /* the peak begins anew, where the system can do that */
 double bench_rss_peak(void);
 
+double bench_now(void); /* seconds */
+
 typedef struct BenchSettings {
-    Common      common;
+    SnlsContextParams context;
     BenchSize   size, crop; /* crop: what ref is timed on */
     int32_t     runs;
     const char *only;       /* operator, NULL: all */
+    void (*progress)(const char *name); /* before each case; NULL at the end */
 } BenchSettings;
 
 typedef struct BenchResult {
@@ -62,19 +66,23 @@ typedef struct BenchResult {
     double ref_seconds;        /* of ref on the crop, times the ratio of queries; NaN where not measured */
 } BenchResult;
 
+enum { BENCH_RESULTS = 64 };
+
 typedef struct BenchReport {
     BenchSettings settings;
     const char   *backend;
     int32_t       threads, cpu_level;
     double        fma_rate, copy_rate;
-    BenchResult  *results;
+    BenchResult   results[BENCH_RESULTS];
     int           count;
+    char          why[512]; /* what failed */
 } BenchReport;
 
-int bench_measure(const BenchSettings *settings, const BenchCase *which, BenchResult *forward, BenchResult *backward);
+/* One case, forward and backward. A failure leaves its sentence in why (512 bytes). */
+SnlsStatus bench_measure(const BenchSettings *settings, const BenchCase *which, BenchResult *results, char *why);
 
-int bench_run(BenchReport *report); /* settings given */
-void bench_print(const BenchReport *report);
-json_t *bench_json(const BenchReport *report, json_t *object);
+SnlsStatus bench_run(BenchReport *report); /* settings given; SNLS_ERR_ARG where only names no operator */
+void       bench_print(const BenchReport *report);
+void       bench_json(const BenchReport *report, json_t *object); /* sets its keys */
 
 #endif

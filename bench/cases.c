@@ -73,23 +73,23 @@ static SnlsStatus make_inputs(BenchCall *c)
     const int64_t field[] = {1, 1, z->frames, z->height, z->width, c->which->k, 3};
     SnlsStatus status = SNLS_OK;
     if (!strncmp(c->which->op, "search", 6)) {
-        SnlsSearch *s = &c->call.search;
+        SnlsSearch *s = &c->tensors.search;
         status = fill_uniform(c->ctx, &s->query, 5, video, 1, 0, 1);
         if (status >= 0) status = fill_uniform(c->ctx, &s->key, 5, video, 2, 0, 1);
         if (status >= 0 && c->which->flow) status = fill_flow(c->ctx, &s->flow, 6, flow);
     } else if (!strcmp(c->which->op, "refine")) {
-        SnlsRefine *s = &c->call.refine;
+        SnlsRefine *s = &c->tensors.refine;
         status = fill_uniform(c->ctx, &s->query, 5, video, 1, 0, 1);
         if (status >= 0) status = fill_uniform(c->ctx, &s->key, 5, video, 2, 0, 1);
         if (status >= 0) status = fill_offsets(c->ctx, &s->centre, field);
     } else if (!strcmp(c->which->op, "flow_compose")) {
-        status = fill_flow(c->ctx, &c->call.compose.fflow, 5, plain_flow);
-        if (status >= 0) status = fill_flow(c->ctx, &c->call.compose.bflow, 5, plain_flow);
+        status = fill_flow(c->ctx, &c->tensors.compose.fflow, 5, plain_flow);
+        if (status >= 0) status = fill_flow(c->ctx, &c->tensors.compose.bflow, 5, plain_flow);
     } else if (!strcmp(c->which->op, "weights")) {
-        status = fill_uniform(c->ctx, &c->call.weights.dist, 6, field, 3, 0, 1);
+        status = fill_uniform(c->ctx, &c->tensors.weights.dist, 6, field, 3, 0, 1);
     } else { /* SnlsScatterAdd begins like SnlsGather, but say so to the compiler */
-        SnlsTensor *const scatter[] = {&c->call.scatter.value, &c->call.scatter.weight, &c->call.scatter.offset};
-        SnlsTensor *const gather[] = {&c->call.gather.value, &c->call.gather.weight, &c->call.gather.offset};
+        SnlsTensor *const scatter[] = {&c->tensors.scatter.value, &c->tensors.scatter.weight, &c->tensors.scatter.offset};
+        SnlsTensor *const gather[] = {&c->tensors.gather.value, &c->tensors.gather.weight, &c->tensors.gather.offset};
         SnlsTensor *const *in = strcmp(c->which->op, "scatter_add") ? gather : scatter;
         status = fill_uniform(c->ctx, in[0], 5, video, 1, 0, 1);
         if (status >= 0) status = fill_uniform(c->ctx, in[1], 6, field, 4, 0, 0.1);
@@ -103,45 +103,32 @@ static void set_parameter(BenchCall *c, const char *name, double value)
     char text[40];
     snprintf(text, sizeof text, "%g", value);
     for (const SnlsOption *o = snls_options(c->which->op); o && o->name; o++)
-        if (!strcmp(o->name, name)) snls_option_parse(o, &c->call, text, NULL, 0);
+        if (!strcmp(o->name, name)) snls_option_parse(o, &c->tensors, text, NULL, 0);
 }
 
-static SnlsTensor *tensor_of(BenchCall *c, const Slot *slot)
-{
-    char *base = slot->kind == SLOT_INPUT || slot->kind == SLOT_OUTPUT ? (char *)&c->call : (char *)&c->grad;
-    return (SnlsTensor *)(void *)(base + slot->at);
-}
+static SnlsTensor *tensor_of(BenchCall *c, const BenchSlot *slot) { return (SnlsTensor *)(void *)((char *)&c->tensors + slot->at); }
+static SnlsTensor *grad_of(BenchCall *c, const BenchSlot *slot) { return (SnlsTensor *)(void *)((char *)&c->grads + slot->grad_at); }
 
-/* Outputs, and for backward a gradient of each output and room for the gradient of each input. */
+/* Outputs, a gradient for each of them, and room for the gradient of each input. */
 static SnlsStatus make_outputs(BenchCall *c)
 {
-    SnlsStatus status = c->op->shape(c->ctx, &c->call);
-    for (int i = 0; i < c->op->slot_count && status >= 0; i++) {
-        const Slot *slot = &c->op->slots[i];
+    SnlsStatus status = c->op->shape(c->ctx, &c->tensors);
+    for (int i = 0; i < c->op->count && status >= 0; i++) {
+        const BenchSlot *slot = &c->op->slots[i];
         SnlsTensor *t = tensor_of(c, slot);
-        if (slot->kind == SLOT_OUTPUT) {
-            status = snls_array_alloc(c->ctx, t, slot->flags & SLOT_INDEX ? SNLS_I32 : SNLS_F32, t->ndim, t->shape);
-        } else if (slot->kind == SLOT_GRAD) {
-            const SnlsTensor *like = (const SnlsTensor *)(const void *)((const char *)&c->call + slot->like);
-            if (like->data) status = snls_array_alloc(c->ctx, t, SNLS_F32, like->ndim, like->shape);
-        }
-    }
-    for (int i = 0; i < c->op->slot_count && status >= 0; i++) {
-        const Slot *slot = &c->op->slots[i];
-        for (int j = 0; slot->kind == SLOT_SEED && j < c->op->slot_count && status >= 0; j++) {
-            const Slot *output = &c->op->slots[j]; /* its seed is called "gradient of" it */
-            if (output->kind != SLOT_OUTPUT || strcmp(slot->label + strlen("gradient of "), output->label)) continue;
-            const SnlsTensor *like = tensor_of(c, output);
-            status = fill_uniform(c->ctx, tensor_of(c, slot), like->ndim, like->shape, 6, -1, 1);
-        }
+        const SnlsTensor like = *t;
+        if (!slot->is_input) status = snls_array_alloc(c->ctx, t, slot->grad_at < 0 ? SNLS_I32 : SNLS_F32, like.ndim, like.shape);
+        if (status < 0 || slot->grad_at < 0 || !t->data) continue;
+        status = slot->is_input ? snls_array_alloc(c->ctx, grad_of(c, slot), SNLS_F32, like.ndim, like.shape)
+                                : fill_uniform(c->ctx, grad_of(c, slot), like.ndim, like.shape, 6, -1, 1);
     }
     return status;
 }
 
 SnlsStatus bench_call_make(BenchCall *c)
 {
-    c->op = op_command(c->which->op);
-    c->op->defaults(&c->call);
+    c->op = bench_op(c->which->op);
+    c->op->defaults(&c->tensors);
     set_parameter(c, "ws", c->which->ws);
     set_parameter(c, "wr", c->which->ws);
     set_parameter(c, "wt", c->which->wt);
@@ -154,7 +141,10 @@ SnlsStatus bench_call_make(BenchCall *c)
 
 void bench_call_free(BenchCall *c)
 {
-    for (int i = 0; c->op && i < c->op->slot_count; i++) snls_array_free(c->ctx, tensor_of(c, &c->op->slots[i]));
+    for (int i = 0; c->op && i < c->op->count; i++) {
+        snls_array_free(c->ctx, tensor_of(c, &c->op->slots[i]));
+        if (c->op->slots[i].grad_at >= 0) snls_array_free(c->ctx, grad_of(c, &c->op->slots[i]));
+    }
 }
 
 /* ---- work ---- */
@@ -165,7 +155,7 @@ double bench_flops(const BenchCall *c, bool backward)
     const double queries = (double)c->size.frames * c->size.height * c->size.width, terms = (double)w->ps * w->ps * c->size.features;
     const double slots = 2 * w->wt + 1, window = (double)w->ws * w->ws;
     if (!strcmp(w->op, "flow_compose")) return queries * 2 * w->wt * 2 * (backward ? 16 : 8);
-    if (!strcmp(w->op, "weights")) return queries * w->k * (backward ? 5 : 5);
+    if (!strcmp(w->op, "weights")) return queries * w->k * 5;
     if (!strncmp(w->op, "search", 6) || !strcmp(w->op, "refine")) {
         const double candidates = !strcmp(w->op, "refine") ? w->k * window : slots * window;
         const double kept = !strcmp(w->op, "search_all") ? candidates : w->k;
@@ -184,12 +174,11 @@ double bench_bytes(const BenchCall *call, bool backward)
 {
     double sum = 0;
     BenchCall copy = *call; /* tensor_of wants one it may write to */
-    for (int i = 0; i < call->op->slot_count; i++) {
-        const Slot *slot = &call->op->slots[i];
+    for (int i = 0; i < call->op->count; i++) {
+        const BenchSlot *slot = &call->op->slots[i];
         const double bytes = tensor_bytes(tensor_of(&copy, slot));
-        if (slot->kind == SLOT_INPUT) sum += bytes;
-        else if (slot->kind == SLOT_OUTPUT) sum += backward && !call->op->backward_reads_forward ? 0 : bytes;
-        else if (backward) sum += slot->kind == SLOT_SEED ? bytes : 2 * bytes; /* gradients are added to */
+        if (slot->is_input || !backward || call->op->backward_reads_outputs) sum += bytes;
+        if (backward && slot->grad_at >= 0) sum += (slot->is_input ? 2 : 1) * bytes; /* gradients by inputs are added to */
     }
     return sum;
 }

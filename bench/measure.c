@@ -1,6 +1,7 @@
 /* measure.c: times one case forward and backward, and ref on a crop of it. */
 #include "bench.h"
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,22 +15,22 @@ static int compare(const void *a, const void *b)
 
 static SnlsStatus once(BenchCall *c, bool backward)
 {
-    return backward ? c->op->backward(c->ctx, &c->call, &c->grad) : c->op->forward(c->ctx, &c->call);
+    return backward ? c->op->backward(c->ctx, &c->tensors, &c->grads) : c->op->forward(c->ctx, &c->tensors);
 }
 
 /* Median of up to runs; the first call, which takes scratch and touches memory, is not among them when there are more. */
 static SnlsStatus time_runs(BenchCall *c, bool backward, int32_t runs, double *seconds, int *done)
 {
     double times[64];
-    const double begin = seconds_now();
+    const double begin = bench_now();
     SnlsStatus status = once(c, backward);
-    times[0] = seconds_now() - begin;
+    times[0] = bench_now() - begin;
     *done = status < 0 ? 0 : 1;
     if (status >= 0 && runs > 1 && times[0] < LONG_ENOUGH) *done = 0;
-    while (status >= 0 && *done < runs && *done < 64 && (*done == 0 || seconds_now() - begin < LONG_ENOUGH)) {
-        const double start = seconds_now();
+    while (status >= 0 && *done < runs && *done < 64 && (*done == 0 || bench_now() - begin < LONG_ENOUGH)) {
+        const double start = bench_now();
         status = once(c, backward);
-        times[(*done)++] = seconds_now() - start;
+        times[(*done)++] = bench_now() - start;
     }
     qsort(times, (size_t)*done, sizeof *times, compare);
     *seconds = *done ? *done % 2 ? times[*done / 2] : 0.5 * (times[*done / 2 - 1] + times[*done / 2]) : NAN;
@@ -51,48 +52,51 @@ static SnlsStatus measure_direction(BenchCall *c, bool backward, int32_t runs, B
     return status;
 }
 
-/* Backward reads what forward left; a context of its own, so that scratch_peak is backward's. */
-static int forward_first(const Common *common, BenchCall *c)
+static SnlsStatus said(SnlsContext *ctx, SnlsStatus status, char *why)
 {
-    SnlsContext *other = NULL;
-    const int code = open_context(common, &other);
-    if (code) return code;
-    const SnlsStatus status = c->op->forward(other, &c->call);
-    const int result = status < 0 ? fail_library(other, status, false) : EXIT_DONE;
-    snls_close(&other);
-    return result;
+    if (status < 0) snprintf(why, 512, "%s", snls_error(ctx));
+    return status;
 }
 
-static int measure_on(const Common *common, const BenchCase *which, const BenchSize *size, int32_t runs, BenchResult *result)
+/* Backward reads what forward left; a context of its own, so that scratch_peak is backward's. */
+static SnlsStatus forward_first(const SnlsContextParams *params, BenchCall *c, char *why)
 {
-    int code = EXIT_DONE;
-    for (int backward = 0; backward < 2 && !code; backward++) {
+    SnlsContext *other = NULL;
+    SnlsStatus status = snls_open(&other, params);
+    if (status < 0) return status;
+    status = said(other, c->op->forward(other, &c->tensors), why);
+    snls_close(&other);
+    return status;
+}
+
+static SnlsStatus measure_on(const SnlsContextParams *params, const BenchCase *which, const BenchSize *size, int32_t runs, BenchResult *result,
+                             char *why)
+{
+    SnlsStatus status = SNLS_OK;
+    for (int backward = 0; backward < 2 && status >= 0; backward++) {
         BenchCall c = {.which = which, .size = *size};
-        code = open_context(common, &c.ctx);
-        if (code) break;
-        SnlsStatus status = bench_call_make(&c);
-        if (status >= 0 && backward) code = forward_first(common, &c);
-        if (status >= 0 && !code) status = measure_direction(&c, backward, runs, &result[backward]);
-        if (status < 0) code = fail_library(c.ctx, status, false);
+        status = snls_open(&c.ctx, params);
+        if (status < 0) break;
+        status = said(c.ctx, bench_call_make(&c), why);
+        if (status >= 0 && backward) status = forward_first(params, &c, why);
+        if (status >= 0) status = said(c.ctx, measure_direction(&c, backward, runs, &result[backward]), why);
         bench_call_free(&c);
         snls_close(&c.ctx);
     }
-    return code;
+    return status;
 }
 
-int bench_measure(const BenchSettings *s, const BenchCase *which, BenchResult *forward, BenchResult *backward)
+SnlsStatus bench_measure(const BenchSettings *s, const BenchCase *which, BenchResult *results, char *why)
 {
-    BenchResult own[2], ref[2];
-    int code = measure_on(&s->common, which, &s->size, s->runs, own);
-    if (!code && !(s->common.backend && !strcmp(s->common.backend, "ref"))) {
-        Common plain = s->common;
-        plain.backend = "ref";
-        code = measure_on(&plain, which, &s->crop, 1, ref);
-        const double queries = (double)s->size.height * s->size.width, cropped = (double)s->crop.height * s->crop.width;
-        for (int i = 0; i < 2 && !code; i++) own[i].ref_seconds = ref[i].seconds * queries / cropped;
-    }
-    if (code) return code;
-    *forward = own[0];
-    *backward = own[1];
-    return EXIT_DONE;
+    BenchResult ref[2];
+    SnlsContextParams params = s->context;
+    params.error_text = why;
+    params.error_size = 512;
+    SnlsStatus status = measure_on(&params, which, &s->size, s->runs, results, why);
+    if (status < 0 || (params.backend && !strcmp(params.backend, "ref"))) return status;
+    params.backend = "ref";
+    status = measure_on(&params, which, &s->crop, 1, ref, why);
+    const double queries = (double)s->size.height * s->size.width, cropped = (double)s->crop.height * s->crop.width;
+    for (int i = 0; i < 2 && status >= 0; i++) results[i].ref_seconds = ref[i].seconds * queries / cropped;
+    return status;
 }

@@ -1,11 +1,8 @@
 /* report.c: all cases, as a table or as JSON. */
-#define _POSIX_C_SOURCE 200809L
 #include "bench.h"
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static bool is_chosen(const BenchSettings *s, const BenchCase *c)
 {
@@ -16,38 +13,49 @@ static bool is_chosen(const BenchSettings *s, const BenchCase *c)
     return !s->only || !strcmp(s->only, c->op) || !strcmp(s->only, dashed) || (!strcmp(s->only, "compose") && !strcmp(c->op, "flow_compose"));
 }
 
-static int describe_machine(BenchReport *r)
+static SnlsStatus describe_machine(BenchReport *r)
 {
     SnlsContext *ctx;
-    const int code = open_context(&r->settings.common, &ctx);
-    if (code) return code;
+    SnlsContextParams params = r->settings.context;
+    params.error_text = r->why;
+    params.error_size = sizeof r->why;
+    const SnlsStatus status = snls_open(&ctx, &params);
+    if (status < 0) return status;
     r->backend = snls_backend_name(ctx);
     r->threads = snls_threads(ctx);
     r->cpu_level = strcmp(r->backend, "cpu") ? snls_cpu_level_max() : snls_cpu_level(ctx);
     snls_close(&ctx);
     r->fma_rate = bench_fma_rate(r->threads, r->cpu_level);
     r->copy_rate = bench_copy_rate(r->threads);
-    return EXIT_DONE;
+    return SNLS_OK;
 }
 
-int bench_run(BenchReport *r)
+SnlsStatus bench_run(BenchReport *r)
 {
-    const bool terminal = isatty(STDERR_FILENO);
-    int cases = 0, chosen = 0, code = describe_machine(r);
-    while (bench_cases[cases].name) cases++;
-    r->count = 0;
-    r->results = calloc((size_t)cases * 2, sizeof *r->results);
-    if (!r->results) return fail(EXIT_MEMORY, "out of memory");
-    for (int i = 0; i < cases && !code; i++) {
-        if (!is_chosen(&r->settings, &bench_cases[i])) continue;
-        chosen++;
-        if (terminal) fprintf(stderr, "\r%-40s", bench_cases[i].name);
-        code = bench_measure(&r->settings, &bench_cases[i], &r->results[r->count], &r->results[r->count + 1]);
-        if (!code) r->count += 2;
+    const BenchSettings *s = &r->settings;
+    SnlsStatus status = SNLS_ERR_ARG;
+    snprintf(r->why, sizeof r->why, "--op is %s, must be an operator such as search or gather_add", s->only ? s->only : "");
+    for (const BenchCase *c = bench_cases; c->name; c++)
+        if (is_chosen(s, c)) status = SNLS_OK;
+    if (status >= 0) status = describe_machine(r);
+    for (const BenchCase *c = bench_cases; c->name && status >= 0; c++) {
+        if (!is_chosen(s, c)) continue;
+        if (s->progress) s->progress(c->name);
+        status = bench_measure(s, c, &r->results[r->count], r->why);
+        if (status >= 0) r->count += 2;
     }
-    if (chosen && terminal) fprintf(stderr, "\r%-40s\r", "");
-    if (!code && !chosen) code = fail(EXIT_USAGE, "--op is %s, must be an operator such as search or gather_add", r->settings.only);
-    return code;
+    if (s->progress) s->progress(NULL);
+    return status;
+}
+
+/* "12.3 MiB" */
+static const char *size_text(double bytes, char text[16])
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    int unit = 0;
+    for (; bytes >= 1024 && unit < 4; unit++) bytes /= 1024;
+    snprintf(text, 16, "%.1f %s", bytes, units[unit]);
+    return text;
 }
 
 /* The time that flops or bytes alone would take at the machine's rates: whichever is longer cannot be beaten. */
@@ -69,10 +77,11 @@ void bench_print(const BenchReport *r)
     for (int i = 0; i < r->count; i++) {
         const BenchResult *one = &r->results[i];
         const char *bound;
+        char scratch[16], above[16];
         const double least = floor_seconds(r, one, &bound);
         printf("%-20s %-8s %10.3f %9.2f %8.2f %7.1f%% %-7s %11s %11s ", one->which->name, one->backward ? "backward" : "forward",
                one->seconds * 1e3, one->flops / one->seconds * 1e-9, one->bytes / one->seconds * 1e-9, 100 * least / one->seconds, bound,
-               readable(one->scratch).text, readable(one->rss_above).text);
+               size_text(one->scratch, scratch), size_text(one->rss_above, above));
         if (isnan(one->ref_seconds)) printf("%8s\n", "-");
         else printf("%8.1f\n", one->ref_seconds / one->seconds);
     }
@@ -83,6 +92,9 @@ void bench_print(const BenchReport *r)
         printf("x ref: against backend ref on %d x %d pixels, its time scaled by the number of queries.\n", (int)crop->width, (int)crop->height);
 }
 
+/* JSON has no infinity and no NaN. */
+static json_t *number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
+
 static json_t *result_json(const BenchReport *r, const BenchResult *one)
 {
     const char *bound;
@@ -92,21 +104,21 @@ static json_t *result_json(const BenchReport *r, const BenchResult *one)
     json_object_set_new(j, "parameters", json_pack("{s:i, s:i, s:i, s:i, s:f, s:b}", one->which->op[0] == 'r' ? "wr" : "ws", (int)one->which->ws,
                                                    "wt", (int)one->which->wt, "ps", (int)one->which->ps, "k", (int)one->which->k, "stride1",
                                                    one->which->stride1, "flow", (int)one->which->flow));
-    json_object_set_new(j, "seconds", json_real_or_null(one->seconds));
+    json_object_set_new(j, "seconds", number(one->seconds));
     json_object_set_new(j, "flops", json_real(one->flops));
     json_object_set_new(j, "bytes", json_real(one->bytes));
-    json_object_set_new(j, "flops_per_second", json_real_or_null(one->flops / one->seconds));
-    json_object_set_new(j, "bytes_per_second", json_real_or_null(one->bytes / one->seconds));
-    json_object_set_new(j, "of_ceiling", json_real_or_null(least / one->seconds));
+    json_object_set_new(j, "flops_per_second", number(one->flops / one->seconds));
+    json_object_set_new(j, "bytes_per_second", number(one->bytes / one->seconds));
+    json_object_set_new(j, "of_ceiling", number(least / one->seconds));
     json_object_set_new(j, "bound", json_string(bound));
     json_object_set_new(j, "scratch_bytes", json_real(one->scratch));
     json_object_set_new(j, "rss_above_bytes", json_real(one->rss_above));
-    json_object_set_new(j, "ref_seconds_scaled", json_real_or_null(one->ref_seconds));
-    json_object_set_new(j, "speedup_over_ref", json_real_or_null(one->ref_seconds / one->seconds));
+    json_object_set_new(j, "ref_seconds_scaled", number(one->ref_seconds));
+    json_object_set_new(j, "speedup_over_ref", number(one->ref_seconds / one->seconds));
     return j;
 }
 
-json_t *bench_json(const BenchReport *r, json_t *object)
+void bench_json(const BenchReport *r, json_t *object)
 {
     const BenchSize *z = &r->settings.size, *crop = &r->settings.crop;
     json_t *results = json_array();
@@ -121,5 +133,4 @@ json_t *bench_json(const BenchReport *r, json_t *object)
     json_object_set_new(object, "peak_rss_bytes", json_real(bench_rss_peak()));
     for (int i = 0; i < r->count; i++) json_array_append_new(results, result_json(r, &r->results[i]));
     json_object_set_new(object, "results", results);
-    return object;
 }

@@ -26,17 +26,22 @@ static int choose_backend(const Common *c, SnlsContextParams *params)
     return fail(EXIT_USAGE, "--backend is %s, must be one of ref, cpu, cuda", c->backend);
 }
 
+int context_params(const Common *common, SnlsContextParams *params)
+{
+    snls_context_defaults(params);
+    params->threads = common->threads;
+    return choose_backend(common, params);
+}
+
 int open_context(const Common *common, SnlsContext **ctx)
 {
     char why[512] = "";
     SnlsContextParams params;
     *ctx = NULL;
-    snls_context_defaults(&params);
-    params.threads = common->threads;
+    const int code = context_params(common, &params);
+    if (code) return code;
     params.error_text = why;
     params.error_size = sizeof why;
-    const int code = choose_backend(common, &params);
-    if (code) return code;
     const SnlsStatus status = snls_open(ctx, &params);
     if (status >= 0) return EXIT_DONE;
     return fail(code_of(status, false), "%s", *why ? why : snls_status_text(status));

@@ -91,6 +91,7 @@ int         outputs_commit(void);
 
 /* ---- arrays.c ---- */
 
+int context_params(const Common *common, SnlsContextParams *params); /* of --backend, --device, --threads */
 int open_context(const Common *common, SnlsContext **ctx);
 
 int  load_array(SnlsContext *ctx, const char *path, SnlsTensor *array);

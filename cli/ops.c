@@ -117,7 +117,7 @@ static const OpCommand commands[] = {
             "  snls search q.npy k.npy --ws 9 --k 10 --out-dist d.npy --out-offset o.npy\n"
             "  snls search q.npy k.npy --flow f.npy --wt 1 --ps 3 --stride1 0.5 --out-dist d.npy --out-offset o.npy\n"
             "  snls search q.npy k.npy --k 4 --grad-dist gd.npy --out-grad-q gq.npy --out-grad-k gk.npy\n"),
-    COMMAND(search_all, search_slots, false, "every candidate of a search in raster order (slot, row, column)",
+    COMMAND(search_all, search_slots, true, "every candidate of a search in raster order (slot, row, column)",
             "  snls search-all q.npy k.npy --ws 5 --wt 1 --out-dist d.npy --out-offset o.npy\n"),
     COMMAND(refine, refine_slots, true, "search again around given places",
             "  snls refine q.npy k.npy o.npy --wr 1 --k 10 --out-dist d.npy --out-offset o2.npy\n"

@@ -70,7 +70,18 @@ static bool take_number(Cursor *c, int64_t *value)
     return c->at > first && (*first != '0' || c->at == first + 1); /* Python has no 03 */
 }
 
-/* "<f4": byte order, kind, digits. What is well formed but not ours is unsupported, the rest malformed. */
+/* "<i8", "|O", "<M8[ns]": byte order, kind, size, perhaps a unit in brackets. */
+static bool is_descr(const char *text)
+{
+    if (!*text || !strchr("<>|=", *text++)) return false;
+    if (*text != '?' && !((*text | 32) >= 'a' && (*text | 32) <= 'z')) return false;
+    text++;
+    text += strspn(text, "0123456789");
+    const size_t length = strlen(text);
+    return !length || (*text == '[' && text[length - 1] == ']');
+}
+
+/* What is well formed but not ours is unsupported, the rest malformed. */
 static SnlsStatus parse_descr(SnlsContext *ctx, const char *name, Cursor *c, SnlsNpyHeader *h)
 {
     static const struct { const char *descr; SnlsDtype dtype; } known[] = {
@@ -85,8 +96,7 @@ static SnlsStatus parse_descr(SnlsContext *ctx, const char *name, Cursor *c, Snl
             h->dtype = (int32_t)known[i].dtype;
             return SNLS_OK;
         }
-    const bool plausible = descr[0] && strchr("<>|=", descr[0]) && strlen(descr) > 1;
-    return snls_fail(ctx, plausible ? SNLS_ERR_UNSUPPORTED : SNLS_ERR_FORMAT,
+    return snls_fail(ctx, is_descr(descr) ? SNLS_ERR_UNSUPPORTED : SNLS_ERR_FORMAT,
                      "%s: has element type '%s'; accepted are little-endian f4, f8, f2 and u1", name, descr);
 }
 
