@@ -1,12 +1,9 @@
 /* arrays.c: the context of a command, and arrays between files and memory. */
-#define _POSIX_C_SOURCE 200809L
 #include "cli.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* --backend, else --device: "cuda:1" is backend cuda on GPU 1. */
 static int choose_backend(const Common *c, SnlsContextParams *params)
@@ -30,6 +27,7 @@ int context_params(const Common *common, SnlsContextParams *params)
 {
     snls_context_defaults(params);
     params->threads = common->threads;
+    params->allocator = limited_allocator();
     return choose_backend(common, params);
 }
 
@@ -44,51 +42,20 @@ int open_context(const Common *common, SnlsContext **ctx)
     params.error_size = sizeof why;
     const SnlsStatus status = snls_open(ctx, &params);
     if (status >= 0) return EXIT_DONE;
-    return fail(code_of(status, false), "%s", *why ? why : snls_status_text(status));
-}
-
-/* What this process may hold: the machine's memory or its control group's limit. Linux hands out more than there is
- * and kills later; saying so beforehand is kinder. */
-static double memory_limit(void)
-{
-    double limit = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    static const char *const files[] = {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        double group;
-        FILE *file = fopen(files[i], "r");
-        if (file && fscanf(file, "%lf", &group) == 1 && group > 0 && group < limit) limit = group;
-        if (file) fclose(file);
-    }
-    return limit;
-}
-
-static int claim_memory(const char *what, double bytes)
-{
-    static double held;
-    const double limit = memory_limit();
-    held += bytes;
-    if (limit <= 0 || held <= limit) return EXIT_DONE;
-    return fail(EXIT_MEMORY, "%s: needs %s, %s with all other arrays; this machine has %s", what, readable(bytes).text,
-                readable(held).text, readable(limit).text);
+    const char *text = !strncmp(why, "open: ", 6) ? why + 6 : *why ? why : snls_status_text(status);
+    if (status == SNLS_ERR_DEVICE && common->backend) return fail(EXIT_DEVICE, "--backend %s: %s", common->backend, text);
+    if (status == SNLS_ERR_DEVICE && common->device) return fail(EXIT_DEVICE, "--device %s: %s", common->device, text);
+    return fail(code_of(status, false), "%s", text);
 }
 
 int load_array(SnlsContext *ctx, const char *path, SnlsTensor *array)
 {
-    struct stat info;
-    if (!stat(path, &info) && S_ISREG(info.st_mode)) {
-        const int code = claim_memory(path, (double)info.st_size);
-        if (code) return code;
-    }
     const SnlsStatus status = snls_npy_read(ctx, path, array);
     return status < 0 ? fail_library(ctx, status, false) : EXIT_DONE;
 }
 
 int alloc_array(SnlsContext *ctx, const char *what, SnlsTensor *array, SnlsDtype dtype, int32_t ndim, const int64_t *shape)
 {
-    double bytes = (double)snls_dtype_size(dtype);
-    for (int32_t i = 0; i < ndim; i++) bytes *= (double)shape[i];
-    const int code = claim_memory(what, bytes);
-    if (code) return code;
     const SnlsStatus status = snls_array_alloc(ctx, array, dtype, ndim, shape);
     return status < 0 ? fail(code_of(status, false), "%s: %s", what, snls_error(ctx)) : EXIT_DONE;
 }

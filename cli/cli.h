@@ -37,9 +37,6 @@ int fail_library(SnlsContext *ctx, SnlsStatus status, bool writing);
 int  flush_stdout(void);  /* EXIT_DONE, or EXIT_OUTPUT with its line */
 void guard_streams(void); /* descriptors 0 to 2 exist from here on, so that no file of ours becomes one of them */
 
-typedef struct SizeText { char text[32]; } SizeText;
-SizeText readable(double bytes); /* "12.3 MiB" */
-
 /* ---- args.c, help.c ---- */
 
 typedef struct Common {
@@ -89,7 +86,10 @@ int         output_folder(const char *path); /* makes it where it is missing; re
 const char *output_path(const char *path); /* where to write what will become path */
 int         outputs_commit(void);
 
-/* ---- arrays.c ---- */
+/* ---- memory.c, arrays.c ---- */
+
+SnlsAllocator limited_allocator(void); /* refuses what this machine does not have */
+int           require_memory(const char *what, double bytes); /* EXIT_MEMORY where all of it together would not fit */
 
 int context_params(const Common *common, SnlsContextParams *params); /* of --backend, --device, --threads */
 int open_context(const Common *common, SnlsContext **ctx);

@@ -27,6 +27,8 @@ static Backend probe(const char *name, int32_t threads)
         b.cpu_level = snls_cpu_level(ctx);
     } else if (!*b.why) {
         snprintf(b.why, sizeof b.why, "%s", snls_status_text(status));
+    } else if (!strncmp(b.why, "open: ", 6)) {
+        memmove(b.why, b.why + 6, strlen(b.why) - 5);
     }
     snls_close(&ctx);
     return b;

@@ -24,6 +24,14 @@ static SnlsTensor *tensor_of(Run *r, const Slot *slot)
 
 static bool is_read(const Slot *slot) { return slot->kind == SLOT_INPUT || slot->kind == SLOT_SEED; }
 
+static bool begins_with_option(const char *op, const char *text)
+{
+    const size_t n = strcspn(text, " ");
+    for (const SnlsOption *o = snls_options(op); o && o->name; o++)
+        if (strlen(o->name) == n && !strncmp(o->name, text, n)) return true;
+    return false;
+}
+
 /* The library says "search: key has shape ..."; the user gave a file: "k.npy: key has shape ...". */
 static int fail_call(Run *r, SnlsStatus status)
 {
@@ -39,7 +47,7 @@ static int fail_call(Run *r, SnlsStatus status)
         longest = n;
     }
     if (best && status == SNLS_ERR_SHAPE) return fail(EXIT_INPUT, "%s: %s", best, text);
-    return fail(code_of(status, false), "%s", text);
+    return fail(code_of(status, false), "%s%s", begins_with_option(r->command->op, text) ? "--" : "", text);
 }
 
 /* ---- arguments ---- */
@@ -155,20 +163,39 @@ static bool is_wanted(const Run *r, int i)
     return slot->kind == SLOT_OUTPUT && (r->path[i] || !(slot->flags & SLOT_OPTIONAL) || (r->backward && slot->flags & SLOT_INDEX));
 }
 
-static int alloc_outputs(Run *r)
+static SnlsDtype output_dtype(const Run *r, const Slot *slot)
 {
+    return slot->flags & SLOT_INDEX ? SNLS_I32 : r->wide ? SNLS_F64 : SNLS_F32;
+}
+
+/* Shapes of everything that will be written, and whether all of it fits. */
+static int shape_outputs(Run *r)
+{
+    double bytes = 0;
     const SnlsStatus status = r->command->shape(r->ctx, &r->call);
     if (status < 0) return fail_call(r, status);
-    int code = EXIT_DONE;
-    for (int i = 0; i < r->command->slot_count && !code; i++) {
+    for (int i = 0; i < r->command->slot_count; i++) {
         const Slot *slot = &r->command->slots[i];
         SnlsTensor *t = tensor_of(r, slot);
         if (!is_wanted(r, i)) continue;
-        if (slot->kind == SLOT_GRAD) *t = *(SnlsTensor *)(void *)((char *)&r->call + slot->like);
-        const SnlsDtype dtype = slot->flags & SLOT_INDEX ? SNLS_I32 : r->wide ? SNLS_F64 : SNLS_F32;
-        SnlsTensor array;
-        code = alloc_array(r->ctx, r->path[i] ? r->path[i] : slot->label, &array, dtype, t->ndim, t->shape);
-        if (!code) *t = array;
+        if (slot->kind == SLOT_GRAD) {
+            *t = *(SnlsTensor *)(void *)((char *)&r->call + slot->like);
+            t->data = NULL;
+        }
+        double size = (double)snls_dtype_size(output_dtype(r, slot));
+        for (int32_t axis = 0; axis < t->ndim; axis++) size *= (double)t->shape[axis];
+        bytes += size;
+    }
+    return require_memory("outputs", bytes);
+}
+
+static int alloc_outputs(Run *r)
+{
+    int code = shape_outputs(r);
+    for (int i = 0; i < r->command->slot_count && !code; i++) {
+        const Slot *slot = &r->command->slots[i];
+        SnlsTensor *t = tensor_of(r, slot);
+        if (is_wanted(r, i)) code = alloc_array(r->ctx, r->path[i] ? r->path[i] : slot->label, t, output_dtype(r, slot), t->ndim, t->shape);
     }
     return code;
 }

@@ -68,13 +68,3 @@ void guard_streams(void)
         if (open("/dev/null", O_RDONLY) != fd) _exit(EXIT_OTHER);
     }
 }
-
-SizeText readable(double bytes)
-{
-    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    SizeText size;
-    int unit = 0;
-    for (; bytes >= 1024 && unit < 6; unit++) bytes /= 1024;
-    snprintf(size.text, sizeof size.text, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
-    return size;
-}

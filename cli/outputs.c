@@ -19,7 +19,7 @@ typedef struct Output {
     struct Output *next;
 } Output;
 
-/* The handler walks this list: an output is complete before it is linked in, and never freed. */
+/* The handler walks this list: an output is complete before it is linked in, and not freed after. */
 static Output *volatile outputs;
 static Output *inputs; /* only path is used */
 static volatile sig_atomic_t committing;
@@ -137,18 +137,27 @@ void input_note(const char *path)
     inputs = input;
 }
 
+static int discard(Output *o, int code) /* one that was never linked in */
+{
+    free(o->path);
+    free(o->target);
+    free(o->part);
+    free(o);
+    return code;
+}
+
 int output_add(const char *path, bool overwrite)
 {
     Output *o = need(calloc(1, sizeof *o));
     o->path = joined(path, "");
     int code = resolve(path, &o->target);
-    if (code) return code;
+    if (code) return discard(o, code);
     o->direct = is_special(o->target);
     o->part = joined(o->target, o->direct ? "" : ".part");
     code = check_others(o);
     if (!code) code = check_target(o, overwrite);
     if (!code) code = create_part(o);
-    if (code) return code;
+    if (code) return discard(o, code);
     o->next = outputs;
     outputs = o;
     return EXIT_DONE;
@@ -156,11 +165,13 @@ int output_add(const char *path, bool overwrite)
 
 int output_folder(const char *path)
 {
-    Output *o = need(calloc(1, sizeof *o));
     struct stat info;
     if (!stat(path, &info)) return S_ISDIR(info.st_mode) ? EXIT_DONE : fail(EXIT_OUTPUT, "%s: exists and is no directory", path);
     if (mkdir(path, 0777)) return fail(EXIT_OUTPUT, "%s: cannot be made: %s", path, strerror(errno));
-    o->path = o->target = o->part = joined(path, "");
+    Output *o = need(calloc(1, sizeof *o));
+    o->path = joined(path, "");
+    o->target = joined(path, "");
+    o->part = joined(path, "");
     o->direct = o->folder = true;
     o->next = outputs;
     outputs = o;

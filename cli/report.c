@@ -47,7 +47,7 @@ json_t *report_begin(SnlsContext *ctx)
 
 int report_print(json_t *report)
 {
-    char *text = json_dumps(report, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
+    char *text = json_dumps(report, JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
     json_decref(report);
     if (!text) return fail(EXIT_MEMORY, "the JSON report cannot be made (out of memory)");
     printf("%s\n", text);

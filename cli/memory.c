@@ -1,0 +1,68 @@
+/* memory.c: an allocator that knows how much there is. Linux hands out more memory than it has and kills later; an
+ * array that cannot fit is refused before any work instead. */
+#define _POSIX_C_SOURCE 200809L
+#include "cli.h"
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+typedef union Header { /* before each block: its size, so that giving it back can be counted */
+    size_t      size;
+    max_align_t align;
+} Header;
+
+static _Atomic size_t held;
+static size_t         limit;
+
+/* The machine's memory, or the limit of this process's control group. */
+static size_t memory_there_is(void)
+{
+    static const char *const files[] = {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    double bytes = pages > 0 && page > 0 ? (double)pages * (double)page : (double)PTRDIFF_MAX;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        double group;
+        FILE *file = fopen(files[i], "r");
+        if (file && fscanf(file, "%lf", &group) == 1 && group > 0 && group < bytes) bytes = group;
+        if (file) fclose(file);
+    }
+    return (size_t)bytes;
+}
+
+static void *take(size_t size, void *opaque)
+{
+    (void)opaque;
+    const size_t before = atomic_load(&held);
+    if (size > limit || before > limit - size) return NULL;
+    Header *header = malloc(size + sizeof *header);
+    if (!header) return NULL;
+    header->size = size;
+    atomic_fetch_add(&held, size);
+    return header + 1;
+}
+
+static void give_back(void *memory, void *opaque)
+{
+    (void)opaque;
+    if (!memory) return;
+    Header *header = (Header *)memory - 1;
+    atomic_fetch_sub(&held, header->size);
+    free(header);
+}
+
+static double gibibytes(double bytes) { return bytes / (1024.0 * 1024 * 1024); }
+
+int require_memory(const char *what, double bytes)
+{
+    if (!limit) limit = memory_there_is();
+    if (bytes <= (double)limit - (double)atomic_load(&held)) return EXIT_DONE;
+    return fail(EXIT_MEMORY, "%s: %.1f GiB are needed, this machine has %.1f GiB", what, gibibytes(bytes), gibibytes((double)limit));
+}
+
+SnlsAllocator limited_allocator(void)
+{
+    if (!limit) limit = memory_there_is();
+    return (SnlsAllocator){.alloc = take, .free = give_back};
+}
