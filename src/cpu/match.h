@@ -32,7 +32,19 @@ void snls_cpu_load_patch(const CpuMatch *c, const SnlsQuery *q, CpuMatchScratch 
 void snls_cpu_score_row(const CpuMatch *c, const SnlsQuery *q, const SnlsMatchWindow *w, int64_t row, int64_t first, int64_t end,
                         const CpuMatchScratch *scratch);
 
+/* Score of one candidate anywhere, pixels interpolated. */
+float snls_cpu_score_at(const CpuMatch *c, const SnlsQuery *q, int64_t frame, double y, double x, const CpuMatchScratch *scratch);
+
+/* Writes one place of the output; SNLS_NO_KEY: no neighbour. windows: those of this query. */
+#define SNLS_NO_KEY UINT64_MAX
+void snls_cpu_write_place(const SnlsMatch *m, const SnlsQuery *q, int64_t kept, uint64_t key, const SnlsMatchWindow *windows);
+
 SnlsStatus snls_cpu_match_forward(SnlsContext *ctx, const SnlsMatch *m);
 SnlsStatus snls_cpu_match_backward(SnlsContext *ctx, const SnlsMatch *m, const SnlsMatchGrad *g);
+
+/* The fast way, where it applies: many neighbouring queries at once (tile.c). Plan, then claim, then run. */
+bool snls_cpu_tile_applies(const SnlsMatch *m);
+void snls_cpu_tile_plan(SnlsContext *ctx, const CpuMatch *c);
+void snls_cpu_tile_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *scratch);
 
 #endif

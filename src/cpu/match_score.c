@@ -54,8 +54,7 @@ static void score_whole(const CpuMatch *c, const SnlsQuery *q, int64_t frame, in
     }
 }
 
-/* One candidate anywhere, pixels interpolated. */
-static float score_between(const CpuMatch *c, const SnlsQuery *q, int64_t frame, double y, double x, const CpuMatchScratch *scratch)
+float snls_cpu_score_at(const CpuMatch *c, const SnlsQuery *q, int64_t frame, double y, double x, const CpuMatchScratch *scratch)
 {
     const SnlsMatch *m = &c->m;
     float sum = 0;
@@ -81,5 +80,5 @@ void snls_cpu_score_row(const CpuMatch *c, const SnlsQuery *q, const SnlsMatchWi
         return;
     }
     for (int64_t column = first; column < end; column++)
-        scratch->score[column] = score_between(c, q, w->frame, y, snls_match_x(m, w, column), scratch);
+        scratch->score[column] = snls_cpu_score_at(c, q, w->frame, y, snls_match_x(m, w, column), scratch);
 }

@@ -1,0 +1,231 @@
+/* tile.c: drives the search on tiles: memory, frames into planes, slots, selection. */
+#include "cpu/tile.h"
+#include "cpu/threads.h"
+#include <float.h>
+#include <math.h>
+
+enum { SPAN_MAX = 64, K_MAX = 64, SPREAD_MAX = 4, SCORES_MAX = 512 };
+
+/* Planes have margins of some vectors: not for narrow frames or queries far apart, unless they are small anyway. */
+static bool margins_pay(const SnlsMatch *m)
+{
+    const double width = (double)m->width + 3.0 * SNLS_TILE_LANES_MAX * (double)m->stride0;
+    const double bytes = width * (double)m->height * (double)(m->features + 3) * (double)m->windows * sizeof(float);
+    return width <= 3.0 * (double)m->width || bytes <= 4 << 20;
+}
+
+bool snls_cpu_tile_applies(const SnlsMatch *m)
+{
+    return !m->refine && !m->all && m->ps == 1 && m->k <= K_MAX && m->anchor == SNLS_ANCHOR_NONE && m->exclude != SNLS_EXCLUDE_SELF &&
+           m->stride1 * (double)(m->side - 1) <= SPAN_MAX && m->stride1 <= 2 && margins_pay(m);
+}
+
+static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
+{
+    const SnlsMatch *m = &c->m;
+    CpuTile tile = {.c = c, .whole = m->stride1 == floor(m->stride1), .cells = m->side * m->side};
+    const bool fractions = !m->nearest && (m->flow_slots || !tile.whole);
+    snls_tile_init(&tile.t, ctx->cpu_level);
+    tile.rows = tile.t.rows;
+    tile.lanes = tile.t.lanes;
+    tile.items = tile.whole ? 1 : m->side;
+    tile.box_max = (int64_t)ceil(m->stride1 * (double)(m->side - 1)) + 2 + SPREAD_MAX;
+    const int64_t slots = SCORES_MAX / tile.cells < m->windows ? SCORES_MAX / tile.cells : m->windows;
+    tile.capacity = tile.cells * (slots > 1 && !m->each ? slots : 1);
+    snls_tile_planes_layout(&tile.planes, m, tile.lanes, fractions && !m->prod);
+    return tile;
+}
+
+/* Every block of memory in one list: plan and claim walk it alike. take(arena, count, size) plans and returns NULL, or
+ * claims. */
+typedef void *(*Take)(SnlsArena *arena, int64_t count, int64_t size);
+
+static void *plan(SnlsArena *arena, int64_t count, int64_t size)
+{
+    snls_arena_plan(arena, count, size);
+    return NULL;
+}
+
+static void take_axis(SnlsArena *arena, const CpuTile *tile, Take take, CpuAxis *axis)
+{
+    axis->index = take(arena, tile->items * tile->lanes, sizeof *axis->index);
+    axis->fraction = take(arena, tile->items * tile->lanes, sizeof *axis->fraction);
+    /* mix_each walks the items of x with side entries, whole or not */
+    axis->low = take(arena, tile->c->m.side, sizeof *axis->low);
+    axis->high = take(arena, tile->c->m.side, sizeof *axis->high);
+}
+
+static void take_scratch(SnlsArena *arena, const CpuTile *tile, Take take, CpuTileScratch *s)
+{
+    const SnlsMatch *m = &tile->c->m;
+    const int64_t lanes = tile->lanes, queries = tile->rows * lanes, box = tile->box_max;
+    s->query = take(arena, queries * m->features, sizeof(float));
+    s->box = take(arena, queries * box * box, sizeof(float));
+    s->mixed = take(arena, (box + 1) * lanes, sizeof(float));
+    s->bends = take(arena, (box + 1) * lanes, sizeof(float));
+    s->value = take(arena, queries * tile->capacity, sizeof(float));
+    s->most = take(arena, queries, sizeof(float));
+    s->work = take(arena, (tile->c->k + 2) * lanes, sizeof(float));
+    s->below = take(arena, tile->capacity * lanes, sizeof(uint32_t));
+    s->best = take(arena, queries * tile->c->k, sizeof(uint64_t));
+    s->found = take(arena, queries, sizeof(int64_t));
+    s->window = take(arena, queries * m->windows, sizeof(SnlsMatchWindow));
+    s->together = take(arena, queries, sizeof(uint8_t));
+    s->item = take(arena, box + 1, sizeof(ptrdiff_t));
+    s->place = take(arena, box + 1, sizeof(ptrdiff_t));
+    s->runs = take(arena, box + 2, sizeof(float *));
+    s->bend_runs = take(arena, 2 * (box + 2), sizeof(float *));
+    s->first = take(arena, m->side, sizeof(int));
+    for (int64_t r = 0; r < tile->rows; r++) {
+        take_axis(arena, tile, take, &s->y[r]);
+        take_axis(arena, tile, take, &s->x[r]);
+    }
+}
+
+static void take_all(SnlsContext *ctx, CpuTile *tile, Take take, CpuTileScratch *scratch)
+{
+    SnlsArena *arena = &ctx->arena;
+    tile->planes.data = take(arena, tile->planes.frame_size * tile->c->m.windows, sizeof(float));
+    tile->planes.frame = take(arena, tile->c->m.windows, sizeof(int64_t));
+    for (int i = 0; i < ctx->threads; i++) take_scratch(arena, tile, take, &scratch[i]);
+}
+
+void snls_cpu_tile_plan(SnlsContext *ctx, const CpuMatch *c)
+{
+    CpuTile tile = tile_of(ctx, c);
+    CpuTileScratch none;
+    snls_arena_plan(&ctx->arena, ctx->threads, sizeof none);
+    snls_arena_plan(&ctx->arena, tile.planes.frame_size * c->m.windows, sizeof(float));
+    snls_arena_plan(&ctx->arena, c->m.windows, sizeof(int64_t));
+    for (int i = 0; i < ctx->threads; i++) take_scratch(&ctx->arena, &tile, plan, &none);
+}
+
+/* The value that a candidate must not exceed to matter to lane l: smaller is better. */
+static float bar_of(const CpuTile *tile, const CpuTileScratch *s, int64_t query)
+{
+    const SnlsMatch *m = &tile->c->m;
+    const int64_t k = tile->c->k;
+    if (s->found[query] < k) return INFINITY;
+    const float dist = snls_best_dist(s->best[query * k + k - 1], m->prod);
+    return m->prod ? -dist : dist;
+}
+
+/* How far an interpolated l2 may be off, twice: rounding of the sums at the grid and of what is subtracted from them. */
+static float slack(const CpuTile *tile, float bar, float most)
+{
+    const float eps = FLT_EPSILON * (float)(tile->c->m.features + 16);
+    return isfinite(bar) ? 2 * eps * (fabsf(bar) + 4 * most) : 0;
+}
+
+static void enter(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t l, int64_t id, float value, CpuTileScratch *s)
+{
+    const SnlsMatch *m = &tile->c->m;
+    const int64_t query = r * tile->lanes + l, k = tile->c->k;
+    CpuBest top = {.key = s->best + query * k, .n = s->found[query], .k = k};
+    if (tile->planes.bend) { /* interpolated scores of l2 cancel: the distance itself is summed anew */
+        const SnlsQuery q = snls_tile_query(p, r, l);
+        const SnlsMatchWindow *w = &s->window[query * m->windows + id / tile->cells];
+        const int64_t cell = id % tile->cells;
+        snls_cpu_load_patch(tile->c, &q, s->single);
+        value = snls_cpu_score_at(tile->c, &q, w->frame, snls_match_y(m, w, cell / m->side), snls_match_x(m, w, cell % m->side), s->single);
+        if (isnan(value)) return;
+    }
+    snls_best_insert(&top, snls_best_key(m->prod ? -value : value, m->prod, id));
+    s->found[query] = top.n;
+}
+
+/* Scores 0 .. n-1 of run r, candidates from number `id` on, into the run's lists. */
+static void sort_out(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t n, int64_t id, CpuTileScratch *s)
+{
+    const int64_t lanes = tile->lanes, k = tile->c->k;
+    const float *value = s->value + r * tile->capacity * lanes;
+    float *bar = s->work;
+    for (int64_t l = 0; l < lanes; l++) bar[l] = bar_of(tile, s, r * lanes + l);
+    tile->t.lower_bar(bar, value, n, k, s->work + lanes);
+    for (int64_t l = 0; tile->planes.bend && l < lanes; l++) bar[l] += slack(tile, bar[l], s->most[r * lanes + l]);
+    const ptrdiff_t count = tile->t.below(s->below, value, n, bar);
+    for (ptrdiff_t i = 0; i < count; i++) {
+        const int64_t l = s->below[i] % 16, c = s->below[i] / 16;
+        enter(tile, p, r, l, id + c, value[c * lanes + l], s);
+    }
+}
+
+static void begin_lists(const CpuTile *tile, CpuTileScratch *s)
+{
+    for (int64_t i = 0; i < tile->rows * tile->lanes; i++) {
+        s->found[i] = 0;
+        s->most[i] = 0;
+    }
+}
+
+static void write_lists(const CpuTile *tile, const CpuTilePlace *p, int64_t kept, CpuTileScratch *s)
+{
+    const SnlsMatch *m = &tile->c->m;
+    for (int64_t r = 0; r < p->rows; r++)
+        for (int64_t l = 0; l < p->lanes; l++) {
+            const int64_t query = r * tile->lanes + l;
+            const SnlsQuery q = snls_tile_query(p, r, l);
+            for (int64_t i = 0; i < m->k; i++)
+                snls_cpu_write_place(m, &q, kept + i, i < s->found[query] ? s->best[query * tile->c->k + i] : SNLS_NO_KEY, s->window + query * m->windows);
+        }
+}
+
+static void run_tile(const CpuTile *tile, const CpuTilePlace *p, CpuTileScratch *s)
+{
+    const SnlsMatch *m = &tile->c->m;
+    int64_t n = 0, id = 0; /* scores waiting; number of the first of them */
+    snls_tile_load_query(tile, p, s->query);
+    begin_lists(tile, s);
+    for (int64_t slot = 0; slot < m->windows; slot++) {
+        const bool skipped = slot == 0 && m->exclude == SNLS_EXCLUDE_FRAME;
+        if (n == 0) id = slot * tile->cells;
+        if (!skipped) {
+            const bool together = snls_tile_windows(tile, p, slot, s);
+            snls_tile_scores(tile, p, slot, n, together, s);
+            n += tile->cells;
+        }
+        if (m->each || slot == m->windows - 1 || n + tile->cells > tile->capacity) {
+            for (int64_t r = 0; n && r < p->rows; r++) sort_out(tile, p, r, n, id, s);
+            n = 0;
+        }
+        if (m->each) {
+            write_lists(tile, p, slot * m->k, s);
+            begin_lists(tile, s);
+        }
+    }
+    if (!m->each) write_lists(tile, p, 0, s);
+}
+
+static void run_frame(SnlsContext *ctx, const CpuTile *tile, CpuTilePlace at, CpuTileScratch *scratch)
+{
+    const SnlsMatch *m = &tile->c->m;
+    const int64_t down = (m->rows + tile->rows - 1) / tile->rows, across = (m->columns + tile->lanes - 1) / tile->lanes;
+    for (int64_t slot = 0; slot < m->windows; slot++) snls_tile_planes_load(ctx, tile, at.b, at.head, snls_slot_frame(at.t, slot, m->wt, m->frames));
+#pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 1)
+    for (int64_t u = 0; u < down * across; u++) {
+        CpuTilePlace p = at;
+        p.i0 = u / across * tile->rows;
+        p.j0 = u % across * tile->lanes;
+        p.rows = m->rows - p.i0 < tile->rows ? m->rows - p.i0 : tile->rows;
+        p.lanes = m->columns - p.j0 < tile->lanes ? m->columns - p.j0 : tile->lanes;
+        run_tile(tile, &p, &scratch[snls_cpu_thread()]);
+    }
+}
+
+void snls_cpu_tile_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *single)
+{
+    const SnlsMatch *m = &c->m;
+    CpuTile tile = tile_of(ctx, c);
+    CpuTilePlace at = {0};
+    CpuTileScratch *scratch = snls_arena_claim(&ctx->arena, ctx->threads, sizeof *scratch);
+    take_all(ctx, &tile, snls_arena_claim, scratch);
+    for (int i = 0; i < ctx->threads; i++) {
+        scratch[i].single = &single[i];
+        for (int64_t a = 0; a < m->side; a++) scratch[i].first[a] = tile.whole ? (int)(a * (int64_t)m->stride1) : 0;
+    }
+    for (at.b = 0; at.b < m->batch; at.b++)
+        for (at.head = 0; at.head < m->heads; at.head++) {
+            for (int64_t i = 0; i < m->windows; i++) tile.planes.frame[i] = -1;
+            for (at.t = 0; at.t < m->frames; at.t++) run_frame(ctx, &tile, at, scratch);
+        }
+}

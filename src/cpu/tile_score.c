@@ -1,0 +1,119 @@
+/* tile_score.c: products of a tile with the key pixels at every shift of the box, and the candidates' scores from them. */
+#include "cpu/tile.h"
+#include <math.h>
+
+/* Key row y against the tile's rows [first, end), at every shift of the box along x. */
+static void products_of_row(const CpuTile *tile, CpuTileScratch *s, const float *key_row, int64_t y, const int64_t *query_y, int64_t first, int64_t end)
+{
+    const SnlsMatch *m = &tile->c->m;
+    const int64_t run = s->size_x * tile->lanes;
+    float *out[SNLS_TILE_ROWS_MAX];
+    const float *query[SNLS_TILE_ROWS_MAX], *key[SNLS_TILE_COLUMNS_MAX];
+    for (int64_t d = 0; d < s->size_x; d += tile->t.columns) {
+        const int columns = (int)(s->size_x - d < tile->t.columns ? s->size_x - d : tile->t.columns);
+        for (int64_t r = first; r < end; r++) {
+            const int64_t shift = y - query_y[r] - s->origin_y;
+            out[r - first] = s->box + (r * tile->box_max * tile->box_max) * tile->lanes + shift * run + d * tile->lanes;
+            query[r - first] = s->query + r * m->features * tile->lanes;
+        }
+        for (int i = 0; i < columns; i++) key[i] = key_row + s->place[d + i];
+        (m->prod ? tile->t.dots : tile->t.squares)(out, query, (int)(end - first), key, columns, tile->lanes, tile->planes.pitch, m->features);
+    }
+}
+
+static void products(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuTileScratch *s)
+{
+    const SnlsMatch *m = &tile->c->m;
+    int64_t query_y[SNLS_TILE_ROWS_MAX];
+    for (int64_t r = 0; r < p->rows; r++) query_y[r] = (p->i0 + r) * m->stride0;
+    for (int64_t d = 0; d < s->size_x; d++) {
+        const int64_t x = p->j0 * m->stride0 + s->origin_x + d + tile->planes.margin;
+        s->place[d] = x % m->stride0 * tile->planes.phase + x / m->stride0;
+        s->item[d] = d * tile->lanes;
+    }
+    const int64_t from = query_y[0] + s->origin_y, to = query_y[p->rows - 1] + s->origin_y + s->size_y;
+    for (int64_t y = from < 0 ? 0 : from; y < to && y < m->height; y++) {
+        int64_t first = 0, end = p->rows; /* rows whose box holds y: a run, since query_y rises */
+        while (first < end && y - query_y[first] - s->origin_y >= s->size_y) first++;
+        while (end > first && y - query_y[end - 1] - s->origin_y < 0) end--;
+        if (end > first) products_of_row(tile, s, snls_tile_plane_row(tile, frame, y), y, query_y, first, end);
+    }
+}
+
+/* Rows of the box, and of a plane of corrections, as runs for mix: number j is shift origin_y + j of row r. */
+static void point_runs(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, int64_t r, int64_t plane, const float **runs, CpuTileScratch *s)
+{
+    const SnlsMatch *m = &tile->c->m;
+    for (int64_t j = 0; j <= s->size_y; j++) {
+        int64_t y = (p->i0 + r) * m->stride0 + s->origin_y + j; /* rows outside the frame have weight 0: any will do */
+        y = y < 0 ? 0 : y >= m->height ? m->height - 1 : y;
+        runs[j] = snls_tile_plane_row(tile, frame, y) + (m->features + plane) * tile->planes.pitch;
+    }
+}
+
+/* Scores of the candidates of one row of a run's windows. box_runs: rows of the run's box. */
+static void mix_row(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, int64_t r, int64_t a, const float **box_runs, CpuTileScratch *s, float *out)
+{
+    const SnlsMatch *m = &tile->c->m;
+    const SnlsTile *t = &tile->t;
+    const CpuAxis *y = &s->y[r], *x = &s->x[r];
+    const int64_t item = tile->whole ? 0 : a, shift = tile->whole ? a * (int64_t)m->stride1 : 0;
+    const int32_t *index = y->index + item * tile->lanes;
+    const float *fraction = y->fraction + item * tile->lanes, *mixed = s->mixed, *bends = NULL;
+    float *most = tile->planes.bend ? s->most + r * tile->lanes : NULL;
+    const int low = y->low[item], high = y->high[item];
+    if (!y->between && low == high) {
+        mixed = box_runs[low + shift];
+    } else {
+        if (tile->planes.bend) point_runs(tile, p, frame, r, 1, s->bend_runs, s);
+        t->mix(s->mixed, box_runs + shift, s->item, s->size_x, low, high, index, fraction, tile->planes.bend ? s->bend_runs + shift : NULL, s->place, most);
+    }
+    if (tile->planes.bend && x->between) {
+        const float **other = s->bend_runs + tile->box_max + 1;
+        point_runs(tile, p, frame, r, 0, s->bend_runs, s);
+        point_runs(tile, p, frame, r, 2, other, s);
+        t->mix(s->bends, s->bend_runs + shift, s->place, s->size_x, low, high, index, fraction, other + shift, s->place, NULL);
+        bends = s->bends;
+    }
+    t->mix_each(out, mixed, bends, m->side, s->first, x->low, x->high, x->index, x->fraction, tile->whole ? 0 : tile->lanes, m->prod ? -1.0f : 1.0f, most);
+}
+
+static void score_together(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, int64_t at, CpuTileScratch *s)
+{
+    const SnlsMatch *m = &tile->c->m;
+    const int64_t frame = snls_slot_frame(p->t, slot, m->wt, m->frames);
+    products(tile, p, frame, s);
+    for (int64_t r = 0; r < p->rows; r++) {
+        const float *box = s->box + r * tile->box_max * tile->box_max * tile->lanes;
+        for (int64_t j = 0; j <= s->size_y; j++) s->runs[j] = box + (j < s->size_y ? j : 0) * s->size_x * tile->lanes;
+        for (int64_t a = 0; a < m->side; a++)
+            mix_row(tile, p, frame, r, a, s->runs, s, s->value + (r * tile->capacity + at + a * m->side) * tile->lanes);
+    }
+}
+
+/* One lane on its own: scores where candidates are, NaN where not. */
+static void score_alone(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t l, int64_t slot, int64_t at, CpuTileScratch *s)
+{
+    const SnlsMatch *m = &tile->c->m;
+    const SnlsMatchWindow *w = &s->window[(r * tile->lanes + l) * m->windows + slot];
+    float *out = s->value + (r * tile->capacity + at) * tile->lanes + l;
+    int64_t row0 = 0, row1 = 0, column0 = 0, column1 = 0;
+    for (int64_t i = 0; i < tile->cells; i++) out[i * tile->lanes] = NAN;
+    if (l >= p->lanes || !w->valid) return;
+    const SnlsQuery q = snls_tile_query(p, r, l);
+    snls_cpu_load_patch(tile->c, &q, s->single);
+    snls_match_valid_run(w->y, m->stride1, w->origin_y, m->side, m->height, &row0, &row1);
+    snls_match_valid_run(w->x, m->stride1, w->origin_x, m->side, m->width, &column0, &column1);
+    for (int64_t row = row0; row < row1; row++) {
+        snls_cpu_score_row(tile->c, &q, w, row, column0, column1, s->single);
+        for (int64_t c = column0; c < column1; c++) out[(row * m->side + c) * tile->lanes] = m->prod ? -s->single->score[c] : s->single->score[c];
+    }
+}
+
+void snls_tile_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, int64_t at, bool together, CpuTileScratch *s)
+{
+    if (together) score_together(tile, p, slot, at, s);
+    for (int64_t r = 0; r < p->rows; r++)
+        for (int64_t l = 0; l < tile->lanes; l++)
+            if (!s->together[r * tile->lanes + l]) score_alone(tile, p, r, l, slot, at, s);
+}

@@ -1,0 +1,52 @@
+/* tile.h: inner loops that work on many neighbouring queries at once: lane l of a vector is query l of a run. Features lie
+ * in planes, so that lanes are contiguous. One implementation for each instruction set, made from tile_body.h. */
+#ifndef SNLS_TILE_H
+#define SNLS_TILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SNLS_TILE_LANES_MAX 16
+#define SNLS_TILE_ROWS_MAX 5
+#define SNLS_TILE_COLUMNS_MAX 5
+
+typedef struct SnlsTile {
+    int lanes;         /* floats in a vector */
+    int rows, columns; /* block of sums that dots keeps in registers */
+
+    /* out[f*pitch + x] = in[x*step + f] for x < n, f < features */
+    void (*planes)(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step, ptrdiff_t n, ptrdiff_t features);
+
+    /* Products of `rows` runs of queries with `columns` runs of keys, 1 .. the block's size each:
+     * out[r][c*lanes + l] = sum_f query[r][f*query_pitch + l] * key[c][f*key_pitch + l];  squares: (query - key)^2 */
+    void (*dots)(float *const *out, const float *const *query, int rows, const float *const *key, int columns,
+                 ptrdiff_t query_pitch, ptrdiff_t key_pitch, ptrdiff_t features);
+    void (*squares)(float *const *out, const float *const *query, int rows, const float *const *key, int columns,
+                    ptrdiff_t query_pitch, ptrdiff_t key_pitch, ptrdiff_t features);
+
+    /* Linear interpolation between two of several runs, chosen lane by lane: with j = index[l], low <= j <= high, and
+     * f = fraction[l]:  out[i*lanes + l] = (1-f)*a + f*b - f*(1-f)*e,  a = run j, b = run j+1, e = bend run j.
+     * run j of item i starts at in[j] + item[i], bend[j] + bend_item[i]; bend NULL: e = 0. Where f is 0, b and e do not
+     * count, even if they are no numbers. most, if not NULL, is raised to the largest f*(1-f)*e of each lane. */
+    void (*mix)(float *out, const float *const *in, const ptrdiff_t *item, ptrdiff_t n, int low, int high, const int32_t *index,
+                const float *fraction, const float *const *bend, const ptrdiff_t *bend_item, float *most);
+
+    /* The same along the other axis: item i has its own index and fraction (i*lanes apart, or the same for all when apart
+     * is 0), low and high, and all runs lie lanes apart: run j of item i at in + (j + first[i])*lanes. Result times sign. */
+    void (*mix_each)(float *out, const float *in, const float *bend, ptrdiff_t n, const int *first, const int *low, const int *high,
+                     const int32_t *index, const float *fraction, ptrdiff_t apart, float sign, float *most);
+
+    /* The k-th smallest of the minima of groups of values, lane by lane, into bar where that is smaller: an upper bound
+     * of the k-th smallest of all n. work: (k+1)*lanes floats. NaN does not count. */
+    void (*lower_bar)(float *bar, const float *value, ptrdiff_t n, ptrdiff_t k, float *work);
+
+    /* Where value[i*lanes + l] <= bar[l]: i*16 + l, in order of i, into out; how many. */
+    ptrdiff_t (*below)(uint32_t *out, const float *value, ptrdiff_t n, const float *bar);
+} SnlsTile;
+
+void snls_tile_init(SnlsTile *tile, int level); /* levels as in dsp.h; above the machine's it is lowered */
+void snls_tile_init_c(SnlsTile *tile);
+void snls_tile_init_avx2(SnlsTile *tile);
+void snls_tile_init_avx512(SnlsTile *tile);
+
+#endif

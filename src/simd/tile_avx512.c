@@ -1,0 +1,30 @@
+/* tile_avx512.c: tile loops, sixteen lanes. */
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define LANES 16
+#define ROWS 5
+#define COLUMNS 5
+#define TILE_INIT snls_tile_init_avx512
+
+typedef __m512 Vec;
+typedef __mmask16 Mask;
+#define v_load(p) _mm512_loadu_ps(p)
+#define v_store(p, x) _mm512_storeu_ps(p, x)
+#define v_set(x) _mm512_set1_ps(x)
+#define v_zero() _mm512_setzero_ps()
+#define v_sub(a, b) _mm512_sub_ps(a, b)
+#define v_mul(a, b) _mm512_mul_ps(a, b)
+#define v_fma(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define v_min(a, b) _mm512_min_ps(a, b)
+#define v_max(a, b) _mm512_max_ps(a, b)
+#define m_equal(p, n) _mm512_cmpeq_epi32_mask(_mm512_loadu_si512(p), _mm512_set1_epi32(n))
+#define m_nonzero(x) _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_NEQ_OQ)
+#define v_pick(m, no, yes) _mm512_mask_blend_ps(m, no, yes)
+#define v_fma_where(m, a, b, c) _mm512_mask3_fmadd_ps(a, b, c, m)
+#define m_bits(a, b) ((uint32_t)_mm512_cmp_ps_mask(a, b, _CMP_LE_OQ))
+
+#include "simd/tile_body.h"
+#else
+typedef int snls_tile_avx512_is_empty;
+#endif

@@ -1,0 +1,171 @@
+/* tile_body.h: the loops of tile.h, written once. Included by a file that defines, for its instruction set:
+ *   LANES, ROWS, COLUMNS, TILE_INIT (name of the init function)
+ *   Vec and Mask; v_load v_store v_set v_zero v_add v_sub v_fma(a,b,c) = a*b+c, v_min v_max
+ *   m_equal(const int32_t *, int) lanes equal to a number; m_nonzero(Vec); v_pick(Mask, no, yes);
+ *   v_fma_where(Mask, a, b, c) = a*b+c or c; m_bits(below_or_equal) */
+#include "simd/tile.h"
+
+#define ALWAYS static inline __attribute__((always_inline))
+
+ALWAYS void dots_block(float *const *out, const float *const *query, const float *const *key, ptrdiff_t query_pitch, ptrdiff_t key_pitch,
+                       ptrdiff_t features, const int rows, const int columns, const int square)
+{
+    Vec sum[ROWS][COLUMNS];
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+        for (int c = 0; c < columns; c++) sum[r][c] = v_zero();
+    for (ptrdiff_t f = 0; f < features; f++) {
+        Vec q[ROWS];
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++) q[r] = v_load(query[r] + f * query_pitch);
+#pragma GCC unroll 8
+        for (int c = 0; c < columns; c++) {
+            const Vec k = v_load(key[c] + f * key_pitch);
+#pragma GCC unroll 8
+            for (int r = 0; r < rows; r++) {
+                const Vec a = square ? v_sub(q[r], k) : q[r];
+                sum[r][c] = v_fma(a, square ? a : k, sum[r][c]);
+            }
+        }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+        for (int c = 0; c < columns; c++) v_store(out[r] + c * LANES, sum[r][c]);
+}
+
+#define CASE_COLUMNS(R, C) \
+    case C: dots_block(out, query, key, query_pitch, key_pitch, features, R, C, SQUARE); break;
+#if COLUMNS == 5
+#define CASE_ROWS(R) case R: switch (columns) { CASE_COLUMNS(R, 1) CASE_COLUMNS(R, 2) CASE_COLUMNS(R, 3) CASE_COLUMNS(R, 4) CASE_COLUMNS(R, 5) } break;
+#else
+#define CASE_ROWS(R) case R: switch (columns) { CASE_COLUMNS(R, 1) CASE_COLUMNS(R, 2) CASE_COLUMNS(R, 3) } break;
+#endif
+
+#define SQUARE 0
+static void dots(float *const *out, const float *const *query, int rows, const float *const *key, int columns, ptrdiff_t query_pitch,
+                 ptrdiff_t key_pitch, ptrdiff_t features)
+{
+    switch (rows) {
+    CASE_ROWS(1)
+    CASE_ROWS(2)
+    CASE_ROWS(3)
+#if ROWS == 5
+    CASE_ROWS(4)
+    CASE_ROWS(5)
+#endif
+    }
+}
+#undef SQUARE
+
+#define SQUARE 1
+static void squares(float *const *out, const float *const *query, int rows, const float *const *key, int columns, ptrdiff_t query_pitch,
+                    ptrdiff_t key_pitch, ptrdiff_t features)
+{
+    switch (rows) {
+    CASE_ROWS(1)
+    CASE_ROWS(2)
+    CASE_ROWS(3)
+#if ROWS == 5
+    CASE_ROWS(4)
+    CASE_ROWS(5)
+#endif
+    }
+}
+#undef SQUARE
+
+/* A whole block is read along x before it is written along f, so that both sides stay in cache. */
+static void planes(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step, ptrdiff_t n, ptrdiff_t features)
+{
+    for (ptrdiff_t x = 0; x < n; x += 16) {
+        const ptrdiff_t width = n - x < 16 ? n - x : 16;
+        for (ptrdiff_t f = 0; f < features; f++)
+            for (ptrdiff_t i = 0; i < width; i++) out[f * pitch + x + i] = in[(x + i) * step + f];
+    }
+}
+
+/* (1-f)*a + f*b - f*(1-f)*e of one item; see tile.h */
+ALWAYS Vec bent(Mask between, Vec f, Vec a, Vec b, int bends, Vec curve, Vec e, Vec *most)
+{
+    const Vec line = v_fma_where(between, f, v_sub(b, a), a);
+    if (!bends) return line;
+    *most = v_max(v_pick(between, v_zero(), v_mul(curve, e)), *most);
+    return v_fma_where(between, v_sub(v_zero(), curve), e, line);
+}
+
+static void mix(float *out, const float *const *in, const ptrdiff_t *item, ptrdiff_t n, int low, int high, const int32_t *index, const float *fraction,
+                const float *const *bend, const ptrdiff_t *bend_item, float *most)
+{
+    const Vec f = v_load(fraction), curve = v_mul(f, v_sub(v_set(1), f));
+    const Mask between = m_nonzero(f);
+    Vec top = most ? v_load(most) : v_zero();
+    for (ptrdiff_t i = 0; i < n; i++) {
+        Vec a = v_load(in[low] + item[i]), b = v_load(in[low + 1] + item[i]), e = bend ? v_load(bend[low] + bend_item[i]) : v_zero();
+        for (int j = low + 1; j <= high; j++) {
+            const Mask here = m_equal(index, j);
+            a = v_pick(here, a, v_load(in[j] + item[i]));
+            b = v_pick(here, b, v_load(in[j + 1] + item[i]));
+            if (bend) e = v_pick(here, e, v_load(bend[j] + bend_item[i]));
+        }
+        v_store(out + i * LANES, bent(between, f, a, b, bend != NULL, curve, e, &top));
+    }
+    if (most) v_store(most, top);
+}
+
+static void mix_each(float *out, const float *in, const float *bend, ptrdiff_t n, const int *first, const int *low, const int *high,
+                     const int32_t *index, const float *fraction, ptrdiff_t apart, float sign, float *most)
+{
+    const Vec factor = v_set(sign);
+    Vec top = most ? v_load(most) : v_zero();
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const Vec f = v_load(fraction + i * apart), curve = v_mul(f, v_sub(v_set(1), f));
+        const Mask between = m_nonzero(f);
+        const float *at = in + (first[i] + low[i]) * LANES, *bow = bend ? bend + (first[i] + low[i]) * LANES : at;
+        Vec a = v_load(at), b = v_load(at + LANES), e = bend ? v_load(bow) : v_zero();
+        for (int j = low[i] + 1; j <= high[i]; j++) {
+            const Mask here = m_equal(index + i * apart, j);
+            at += LANES;
+            bow += LANES;
+            a = v_pick(here, a, v_load(at));
+            b = v_pick(here, b, v_load(at + LANES));
+            if (bend) e = v_pick(here, e, v_load(bow));
+        }
+        v_store(out + i * LANES, v_mul(factor, bent(between, f, a, b, bend != NULL, curve, e, &top)));
+    }
+    if (most) v_store(most, top);
+}
+
+static void lower_bar(float *bar, const float *value, ptrdiff_t n, ptrdiff_t k, float *work)
+{
+    if (n < k) return;
+    const ptrdiff_t size = n / (3 * k) > 1 ? n / (3 * k) : 1; /* values in a group: three times as many groups as are wanted */
+    const Vec none = v_set(__builtin_inff());
+    for (ptrdiff_t j = 0; j < k; j++) v_store(work + j * LANES, none);
+    for (ptrdiff_t i = 0; i < n; i += size) {
+        Vec low = none;
+        for (ptrdiff_t j = i; j < i + size && j < n; j++) low = v_min(v_load(value + j * LANES), low); /* NaN leaves low as it is */
+        for (ptrdiff_t j = 0; j < k; j++) { /* into the sorted list */
+            const Vec have = v_load(work + j * LANES);
+            v_store(work + j * LANES, v_min(low, have));
+            low = v_max(low, have);
+        }
+    }
+    v_store(bar, v_min(v_load(work + (k - 1) * LANES), v_load(bar)));
+}
+
+static ptrdiff_t below(uint32_t *out, const float *value, ptrdiff_t n, const float *bar)
+{
+    const Vec limit = v_load(bar);
+    uint32_t *end = out;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        uint32_t lanes = m_bits(v_load(value + i * LANES), limit);
+        for (; lanes; lanes &= lanes - 1) *end++ = (uint32_t)i * 16 + (uint32_t)__builtin_ctz(lanes);
+    }
+    return end - out;
+}
+
+void TILE_INIT(SnlsTile *tile)
+{
+    *tile = (SnlsTile){.lanes = LANES, .rows = ROWS, .columns = COLUMNS, .planes = planes, .dots = dots, .squares = squares, .mix = mix, .mix_each = mix_each, .lower_bar = lower_bar, .below = below};
+}
