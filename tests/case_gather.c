@@ -24,9 +24,14 @@ static void draw_sizes(Call *call, SnlsGatherParams *p, Sizes *z)
     const double budget = call->kind == CALL_SMOOTH ? 1e4 : rng_one_in(rng, 16) ? 4e5 : 1e5;
     while ((double)(z->B * z->T * z->heads * z->F * z->K * p->ps * p->ps) * (double)((z->H + p->stride0 - 1) / p->stride0) *
                (double)((z->W + p->stride0 - 1) / p->stride0) > budget) {
-        if (z->H >= z->W) z->H = (z->H + 1) / 2;
-        else z->W = (z->W + 1) / 2;
-        if (z->H == 1 && z->W == 1) z->F = (z->F + 1) / 2;
+        switch (rng_int(rng, 0, 5)) {
+        case 0: z->H = (z->H + 1) / 2; break;
+        case 1: z->W = (z->W + 1) / 2; break;
+        case 2: p->ps = (p->ps + 1) / 2; break;
+        case 3: z->K = (z->K + 1) / 2; break;
+        case 4: z->F = (z->F + 1) / 2; break;
+        case 5: z->B = 1; break;
+        }
     }
 }
 

@@ -27,9 +27,15 @@ static void draw_sizes(Call *call, SnlsRefineParams *p, Sizes *z)
         const double queries = (double)(z->B * p->heads * z->T) * ceil((double)z->H / p->stride0) * ceil((double)z->W / p->stride0);
         const double cost = queries * (double)z->given * p->wr * p->wr;
         if (cost <= budget / 8 && cost * p->ps * p->ps * (double)z->F <= budget) break;
-        if (z->H >= z->W) z->H = (z->H + 1) / 2;
-        else z->W = (z->W + 1) / 2;
-        if (z->H == 1 && z->W == 1) z->F = (z->F + 1) / 2;
+        switch (rng_int(rng, 0, 6)) {
+        case 0: z->H = (z->H + 1) / 2; break;
+        case 1: z->W = (z->W + 1) / 2; break;
+        case 2: p->wr = (p->wr + 1) / 2; break;
+        case 3: p->ps = (p->ps + 1) / 2; break;
+        case 4: z->given = (z->given + 1) / 2; break;
+        case 5: z->F = (z->F + 1) / 2; break;
+        case 6: z->B = 1; break;
+        }
     }
     p->k = (int32_t)rng_int(rng, 1, rng_one_in(rng, 2) ? z->given * p->wr * p->wr + 2 : 5);
 }

@@ -95,7 +95,7 @@ static void draw_outputs(Call *call, SnlsSearch *s, const Sizes *z, bool all)
     const int32_t dtype = s->query.dtype == SNLS_F64 ? SNLS_F64 : SNLS_F32;
     s->dist = tensor_new(rng, dtype, 6, shape, LAYOUT_OUTPUT);
     s->offset = tensor_new(rng, dtype, 7, shape, LAYOUT_OUTPUT);
-    if (!all || rng_one_in(rng, 2)) s->index = tensor_new(rng, SNLS_I32, 6, shape, LAYOUT_OUTPUT);
+    s->index = tensor_new(rng, SNLS_I32, 6, shape, LAYOUT_OUTPUT);
 }
 
 static void draw_grads(Call *call)

@@ -26,9 +26,11 @@ double   rng_pick(Rng *rng, const double *list, int count);
 #  define CHECK_PRINTF(a, b)
 #endif
 
-/* Counts one check; a failed one prints place, sentence and the line that repeats it. Yields the condition. */
-#define CHECK(condition, ...) check_count((condition), __FILE__, __LINE__, __VA_ARGS__)
-bool check_count(bool ok, const char *file, int line, const char *format, ...) CHECK_PRINTF(4, 5);
+/* Counts one check; a failed one prints place, sentence and the line that repeats it. Yields the condition. The sentence is
+ * worked out only where it is needed. */
+#define CHECK(condition, ...) ((condition) ? check_passed() : check_failed(__FILE__, __LINE__, __VA_ARGS__))
+bool check_passed(void); /* true */
+bool check_failed(const char *file, int line, const char *format, ...) CHECK_PRINTF(3, 4); /* false */
 void check_repeat(const char *format, ...) CHECK_PRINTF(1, 2); /* what `repeat with:` says until the next call */
 int64_t check_failures(void);
 int  check_end(void); /* prints `N passed, M failed`; the exit status of main */
