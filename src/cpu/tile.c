@@ -201,11 +201,12 @@ static void run_frame(SnlsContext *ctx, const CpuTile *tile, CpuTilePlace at, Cp
     const SnlsMatch *m = &tile->c->m;
     const int64_t down = (m->rows + tile->rows - 1) / tile->rows, across = (m->columns + tile->lanes - 1) / tile->lanes;
     for (int64_t slot = 0; slot < m->windows; slot++) snls_tile_planes_load(ctx, tile, at.b, at.head, snls_slot_frame(at.t, slot, m->wt, m->frames));
-#pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 1)
+    /* down a column of tiles, which share most of their key rows */
+#pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 8)
     for (int64_t u = 0; u < down * across; u++) {
         CpuTilePlace p = at;
-        p.i0 = u / across * tile->rows;
-        p.j0 = u % across * tile->lanes;
+        p.i0 = u % down * tile->rows;
+        p.j0 = u / down * tile->lanes;
         p.rows = m->rows - p.i0 < tile->rows ? m->rows - p.i0 : tile->rows;
         p.lanes = m->columns - p.j0 < tile->lanes ? m->columns - p.j0 : tile->lanes;
         run_tile(tile, &p, &scratch[snls_cpu_thread()]);

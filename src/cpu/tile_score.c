@@ -2,22 +2,27 @@
 #include "cpu/tile.h"
 #include <math.h>
 
+enum { FEATURES_AT_ONCE = 64 }; /* queries and keys of so many features fit the first cache together */
+
 /* Key row y against the tile's rows [first, end), at every shift of the box along x. */
 static void products_of_row(const CpuTile *tile, CpuTileScratch *s, const float *key_row, int64_t y, const int64_t *query_y, int64_t first, int64_t end)
 {
     const SnlsMatch *m = &tile->c->m;
-    const int64_t run = s->size_x * tile->lanes;
+    const int64_t run = s->size_x * tile->lanes, pitch = tile->planes.pitch;
     float *out[SNLS_TILE_ROWS_MAX];
     const float *query[SNLS_TILE_ROWS_MAX], *key[SNLS_TILE_COLUMNS_MAX];
-    for (int64_t d = 0; d < s->size_x; d += tile->t.columns) {
-        const int columns = (int)(s->size_x - d < tile->t.columns ? s->size_x - d : tile->t.columns);
-        for (int64_t r = first; r < end; r++) {
-            const int64_t shift = y - query_y[r] - s->origin_y;
-            out[r - first] = s->box + (r * tile->box_max * tile->box_max) * tile->lanes + shift * run + d * tile->lanes;
-            query[r - first] = s->query + r * m->features * tile->lanes;
+    for (int64_t f = 0; f < m->features; f += FEATURES_AT_ONCE) {
+        const int64_t features = m->features - f < FEATURES_AT_ONCE ? m->features - f : FEATURES_AT_ONCE;
+        for (int64_t d = 0; d < s->size_x; d += tile->t.columns) {
+            const int columns = (int)(s->size_x - d < tile->t.columns ? s->size_x - d : tile->t.columns);
+            for (int64_t r = first; r < end; r++) {
+                const int64_t shift = y - query_y[r] - s->origin_y;
+                out[r - first] = s->box + (r * tile->box_max * tile->box_max) * tile->lanes + shift * run + d * tile->lanes;
+                query[r - first] = s->query + (r * m->features + f) * tile->lanes;
+            }
+            for (int i = 0; i < columns; i++) key[i] = key_row + f * pitch + s->place[d + i];
+            (m->prod ? tile->t.dots : tile->t.squares)(out, query, (int)(end - first), key, columns, tile->lanes, pitch, features, f > 0, tile->planes.row);
         }
-        for (int i = 0; i < columns; i++) key[i] = key_row + s->place[d + i];
-        (m->prod ? tile->t.dots : tile->t.squares)(out, query, (int)(end - first), key, columns, tile->lanes, tile->planes.pitch, m->features);
     }
 }
 

@@ -25,16 +25,19 @@ SnlsStatus snls_array_alloc(SnlsContext *ctx, SnlsTensor *view, SnlsDtype dtype,
     if (!ctx || !view) return SNLS_ERR_ARG;
     view->data = NULL;
     SNLS_REQUIRE(ctx, snls_dtype_size(dtype), SNLS_ERR_ARG, "array_alloc: unknown element type %d", (int)dtype);
-    SNLS_REQUIRE(ctx, ndim >= 0 && ndim <= SNLS_MAX_DIM && (shape || !ndim), SNLS_ERR_ARG, "array_alloc: %d axes, must be 0 to %d",
-                 (int)ndim, SNLS_MAX_DIM);
+    SNLS_REQUIRE(ctx, ndim >= 0 && ndim <= SNLS_MAX_DIM && (shape || !ndim), SNLS_ERR_ARG,
+                 "array_alloc: %d axes, must be 0 to %d", (int)ndim, SNLS_MAX_DIM);
     for (int32_t i = 0; i < ndim; i++)
-        SNLS_REQUIRE(ctx, shape[i] >= 0, SNLS_ERR_ARG, "array_alloc: axis %d has length %lld", (int)i, (long long)shape[i]);
+        SNLS_REQUIRE(ctx, shape[i] >= 0, SNLS_ERR_ARG, "array_alloc: axis %d has length %lld", (int)i,
+                     (long long)shape[i]);
     char text[200];
     int64_t bytes;
     snls_shape_text(text, sizeof text, shape, ndim);
-    SNLS_REQUIRE(ctx, array_bytes(dtype, ndim, shape, &bytes), SNLS_ERR_MEMORY, "an array of shape %s is larger than memory can be", text);
+    SNLS_REQUIRE(ctx, array_bytes(dtype, ndim, shape, &bytes), SNLS_ERR_MEMORY,
+                 "an array of shape %s is larger than memory can be", text);
     void *data = snls_mem_alloc(&ctx->allocator, bytes);
-    SNLS_REQUIRE(ctx, data, SNLS_ERR_MEMORY, "out of memory for an array of shape %s, %s", text, snls_io_bytes(bytes).text);
+    SNLS_REQUIRE(ctx, data, SNLS_ERR_MEMORY, "out of memory for an array of shape %s, %s", text,
+                 snls_io_bytes(bytes).text);
     memset(data, 0, (size_t)bytes);
     *view = snls_tensor(data, dtype, ndim, shape); /* only now: shape may be view's own */
     return SNLS_OK;
@@ -49,8 +52,8 @@ void snls_array_free(SnlsContext *ctx, SnlsTensor *view)
 
 SnlsStatus snls_array_require(SnlsContext *ctx, const char *who, const char *name, const SnlsTensor *view)
 {
-    SNLS_REQUIRE(ctx, snls_dtype_size((SnlsDtype)view->dtype), SNLS_ERR_ARG, "%s: %s has unknown element type %d", who, name,
-                 (int)view->dtype);
+    SNLS_REQUIRE(ctx, snls_dtype_size((SnlsDtype)view->dtype), SNLS_ERR_ARG, "%s: %s has unknown element type %d", who,
+                 name, (int)view->dtype);
     SNLS_REQUIRE(ctx, view->device == SNLS_DEVICE_CPU, SNLS_ERR_SHAPE, "%s: %s is not in CPU memory", who, name);
     const int64_t elements = snls_tensor_elements(view);
     SNLS_REQUIRE(ctx, elements >= 0, SNLS_ERR_ARG, "%s: %s has an impossible shape", who, name);
@@ -119,13 +122,15 @@ SnlsStatus snls_array_copy(SnlsContext *ctx, const SnlsTensor *to, const SnlsTen
                  snls_dtype_name((SnlsDtype)to->dtype));
     if (!snls_tensor_elements(to)) return SNLS_OK;
     const int64_t n = snls_rows_length(to);
-    const int64_t step_to = to->ndim ? to->stride[to->ndim - 1] : 0, step_from = from->ndim ? from->stride[from->ndim - 1] : 0;
+    const int64_t step_to = to->ndim ? to->stride[to->ndim - 1] : 0,
+                  step_from = from->ndim ? from->stride[from->ndim - 1] : 0;
     const size_t size = (size_t)snls_dtype_size((SnlsDtype)to->dtype);
-    SnlsRows rows = {{0}};
+    SnlsRows rows = { { 0 } };
     do {
         const int64_t at_to = snls_rows_at(&rows, to), at_from = snls_rows_at(&rows, from);
         if (to->dtype == from->dtype && step_to == 1 && step_from == 1) /* bits as they are, NaN payloads included */
-            memmove((char *)to->data + at_to * (int64_t)size, (const char *)from->data + at_from * (int64_t)size, (size_t)n * size);
+            memmove((char *)to->data + at_to * (int64_t)size, (const char *)from->data + at_from * (int64_t)size,
+                    (size_t)n * size);
         else
             for (int64_t i = 0; i < n; i++) store(to, at_to + i * step_to, load(from, at_from + i * step_from));
     } while (snls_rows_step(&rows, to));

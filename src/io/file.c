@@ -21,7 +21,7 @@ SnlsName snls_io_name(const char *path)
 
 SnlsSizeText snls_io_bytes(int64_t bytes)
 {
-    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    static const char *const units[] = { "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
     SnlsSizeText size;
     double value = (double)bytes / 1024;
     int unit = 0;

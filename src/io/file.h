@@ -6,13 +6,17 @@
 
 #define SNLS_NAME_MAX 200 /* bytes of a path shown in a sentence */
 
-typedef struct SnlsName { char text[SNLS_NAME_MAX]; } SnlsName;
+typedef struct SnlsName {
+    char text[SNLS_NAME_MAX];
+} SnlsName;
 
 /* The path as sentences show it: its end, after "...", where it is long. */
 SnlsName snls_io_name(const char *path);
 
 /* "96 bytes", "12.0 GiB (12884901888 bytes)" */
-typedef struct SnlsSizeText { char text[64]; } SnlsSizeText;
+typedef struct SnlsSizeText {
+    char text[64];
+} SnlsSizeText;
 SnlsSizeText snls_io_bytes(int64_t bytes);
 
 /* Opens for reading. *size is the length of a regular file, -1 for a pipe or a device. A directory is SNLS_ERR_IO. */

@@ -6,12 +6,12 @@
 #include <unistd.h>
 
 #define PIPE_FIRST ((int64_t)1 << 20) /* bytes first taken for a pipe; doubled as data really arrives */
-#define PIPE_MAX ((int64_t)1 << 34)   /* a pipe has no size to check a header against, so it gets a limit */
+#define PIPE_MAX   ((int64_t)1 << 34) /* a pipe has no size to check a header against, so it gets a limit */
 
 typedef struct Source {
     const char *path, *name; /* as given; as shown */
-    int         fd;
-    int64_t     size;        /* -1: a pipe */
+    int fd;
+    int64_t size; /* -1: a pipe */
 } Source;
 
 static SnlsStatus check_size(SnlsContext *ctx, const char *name, const SnlsNpyHeader *h, int64_t begin, int64_t size)
@@ -107,7 +107,8 @@ static SnlsStatus read_open(SnlsContext *ctx, const Source *s, SnlsTensor *view)
     void *data = NULL;
     SNLS_TRY(read_header(ctx, s, &h, &begin));
     if (s->size >= 0) SNLS_TRY(check_size(ctx, s->name, &h, begin, s->size));
-    const SnlsStatus status = s->size >= 0 ? read_file_data(ctx, s, h.data_bytes, &data) : read_pipe_data(ctx, s, h.data_bytes, &data);
+    const SnlsStatus status =
+        s->size >= 0 ? read_file_data(ctx, s, h.data_bytes, &data) : read_pipe_data(ctx, s, h.data_bytes, &data);
     if (status < 0) {
         snls_mem_free(&ctx->allocator, data);
         return status;
@@ -119,10 +120,10 @@ static SnlsStatus read_open(SnlsContext *ctx, const Source *s, SnlsTensor *view)
 SnlsStatus snls_npy_read(SnlsContext *ctx, const char *path, SnlsTensor *view)
 {
     if (!ctx || !view) return SNLS_ERR_ARG;
-    *view = (SnlsTensor){0};
+    *view = (SnlsTensor){ 0 };
     SNLS_REQUIRE(ctx, path, SNLS_ERR_ARG, "npy_read: path is NULL");
     const SnlsName name = snls_io_name(path);
-    Source s = {path, name.text, -1, -1};
+    Source s = { path, name.text, -1, -1 };
     SNLS_TRY(snls_io_open(ctx, path, &s.fd, &s.size));
     const SnlsStatus status = read_open(ctx, &s, view);
     close(s.fd);
@@ -135,7 +136,7 @@ SnlsStatus snls_npy_parse(SnlsContext *ctx, const void *bytes, size_t size, Snls
     SnlsNpyHeader h;
     int64_t begin, length;
     if (!ctx || !view) return SNLS_ERR_ARG;
-    *view = (SnlsTensor){0};
+    *view = (SnlsTensor){ 0 };
     SNLS_REQUIRE(ctx, bytes && size <= INT64_MAX, SNLS_ERR_ARG, "npy_parse: no buffer");
     const int64_t have = (int64_t)size;
     SNLS_TRY(snls_npy_preamble(ctx, name, bytes, have < SNLS_NPY_PREAMBLE ? have : SNLS_NPY_PREAMBLE, &begin, &length));

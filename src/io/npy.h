@@ -4,8 +4,8 @@
 
 #include "base/context.h"
 
-#define SNLS_NPY_PREAMBLE 12             /* most bytes before the dictionary: magic, version, length */
-#define SNLS_NPY_HEADER_MAX (1 << 20)    /* a dictionary of three short entries needs no more */
+#define SNLS_NPY_PREAMBLE   12        /* most bytes before the dictionary: magic, version, length */
+#define SNLS_NPY_HEADER_MAX (1 << 20) /* a dictionary of three short entries needs no more */
 
 typedef struct SnlsNpyHeader {
     int32_t dtype, ndim;
@@ -15,10 +15,11 @@ typedef struct SnlsNpyHeader {
 
 /* First bytes of a file (`have` of them, at least SNLS_NPY_PREAMBLE unless the file is shorter): where the dictionary
  * begins and how long it is. */
-SnlsStatus snls_npy_preamble(SnlsContext *ctx, const char *name, const unsigned char *bytes, int64_t have, int64_t *begin,
-                             int64_t *length);
+SnlsStatus snls_npy_preamble(SnlsContext *ctx, const char *name, const unsigned char *bytes, int64_t have,
+                             int64_t *begin, int64_t *length);
 
 /* The dictionary. Its sizes are checked for overflow, not against the file. */
-SnlsStatus snls_npy_dictionary(SnlsContext *ctx, const char *name, const char *text, int64_t length, SnlsNpyHeader *header);
+SnlsStatus snls_npy_dictionary(SnlsContext *ctx, const char *name, const char *text, int64_t length,
+                               SnlsNpyHeader *header);
 
 #endif

@@ -6,21 +6,25 @@
 #include <stdbool.h>
 #include <string.h>
 
-typedef struct Cursor { const char *at, *end; } Cursor;
+typedef struct Cursor {
+    const char *at, *end;
+} Cursor;
 
-SnlsStatus snls_npy_preamble(SnlsContext *ctx, const char *name, const unsigned char *bytes, int64_t have, int64_t *begin,
-                             int64_t *length)
+SnlsStatus snls_npy_preamble(SnlsContext *ctx, const char *name, const unsigned char *bytes, int64_t have,
+                             int64_t *begin, int64_t *length)
 {
     SNLS_REQUIRE(ctx, have >= 6 && !memcmp(bytes, "\x93NUMPY", 6), SNLS_ERR_FORMAT,
                  "%s: is no .npy file: it does not begin with the NumPy magic", name);
     SNLS_REQUIRE(ctx, have >= 8 && bytes[6] >= 1 && bytes[6] <= 3 && bytes[7] == 0, SNLS_ERR_FORMAT,
-                 "%s: has .npy version %d.%d, must be 1.0, 2.0 or 3.0", name, have > 6 ? bytes[6] : 0, have > 7 ? bytes[7] : 0);
+                 "%s: has .npy version %d.%d, must be 1.0, 2.0 or 3.0", name, have > 6 ? bytes[6] : 0,
+                 have > 7 ? bytes[7] : 0);
     *begin = bytes[6] == 1 ? 10 : 12; /* version 1 has a 16-bit length, the others 32-bit */
     SNLS_REQUIRE(ctx, have >= *begin, SNLS_ERR_FORMAT, "%s: ends inside its .npy header", name);
     *length = 0;
     for (int64_t i = *begin; i-- > 8;) *length = *length << 8 | bytes[i];
-    SNLS_REQUIRE(ctx, *length <= SNLS_NPY_HEADER_MAX, SNLS_ERR_FORMAT, "%s: has a .npy header of %lld bytes, at most %d are accepted",
-                 name, (long long)*length, SNLS_NPY_HEADER_MAX);
+    SNLS_REQUIRE(ctx, *length <= SNLS_NPY_HEADER_MAX, SNLS_ERR_FORMAT,
+                 "%s: has a .npy header of %lld bytes, at most %d are accepted", name, (long long)*length,
+                 SNLS_NPY_HEADER_MAX);
     return SNLS_OK;
 }
 
@@ -84,13 +88,18 @@ static bool is_descr(const char *text)
 /* What is well formed but not ours is unsupported, the rest malformed. */
 static SnlsStatus parse_descr(SnlsContext *ctx, const char *name, Cursor *c, SnlsNpyHeader *h)
 {
-    static const struct { const char *descr; SnlsDtype dtype; } known[] = {
-        {"<f4", SNLS_F32}, {"<f8", SNLS_F64}, {"<f2", SNLS_F16}, {"|u1", SNLS_U8}, {"<u1", SNLS_U8}};
+    static const struct {
+        const char *descr;
+        SnlsDtype dtype;
+    } known[] = {
+        { "<f4", SNLS_F32 }, { "<f8", SNLS_F64 }, { "<f2", SNLS_F16 }, { "|u1", SNLS_U8 }, { "<u1", SNLS_U8 }
+    };
     char descr[32];
     skip_space(c);
     SNLS_REQUIRE(ctx, c->at == c->end || *c->at != '[', SNLS_ERR_UNSUPPORTED,
                  "%s: holds records; accepted are little-endian f4, f8, f2 and u1", name);
-    SNLS_REQUIRE(ctx, take_string(c, descr, sizeof descr), SNLS_ERR_FORMAT, "%s: .npy header: 'descr' is no short string", name);
+    SNLS_REQUIRE(ctx, take_string(c, descr, sizeof descr), SNLS_ERR_FORMAT,
+                 "%s: .npy header: 'descr' is no short string", name);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(descr, known[i].descr)) {
             h->dtype = (int32_t)known[i].dtype;
@@ -103,7 +112,8 @@ static SnlsStatus parse_descr(SnlsContext *ctx, const char *name, Cursor *c, Snl
 static SnlsStatus parse_order(SnlsContext *ctx, const char *name, Cursor *c)
 {
     if (take_word(c, "False")) return SNLS_OK;
-    if (take_word(c, "True")) return snls_fail(ctx, SNLS_ERR_UNSUPPORTED, "%s: is in Fortran order; C order is accepted", name);
+    if (take_word(c, "True"))
+        return snls_fail(ctx, SNLS_ERR_UNSUPPORTED, "%s: is in Fortran order; C order is accepted", name);
     return snls_fail(ctx, SNLS_ERR_FORMAT, "%s: .npy header: 'fortran_order' is neither True nor False", name);
 }
 
@@ -117,7 +127,8 @@ static SnlsStatus parse_shape(SnlsContext *ctx, const char *name, Cursor *c, Snl
         int64_t length;
         SNLS_REQUIRE(ctx, comma && take_number(c, &length), SNLS_ERR_FORMAT,
                      "%s: .npy header: 'shape' is no tuple of lengths from 0 to 2^63-1", name);
-        SNLS_REQUIRE(ctx, h->ndim < SNLS_MAX_DIM, SNLS_ERR_UNSUPPORTED, "%s: has more than %d axes", name, SNLS_MAX_DIM);
+        SNLS_REQUIRE(ctx, h->ndim < SNLS_MAX_DIM, SNLS_ERR_UNSUPPORTED, "%s: has more than %d axes", name,
+                     SNLS_MAX_DIM);
         h->shape[h->ndim++] = length;
         comma = take(c, ',');
     }
@@ -127,7 +138,7 @@ static SnlsStatus parse_shape(SnlsContext *ctx, const char *name, Cursor *c, Snl
 
 static SnlsStatus parse_entries(SnlsContext *ctx, const char *name, Cursor *c, SnlsNpyHeader *h)
 {
-    static const char *const keys[] = {"descr", "fortran_order", "shape"};
+    static const char *const keys[] = { "descr", "fortran_order", "shape" };
     unsigned seen = 0;
     bool comma = true;
     SNLS_REQUIRE(ctx, take(c, '{'), SNLS_ERR_FORMAT, "%s: .npy header is no dictionary", name);
@@ -140,7 +151,9 @@ static SnlsStatus parse_entries(SnlsContext *ctx, const char *name, Cursor *c, S
         SNLS_REQUIRE(ctx, i < 3 && !(seen >> i & 1), SNLS_ERR_FORMAT, "%s: .npy header has key '%s' %s", name, key,
                      i < 3 ? "twice" : "beside 'descr', 'fortran_order' and 'shape'");
         seen |= 1u << i;
-        SNLS_TRY(i == 0 ? parse_descr(ctx, name, c, h) : i == 1 ? parse_order(ctx, name, c) : parse_shape(ctx, name, c, h));
+        SNLS_TRY(i == 0   ? parse_descr(ctx, name, c, h)
+                 : i == 1 ? parse_order(ctx, name, c)
+                          : parse_shape(ctx, name, c, h));
         comma = take(c, ',');
     }
     for (unsigned i = 0; i < 3; i++)
@@ -150,7 +163,7 @@ static SnlsStatus parse_entries(SnlsContext *ctx, const char *name, Cursor *c, S
 
 SnlsStatus snls_npy_dictionary(SnlsContext *ctx, const char *name, const char *text, int64_t length, SnlsNpyHeader *h)
 {
-    Cursor c = {text, text + length};
+    Cursor c = { text, text + length };
     SNLS_TRY(parse_entries(ctx, name, &c, h));
     skip_space(&c);
     SNLS_REQUIRE(ctx, c.at == c.end, SNLS_ERR_FORMAT, "%s: .npy header has something after its dictionary", name);

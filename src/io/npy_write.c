@@ -28,8 +28,8 @@ static int64_t make_header(char *text, size_t size, const SnlsTensor *view)
     shape[0] = 0;
     for (int32_t i = 0; i < view->ndim; i++)
         at += (size_t)snprintf(shape + at, sizeof shape - at, "%s%lld", i ? ", " : "", (long long)view->shape[i]);
-    const int used = snprintf(text, size, "\x93NUMPY%c%c%c%c{'descr': '%s', 'fortran_order': False, 'shape': (%s%s), }", 1, 1, 1, 1,
-                              descr_of(view->dtype), shape, view->ndim == 1 ? "," : "");
+    const int used = snprintf(text, size, "\x93NUMPY%c%c%c%c{'descr': '%s', 'fortran_order': False, 'shape': (%s%s), }",
+                              1, 1, 1, 1, descr_of(view->dtype), shape, view->ndim == 1 ? "," : "");
     const int total = (used + 1 + 63) / 64 * 64;
     memset(text + used, ' ', (size_t)(total - used));
     text[total - 1] = '\n';
@@ -45,7 +45,7 @@ static SnlsStatus write_strided(SnlsContext *ctx, const char *path, int fd, cons
     const size_t size = (size_t)snls_dtype_size((SnlsDtype)view->dtype);
     const int64_t n = snls_rows_length(view), step = view->stride[view->ndim - 1];
     size_t used = 0;
-    SnlsRows rows = {{0}};
+    SnlsRows rows = { { 0 } };
     do {
         const char *from = (const char *)view->data + snls_rows_at(&rows, view) * (int64_t)size;
         for (int64_t i = 0; i < n; i++) {
@@ -65,7 +65,8 @@ static SnlsStatus write_all(SnlsContext *ctx, const char *path, int fd, const Sn
     SNLS_TRY(snls_io_write(ctx, path, fd, header, make_header(header, sizeof header, view)));
     const int64_t elements = snls_tensor_elements(view);
     if (!elements) return SNLS_OK;
-    if (snls_array_is_contiguous(view)) return snls_io_write(ctx, path, fd, view->data, elements * snls_dtype_size((SnlsDtype)view->dtype));
+    if (snls_array_is_contiguous(view))
+        return snls_io_write(ctx, path, fd, view->data, elements * snls_dtype_size((SnlsDtype)view->dtype));
     return write_strided(ctx, path, fd, view);
 }
 
@@ -75,8 +76,8 @@ SnlsStatus snls_npy_write(SnlsContext *ctx, const char *path, const SnlsTensor *
     if (!ctx) return SNLS_ERR_ARG;
     SNLS_REQUIRE(ctx, path && view, SNLS_ERR_ARG, "npy_write: path or array is NULL");
     SNLS_TRY(snls_array_require(ctx, "npy_write", "array", view));
-    SNLS_REQUIRE(ctx, descr_of(view->dtype), SNLS_ERR_UNSUPPORTED, "%s: .npy has no element type %s", snls_io_name(path).text,
-                 snls_dtype_name((SnlsDtype)view->dtype));
+    SNLS_REQUIRE(ctx, descr_of(view->dtype), SNLS_ERR_UNSUPPORTED, "%s: .npy has no element type %s",
+                 snls_io_name(path).text, snls_dtype_name((SnlsDtype)view->dtype));
     SNLS_TRY(snls_io_create(ctx, path, &fd));
     return snls_io_finish(ctx, path, fd, write_all(ctx, path, fd, view));
 }

@@ -4,23 +4,24 @@
 #include <snls/io.h>
 
 #ifdef SNLS_HAVE_PNG
-#include <png.h>
-#include <setjmp.h>
-#include <stdio.h>
+#    include <png.h>
+#    include <setjmp.h>
+#    include <stdio.h>
 
 typedef struct Writer {
     SnlsContext *ctx;
-    const char  *path;
-    int          fd;
-    SnlsStatus   status;
-    jmp_buf      out;
+    const char *path;
+    int fd;
+    SnlsStatus status;
+    jmp_buf out;
 } Writer;
 
 /* libpng must not print and must not return from an error. */
 static void on_error(png_structp png, png_const_charp message)
 {
     Writer *w = png_get_error_ptr(png);
-    if (w->status >= 0) w->status = snls_fail(w->ctx, SNLS_ERR_IO, "%s: libpng: %.200s", snls_io_name(w->path).text, message);
+    if (w->status >= 0)
+        w->status = snls_fail(w->ctx, SNLS_ERR_IO, "%s: libpng: %.200s", snls_io_name(w->path).text, message);
     longjmp(w->out, 1);
 }
 
@@ -34,7 +35,8 @@ static png_voidp on_malloc(png_structp png, png_alloc_size_t size)
 {
     Writer *w = png_get_mem_ptr(png);
     void *memory = size <= INT64_MAX ? snls_mem_alloc(&w->ctx->allocator, (int64_t)size) : NULL;
-    if (!memory) w->status = snls_fail(w->ctx, SNLS_ERR_MEMORY, "%s: out of memory for libpng", snls_io_name(w->path).text);
+    if (!memory)
+        w->status = snls_fail(w->ctx, SNLS_ERR_MEMORY, "%s: out of memory for libpng", snls_io_name(w->path).text);
     return memory;
 }
 
@@ -58,8 +60,9 @@ static void write_rows(png_structp png, png_infop info, Writer *w, const SnlsTen
 {
     const int64_t height = image->shape[0], width = image->shape[1], channels = image->shape[2];
     png_set_write_fn(png, w, on_write, on_flush);
-    png_set_IHDR(png, info, (png_uint_32)width, (png_uint_32)height, 8, channels == 3 ? PNG_COLOR_TYPE_RGB : PNG_COLOR_TYPE_GRAY,
-                 PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    png_set_IHDR(png, info, (png_uint_32)width, (png_uint_32)height, 8,
+                 channels == 3 ? PNG_COLOR_TYPE_RGB : PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_NONE,
+                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     png_write_info(png, info);
     SnlsTensor from = *image;
     from.shape[0] = 1;
@@ -83,7 +86,8 @@ static void write_png(Writer *w, const SnlsTensor *image, uint8_t *row)
         png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, w, on_error, on_warning, w, on_malloc, on_free);
         if (png) info = png_create_info_struct(png);
         if (info) write_rows(png, info, w, image, row);
-        else if (w->status >= 0) w->status = snls_fail(w->ctx, SNLS_ERR_MEMORY, "%s: libpng cannot start", snls_io_name(w->path).text);
+        else if (w->status >= 0)
+            w->status = snls_fail(w->ctx, SNLS_ERR_MEMORY, "%s: libpng cannot start", snls_io_name(w->path).text);
     }
     png_structp png_end = png;
     png_infop info_end = info;
@@ -98,10 +102,11 @@ SnlsStatus snls_png_write(SnlsContext *ctx, const char *path, const SnlsTensor *
     SNLS_REQUIRE(ctx, image->dtype != SNLS_I32, SNLS_ERR_UNSUPPORTED, "png_write: image has element type i32");
     SNLS_REQUIRE(ctx, image->ndim == 3 && (image->shape[2] == 1 || image->shape[2] == 3), SNLS_ERR_SHAPE,
                  "png_write: image must be (H,W,1) or (H,W,3)");
-    SNLS_REQUIRE(ctx, image->shape[0] > 0 && image->shape[1] > 0 && image->shape[0] <= 1000000 && image->shape[1] <= 1000000,
-                 SNLS_ERR_SHAPE, "png_write: image is %lld x %lld pixels, must be 1 to 1000000 each way", (long long)image->shape[1],
-                 (long long)image->shape[0]);
-    Writer w = {.ctx = ctx, .path = path, .fd = -1, .status = SNLS_OK};
+    SNLS_REQUIRE(ctx,
+                 image->shape[0] > 0 && image->shape[1] > 0 && image->shape[0] <= 1000000 && image->shape[1] <= 1000000,
+                 SNLS_ERR_SHAPE, "png_write: image is %lld x %lld pixels, must be 1 to 1000000 each way",
+                 (long long)image->shape[1], (long long)image->shape[0]);
+    Writer w = { .ctx = ctx, .path = path, .fd = -1, .status = SNLS_OK };
     uint8_t *row = snls_mem_alloc(&ctx->allocator, image->shape[1] * image->shape[2]);
     SNLS_REQUIRE(ctx, row, SNLS_ERR_MEMORY, "%s: out of memory for a row", snls_io_name(path).text);
     SnlsStatus status = snls_io_create(ctx, path, &w.fd);
@@ -119,7 +124,8 @@ SnlsStatus snls_png_write(SnlsContext *ctx, const char *path, const SnlsTensor *
 {
     if (!ctx) return SNLS_ERR_ARG;
     (void)image;
-    return snls_fail(ctx, SNLS_ERR_UNSUPPORTED, "%s: this build has no libpng", path ? snls_io_name(path).text : "png_write");
+    return snls_fail(ctx, SNLS_ERR_UNSUPPORTED, "%s: this build has no libpng",
+                     path ? snls_io_name(path).text : "png_write");
 }
 
 #endif

@@ -18,11 +18,12 @@ typedef struct SnlsTile {
     void (*planes)(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step, ptrdiff_t n, ptrdiff_t features);
 
     /* Products of `rows` runs of queries with `columns` runs of keys, 1 .. the block's size each:
-     * out[r][c*lanes + l] = sum_f query[r][f*query_pitch + l] * key[c][f*key_pitch + l];  squares: (query - key)^2 */
+     * out[r][c*lanes + l] = sum_f query[r][f*query_pitch + l] * key[c][f*key_pitch + l];  squares: (query - key)^2.
+     * add: on top of what out holds. ahead: floats from a key to the one that is needed next, fetched meanwhile. */
     void (*dots)(float *const *out, const float *const *query, int rows, const float *const *key, int columns,
-                 ptrdiff_t query_pitch, ptrdiff_t key_pitch, ptrdiff_t features);
+                 ptrdiff_t query_pitch, ptrdiff_t key_pitch, ptrdiff_t features, int add, ptrdiff_t ahead);
     void (*squares)(float *const *out, const float *const *query, int rows, const float *const *key, int columns,
-                    ptrdiff_t query_pitch, ptrdiff_t key_pitch, ptrdiff_t features);
+                    ptrdiff_t query_pitch, ptrdiff_t key_pitch, ptrdiff_t features, int add, ptrdiff_t ahead);
 
     /* Linear interpolation between two of several runs, chosen lane by lane: with j = index[l], low <= j <= high, and
      * f = fraction[l]:  out[i*lanes + l] = (1-f)*a + f*b - f*(1-f)*e,  a = run j, b = run j+1, e = bend run j.

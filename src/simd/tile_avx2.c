@@ -1,5 +1,6 @@
 /* tile_avx2.c: tile loops, eight lanes; three by three sums fill the sixteen registers. */
 #if defined(__x86_64__)
+#include "simd/turn.h"
 #include <immintrin.h>
 
 #define LANES 8
@@ -23,6 +24,9 @@ typedef __m256 Mask;
 #define v_pick(m, no, yes) _mm256_blendv_ps(no, yes, m)
 #define v_fma_where(m, a, b, c) _mm256_blendv_ps(c, _mm256_fmadd_ps(a, b, c), m)
 #define m_bits(a, b) ((uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_LE_OQ)))
+
+#define IN_REGISTER(v) __asm__("" : "+x"(v))
+#define TURN_8_BY_8 turn_8_by_8
 
 #include "simd/tile_body.h"
 #else

@@ -1,5 +1,6 @@
 /* tile_avx512.c: tile loops, sixteen lanes. */
 #if defined(__x86_64__)
+#include "simd/turn.h"
 #include <immintrin.h>
 
 #define LANES 16
@@ -23,6 +24,9 @@ typedef __mmask16 Mask;
 #define v_pick(m, no, yes) _mm512_mask_blend_ps(m, no, yes)
 #define v_fma_where(m, a, b, c) _mm512_mask3_fmadd_ps(a, b, c, m)
 #define m_bits(a, b) ((uint32_t)_mm512_cmp_ps_mask(a, b, _CMP_LE_OQ))
+
+#define IN_REGISTER(v) __asm__("" : "+v"(v))
+#define TURN_8_BY_8 turn_8_by_8
 
 #include "simd/tile_body.h"
 #else

@@ -2,26 +2,30 @@
  *   LANES, ROWS, COLUMNS, TILE_INIT (name of the init function)
  *   Vec and Mask; v_load v_store v_set v_zero v_add v_sub v_fma(a,b,c) = a*b+c, v_min v_max
  *   m_equal(const int32_t *, int) lanes equal to a number; m_nonzero(Vec); v_pick(Mask, no, yes);
- *   v_fma_where(Mask, a, b, c) = a*b+c or c; m_bits(below_or_equal) */
+ *   v_fma_where(Mask, a, b, c) = a*b+c or c; m_bits(a, b): bit l set where a <= b;
+ *   IN_REGISTER(v): the compiler must hold v in a register; TURN_8_BY_8(out, pitch, in, step): out[f*pitch + x] = in[x*step + f] for x, f < 8 */
 #include "simd/tile.h"
 
 #define ALWAYS static inline __attribute__((always_inline))
 
 ALWAYS void dots_block(float *const *out, const float *const *query, const float *const *key, ptrdiff_t query_pitch, ptrdiff_t key_pitch,
-                       ptrdiff_t features, const int rows, const int columns, const int square)
+                       ptrdiff_t features, int add, ptrdiff_t ahead, const int rows, const int columns, const int square)
 {
     Vec sum[ROWS][COLUMNS];
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
-        for (int c = 0; c < columns; c++) sum[r][c] = v_zero();
+        for (int c = 0; c < columns; c++) sum[r][c] = add ? v_load(out[r] + c * LANES) : v_zero();
     for (ptrdiff_t f = 0; f < features; f++) {
         Vec q[ROWS];
 #pragma GCC unroll 8
         for (int r = 0; r < rows; r++) q[r] = v_load(query[r] + f * query_pitch);
+        __builtin_prefetch(key[0] + ahead + f * key_pitch);
+        __builtin_prefetch(key[columns - 1] + ahead + f * key_pitch + LANES - 1);
 #pragma GCC unroll 8
         for (int c = 0; c < columns; c++) {
-            const Vec k = v_load(key[c] + f * key_pitch);
+            Vec k = v_load(key[c] + f * key_pitch);
+            IN_REGISTER(k); /* read once, not once for each row: keys are rarely aligned, and loads are what runs out */
 #pragma GCC unroll 8
             for (int r = 0; r < rows; r++) {
                 const Vec a = square ? v_sub(q[r], k) : q[r];
@@ -36,7 +40,7 @@ ALWAYS void dots_block(float *const *out, const float *const *query, const float
 }
 
 #define CASE_COLUMNS(R, C) \
-    case C: dots_block(out, query, key, query_pitch, key_pitch, features, R, C, SQUARE); break;
+    case C: dots_block(out, query, key, query_pitch, key_pitch, features, add, ahead, R, C, SQUARE); break;
 #if COLUMNS == 5
 #define CASE_ROWS(R) case R: switch (columns) { CASE_COLUMNS(R, 1) CASE_COLUMNS(R, 2) CASE_COLUMNS(R, 3) CASE_COLUMNS(R, 4) CASE_COLUMNS(R, 5) } break;
 #else
@@ -45,7 +49,7 @@ ALWAYS void dots_block(float *const *out, const float *const *query, const float
 
 #define SQUARE 0
 static void dots(float *const *out, const float *const *query, int rows, const float *const *key, int columns, ptrdiff_t query_pitch,
-                 ptrdiff_t key_pitch, ptrdiff_t features)
+                 ptrdiff_t key_pitch, ptrdiff_t features, int add, ptrdiff_t ahead)
 {
     switch (rows) {
     CASE_ROWS(1)
@@ -61,7 +65,7 @@ static void dots(float *const *out, const float *const *query, int rows, const f
 
 #define SQUARE 1
 static void squares(float *const *out, const float *const *query, int rows, const float *const *key, int columns, ptrdiff_t query_pitch,
-                    ptrdiff_t key_pitch, ptrdiff_t features)
+                    ptrdiff_t key_pitch, ptrdiff_t features, int add, ptrdiff_t ahead)
 {
     switch (rows) {
     CASE_ROWS(1)
@@ -75,14 +79,20 @@ static void squares(float *const *out, const float *const *query, int rows, cons
 }
 #undef SQUARE
 
-/* A whole block is read along x before it is written along f, so that both sides stay in cache. */
+static void planes_rest(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step, ptrdiff_t n, ptrdiff_t features)
+{
+    for (ptrdiff_t f = 0; f < features; f++)
+        for (ptrdiff_t x = 0; x < n; x++) out[f * pitch + x] = in[x * step + f];
+}
+
+/* Blocks of 8 pixels by 8 features, then what is left of features and of pixels. */
 static void planes(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step, ptrdiff_t n, ptrdiff_t features)
 {
-    for (ptrdiff_t x = 0; x < n; x += 16) {
-        const ptrdiff_t width = n - x < 16 ? n - x : 16;
-        for (ptrdiff_t f = 0; f < features; f++)
-            for (ptrdiff_t i = 0; i < width; i++) out[f * pitch + x + i] = in[(x + i) * step + f];
-    }
+    const ptrdiff_t whole_x = n / 8 * 8, whole_f = features / 8 * 8;
+    for (ptrdiff_t x = 0; x < whole_x; x += 8)
+        for (ptrdiff_t f = 0; f < whole_f; f += 8) TURN_8_BY_8(out + f * pitch + x, pitch, in + x * step + f, step);
+    planes_rest(out + whole_f * pitch, pitch, in + whole_f, step, whole_x, features - whole_f);
+    planes_rest(out + whole_x, pitch, in + whole_x * step, step, n - whole_x, features);
 }
 
 /* (1-f)*a + f*b - f*(1-f)*e of one item; see tile.h */
