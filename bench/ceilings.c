@@ -11,34 +11,34 @@
 
 /* Products and sums below are meant to be fused, whatever the rest of the program is compiled with. */
 #if defined(__clang__)
-#define FUSED _Pragma("clang fp contract(fast)")
+#    define FUSED _Pragma("clang fp contract(fast)")
 #else
-#define FUSED
-#if defined(__GNUC__)
-#pragma GCC optimize("fp-contract=fast")
-#endif
+#    define FUSED
+#    if defined(__GNUC__)
+#        pragma GCC optimize("fp-contract=fast")
+#    endif
 #endif
 
 typedef struct Worker {
     void (*work)(struct Worker *w);
     int64_t repeat;
-    char   *from, *to;
-    size_t  bytes;
-    float   sink; /* keeps the work from being optimised away */
+    char *from, *to;
+    size_t bytes;
+    float sink; /* keeps the work from being optimised away */
 } Worker;
 
 /* Sums of one vector type, all in registers; the vectors are the compiler's own, so no instruction set's header. */
-#define FMA(name, lanes, chains, attribute)                                                      \
-    typedef float name##_vector __attribute__((vector_size(lanes * sizeof(float))));             \
-    attribute static void name(Worker *w)                                                        \
-    {                                                                                            \
-        FUSED                                                                                    \
-        name##_vector sum[chains], a, b;                                                         \
-        for (int i = 0; i < lanes; i++) a[i] = 0.999f, b[i] = 0.001f;                            \
-        for (int i = 0; i < chains; i++) sum[i] = b * (float)i;                                  \
-        for (int64_t r = 0; r < w->repeat; r++)                                                  \
-            _Pragma("GCC unroll 16") for (int i = 0; i < chains; i++) sum[i] = sum[i] * a + b;   \
-        for (int i = 0; i < chains; i++) w->sink += sum[i][0];                                   \
+#define FMA(name, lanes, chains, attribute)                                                    \
+    typedef float name##_vector __attribute__((vector_size(lanes * sizeof(float))));           \
+    attribute static void name(Worker *w)                                                      \
+    {                                                                                          \
+        FUSED                                                                                  \
+        name##_vector sum[chains], a, b;                                                       \
+        for (int i = 0; i < lanes; i++) a[i] = 0.999f, b[i] = 0.001f;                          \
+        for (int i = 0; i < chains; i++) sum[i] = b * (float)i;                                \
+        for (int64_t r = 0; r < w->repeat; r++)                                                \
+            _Pragma("GCC unroll 16") for (int i = 0; i < chains; i++) sum[i] = sum[i] * a + b; \
+        for (int i = 0; i < chains; i++) w->sink += sum[i][0];                                 \
     }
 
 FMA(fma_plain, 4, 12, )
@@ -88,7 +88,8 @@ static int32_t limited(int32_t threads) { return threads < 1 ? 1 : threads > 64 
 double bench_fma_rate(int32_t threads, int32_t cpu_level)
 {
     void (*work)(Worker *) = fma_plain;
-    double flops = 2 * 12 * 4, best = 0; /* of one turn; twelve or more independent sums cover the latency of two ports */
+    double flops = 2 * 12 * 4,
+           best = 0; /* of one turn; twelve or more independent sums cover the latency of two ports */
 #if defined(__x86_64__)
     if (cpu_level >= SNLS_CPU_AVX2) work = fma_avx2, flops = 2 * 12 * 8;
     if (cpu_level >= SNLS_CPU_AVX512) work = fma_avx512, flops = 2 * 16 * 16;
@@ -98,7 +99,7 @@ double bench_fma_rate(int32_t threads, int32_t cpu_level)
     const int32_t n = limited(threads);
     for (int attempt = 0; attempt < 5; attempt++) {
         Worker workers[64];
-        for (int32_t i = 0; i < n; i++) workers[i] = (Worker){.work = work, .repeat = 4000000};
+        for (int32_t i = 0; i < n; i++) workers[i] = (Worker){ .work = work, .repeat = 4000000 };
         const double seconds = run_workers(workers, n);
         const double rate = seconds > 0 ? flops * 4000000 * n / seconds : 0;
         if (rate > best) best = rate;
@@ -116,7 +117,11 @@ double bench_copy_rate(int32_t threads)
         if (!attempt) memset(from, 1, bytes), memset(to, 2, bytes);
         Worker workers[64];
         for (int32_t i = 0; i < n; i++)
-            workers[i] = (Worker){.work = copy, .repeat = 1, .from = from + (size_t)i * share, .to = to + (size_t)i * share, .bytes = share};
+            workers[i] = (Worker){ .work = copy,
+                                   .repeat = 1,
+                                   .from = from + (size_t)i * share,
+                                   .to = to + (size_t)i * share,
+                                   .bytes = share };
         const double seconds = run_workers(workers, n);
         const double rate = seconds > 0 ? 2.0 * (double)share * n / seconds : 0;
         if (rate > best) best = rate;

@@ -18,7 +18,7 @@ static SnlsStatus once(BenchCall *c, bool backward)
     return backward ? c->op->backward(c->ctx, &c->tensors, &c->grads) : c->op->forward(c->ctx, &c->tensors);
 }
 
-/* Median of up to runs; the first call, which takes scratch and touches memory, is not among them when there are more. */
+/* Median of up to runs; the first call takes scratch and touches memory, so it counts only where it is the only one. */
 static SnlsStatus time_runs(BenchCall *c, bool backward, int32_t runs, double *seconds, int *done)
 {
     double times[64];
@@ -69,12 +69,12 @@ static SnlsStatus forward_first(const SnlsContextParams *params, BenchCall *c, c
     return status;
 }
 
-static SnlsStatus measure_on(const SnlsContextParams *params, const BenchCase *which, const BenchSize *size, int32_t runs, BenchResult *result,
-                             char *why)
+static SnlsStatus measure_on(const SnlsContextParams *params, const BenchCase *which, const BenchSize *size,
+                             int32_t runs, BenchResult *result, char *why)
 {
     SnlsStatus status = SNLS_OK;
     for (int backward = 0; backward < 2 && status >= 0; backward++) {
-        BenchCall c = {.which = which, .size = *size};
+        BenchCall c = { .which = which, .size = *size };
         status = snls_open(&c.ctx, params);
         if (status < 0) break;
         status = said(c.ctx, bench_call_make(&c), why);

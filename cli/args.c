@@ -7,11 +7,11 @@
 
 typedef struct Parser {
     const ArgTable *table;
-    Common         *common;
-    int             argc, at; /* at: the next argument */
-    char          **argv;
-    int             positional;
-    int             code;
+    Common *common;
+    int argc, at; /* at: the next argument */
+    char **argv;
+    int positional;
+    int code;
 } Parser;
 
 static bool refuse(Parser *p, int code)
@@ -62,7 +62,8 @@ static bool set_number(Parser *p, const char *option, const char *value, uint64_
     errno = 0;
     const unsigned long long number = strtoull(value, &end, 10);
     if (*value < '0' || *value > '9' || *end || errno || number > max)
-        return refuse(p, fail(EXIT_USAGE, "--%s is %s, must be 0 to %llu", option, *value ? value : "empty", (unsigned long long)max));
+        return refuse(p, fail(EXIT_USAGE, "--%s is %s, must be 0 to %llu", option, *value ? value : "empty",
+                              (unsigned long long)max));
     *to = number;
     return true;
 }
@@ -110,14 +111,16 @@ static bool parse_option(Parser *p, const char *arg)
         if (!names(arg, a->name, &value)) continue;
         return a->meta ? set_text(p, a->name, value, a->to) : set_flag(p, a->name, value, a->to);
     }
-    return refuse(p, fail(EXIT_USAGE, "there is no option %.*s; 'snls %s --help' lists them", (int)strcspn(arg, "="), arg, command_name));
+    return refuse(p, fail(EXIT_USAGE, "there is no option %.*s; 'snls %s --help' lists them", (int)strcspn(arg, "="),
+                          arg, command_name));
 }
 
 static bool parse_positional(Parser *p, const char *arg)
 {
     const ArgTable *t = p->table;
     if (p->positional == t->positional_max)
-        return refuse(p, fail(EXIT_USAGE, "'%s' is one argument too many; 'snls %s --help' tells what is expected", arg, command_name));
+        return refuse(p, fail(EXIT_USAGE, "'%s' is one argument too many; 'snls %s --help' tells what is expected", arg,
+                              command_name));
     if (!*arg) return refuse(p, fail(EXIT_USAGE, "%s is empty", t->positional_names[p->positional]));
     t->positional[p->positional++] = arg;
     return true;
@@ -132,8 +135,8 @@ static bool wants_help(int argc, char **argv)
 
 bool parse_args(int argc, char **argv, const ArgTable *table, Common *common, int *code)
 {
-    Parser p = {.table = table, .common = common, .argc = argc, .at = 1, .argv = argv};
-    *common = (Common){0};
+    Parser p = { .table = table, .common = common, .argc = argc, .at = 1, .argv = argv };
+    *common = (Common){ 0 };
     *code = EXIT_DONE;
     if (wants_help(argc, argv)) return print_help(table), false;
     bool options = true, good = true;
@@ -144,7 +147,8 @@ bool parse_args(int argc, char **argv, const ArgTable *table, Common *common, in
         else good = parse_positional(&p, arg);
     }
     if (good && p.positional < table->positional_min)
-        good = refuse(&p, fail(EXIT_USAGE, "%s is missing; 'snls %s --help' shows examples", table->positional_names[p.positional], command_name));
+        good = refuse(&p, fail(EXIT_USAGE, "%s is missing; 'snls %s --help' shows examples",
+                               table->positional_names[p.positional], command_name));
     *code = p.code;
     return good;
 }

@@ -8,7 +8,7 @@
 /* --backend, else --device: "cuda:1" is backend cuda on GPU 1. */
 static int choose_backend(const Common *c, SnlsContextParams *params)
 {
-    static const char *const known[] = {"ref", "cpu", "cuda"};
+    static const char *const known[] = { "ref", "cpu", "cuda" };
     const char *device = c->device ? c->device : "auto";
     char *end = NULL;
     const bool numbered = !strncmp(device, "cuda:", 5) && device[5] >= '0' && device[5] <= '9';
@@ -43,7 +43,8 @@ int open_context(const Common *common, SnlsContext **ctx)
     const SnlsStatus status = snls_open(ctx, &params);
     if (status >= 0) return EXIT_DONE;
     const char *text = !strncmp(why, "open: ", 6) ? why + 6 : *why ? why : snls_status_text(status);
-    if (status == SNLS_ERR_DEVICE && common->backend) return fail(EXIT_DEVICE, "--backend %s: %s", common->backend, text);
+    if (status == SNLS_ERR_DEVICE && common->backend)
+        return fail(EXIT_DEVICE, "--backend %s: %s", common->backend, text);
     if (status == SNLS_ERR_DEVICE && common->device) return fail(EXIT_DEVICE, "--device %s: %s", common->device, text);
     return fail(code_of(status, false), "%s", text);
 }
@@ -54,7 +55,8 @@ int load_array(SnlsContext *ctx, const char *path, SnlsTensor *array)
     return status < 0 ? fail_library(ctx, status, false) : EXIT_DONE;
 }
 
-int alloc_array(SnlsContext *ctx, const char *what, SnlsTensor *array, SnlsDtype dtype, int32_t ndim, const int64_t *shape)
+int alloc_array(SnlsContext *ctx, const char *what, SnlsTensor *array, SnlsDtype dtype, int32_t ndim,
+                const int64_t *shape)
 {
     const SnlsStatus status = snls_array_alloc(ctx, array, dtype, ndim, shape);
     return status < 0 ? fail(code_of(status, false), "%s: %s", what, snls_error(ctx)) : EXIT_DONE;
@@ -63,7 +65,7 @@ int alloc_array(SnlsContext *ctx, const char *what, SnlsTensor *array, SnlsDtype
 int convert_array(SnlsContext *ctx, const char *path, SnlsTensor *array, SnlsDtype dtype)
 {
     if (array->dtype == (int32_t)dtype) return EXIT_DONE;
-    SnlsTensor converted = {0};
+    SnlsTensor converted = { 0 };
     const int code = alloc_array(ctx, path, &converted, dtype, array->ndim, array->shape);
     if (code) return code;
     const SnlsStatus status = snls_array_copy(ctx, &converted, array);
@@ -87,7 +89,8 @@ int require_finite(const char *path, const char *what, const SnlsTensor *array)
 {
     const int64_t elements = snls_tensor_elements(array);
     for (int64_t i = 0; i < elements; i++) {
-        const double value = array->dtype == SNLS_F64 ? ((const double *)array->data)[i] : (double)((const float *)array->data)[i];
+        const double value =
+            array->dtype == SNLS_F64 ? ((const double *)array->data)[i] : (double)((const float *)array->data)[i];
         if (isfinite(value)) continue;
         char at[192];
         index_text(array, i, at, sizeof at);
@@ -113,7 +116,8 @@ ShapeText shape_text(const SnlsTensor *array)
     ShapeText shape;
     size_t at = (size_t)snprintf(shape.text, sizeof shape.text, "[");
     for (int32_t i = 0; i < array->ndim && at < sizeof shape.text; i++)
-        at += (size_t)snprintf(shape.text + at, sizeof shape.text - at, "%s%lld", i ? "," : "", (long long)array->shape[i]);
+        at += (size_t)snprintf(shape.text + at, sizeof shape.text - at, "%s%lld", i ? "," : "",
+                               (long long)array->shape[i]);
     if (at < sizeof shape.text) snprintf(shape.text + at, sizeof shape.text - at, "]");
     return shape;
 }

@@ -1,5 +1,6 @@
 /* cli.h: what the commands share. A command parses its arguments (args.c), reserves its outputs (outputs.c), opens a
- * context and loads arrays (arrays.c), works, reports (report.c) and commits its outputs. Only public headers of snls. */
+ * context and loads arrays (arrays.c), works, reports (report.c) and commits its outputs. Of snls it sees the public
+ * headers only. */
 #ifndef SNLS_CLI_H
 #define SNLS_CLI_H
 
@@ -17,7 +18,7 @@ typedef enum ExitCode {
     EXIT_MEMORY = 5,
     EXIT_DEVICE = 6,
     EXIT_OUTPUT = 7,
-    EXIT_CHECK = 8        /* a check failed */
+    EXIT_CHECK = 8 /* a check failed */
 } ExitCode;
 
 /* ---- exit.c: the one line on stderr ---- */
@@ -27,44 +28,44 @@ extern const char *command_name; /* "search"; begins every message */
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif
-int fail(int code, const char *format, ...); /* prints "snls search: ..." unless something failed before; returns code */
+int fail(int code, const char *format, ...); /* prints "snls search: ..." (once); returns code */
 
 /* The exit code of a failed library call; a failed write is an output problem, a failed read an input problem. */
 int code_of(SnlsStatus status, bool writing);
 
 int fail_library(SnlsContext *ctx, SnlsStatus status, bool writing);
 
-int  flush_stdout(void);  /* EXIT_DONE, or EXIT_OUTPUT with its line */
+int flush_stdout(void);   /* EXIT_DONE, or EXIT_OUTPUT with its line */
 void guard_streams(void); /* descriptors 0 to 2 exist from here on, so that no file of ours becomes one of them */
 
 /* ---- args.c, help.c ---- */
 
 typedef struct Common {
     const char *backend, *device; /* as given, NULL where not */
-    int32_t     threads;          /* 0: all */
-    uint64_t    seed;
-    bool        seed_given, json, overwrite;
+    int32_t threads;              /* 0: all */
+    uint64_t seed;
+    bool seed_given, json, overwrite;
 } Common;
 
-typedef struct Arg {       /* an option that is no parameter: a file name, a word, a flag */
-    const char *name;      /* "out-dist", without dashes */
-    const char *meta;      /* "D.npy"; NULL: a flag */
+typedef struct Arg {  /* an option that is no parameter: a file name, a word, a flag */
+    const char *name; /* "out-dist", without dashes */
+    const char *meta; /* "D.npy"; NULL: a flag */
     const char *help;
-    void       *to;        /* const char ** or, for a flag, bool * */
+    void *to; /* const char ** or, for a flag, bool * */
 } Arg;
 
 typedef struct ArgTable {
-    const char        *summary;         /* one line */
-    const char        *examples;        /* lines, each indented by two */
-    const Arg         *args;
-    int                arg_count;
-    const SnlsOption  *options;         /* numbers and enums of params; may be NULL */
-    void              *params;
+    const char *summary;  /* one line */
+    const char *examples; /* lines, each indented by two */
+    const Arg *args;
+    int arg_count;
+    const SnlsOption *options; /* numbers and enums of params; may be NULL */
+    void *params;
     const char *const *positional_names; /* "Q.npy" ..., positional_max of them */
     const char *const *positional_help;
-    const char       **positional;
-    int                positional_min, positional_max;
-    bool               no_device;       /* --device, --backend and --threads have no meaning here (but are accepted) */
+    const char **positional;
+    int positional_min, positional_max;
+    bool no_device; /* --device, --backend and --threads have no meaning here (but are accepted) */
 } ArgTable;
 
 /* True: go on. False: *code is the exit code, help or the error line is printed. */
@@ -80,38 +81,41 @@ void outputs_init(void); /* signal handlers, removal at exit */
 
 void input_note(const char *path); /* before the outputs are added: none of them may be this file */
 
-/* Refuses (line printed) an existing file without overwrite, two outputs of one name, a place that cannot be written. */
-int         output_add(const char *path, bool overwrite);
-int         output_folder(const char *path); /* makes it where it is missing; removed again on failure */
+/* Refuses (line printed) an existing file without overwrite, two outputs of one name, a place it cannot write to. */
+int output_add(const char *path, bool overwrite);
+int output_folder(const char *path);       /* makes it where it is missing; removed again on failure */
 const char *output_path(const char *path); /* where to write what will become path */
-int         outputs_commit(void);
+int outputs_commit(void);
 
 /* ---- memory.c, arrays.c ---- */
 
-SnlsAllocator limited_allocator(void); /* refuses what this machine does not have */
-int           require_memory(const char *what, double bytes); /* EXIT_MEMORY where all of it together would not fit */
+SnlsAllocator limited_allocator(void);              /* refuses what this machine does not have */
+int require_memory(const char *what, double bytes); /* EXIT_MEMORY where all of it together would not fit */
 
 int context_params(const Common *common, SnlsContextParams *params); /* of --backend, --device, --threads */
 int open_context(const Common *common, SnlsContext **ctx);
 
-int  load_array(SnlsContext *ctx, const char *path, SnlsTensor *array);
-int  convert_array(SnlsContext *ctx, const char *path, SnlsTensor *array, SnlsDtype dtype);
-int  require_finite(const char *path, const char *what, const SnlsTensor *array);
-int  alloc_array(SnlsContext *ctx, const char *what, SnlsTensor *array, SnlsDtype dtype, int32_t ndim, const int64_t *shape);
-int  write_array(SnlsContext *ctx, const char *path, const SnlsTensor *array); /* an output that was added */
-int  write_image(SnlsContext *ctx, const char *path, const SnlsTensor *image);
+int load_array(SnlsContext *ctx, const char *path, SnlsTensor *array);
+int convert_array(SnlsContext *ctx, const char *path, SnlsTensor *array, SnlsDtype dtype);
+int require_finite(const char *path, const char *what, const SnlsTensor *array);
+int alloc_array(SnlsContext *ctx, const char *what, SnlsTensor *array, SnlsDtype dtype, int32_t ndim,
+                const int64_t *shape);
+int write_array(SnlsContext *ctx, const char *path, const SnlsTensor *array); /* an output that was added */
+int write_image(SnlsContext *ctx, const char *path, const SnlsTensor *image);
 
-typedef struct ShapeText { char text[192]; } ShapeText;
+typedef struct ShapeText {
+    char text[192];
+} ShapeText;
 ShapeText shape_text(const SnlsTensor *array); /* "[1,5,8,8,3]" */
 
 /* ---- report.c ---- */
 
-double  seconds_now(void);
+double seconds_now(void);
 json_t *json_shape(const SnlsTensor *array);
 json_t *json_real_or_null(double value); /* JSON has no infinity and no NaN */
 json_t *json_text(const char *text);     /* whatever bytes a file name has */
 json_t *report_begin(SnlsContext *ctx);  /* command, backend, threads */
-int     report_print(json_t *report);    /* prints and frees; EXIT_DONE or EXIT_OUTPUT */
+int report_print(json_t *report);        /* prints and frees; EXIT_DONE or EXIT_OUTPUT */
 
 /* ---- commands ---- */
 

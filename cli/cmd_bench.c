@@ -6,21 +6,25 @@
 #include <stdio.h>
 #include <unistd.h>
 
-typedef struct BenchParams { int32_t runs, frames, features, crop; } BenchParams;
+typedef struct BenchParams {
+    int32_t runs, frames, features, crop;
+} BenchParams;
 
+/* clang-format off */
 #define INT(field, def, min, max, help) {#field, help, SNLS_OPTION_INT, offsetof(BenchParams, field), def, min, max, NULL}
-static const SnlsOption options[] = {
-    INT(runs, 5, 1, 64, "runs of each case, the median is told"),
-    INT(frames, 5, 5, 1000, "frames"),
-    INT(features, 32, 1, 4096, "channels"),
-    INT(crop, 24, 4, 4096, "side of the crop that ref is timed on"),
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL}};
+/* clang-format on */
+static const SnlsOption options[] = { INT(runs, 5, 1, 64, "runs of each case, the median is told"),
+                                      INT(frames, 5, 5, 1000, "frames"),
+                                      INT(features, 32, 1, 4096, "channels"),
+                                      INT(crop, 24, 4, 4096, "side of the crop that ref is timed on"),
+                                      { NULL, NULL, 0, 0, 0, 0, 0, NULL } };
 
 static int parse_size(const char *text, BenchSize *size)
 {
     int height, width, end = 0;
     if (!text) return EXIT_DONE;
-    if (sscanf(text, "%5dx%5d%n", &height, &width, &end) != 2 || text[end] || height < 4 || width < 4 || height > 32767 || width > 32767)
+    if (sscanf(text, "%5dx%5d%n", &height, &width, &end) != 2 || text[end] || height < 4 || width < 4 ||
+        height > 32767 || width > 32767)
         return fail(EXIT_USAGE, "--size is %s, must be HxW, each 4 to 32767", text);
     size->height = height;
     size->width = width;
@@ -59,19 +63,24 @@ static int finish(const BenchReport *report, bool json)
 
 int cmd_bench(int argc, char **argv)
 {
-    static BenchReport report = {.settings = {.size = {5, 160, 160, 32}}};
+    static BenchReport report = { .settings = { .size = { 5, 160, 160, 32 } } };
     int code;
     bool quick = false;
     const char *size = NULL;
     Common common;
-    BenchParams params = {5, 5, 32, 24};
+    BenchParams params = { 5, 5, 32, 24 };
     BenchSettings *s = &report.settings;
-    const Arg args[] = {{"op", "NAME", "only this operator, such as search or gather_add", &s->only},
-                        {"size", "HxW", "rows and columns (160x160)", &size},
-                        {"quick", NULL, "48x48 pixels, two runs: does everything work", &quick}};
-    const ArgTable table = {.summary = "time every operator, forward and backward, against what this machine can do",
-                            .examples = "  snls bench\n  snls bench --op search --size 256x256 --json\n  snls bench --quick --threads 1\n",
-                            .args = args, .arg_count = 3, .options = options, .params = &params};
+    const Arg args[] = { { "op", "NAME", "only this operator, such as search or gather_add", &s->only },
+                         { "size", "HxW", "rows and columns (160x160)", &size },
+                         { "quick", NULL, "48x48 pixels, two runs: does everything work", &quick } };
+    const ArgTable table = {
+        .summary = "time every operator, forward and backward, against what this machine can do",
+        .examples = "  snls bench\n  snls bench --op search --size 256x256 --json\n  snls bench --quick --threads 1\n",
+        .args = args,
+        .arg_count = 3,
+        .options = options,
+        .params = &params
+    };
     if (!parse_args(argc, argv, &table, &common, &code)) return code;
     if (quick) s->size.height = s->size.width = 48, params.runs = 2, params.crop = 8;
     code = parse_size(size, &s->size);

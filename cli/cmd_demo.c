@@ -7,32 +7,34 @@
 #include <stdio.h>
 #include <string.h>
 
+/* clang-format off */
 #define INT(field, def, min, max, help) {#field, help, SNLS_OPTION_INT, offsetof(DemoParams, field), def, min, max, NULL}
 #define REAL(field, def, min, max, help) {#field, help, SNLS_OPTION_REAL, offsetof(DemoParams, field), def, min, max, NULL}
+/* clang-format on */
 
-static const SnlsOption options[] = {
-    INT(frames, 5, 2, 1000, "frames, each but the last is a target"),
-    INT(height, 160, 16, 4096, "rows"),
-    INT(width, 200, 16, 4096, "columns"),
-    INT(ws, 15, 1, 999, "side of the search window"),
-    INT(ps, 5, 1, 99, "side of the patches"),
-    INT(k, 2, 1, 1000, "neighbours kept"),
-    REAL(stride1, 0.5, 0.01, 100, "pixels between candidates"),
-    REAL(disturb, 2, 0, 100, "error of the flow, root mean square pixels"),
-    REAL(noise, 10, 0, 255, "noise of the frames that are searched, standard deviation"),
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL}};
+static const SnlsOption options[] = { INT(frames, 5, 2, 1000, "frames, each but the last is a target"),
+                                      INT(height, 160, 16, 4096, "rows"),
+                                      INT(width, 200, 16, 4096, "columns"),
+                                      INT(ws, 15, 1, 999, "side of the search window"),
+                                      INT(ps, 5, 1, 99, "side of the patches"),
+                                      INT(k, 2, 1, 1000, "neighbours kept"),
+                                      REAL(stride1, 0.5, 0.01, 100, "pixels between candidates"),
+                                      REAL(disturb, 2, 0, 100, "error of the flow, root mean square pixels"),
+                                      REAL(noise, 10, 0, 255,
+                                           "noise of the frames that are searched, standard deviation"),
+                                      { NULL, NULL, 0, 0, 0, 0, 0, NULL } };
 
 enum { NOTHING, FLOW, UNSHIFTED, SHIFTED, EXACT, RESULTS };
 
 static int align_all(Demo *d, DemoResult *r)
 {
     const DemoParams *p = &d->params;
-    const SnlsTensor none = {0};
-    r[NOTHING] = (DemoResult){.name = "nothing", .help = "frame t+1 as it is", .video = d->source};
-    r[FLOW] = (DemoResult){.name = "flow", .help = "frame t+1 moved by the disturbed flow alone"};
-    r[UNSHIFTED] = (DemoResult){.name = "unshifted", .help = "search around the pixel's own place"};
-    r[SHIFTED] = (DemoResult){.name = "shifted", .help = "search around where the disturbed flow points"};
-    r[EXACT] = (DemoResult){.name = "exact", .help = "frame t+1 moved by the exact flow, which nobody has"};
+    const SnlsTensor none = { 0 };
+    r[NOTHING] = (DemoResult){ .name = "nothing", .help = "frame t+1 as it is", .video = d->source };
+    r[FLOW] = (DemoResult){ .name = "flow", .help = "frame t+1 moved by the disturbed flow alone" };
+    r[UNSHIFTED] = (DemoResult){ .name = "unshifted", .help = "search around the pixel's own place" };
+    r[SHIFTED] = (DemoResult){ .name = "shifted", .help = "search around where the disturbed flow points" };
+    r[EXACT] = (DemoResult){ .name = "exact", .help = "frame t+1 moved by the exact flow, which nobody has" };
     int code = demo_measure(d, &r[NOTHING]);
     if (!code) code = demo_align(d, &d->flow, 1, 1, 1, &r[FLOW]); /* a window of one candidate: the flow itself */
     if (!code) code = demo_align(d, &none, p->ws, p->ps, p->k, &r[UNSHIFTED]);
@@ -53,7 +55,8 @@ static void difference(const float *got, const float *want, int64_t pixels, floa
 enum { CAPTION = 13 }; /* rows above a picture, before scaling */
 
 /* A caption and a picture, in row 0 or 1. */
-static void panel(const Demo *d, SnlsTensor *canvas, int row, int column, int64_t scale, const char *caption, const float *rgb)
+static void panel(const Demo *d, SnlsTensor *canvas, int row, int column, int64_t scale, const char *caption,
+                  const float *rgb)
 {
     const int64_t h = d->params.height, w = d->params.width, gap = 4 * scale;
     const int64_t top = row * (h + CAPTION) * scale, left = gap + column * (w * scale + gap);
@@ -63,7 +66,10 @@ static void panel(const Demo *d, SnlsTensor *canvas, int row, int column, int64_
 
 static void draw_panels(const Demo *d, const DemoResult *r, SnlsTensor *canvas, int64_t scale, float *error)
 {
-    static const struct { const char *name; int result; } columns[] = {{"flow alone", FLOW}, {"unshifted search", UNSHIFTED}, {"shifted search", SHIFTED}};
+    static const struct {
+        const char *name;
+        int result;
+    } columns[] = { { "flow alone", FLOW }, { "unshifted search", UNSHIFTED }, { "shifted search", SHIFTED } };
     char caption[64];
     picture_fill(canvas, 250, 250, 248);
     panel(d, canvas, 0, 0, scale, "target: frame t", d->target.data);
@@ -81,9 +87,10 @@ static void draw_panels(const Demo *d, const DemoResult *r, SnlsTensor *canvas, 
 static int draw(Demo *d, const DemoResult *r, const char *path)
 {
     const int64_t h = d->params.height, w = d->params.width, scale = w < 320 ? 2 : 1, gap = 4 * scale;
-    SnlsTensor canvas = {0}, error = {0};
-    int code = alloc_array(d->ctx, path, &canvas, SNLS_F32, 3, (int64_t[]){2 * (h + CAPTION) * scale + gap, 4 * (w * scale + gap) + gap, 3});
-    if (!code) code = alloc_array(d->ctx, path, &error, SNLS_F32, 3, (int64_t[]){h, w, 3});
+    SnlsTensor canvas = { 0 }, error = { 0 };
+    int code = alloc_array(d->ctx, path, &canvas, SNLS_F32, 3,
+                           (int64_t[]){ 2 * (h + CAPTION) * scale + gap, 4 * (w * scale + gap) + gap, 3 });
+    if (!code) code = alloc_array(d->ctx, path, &error, SNLS_F32, 3, (int64_t[]){ h, w, 3 });
     if (!code) {
         draw_panels(d, r, &canvas, scale, error.data);
         code = write_image(d->ctx, path, &canvas);
@@ -95,7 +102,8 @@ static int draw(Demo *d, const DemoResult *r, const char *path)
 
 static void print_table(const Demo *d, const DemoResult *r, const char *path)
 {
-    printf("Frame t+1 aligned to frame t, %d pairs of %d x %d; flow wrong by %.3g pixels, searched frames with noise %.3g.\n\n",
+    printf("Frame t+1 aligned to frame t, %d pairs of %d x %d; flow wrong by %.3g pixels, searched frames with noise "
+           "%.3g.\n\n",
            (int)d->params.frames - 1, (int)d->params.width, (int)d->params.height, d->params.disturb, d->params.noise);
     printf("  %-10s %8s %9s %9s\n", "", "PSNR", "visible*", "seconds");
     for (int i = 0; i < RESULTS; i++)
@@ -121,8 +129,9 @@ static json_t *make_report(const Demo *d, const DemoResult *r, const char *path)
 static int work(Demo *d, const Common *common, const char *folder)
 {
     char path[4096];
-    DemoResult r[RESULTS] = {{.name = NULL}};
-    if (snprintf(path, sizeof path, "%s/demo.png", folder) >= (int)sizeof path) return fail(EXIT_USAGE, "--out is too long");
+    DemoResult r[RESULTS] = { { .name = NULL } };
+    if (snprintf(path, sizeof path, "%s/demo.png", folder) >= (int)sizeof path)
+        return fail(EXIT_USAGE, "--out is too long");
     int code = output_folder(folder);
     if (!code) code = output_add(path, common->overwrite);
     if (!code) code = open_context(common, &d->ctx);
@@ -142,12 +151,15 @@ int cmd_demo(int argc, char **argv)
 {
     int code;
     Common common;
-    Demo d = {.ctx = NULL};
+    Demo d = { .ctx = NULL };
     const char *folder = NULL;
-    const Arg args[] = {{"out", "DIR", "folder for demo.png, made where it is missing (snls-demo)", &folder}};
-    const ArgTable table = {.summary = "align a clip with wrong flow, and see what the search repairs",
-                            .examples = "  snls demo\n  snls demo --out /tmp/demo --disturb 3 --noise 20 --seed 5\n", .args = args, .arg_count = 1,
-                            .options = options, .params = &d.params};
+    const Arg args[] = { { "out", "DIR", "folder for demo.png, made where it is missing (snls-demo)", &folder } };
+    const ArgTable table = { .summary = "align a clip with wrong flow, and see what the search repairs",
+                             .examples = "  snls demo\n  snls demo --out /tmp/demo --disturb 3 --noise 20 --seed 5\n",
+                             .args = args,
+                             .arg_count = 1,
+                             .options = options,
+                             .params = &d.params };
     for (const SnlsOption *o = options; o->name; o++) {
         char *at = (char *)&d.params + o->offset;
         if (o->type == SNLS_OPTION_INT) *(int32_t *)(void *)at = (int32_t)o->def;

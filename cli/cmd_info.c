@@ -5,14 +5,14 @@
 
 typedef struct Backend {
     const char *name;
-    bool        available;
-    int32_t     threads, cpu_level;
-    char        why[512];
+    bool available;
+    int32_t threads, cpu_level;
+    char why[512];
 } Backend;
 
 static Backend probe(const char *name, int32_t threads)
 {
-    Backend b = {.name = name};
+    Backend b = { .name = name };
     SnlsContext *ctx = NULL;
     SnlsContextParams params;
     snls_context_defaults(&params);
@@ -39,7 +39,7 @@ static bool has_png(void)
 {
     SnlsContext *ctx = NULL;
     uint8_t pixel = 0;
-    const SnlsTensor image = snls_tensor(&pixel, SNLS_U8, 3, (int64_t[]){1, 1, 1});
+    const SnlsTensor image = snls_tensor(&pixel, SNLS_U8, 3, (int64_t[]){ 1, 1, 1 });
     if (snls_open(&ctx, NULL) < 0) return false;
     const SnlsStatus status = snls_png_write(ctx, "/dev/null", &image);
     snls_close(&ctx);
@@ -68,20 +68,24 @@ static const char *sanitizers(void)
 #endif
 }
 
-static const char *const backend_names[] = {"ref", "cpu", "cuda"};
+static const char *const backend_names[] = { "ref", "cpu", "cuda" };
 enum { BACKENDS = 3 };
 
 static void print_text(const Backend *backends)
 {
     const int32_t api = snls_api_version();
     printf("snls %s (API %d.%d.%d)\n", snls_version(), (int)(api >> 16), (int)(api >> 8 & 255), (int)(api & 255));
-    printf("compiler     %s%s%s\n", compiler(), strcmp(sanitizers(), "none") ? ", sanitizer " : "", strcmp(sanitizers(), "none") ? sanitizers() : "");
+    printf("compiler     %s%s%s\n", compiler(), strcmp(sanitizers(), "none") ? ", sanitizer " : "",
+           strcmp(sanitizers(), "none") ? sanitizers() : "");
     printf("features     png %s\n", has_png() ? "yes" : "no (built without libpng)");
-    printf("cpu level    %s in use, this machine has %s\n", backends[1].available ? snls_cpu_level_name(backends[1].cpu_level) : "none",
+    printf("cpu level    %s in use, this machine has %s\n",
+           backends[1].available ? snls_cpu_level_name(backends[1].cpu_level) : "none",
            snls_cpu_level_name(snls_cpu_level_max()));
     for (int i = 0; i < BACKENDS; i++) {
         if (!backends[i].available) printf("backend %-4s not available: %s\n", backends[i].name, backends[i].why);
-        else printf("backend %-4s available, %d thread%s\n", backends[i].name, (int)backends[i].threads, backends[i].threads == 1 ? "" : "s");
+        else
+            printf("backend %-4s available, %d thread%s\n", backends[i].name, (int)backends[i].threads,
+                   backends[i].threads == 1 ? "" : "s");
     }
 }
 
@@ -92,7 +96,8 @@ static json_t *make_json(const Backend *backends)
     json_object_set_new(report, "compiler", json_string(compiler()));
     json_object_set_new(report, "sanitizer", json_string(sanitizers()));
     json_object_set_new(report, "features", json_pack("{s:b}", "png", has_png()));
-    json_object_set_new(report, "cpu_level", json_string(backends[1].available ? snls_cpu_level_name(backends[1].cpu_level) : "none"));
+    json_object_set_new(report, "cpu_level",
+                        json_string(backends[1].available ? snls_cpu_level_name(backends[1].cpu_level) : "none"));
     json_object_set_new(report, "cpu_level_max", json_string(snls_cpu_level_name(snls_cpu_level_max())));
     json_object_set_new(report, "threads", json_integer(backends[1].threads));
     for (int i = 0; i < BACKENDS; i++) {
@@ -109,7 +114,8 @@ int cmd_info(int argc, char **argv)
 {
     int code;
     Common common;
-    const ArgTable table = {.summary = "versions, backends, CPU level, features", .examples = "  snls info\n  snls info --json\n"};
+    const ArgTable table = { .summary = "versions, backends, CPU level, features",
+                             .examples = "  snls info\n  snls info --json\n" };
     if (!parse_args(argc, argv, &table, &common, &code)) return code;
     Backend backends[BACKENDS];
     for (int i = 0; i < BACKENDS; i++) backends[i] = probe(backend_names[i], common.threads);

@@ -5,15 +5,15 @@
 
 typedef struct Run {
     const OpCommand *command;
-    Common           common;
-    SnlsContext     *ctx;
-    Call             call;
-    Grad             grad;
-    const char      *path[SLOTS_MAX]; /* of each slot's file, NULL where not given */
-    bool             wide;            /* everything is f64 */
-    bool             backward;
-    SnlsStatus       status;          /* of forward: SNLS_UNCOVERED is told */
-    double           forward_seconds, backward_seconds;
+    Common common;
+    SnlsContext *ctx;
+    Call call;
+    Grad grad;
+    const char *path[SLOTS_MAX]; /* of each slot's file, NULL where not given */
+    bool wide;                   /* everything is f64 */
+    bool backward;
+    SnlsStatus status; /* of forward: SNLS_UNCOVERED is told */
+    double forward_seconds, backward_seconds;
 } Run;
 
 static SnlsTensor *tensor_of(Run *r, const Slot *slot)
@@ -55,22 +55,30 @@ static int fail_call(Run *r, SnlsStatus status)
 static bool parse(Run *r, int argc, char **argv, int *code)
 {
     Arg args[SLOTS_MAX];
-    const char *names[SLOTS_MAX], *help[SLOTS_MAX], *values[SLOTS_MAX] = {NULL};
+    const char *names[SLOTS_MAX], *help[SLOTS_MAX], *values[SLOTS_MAX] = { NULL };
     static char lines[SLOTS_MAX][160];
     int positional = 0, count = 0;
     for (int i = 0; i < r->command->slot_count; i++) {
         const Slot *slot = &r->command->slots[i];
         snprintf(lines[i], sizeof lines[i], "%s%s%s", slot->help, *slot->layout ? " " : "", slot->layout);
         if (slot->option) {
-            args[count++] = (Arg){slot->option, slot->meta, lines[i], &r->path[i]};
+            args[count++] = (Arg){ slot->option, slot->meta, lines[i], &r->path[i] };
         } else {
             names[positional] = slot->meta;
             help[positional++] = lines[i];
         }
     }
-    const ArgTable table = {.summary = r->command->summary, .examples = r->command->examples, .args = args, .arg_count = count,
-                            .options = snls_options(r->command->op), .params = &r->call, .positional_names = names, .positional_help = help,
-                            .positional = values, .positional_min = positional, .positional_max = positional};
+    const ArgTable table = { .summary = r->command->summary,
+                             .examples = r->command->examples,
+                             .args = args,
+                             .arg_count = count,
+                             .options = snls_options(r->command->op),
+                             .params = &r->call,
+                             .positional_names = names,
+                             .positional_help = help,
+                             .positional = values,
+                             .positional_min = positional,
+                             .positional_max = positional };
     if (!parse_args(argc, argv, &table, &r->common, code)) return false;
     for (int i = 0, at = 0; i < r->command->slot_count; i++)
         if (!r->command->slots[i].option) r->path[i] = values[at++];
@@ -96,9 +104,11 @@ static int check_request(Run *r)
                 return fail(EXIT_USAGE, "--%s is asked for, but --%s is not given", slot->option, input->option);
         }
     }
-    if (!outputs && !grads) return fail(EXIT_USAGE, "no output is asked for; 'snls %s --help' lists the --out options", command_name);
+    if (!outputs && !grads)
+        return fail(EXIT_USAGE, "no output is asked for; 'snls %s --help' lists the --out options", command_name);
     if (grads && !seeds) return fail(EXIT_USAGE, "a gradient is asked for, but --%s is not given", seed_option);
-    if (seeds && !grads) return fail(EXIT_USAGE, "--%s is given, but no gradient (such as --%s) is asked for", seed_option, grad_option);
+    if (seeds && !grads)
+        return fail(EXIT_USAGE, "--%s is given, but no gradient (such as --%s) is asked for", seed_option, grad_option);
     r->backward = grads;
     return EXIT_DONE;
 }
@@ -121,7 +131,8 @@ static int load_slot(Run *r, const Slot *slot, const char *path)
     const int code = load_array(r->ctx, path, t);
     if (code) return code;
     if (t->ndim < slot->rank_min || t->ndim > slot->rank_max)
-        return fail(EXIT_INPUT, "%s: has shape %s, the %s must be %s", path, shape_text(t).text, slot->label, slot->layout);
+        return fail(EXIT_INPUT, "%s: has shape %s, the %s must be %s", path, shape_text(t).text, slot->label,
+                    slot->layout);
     return EXIT_DONE;
 }
 
@@ -130,7 +141,8 @@ static SnlsDtype dtype_for(const Run *r, const Slot *slot, int32_t dtype)
 {
     if (r->wide || dtype == SNLS_F32) return (SnlsDtype)dtype;
     if (dtype == SNLS_U8) return SNLS_F32;
-    if (!strcmp(snls_backend_name(r->ctx), "ref")) return slot->flags & SLOT_FINITE && dtype == SNLS_F16 ? SNLS_F32 : (SnlsDtype)dtype;
+    if (!strcmp(snls_backend_name(r->ctx), "ref"))
+        return slot->flags & SLOT_FINITE && dtype == SNLS_F16 ? SNLS_F32 : (SnlsDtype)dtype;
     return slot->flags & SLOT_VIDEO && dtype == SNLS_F16 ? SNLS_F16 : SNLS_F32;
 }
 
@@ -160,7 +172,8 @@ static bool is_wanted(const Run *r, int i)
 {
     const Slot *slot = &r->command->slots[i];
     if (slot->kind == SLOT_GRAD) return r->path[i];
-    return slot->kind == SLOT_OUTPUT && (r->path[i] || !(slot->flags & SLOT_OPTIONAL) || (r->backward && slot->flags & SLOT_INDEX));
+    return slot->kind == SLOT_OUTPUT &&
+           (r->path[i] || !(slot->flags & SLOT_OPTIONAL) || (r->backward && slot->flags & SLOT_INDEX));
 }
 
 static SnlsDtype output_dtype(const Run *r, const Slot *slot)
@@ -195,7 +208,9 @@ static int alloc_outputs(Run *r)
     for (int i = 0; i < r->command->slot_count && !code; i++) {
         const Slot *slot = &r->command->slots[i];
         SnlsTensor *t = tensor_of(r, slot);
-        if (is_wanted(r, i)) code = alloc_array(r->ctx, r->path[i] ? r->path[i] : slot->label, t, output_dtype(r, slot), t->ndim, t->shape);
+        if (is_wanted(r, i))
+            code =
+                alloc_array(r->ctx, r->path[i] ? r->path[i] : slot->label, t, output_dtype(r, slot), t->ndim, t->shape);
     }
     return code;
 }
@@ -222,7 +237,8 @@ static int write_outputs(Run *r)
 {
     int code = EXIT_DONE;
     for (int i = 0; i < r->command->slot_count && !code; i++)
-        if (r->path[i] && !is_read(&r->command->slots[i])) code = write_array(r->ctx, r->path[i], tensor_of(r, &r->command->slots[i]));
+        if (r->path[i] && !is_read(&r->command->slots[i]))
+            code = write_array(r->ctx, r->path[i], tensor_of(r, &r->command->slots[i]));
     return code;
 }
 
@@ -237,15 +253,17 @@ static json_t *make_report(Run *r)
         if (!r->path[i]) continue;
         json_object_set_new(shapes, slot->label, json_shape(t));
         if (is_read(slot)) continue;
-        json_array_append_new(outputs, json_pack("{s:s, s:o, s:o, s:s}", "option", slot->option, "path", json_text(r->path[i]), "shape",
-                                                 json_shape(t), "dtype", snls_dtype_name((SnlsDtype)t->dtype)));
+        json_array_append_new(outputs,
+                              json_pack("{s:s, s:o, s:o, s:s}", "option", slot->option, "path", json_text(r->path[i]),
+                                        "shape", json_shape(t), "dtype", snls_dtype_name((SnlsDtype)t->dtype)));
     }
     json_object_set_new(report, "shapes", shapes);
     json_object_set_new(report, "seconds", json_real(r->forward_seconds + r->backward_seconds));
     json_object_set_new(report, "seconds_forward", json_real(r->forward_seconds));
     json_object_set_new(report, "seconds_backward", json_real(r->backward_seconds));
     json_object_set_new(report, "outputs", outputs);
-    if (!strncmp(r->command->op, "gather", 6)) json_object_set_new(report, "uncovered", json_boolean(r->status == SNLS_UNCOVERED));
+    if (!strncmp(r->command->op, "gather", 6))
+        json_object_set_new(report, "uncovered", json_boolean(r->status == SNLS_UNCOVERED));
     return report;
 }
 
@@ -256,21 +274,24 @@ static int finish(Run *r)
     if (!code) code = outputs_commit();
     if (code) return code;
     if (r->status == SNLS_UNCOVERED)
-        fprintf(stderr, "snls %s: warning: some pixels lie under no query patch and are 0 (full coverage needs stride0 - 1 <= (ps-1)/2)\n",
+        fprintf(stderr,
+                "snls %s: warning: some pixels lie under no query patch and are 0 (full coverage needs stride0 - 1 <= "
+                "(ps-1)/2)\n",
                 command_name);
     return EXIT_DONE;
 }
 
 static void free_arrays(Run *r)
 {
-    for (int i = 0; i < r->command->slot_count && r->ctx; i++) snls_array_free(r->ctx, tensor_of(r, &r->command->slots[i]));
+    for (int i = 0; i < r->command->slot_count && r->ctx; i++)
+        snls_array_free(r->ctx, tensor_of(r, &r->command->slots[i]));
     snls_close(&r->ctx);
 }
 
 int run_op(const OpCommand *command, int argc, char **argv)
 {
     int code;
-    Run r = {.command = command};
+    Run r = { .command = command };
     command->defaults(&r.call);
     if (!parse(&r, argc, argv, &code)) return code;
     code = check_request(&r);

@@ -2,9 +2,12 @@
 #include "cli.h"
 #include <stdio.h>
 
-static const struct { const char *op, *command; } operators[] = {
-    {"search", "search"},          {"search_all", "search-all"}, {"refine", "refine"},         {"flow_compose", "compose"},
-    {"weights", "weights"},        {"gather", "gather"},         {"gather_add", "gather-add"}, {"scatter_add", "scatter-add"},
+static const struct {
+    const char *op, *command;
+} operators[] = {
+    { "search", "search" },         { "search_all", "search-all" },   { "refine", "refine" },
+    { "flow_compose", "compose" },  { "weights", "weights" },         { "gather", "gather" },
+    { "gather_add", "gather-add" }, { "scatter_add", "scatter-add" },
 };
 enum { OPERATORS = sizeof operators / sizeof *operators };
 
@@ -12,9 +15,11 @@ static void print_markdown(void)
 {
     printf("# Options\n\n"
            "Made by `snls options --markdown` from the option tables; do not edit.\n"
-           "A name is a field of the parameter struct in `<snls/ops.h>` and, with two dashes, an option of the command.\n");
+           "A name is a field of the parameter struct in `<snls/ops.h>` and, with two dashes, an option of the "
+           "command.\n");
     for (int i = 0; i < OPERATORS; i++) {
-        printf("\n## %s (`snls %s`)\n\n| name | default | accepted | meaning |\n|---|---|---|---|\n", operators[i].op, operators[i].command);
+        printf("\n## %s (`snls %s`)\n\n| name | default | accepted | meaning |\n|---|---|---|---|\n", operators[i].op,
+               operators[i].command);
         for (const SnlsOption *o = snls_options(operators[i].op); o && o->name; o++) {
             char accepts[96], def[40];
             option_accepts(o, accepts, sizeof accepts);
@@ -61,7 +66,8 @@ static json_t *make_json(void)
     json_t *report = report_begin(NULL), *list = json_object();
     for (int i = 0; i < OPERATORS; i++) {
         json_t *options = json_array();
-        for (const SnlsOption *o = snls_options(operators[i].op); o && o->name; o++) json_array_append_new(options, option_json(o));
+        for (const SnlsOption *o = snls_options(operators[i].op); o && o->name; o++)
+            json_array_append_new(options, option_json(o));
         json_object_set_new(list, operators[i].op, options);
     }
     json_object_set_new(report, "options", list);
@@ -73,9 +79,12 @@ int cmd_options(int argc, char **argv)
     int code;
     bool markdown = false;
     Common common;
-    const Arg args[] = {{"markdown", NULL, "as Markdown tables, for the documentation", &markdown}};
-    const ArgTable table = {.summary = "the parameters of all operators", .examples = "  snls options\n  snls options --markdown > options.md\n",
-                            .args = args, .arg_count = 1, .no_device = true};
+    const Arg args[] = { { "markdown", NULL, "as Markdown tables, for the documentation", &markdown } };
+    const ArgTable table = { .summary = "the parameters of all operators",
+                             .examples = "  snls options\n  snls options --markdown > options.md\n",
+                             .args = args,
+                             .arg_count = 1,
+                             .no_device = true };
     if (!parse_args(argc, argv, &table, &common, &code)) return code;
     if (common.json) return report_print(make_json());
     if (markdown) print_markdown();

@@ -37,8 +37,10 @@ static void render(Demo *d)
 int demo_make(Demo *d)
 {
     const int64_t pairs = d->params.frames - 1, h = d->params.height, w = d->params.width;
-    const int64_t video[] = {pairs, 1, h, w, 3}, flow[] = {pairs, 1, 1, h, w, 2};
-    SnlsTensor *const videos[] = {&d->target, &d->source, &d->noisy_target, &d->noisy_source}, *const flows[] = {&d->flow, &d->exact};
+    const int64_t video[] = { pairs, 1, h, w, 3 }, flow[] = { pairs, 1, 1, h, w, 2 };
+    SnlsTensor *const videos[] = { &d->target, &d->source, &d->noisy_target, &d->noisy_source }, *const flows[] = {
+        &d->flow, &d->exact
+    };
     int code = alloc_array(d->ctx, "visible pixels", &d->visible, SNLS_F32, 4, video);
     for (int i = 0; i < 4 && !code; i++) code = alloc_array(d->ctx, "frames", videos[i], SNLS_F32, 5, video);
     for (int i = 0; i < 2 && !code; i++) code = alloc_array(d->ctx, "flow", flows[i], SNLS_F32, 6, flow);
@@ -48,7 +50,8 @@ int demo_make(Demo *d)
 
 void demo_free(Demo *d)
 {
-    SnlsTensor *const all[] = {&d->target, &d->source, &d->noisy_target, &d->noisy_source, &d->flow, &d->exact, &d->visible};
+    SnlsTensor *const all[] = { &d->target, &d->source, &d->noisy_target, &d->noisy_source,
+                                &d->flow,   &d->exact,  &d->visible };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) snls_array_free(d->ctx, all[i]);
 }
 
@@ -68,7 +71,7 @@ static SnlsStatus aggregate(Demo *d, const SnlsSearch *s, SnlsWeights *w, SnlsTe
     w->params.scale = 1 / (6.0 * s->params.ps * s->params.ps * (d->params.noise * d->params.noise + 1));
     SnlsStatus status = snls_array_alloc(d->ctx, &w->weight, SNLS_F32, s->dist.ndim, s->dist.shape);
     if (status >= 0) status = snls_weights_forward(d->ctx, w);
-    SnlsGatherAdd g = {.value = d->source, .weight = w->weight, .offset = s->offset};
+    SnlsGatherAdd g = { .value = d->source, .weight = w->weight, .offset = s->offset };
     snls_gather_add_defaults(&g.params);
     g.params.ps = s->params.ps;
     if (status >= 0) status = snls_gather_add_shape(d->ctx, &g);
@@ -80,8 +83,8 @@ static SnlsStatus aggregate(Demo *d, const SnlsSearch *s, SnlsWeights *w, SnlsTe
 
 int demo_align(Demo *d, const SnlsTensor *flow, int32_t ws, int32_t ps, int32_t k, DemoResult *result)
 {
-    SnlsSearch s = {.query = d->noisy_target, .key = d->noisy_source, .flow = *flow};
-    SnlsWeights w = {.weight = {0}};
+    SnlsSearch s = { .query = d->noisy_target, .key = d->noisy_source, .flow = *flow };
+    SnlsWeights w = { .weight = { 0 } };
     snls_search_defaults(&s.params);
     s.params.ws = ws;
     s.params.ps = ps;
@@ -97,7 +100,10 @@ int demo_align(Demo *d, const SnlsTensor *flow, int32_t ws, int32_t ps, int32_t 
     return status < 0 ? fail_library(d->ctx, status, false) : demo_measure(d, result);
 }
 
-static double psnr(double squares, double count) { return 10 * log10(255 * 255 / fmax(squares / fmax(count, 1), 1e-10)); }
+static double psnr(double squares, double count)
+{
+    return 10 * log10(255 * 255 / fmax(squares / fmax(count, 1), 1e-10));
+}
 
 int demo_measure(Demo *d, DemoResult *result)
 {

@@ -35,7 +35,9 @@ int fail(int code, const char *format, ...)
 int code_of(SnlsStatus status, bool writing)
 {
     switch (status) {
-    case SNLS_OK: case SNLS_END: case SNLS_UNCOVERED: return EXIT_DONE;
+    case SNLS_OK:
+    case SNLS_END:
+    case SNLS_UNCOVERED: return EXIT_DONE;
     case SNLS_ERR_ARG: return EXIT_USAGE;
     case SNLS_ERR_SHAPE: return EXIT_INPUT;
     case SNLS_ERR_MEMORY: return EXIT_MEMORY;

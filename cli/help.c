@@ -4,11 +4,11 @@
 #include <string.h>
 
 static const Arg common_args[] = {
-    {"backend", "ref|cpu|cuda", "who computes; wins over --device", NULL},
-    {"device", "auto|cpu|cuda[:n]", "where to compute (auto)", NULL},
-    {"threads", "N", "threads, 0 for all this process may use (0)", NULL},
-    {"seed", "N", "seed of everything random (0)", NULL},
-    {"json", NULL, "one JSON object on stdout, nothing else there", NULL},
+    { "backend", "ref|cpu|cuda", "who computes; wins over --device", NULL },
+    { "device", "auto|cpu|cuda[:n]", "where to compute (auto)", NULL },
+    { "threads", "N", "threads, 0 for all this process may use (0)", NULL },
+    { "seed", "N", "seed of everything random (0)", NULL },
+    { "json", NULL, "one JSON object on stdout, nothing else there", NULL },
 };
 
 void option_accepts(const SnlsOption *o, char *text, size_t size)
@@ -18,7 +18,8 @@ void option_accepts(const SnlsOption *o, char *text, size_t size)
         return;
     }
     size_t at = 0;
-    for (int i = 0; o->names[i] && at < size; i++) at += (size_t)snprintf(text + at, size - at, "%s%s", i ? "|" : "", o->names[i]);
+    for (int i = 0; o->names[i] && at < size; i++)
+        at += (size_t)snprintf(text + at, size - at, "%s%s", i ? "|" : "", o->names[i]);
 }
 
 void option_default(const SnlsOption *o, char *text, size_t size)
@@ -41,7 +42,10 @@ static void print_parameters(const SnlsOption *options)
     for (const SnlsOption *o = options; o->name; o++) {
         option_accepts(o, accepts, sizeof accepts);
         option_default(o, def, sizeof def);
-        snprintf(left, sizeof left, "--%s %s", o->name, o->type == SNLS_OPTION_ENUM ? "NAME" : o->type == SNLS_OPTION_INT ? "N" : "X");
+        snprintf(left, sizeof left, "--%s %s", o->name,
+                 o->type == SNLS_OPTION_ENUM  ? "NAME"
+                 : o->type == SNLS_OPTION_INT ? "N"
+                                              : "X");
         printf("  %-28s %s (%s; %s)\n", left, o->help, def, accepts);
     }
 }
@@ -49,8 +53,7 @@ static void print_parameters(const SnlsOption *options)
 void print_help(const ArgTable *t)
 {
     printf("snls %s: %s\n\nExamples:\n%s\nUsage: snls %s", command_name, t->summary, t->examples, command_name);
-    for (int i = 0; i < t->positional_max; i++)
-        printf(i < t->positional_min ? " %s" : " [%s]", t->positional_names[i]);
+    for (int i = 0; i < t->positional_max; i++) printf(i < t->positional_min ? " %s" : " [%s]", t->positional_names[i]);
     printf(" [OPTIONS]\n");
     if (t->positional_max) printf("\nArguments:\n");
     for (int i = 0; i < t->positional_max; i++) printf("  %-28s %s\n", t->positional_names[i], t->positional_help[i]);
@@ -61,5 +64,6 @@ void print_help(const ArgTable *t)
     for (size_t i = 0; i < sizeof common_args / sizeof *common_args; i++)
         if (!t->no_device || i > 2) print_arg(common_args[i].name, common_args[i].meta, common_args[i].help);
     printf("  %-28s %s\n  %-28s %s\n", "-y", "overwrite outputs that exist", "--", "ends the options");
-    printf("\nExit: 0 done, 1 other failure, 2 usage, 3 input, 4 unsupported, 5 memory, 6 device, 7 output, 8 a check failed.\n");
+    printf("\nExit: 0 done, 1 other failure, 2 usage, 3 input, 4 unsupported, 5 memory, 6 device, 7 output, 8 a check "
+           "failed.\n");
 }

@@ -4,19 +4,19 @@
 #include <string.h>
 
 static const Command commands[] = {
-    {"search", "the k best matches of every query, around where the flow says it went", cmd_search},
-    {"search-all", "every candidate of a search, for study and tests", cmd_search_all},
-    {"refine", "search again around given places", cmd_refine},
-    {"compose", "frame-to-frame flow to the flow of every slot of a search", cmd_compose},
-    {"weights", "softmax of the distances", cmd_weights},
-    {"gather", "weighted patches of each neighbour apart (a stack)", cmd_gather},
-    {"gather-add", "weighted sum of the neighbours' patches", cmd_gather_add},
-    {"scatter-add", "query patches pushed to the neighbours' places", cmd_scatter_add},
-    {"synth", "make a clip with known flow", cmd_synth},
-    {"demo", "align a clip with wrong flow, and see what the search repairs", cmd_demo},
-    {"bench", "time every operator against what this machine can do", cmd_bench},
-    {"info", "versions, backends, CPU level, features", cmd_info},
-    {"options", "the parameters of all operators, as text or Markdown", cmd_options},
+    { "search", "the k best matches of every query, around where the flow says it went", cmd_search },
+    { "search-all", "every candidate of a search, for study and tests", cmd_search_all },
+    { "refine", "search again around given places", cmd_refine },
+    { "compose", "frame-to-frame flow to the flow of every slot of a search", cmd_compose },
+    { "weights", "softmax of the distances", cmd_weights },
+    { "gather", "weighted patches of each neighbour apart (a stack)", cmd_gather },
+    { "gather-add", "weighted sum of the neighbours' patches", cmd_gather_add },
+    { "scatter-add", "query patches pushed to the neighbours' places", cmd_scatter_add },
+    { "synth", "make a clip with known flow", cmd_synth },
+    { "demo", "align a clip with wrong flow, and see what the search repairs", cmd_demo },
+    { "bench", "time every operator against what this machine can do", cmd_bench },
+    { "info", "versions, backends, CPU level, features", cmd_info },
+    { "options", "the parameters of all operators, as text or Markdown", cmd_options },
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -48,7 +48,7 @@ static int dispatch(int argc, char **argv)
     if (argc < 2) return fail(EXIT_USAGE, "no command given; 'snls help' lists them");
     const char *first = argv[1];
     if (!strcmp(first, "--version") || !strcmp(first, "version")) return print_version(), EXIT_DONE;
-    if (!strcmp(first, "help") && argc > 2) return run(argv[2], 2, (char *[]){argv[2], "--help", NULL});
+    if (!strcmp(first, "help") && argc > 2) return run(argv[2], 2, (char *[]){ argv[2], "--help", NULL });
     if (!strcmp(first, "help") || !strcmp(first, "--help") || !strcmp(first, "-h")) return print_commands(), EXIT_DONE;
     return run(first, argc - 1, argv + 1);
 }

@@ -9,17 +9,17 @@
 #include <unistd.h>
 
 typedef union Header { /* before each block: its size, so that giving it back can be counted */
-    size_t      size;
+    size_t size;
     max_align_t align;
 } Header;
 
 static _Atomic size_t held;
-static size_t         limit;
+static size_t limit;
 
 /* The machine's memory, or the limit of this process's control group. */
 static size_t memory_there_is(void)
 {
-    static const char *const files[] = {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+    static const char *const files[] = { "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes" };
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     double bytes = pages > 0 && page > 0 ? (double)pages * (double)page : (double)PTRDIFF_MAX;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -58,11 +58,12 @@ int require_memory(const char *what, double bytes)
 {
     if (!limit) limit = memory_there_is();
     if (bytes <= (double)limit - (double)atomic_load(&held)) return EXIT_DONE;
-    return fail(EXIT_MEMORY, "%s: %.1f GiB are needed, this machine has %.1f GiB", what, gibibytes(bytes), gibibytes((double)limit));
+    return fail(EXIT_MEMORY, "%s: %.1f GiB are needed, this machine has %.1f GiB", what, gibibytes(bytes),
+                gibibytes((double)limit));
 }
 
 SnlsAllocator limited_allocator(void)
 {
     if (!limit) limit = memory_there_is();
-    return (SnlsAllocator){.alloc = take, .free = give_back};
+    return (SnlsAllocator){ .alloc = take, .free = give_back };
 }

@@ -5,11 +5,20 @@
 #include "cli.h"
 
 typedef union Call {
-    SnlsSearch search; SnlsRefine refine; SnlsFlowCompose compose; SnlsWeights weights; SnlsGather gather; SnlsScatterAdd scatter;
+    SnlsSearch search;
+    SnlsRefine refine;
+    SnlsFlowCompose compose;
+    SnlsWeights weights;
+    SnlsGather gather;
+    SnlsScatterAdd scatter;
 } Call;
 
 typedef union Grad {
-    SnlsSearchGrad search; SnlsRefineGrad refine; SnlsFlowComposeGrad compose; SnlsWeightsGrad weights; SnlsGatherGrad gather;
+    SnlsSearchGrad search;
+    SnlsRefineGrad refine;
+    SnlsFlowComposeGrad compose;
+    SnlsWeightsGrad weights;
+    SnlsGatherGrad gather;
     SnlsScatterAddGrad scatter;
 } Grad;
 
@@ -21,10 +30,10 @@ typedef enum SlotKind {
 } SlotKind;
 
 typedef enum SlotFlag {
-    SLOT_VIDEO = 1,     /* f16 may stay f16 */
-    SLOT_OPTIONAL = 2,  /* forward does without it */
-    SLOT_FINITE = 4,    /* every number must be finite */
-    SLOT_INDEX = 8,     /* i32, and what backward needs */
+    SLOT_VIDEO = 1,    /* f16 may stay f16 */
+    SLOT_OPTIONAL = 2, /* forward does without it */
+    SLOT_FINITE = 4,   /* every number must be finite */
+    SLOT_INDEX = 8,    /* i32, and what backward needs */
 } SlotFlag;
 
 typedef struct Slot {
@@ -33,10 +42,10 @@ typedef struct Slot {
     const char *label;  /* what the library's sentences call the tensor */
     const char *layout; /* "[B,T,H,W,C]" */
     const char *help;
-    size_t      at;     /* of the tensor, in Call or in Grad */
-    size_t      like;   /* SLOT_GRAD: of the input in Call whose shape it has */
-    int         kind, flags;
-    int         rank_min, rank_max;
+    size_t at;   /* of the tensor, in Call or in Grad */
+    size_t like; /* SLOT_GRAD: of the input in Call whose shape it has */
+    int kind, flags;
+    int rank_min, rank_max;
 } Slot;
 
 enum { SLOTS_MAX = 12 };
@@ -44,8 +53,8 @@ enum { SLOTS_MAX = 12 };
 typedef struct OpCommand {
     const char *op, *summary, *examples;
     const Slot *slots;
-    int         slot_count;
-    bool        backward_reads_forward; /* else gradients alone need no forward */
+    int slot_count;
+    bool backward_reads_forward; /* else gradients alone need no forward */
     void (*defaults)(Call *call);
     SnlsStatus (*shape)(SnlsContext *ctx, Call *call);
     SnlsStatus (*forward)(SnlsContext *ctx, const Call *call);

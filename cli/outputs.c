@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 typedef struct Output {
-    char          *path;   /* as given */
-    char          *target; /* links resolved: renaming would replace a link, not what it points to */
-    char          *part;   /* equals target for a pipe or a device, which is written in place */
-    bool           direct, renamed, folder; /* folder: made by us, goes with its files */
+    char *path;                   /* as given */
+    char *target;                 /* links resolved: renaming would replace a link, not what it points to */
+    char *part;                   /* equals target for a pipe or a device, which is written in place */
+    bool direct, renamed, folder; /* folder: made by us, goes with its files */
     struct Output *next;
 } Output;
 
@@ -42,13 +42,14 @@ static void on_signal(int number)
 
 void outputs_init(void)
 {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU};
-    struct sigaction action = {.sa_handler = on_signal}, old;
+    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU };
+    struct sigaction action = { .sa_handler = on_signal }, old;
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (!sigaction(numbers[i], NULL, &old) && old.sa_handler != SIG_IGN) sigaction(numbers[i], &action, NULL); /* nohup stays */
-    signal(SIGPIPE, SIG_IGN); /* a closed stdout is an error like any other */
-    signal(SIGXFSZ, SIG_IGN); /* so is a file that grows past its limit */
+        if (!sigaction(numbers[i], NULL, &old) && old.sa_handler != SIG_IGN)
+            sigaction(numbers[i], &action, NULL); /* nohup stays */
+    signal(SIGPIPE, SIG_IGN);                     /* a closed stdout is an error like any other */
+    signal(SIGXFSZ, SIG_IGN);                     /* so is a file that grows past its limit */
     atexit(remove_parts);
 }
 
@@ -107,8 +108,8 @@ static int check_others(const Output *o)
     for (const Output *other = outputs; other; other = other->next) {
         if (other->folder || (o->direct && other->direct)) continue; /* two outputs may go to /dev/null */
         /* parts exist from the moment they are added: two spellings of a new name meet there */
-        if (same_file(o->target, other->target) || same_file(o->target, other->part) || same_file(o->part, other->target) ||
-            same_file(o->part, other->part))
+        if (same_file(o->target, other->target) || same_file(o->target, other->part) ||
+            same_file(o->part, other->target) || same_file(o->part, other->part))
             return fail(EXIT_USAGE, "%s: two outputs would be the same file", o->path);
     }
     for (const Output *input = inputs; input && !o->direct; input = input->next)
@@ -122,7 +123,8 @@ static int create_part(const Output *o)
 {
     struct stat info;
     if (o->direct) return EXIT_DONE;
-    if (!lstat(o->part, &info) && !S_ISREG(info.st_mode)) return fail(EXIT_OUTPUT, "%s: is in the way, and no plain file", o->part);
+    if (!lstat(o->part, &info) && !S_ISREG(info.st_mode))
+        return fail(EXIT_OUTPUT, "%s: is in the way, and no plain file", o->part);
     const int fd = open(o->part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0) return fail(EXIT_OUTPUT, "%s: cannot be created: %s", o->part, strerror(errno));
     close(fd);
@@ -166,7 +168,8 @@ int output_add(const char *path, bool overwrite)
 int output_folder(const char *path)
 {
     struct stat info;
-    if (!stat(path, &info)) return S_ISDIR(info.st_mode) ? EXIT_DONE : fail(EXIT_OUTPUT, "%s: exists and is no directory", path);
+    if (!stat(path, &info))
+        return S_ISDIR(info.st_mode) ? EXIT_DONE : fail(EXIT_OUTPUT, "%s: exists and is no directory", path);
     if (mkdir(path, 0777)) return fail(EXIT_OUTPUT, "%s: cannot be made: %s", path, strerror(errno));
     Output *o = need(calloc(1, sizeof *o));
     o->path = joined(path, "");
@@ -191,7 +194,8 @@ int outputs_commit(void)
     committing = 1;
     for (Output *o = outputs; o && !code; o = o->next) {
         if (o->direct) continue;
-        if (rename(o->part, o->target)) code = fail(EXIT_OUTPUT, "%s: cannot be renamed to %s: %s", o->part, o->target, strerror(errno));
+        if (rename(o->part, o->target))
+            code = fail(EXIT_OUTPUT, "%s: cannot be renamed to %s: %s", o->part, o->target, strerror(errno));
         else o->renamed = true;
     }
     for (Output *o = outputs; o && code; o = o->next)

@@ -4,8 +4,10 @@
 #include <math.h>
 #include <stddef.h>
 
+/* clang-format off */
 #define INT(field, name, def, min, max, help) {name, help, SNLS_OPTION_INT, offsetof(Synth, field), def, min, max, NULL}
 #define REAL(field, name, def, min, max, help) {name, help, SNLS_OPTION_REAL, offsetof(Synth, field), def, min, max, NULL}
+/* clang-format on */
 
 const SnlsOption synth_options[] = {
     INT(frames, "frames", 5, 1, 100000, "frames"),
@@ -18,11 +20,12 @@ const SnlsOption synth_options[] = {
     REAL(object_y, "object-y", 1.7, -1000, 1000, "motion of the object downwards, pixels per frame"),
     REAL(object_size, "object-size", 0.4, 0, 2, "radius of the object, 1 for half the shorter side, 0 for no object"),
     REAL(disturb, "disturb", 0, 0, 1000, "error put on the flow, root mean square pixels"),
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL}};
+    { NULL, NULL, 0, 0, 0, 0, 0, NULL }
+};
 
 void synth_defaults(Synth *scene)
 {
-    *scene = (Synth){0};
+    *scene = (Synth){ 0 };
     for (const SnlsOption *o = synth_options; o->name; o++) {
         char *at = (char *)scene + o->offset;
         if (o->type == SNLS_OPTION_INT) *(int32_t *)(void *)at = (int32_t)o->def;
@@ -30,16 +33,18 @@ void synth_defaults(Synth *scene)
     }
 }
 
-typedef struct Point { double x, y; } Point;
+typedef struct Point {
+    double x, y;
+} Point;
 
-static Point centre(const Synth *s) { return (Point){0.5 * (s->width - 1), 0.5 * (s->height - 1)}; }
+static Point centre(const Synth *s) { return (Point){ 0.5 * (s->width - 1), 0.5 * (s->height - 1) }; }
 
 /* The texture coordinate of the background that pixel (x,y) shows at time t: the camera's motion undone. */
 static Point background_at(const Synth *s, int64_t t, double x, double y)
 {
     const Point c = centre(s);
     const double g = pow(s->zoom, -(double)t);
-    return (Point){c.x + g * (x - c.x - (double)t * s->camera_x), c.y + g * (y - c.y - (double)t * s->camera_y)};
+    return (Point){ c.x + g * (x - c.x - (double)t * s->camera_x), c.y + g * (y - c.y - (double)t * s->camera_y) };
 }
 
 /* The object's own coordinate of pixel (x,y): its middle is in the picture's at half time. */
@@ -47,7 +52,7 @@ static Point object_at(const Synth *s, int64_t t, double x, double y)
 {
     const Point c = centre(s);
     const double late = (double)t - 0.5 * (s->frames - 1);
-    return (Point){x - c.x - late * s->object_x, y - c.y - late * s->object_y};
+    return (Point){ x - c.x - late * s->object_x, y - c.y - late * s->object_y };
 }
 
 /* Pixels from the object's outline, negative inside. The outline is a wavy circle. */
@@ -59,21 +64,25 @@ static double object_distance(const Synth *s, Point o)
     return hypot(o.x, o.y) - radius * (1 + 0.13 * sin(3 * angle + phase) + 0.08 * sin(5 * angle - 2 * phase));
 }
 
-static int on_object(const Synth *s, int64_t t, double x, double y) { return object_distance(s, object_at(s, t, x, y)) < 0; }
+static int on_object(const Synth *s, int64_t t, double x, double y)
+{
+    return object_distance(s, object_at(s, t, x, y)) < 0;
+}
 
 /* Motion of what pixel (x,y) shows, from t to t+step. */
 static Point motion(const Synth *s, int64_t t, int64_t step, double x, double y)
 {
     const double n = (double)step;
-    if (on_object(s, t, x, y)) return (Point){n * s->object_x, n * s->object_y};
+    if (on_object(s, t, x, y)) return (Point){ n * s->object_x, n * s->object_y };
     const Point c = centre(s);
     const double g = pow(s->zoom, n) - 1;
-    return (Point){n * s->camera_x + g * (x - c.x - (double)t * s->camera_x), n * s->camera_y + g * (y - c.y - (double)t * s->camera_y)};
+    return (Point){ n * s->camera_x + g * (x - c.x - (double)t * s->camera_x),
+                    n * s->camera_y + g * (y - c.y - (double)t * s->camera_y) };
 }
 
 static void pixel(const Synth *s, int64_t t, double x, double y, float *out)
 {
-    double back[3], front[3] = {0};
+    double back[3], front[3] = { 0 };
     const Point b = background_at(s, t, x, y), o = object_at(s, t, x, y);
     const double inside = fmin(fmax(0.5 - object_distance(s, o), 0), 1); /* one soft pixel at the outline */
     texture_at(s->seed, 26, 0, b.x, b.y, back);

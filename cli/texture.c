@@ -40,21 +40,25 @@ static double ramp(double x, double from, double to)
 }
 
 /* Colours of stone, sand, earth, moss, leaf and slate. */
-static const double palette[][3] = {{168, 158, 142}, {198, 176, 136}, {122, 92, 66}, {104, 116, 70},
-                                    {72, 96, 62},    {110, 122, 134}, {150, 96, 70}, {186, 188, 184}};
+static const double palette[][3] = { { 168, 158, 142 }, { 198, 176, 136 }, { 122, 92, 66 }, { 104, 116, 70 },
+                                     { 72, 96, 62 },    { 110, 122, 134 }, { 150, 96, 70 }, { 186, 188, 184 } };
 enum { COLORS = sizeof palette / sizeof *palette };
 
-typedef struct Cell { double distance; int64_t x, y; } Cell;
+typedef struct Cell {
+    double distance;
+    int64_t x, y;
+} Cell;
 
 /* The two nearest of points scattered one to a square of the lattice. */
 static void nearest_cells(uint64_t seed, double x, double y, Cell *first, Cell *second)
 {
     const int64_t ix = (int64_t)floor(x), iy = (int64_t)floor(y);
-    *first = *second = (Cell){1e9, 0, 0};
+    *first = *second = (Cell){ 1e9, 0, 0 };
     for (int64_t cy = iy - 2; cy <= iy + 2; cy++)
         for (int64_t cx = ix - 2; cx <= ix + 2; cx++) {
-            const double dx = (double)cx + synth_lattice(seed, 5, cx, cy) - x, dy = (double)cy + synth_lattice(seed, 6, cx, cy) - y;
-            const Cell cell = {sqrt(dx * dx + dy * dy), cx, cy};
+            const double dx = (double)cx + synth_lattice(seed, 5, cx, cy) - x,
+                         dy = (double)cy + synth_lattice(seed, 6, cx, cy) - y;
+            const Cell cell = { sqrt(dx * dx + dy * dy), cx, cy };
             if (cell.distance < first->distance) {
                 *second = *first;
                 *first = cell;
@@ -80,11 +84,13 @@ void texture_at(uint64_t seed, double size, double warmth, double x, double y, d
     /* detail: amplitude falls with the wavelength, as in pictures of the world */
     double detail = 30 * synth_noise(seed, 20, x, y, 70), amplitude = 24;
     int64_t layer = 10;
-    for (double wavelength = 30; wavelength > 3.2; wavelength /= 1.9, amplitude *= 0.8) detail += amplitude * synth_noise(seed, layer++, x, y, wavelength);
+    for (double wavelength = 30; wavelength > 3.2; wavelength /= 1.9, amplitude *= 0.8)
+        detail += amplitude * synth_noise(seed, layer++, x, y, wavelength);
     const double tint = 10 * synth_noise(seed, 21, x, y, 15);
     for (int c = 0; c < 3; c++) {
         const double one = cell_color(seed, &first, c), two = cell_color(seed, &second, c);
-        const double color = two + (0.5 + 0.5 * inside) * (one - two); /* half each on the border, so that it has no step */
+        const double color =
+            two + (0.5 + 0.5 * inside) * (one - two); /* half each on the border, so that it has no step */
         rgb[c] = fmin(fmax(shade * color + detail + (tint - 40 * warmth) * (c - 1), 0), 255);
     }
 }
