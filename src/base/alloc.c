@@ -1,4 +1,8 @@
 /* alloc.c: overflow-checked sizes, the allocator, the arena. */
+#if defined(__linux__)
+#define _DEFAULT_SOURCE /* madvise */
+#include <sys/mman.h>
+#endif
 #include "base/alloc.h"
 #include <stdlib.h>
 
@@ -50,6 +54,17 @@ void snls_arena_plan(SnlsArena *arena, int64_t count, int64_t size)
     if (!block_bytes(count, size, &bytes) || !snls_add_size(arena->planned, bytes, &arena->planned)) arena->overflow = true;
 }
 
+/* Large scratch is walked with large strides: small pages would cost more than the data. A hint, never needed. */
+static void ask_for_large_pages(char *from, int64_t bytes)
+{
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    const uintptr_t page = (uintptr_t)2 << 20, first = ((uintptr_t)from + page - 1) / page * page, end = ((uintptr_t)from + (uintptr_t)bytes) / page * page;
+    if (end > first) (void)madvise(from + (first - (uintptr_t)from), end - first, MADV_HUGEPAGE);
+#else
+    (void)from, (void)bytes;
+#endif
+}
+
 bool snls_arena_commit(SnlsArena *arena, const SnlsAllocator *allocator, int64_t limit)
 {
     if (arena->overflow || arena->planned > INT64_MAX - SNLS_ALIGN) return false;
@@ -60,6 +75,7 @@ bool snls_arena_commit(SnlsArena *arena, const SnlsAllocator *allocator, int64_t
     if (!arena->base) return false;
     arena->aligned = (char *)arena->base + (SNLS_ALIGN - (uintptr_t)arena->base % SNLS_ALIGN) % SNLS_ALIGN;
     arena->capacity = arena->planned;
+    ask_for_large_pages(arena->aligned, arena->capacity);
     if (arena->capacity > arena->peak) arena->peak = arena->capacity;
     return true;
 }
