@@ -1,6 +1,9 @@
 # How a test file becomes one or several ctests: snls_add_runs reads its "ctest:" lines.
 
 function(snls_add_run test label timeout environment)
+    if(SNLS_SANITIZE)
+        math(EXPR timeout "4 * ${timeout}")
+    endif()
     add_test(NAME ${test} COMMAND ${ARGN})
     set_tests_properties(${test} PROPERTIES LABELS "${label}" TIMEOUT ${timeout} SKIP_RETURN_CODE 77
         ENVIRONMENT "${test_environment};${environment}")
