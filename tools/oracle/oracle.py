@@ -67,33 +67,35 @@ def queries(B, heads, T, H, W, stride0):
 
 
 class Sum:
-    """A sum by scatter: value, number of terms, sum of |term|, and the interpolation's share of the error in units of eps"""
+    """A sum by scatter: value, number of terms, sum of |term|, the interpolation's share of the error in units of eps,
+    and the share of the places (always f64) in units of 2^-52"""
+    PARTS = ("value", "terms", "size", "blur", "drift")
 
     def __init__(self, shape):
         self.shape = tuple(shape)
         size = int(np.prod(shape))
-        self.value, self.terms, self.size, self.blur = np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(size)
+        for name in self.PARTS:
+            setattr(self, name, np.zeros(size))
 
-    def add(self, where, value, blur=0.0, size=None, terms=1.0):
+    def add(self, where, value, blur=0.0, size=None, terms=1.0, drift=0.0):
         """where: tuple of index arrays; value has their shape, or one trailing axis more (the last axis of the sum)"""
         where = np.ravel_multi_index(where, self.shape[:len(where)]) if len(where) else np.zeros(value.shape[:1], int)
         if value.ndim > where.ndim:
             where = where[..., None] * value.shape[-1] + np.arange(value.shape[-1])
         flat, n = where.ravel(), self.value.size
-        for total, part in ((self.value, value), (self.terms, terms), (self.size, np.abs(value) if size is None else size), (self.blur, blur)):
+        for total, part in ((self.value, value), (self.terms, terms), (self.size, np.abs(value) if size is None else size), (self.blur, blur),
+                            (self.drift, drift)):
             if np.ndim(part) or part:
                 total += np.bincount(flat, np.broadcast_to(part, where.shape).ravel(), n)
 
     def done(self, scale=1.0):
         """Arrays in their shape, value and bounds multiplied by `scale`"""
-        for name in ("value", "terms", "size", "blur"):
-            setattr(self, name, getattr(self, name).reshape(self.shape))
-        self.value = self.value * scale
-        self.size, self.blur = self.size * np.abs(scale), self.blur * np.abs(scale)
+        for name in self.PARTS:
+            setattr(self, name, getattr(self, name).reshape(self.shape) * (1.0 if name == "terms" else scale))   # scale >= 0
         return self
 
     def bound(self, eps, extra=2):
-        return eps * ((self.terms + extra) * self.size + self.blur)
+        return eps * ((self.terms + extra) * self.size + self.blur) + 2.0 ** -52 * self.drift
 
 
 # ---- reading a video at real places ----
@@ -382,7 +384,7 @@ class Search:
         """Centre gradients (a Sum) -> Sum shaped like the flow, (x,y)"""
         S, Wt = self.flow.shape[-4], self.c.S
         out = Sum(self.flow.shape)
-        for name in ("value", "terms", "size", "blur"):
+        for name in Sum.PARTS:
             v = getattr(dc, name)[:, Wt - S:, ::-1].reshape(self.q.shape + (S, 2))          # [B,heads,T,nH,nW,S,2]
             v = np.moveaxis(v, 5, 3)
             setattr(out, name, (v if self.flow.ndim == 7 else v.sum(1)).ravel())
@@ -400,7 +402,7 @@ class Refine(Search):
     def given_grad(self, dc):
         """Centre gradients -> Sum shaped like the given offsets; dt has none"""
         out = Sum(self.given.shape)
-        for name in ("value", "terms", "size", "blur"):
+        for name in Sum.PARTS:
             v = np.zeros(self.given.shape)
             v[..., 1:] = getattr(dc, name).reshape(self.given.shape[:-1] + (2,))
             setattr(out, name, v.ravel())
@@ -448,35 +450,37 @@ def chains(T, wt, t):
 
 
 def compose(fflow, bflow, wt, stride0, gout=None, rule="mirrored"):
-    """[B,T,2wt,nH,nW,2]; with gout also the Sums for fflow and bflow"""
+    """[B,T,2wt,nH,nW,2]; with gout also the Sums for fflow and bflow, and how far off (pixels) a place may be by rounding"""
     F = dict(f=np.asarray(fflow, np.float64), b=np.asarray(bflow, np.float64))
     B, T, H, W, _ = fflow.shape
     y0, x0 = (v.astype(np.float64) for v in np.meshgrid(grid(H, stride0), grid(W, stride0), indexing="ij"))
     out = np.zeros((B, T, 2 * wt) + y0.shape + (2,))
-    dF = dict(f=Sum(F["f"].shape), b=Sum(F["b"].shape))
+    dF, worst = dict(f=Sum(F["f"].shape), b=Sum(F["b"].shape)), 0.0
     for b in range(B):
         for t in range(T):
             for chain in chains(T, wt, t):
-                y, x, walked = y0, x0, []
+                y, x, walked, err = y0, x0, [], 0.0             # err: of the place, in 2^-52
                 for s, name, frame in chain:
                     r = FlowRead(F[name][b, frame], y, x, rule)
                     x, y = x + r.value[..., 0], y + r.value[..., 1]
                     out[b, t, s - 1] = np.stack([x - x0, y - y0], -1)
-                    walked.append((s, name, frame, r))
+                    worst = max(worst, 2.0 ** -52 * np.max(err))
+                    walked.append((s, name, frame, r, err + np.abs(x) + np.abs(y)))
+                    err = err * (1 + r.size.sum(-1)) + np.abs(x) + np.abs(y) + r.size.sum(-1)
                 if gout is None:
                     continue
                 adj, mag = np.zeros(y0.shape + (2,)), np.zeros(y0.shape + (2,))             # (x, y)
-                for s, name, frame, r in reversed(walked):
+                for s, name, frame, r, off in reversed(walked):
                     adj, mag = adj + gout[b, t, s - 1], mag + np.abs(gout[b, t, s - 1])
                     for (ty, tx), w in zip(r.at, r.weights()):
                         where = (np.full(ty.shape, b), np.full(ty.shape, frame), ty, tx)
-                        dF[name].add(where, w[..., None] * adj, 8 * w[..., None] * mag, w[..., None] * mag)
+                        dF[name].add(where, w[..., None] * adj, 8 * w[..., None] * mag, w[..., None] * mag, drift=8 * off[..., None] * mag)
                     jx, jy = (adj * r.slope_x).sum(-1), (adj * r.slope_y).sum(-1)
                     mj = (mag * r.size).sum(-1)
                     adj, mag = adj + np.stack([jx, jy], -1), mag + 4 * mj[..., None]
     if gout is None:
         return out
-    return out, dF["f"].done(), dF["b"].done()
+    return out, dF["f"].done(), dF["b"].done(), worst
 
 
 # ---- section 4: weights ----
