@@ -166,7 +166,8 @@ ALWAYS void pixels_row(float *out, const float *q, const float *key, ptrdiff_t m
     const ptrdiff_t rest = m * n;
     const __m512 a = _mm512_maskz_loadu_ps(mask_of(rest), key);
     const __m512 b = rest > 16 ? _mm512_maskz_loadu_ps(mask_of(rest - 16), key + 16) : a;
-    const __m512 c = rest > 32 ? _mm512_maskz_loadu_ps(mask_of(rest - 32), key + 32) : a, sums = pixels_sum(a, b, c, x, n, kind);
+    const __m512 c = rest > 32 ? _mm512_maskz_loadu_ps(mask_of(rest - 32), key + 32) : a;
+    const __m512 sums = pixels_sum(a, b, c, x, n, kind);
     ymm_add_first(out, _mm512_castps512_ps256(sums), m);
     if (m > 8) ymm_add_first(out + 8, _mm512_extractf32x8_ps(sums, 1), m - 8);
 }
