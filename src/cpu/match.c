@@ -13,12 +13,13 @@ void snls_cpu_write_place(const SnlsMatch *m, const SnlsQuery *q, int64_t kept, 
         offset[0] = offset[step] = offset[2 * step] = 0;
         return;
     }
-    const int64_t cells = m->side * m->side, cell = id % cells;
-    const SnlsMatchWindow *w = &windows[id / cells];
+    /* 32 bits: divisions of candidate numbers are what this function spends its time on */
+    const uint32_t side = (uint32_t)m->side, cells = side * side, cell = (uint32_t)id % cells, row = cell / side;
+    const SnlsMatchWindow *w = &windows[(uint32_t)id / cells];
     *dist = snls_best_dist(key, m->prod);
     offset[0] = (float)(w->frame - q->t);
-    offset[step] = (float)(snls_match_y(m, w, cell / m->side) - (double)(q->i * m->stride0));
-    offset[2 * step] = (float)(snls_match_x(m, w, cell % m->side) - (double)(q->j * m->stride0));
+    offset[step] = (float)(snls_match_y(m, w, row) - (double)(q->i * m->stride0));
+    offset[2 * step] = (float)(snls_match_x(m, w, cell - row * side) - (double)(q->j * m->stride0));
 }
 
 /* Cells of a window that are not treated like the others; -1: there is none. */

@@ -4,7 +4,7 @@
 #include <float.h>
 #include <math.h>
 
-enum { SPAN_MAX = 64, K_MAX = 64, SPREAD_MAX = 4, SCORES_MAX = 512 };
+enum { SPAN_MAX = 64, K_MAX = 64, SPREAD_MAX = 24, SCORES_MAX = 512 };
 
 /* Planes have margins of some vectors: not for narrow frames or queries far apart, unless they are small anyway. */
 static bool margins_pay(const SnlsMatch *m)
@@ -29,7 +29,9 @@ static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
     tile.rows = tile.t.rows;
     tile.lanes = tile.t.lanes;
     tile.items = tile.whole ? 1 : m->side;
-    tile.box_max = (int64_t)ceil(m->stride1 * (double)(m->side - 1)) + 2 + SPREAD_MAX;
+    const int64_t span = (int64_t)ceil(m->stride1 * (double)(m->side - 1)) + 2;
+    tile.box_max = span + SPREAD_MAX;
+    tile.area_max = 4 * span * span;
     const int64_t slots = SCORES_MAX / tile.cells < m->windows ? SCORES_MAX / tile.cells : m->windows;
     tile.capacity = tile.cells * (slots > 1 && !m->each ? slots : 1);
     snls_tile_planes_layout(&tile.planes, m, tile.lanes, fractions && !m->prod);
@@ -74,7 +76,7 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, Take take, CpuTi
     s->item = take(arena, box + 1, sizeof(ptrdiff_t));
     s->place = take(arena, box + 1, sizeof(ptrdiff_t));
     s->runs = take(arena, box + 2, sizeof(float *));
-    s->bend_runs = take(arena, 2 * (box + 2), sizeof(float *));
+    s->bend_runs = take(arena, 3 * (box + 2), sizeof(float *));
     s->first = take(arena, m->side, sizeof(int));
     for (int64_t r = 0; r < tile->rows; r++) {
         take_axis(arena, tile, take, &s->y[r]);
@@ -117,17 +119,41 @@ static float slack(const CpuTile *tile, float bar, float most)
     return isfinite(bar) ? 2 * eps * (fabsf(bar) + 4 * most) : 0;
 }
 
+/* Where candidate id of lane l of run r is. */
+typedef struct Spot { const SnlsMatchWindow *w; double y, x; } Spot;
+
+static Spot spot_of(const CpuTile *tile, int64_t r, int64_t l, uint32_t id, const CpuTileScratch *s)
+{
+    const SnlsMatch *m = &tile->c->m;
+    const uint32_t side = (uint32_t)m->side, slot = id / (side * side), cell = id % (side * side), row = cell / side;
+    const SnlsMatchWindow *w = &s->window[(r * tile->lanes + l) * m->windows + slot];
+    return (Spot){w, snls_match_y(m, w, row), snls_match_x(m, w, cell - row * side)};
+}
+
+/* The interpolated l2 is a sum less a correction. Where the correction is not small beside the result, digits are lost,
+ * and the distance is summed anew from the pixels. */
+static bool loses_digits(const CpuTile *tile, float value, float most)
+{
+    return tile->planes.bend && (tile->c->m.features < 8 || value < 2 * most);
+}
+
+static void fetch(const CpuTile *tile, const CpuTilePlace *p, const Spot *at)
+{
+    const float *pixel = snls_cpu_pixel(&tile->c->key, p->b, at->w->frame, (int64_t)at->y, (int64_t)at->x) + p->head * tile->c->m.features;
+    __builtin_prefetch(pixel);
+    __builtin_prefetch(pixel + tile->c->key.step[2]); /* beyond the last row: a hint about memory nobody reads is ignored */
+}
+
 static void enter(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t l, int64_t id, float value, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
     const int64_t query = r * tile->lanes + l, k = tile->c->k;
     CpuBest top = {.key = s->best + query * k, .n = s->found[query], .k = k};
-    if (tile->planes.bend) { /* interpolated scores of l2 cancel: the distance itself is summed anew */
+    if (loses_digits(tile, value, s->most[query])) {
         const SnlsQuery q = snls_tile_query(p, r, l);
-        const SnlsMatchWindow *w = &s->window[query * m->windows + id / tile->cells];
-        const int64_t cell = id % tile->cells;
+        const Spot at = spot_of(tile, r, l, (uint32_t)id, s);
         snls_cpu_load_patch(tile->c, &q, s->single);
-        value = snls_cpu_score_at(tile->c, &q, w->frame, snls_match_y(m, w, cell / m->side), snls_match_x(m, w, cell % m->side), s->single);
+        value = snls_cpu_score_at(tile->c, &q, at.w->frame, at.y, at.x, s->single);
         if (isnan(value)) return;
     }
     snls_best_insert(&top, snls_best_key(m->prod ? -value : value, m->prod, id));
@@ -146,6 +172,10 @@ static void sort_out(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int6
     const ptrdiff_t count = tile->t.below(s->below, value, n, bar);
     for (ptrdiff_t i = 0; i < count; i++) {
         const int64_t l = s->below[i] % 16, c = s->below[i] / 16;
+        if (tile->planes.bend && i + 4 < count) {
+            const Spot next = spot_of(tile, r, s->below[i + 4] % 16, (uint32_t)id + s->below[i + 4] / 16, s);
+            fetch(tile, p, &next);
+        }
         enter(tile, p, r, l, id + c, value[c * lanes + l], s);
     }
 }

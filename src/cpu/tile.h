@@ -30,7 +30,7 @@ typedef struct CpuTile {
     bool    whole;            /* candidates are whole pixels apart */
     int64_t rows, lanes;      /* of a tile */
     int64_t items;            /* separate places along an axis: 1 when whole, else side */
-    int64_t box_max;          /* longest side of a box of shifts */
+    int64_t box_max, area_max;/* longest side and most shifts of a box; beyond, scoring alone is cheaper */
     int64_t cells, capacity;  /* candidates of a slot; scores kept per query before they are sorted out */
 } CpuTile;
 

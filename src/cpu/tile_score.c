@@ -45,19 +45,20 @@ static void products(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, 
     }
 }
 
-/* Rows of the box, and of a plane of corrections, as runs for mix: number j is shift origin_y + j of row r. */
-static void point_runs(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, int64_t r, int64_t plane, const float **runs, CpuTileScratch *s)
+/* Rows of the planes of corrections as runs for mix: number j of plane n is shift origin_y + j of row r. */
+static void point_bends(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, int64_t r, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
     for (int64_t j = 0; j <= s->size_y; j++) {
         int64_t y = (p->i0 + r) * m->stride0 + s->origin_y + j; /* rows outside the frame have weight 0: any will do */
         y = y < 0 ? 0 : y >= m->height ? m->height - 1 : y;
-        runs[j] = snls_tile_plane_row(tile, frame, y) + (m->features + plane) * tile->planes.pitch;
+        const float *row = snls_tile_plane_row(tile, frame, y) + m->features * tile->planes.pitch;
+        for (int n = 0; n < 3; n++) s->bend_runs[n * (tile->box_max + 2) + j] = row + n * tile->planes.pitch;
     }
 }
 
-/* Scores of the candidates of one row of a run's windows. box_runs: rows of the run's box. */
-static void mix_row(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, int64_t r, int64_t a, const float **box_runs, CpuTileScratch *s, float *out)
+/* Scores of the candidates of row a of a run's windows: interpolated along y for every shift along x, then along x. */
+static void mix_row(const CpuTile *tile, int64_t r, int64_t a, CpuTileScratch *s, float *out)
 {
     const SnlsMatch *m = &tile->c->m;
     const SnlsTile *t = &tile->t;
@@ -65,19 +66,14 @@ static void mix_row(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, i
     const int64_t item = tile->whole ? 0 : a, shift = tile->whole ? a * (int64_t)m->stride1 : 0;
     const int32_t *index = y->index + item * tile->lanes;
     const float *fraction = y->fraction + item * tile->lanes, *mixed = s->mixed, *bends = NULL;
-    float *most = tile->planes.bend ? s->most + r * tile->lanes : NULL;
+    const bool bend = tile->planes.bend;
+    const float **right = s->bend_runs + shift, **lower = right + tile->box_max + 2, **across = lower + tile->box_max + 2;
+    float *most = bend ? s->most + r * tile->lanes : NULL;
     const int low = y->low[item], high = y->high[item];
-    if (!y->between && low == high) {
-        mixed = box_runs[low + shift];
-    } else {
-        if (tile->planes.bend) point_runs(tile, p, frame, r, 1, s->bend_runs, s);
-        t->mix(s->mixed, box_runs + shift, s->item, s->size_x, low, high, index, fraction, tile->planes.bend ? s->bend_runs + shift : NULL, s->place, most);
-    }
-    if (tile->planes.bend && x->between) {
-        const float **other = s->bend_runs + tile->box_max + 1;
-        point_runs(tile, p, frame, r, 0, s->bend_runs, s);
-        point_runs(tile, p, frame, r, 2, other, s);
-        t->mix(s->bends, s->bend_runs + shift, s->place, s->size_x, low, high, index, fraction, other + shift, s->place, NULL);
+    if (!y->between && low == high) mixed = s->runs[low + shift];
+    else t->mix(s->mixed, s->runs + shift, s->item, s->size_x, low, high, index, fraction, bend && y->between ? lower : NULL, s->place, most);
+    if (bend && x->between) {
+        t->mix(s->bends, right, s->place, s->size_x, low, high, index, fraction, y->between ? across : NULL, s->place, NULL);
         bends = s->bends;
     }
     t->mix_each(out, mixed, bends, m->side, s->first, x->low, x->high, x->index, x->fraction, tile->whole ? 0 : tile->lanes, m->prod ? -1.0f : 1.0f, most);
@@ -91,8 +87,9 @@ static void score_together(const CpuTile *tile, const CpuTilePlace *p, int64_t s
     for (int64_t r = 0; r < p->rows; r++) {
         const float *box = s->box + r * tile->box_max * tile->box_max * tile->lanes;
         for (int64_t j = 0; j <= s->size_y; j++) s->runs[j] = box + (j < s->size_y ? j : 0) * s->size_x * tile->lanes;
+        if (tile->planes.bend) point_bends(tile, p, frame, r, s);
         for (int64_t a = 0; a < m->side; a++)
-            mix_row(tile, p, frame, r, a, s->runs, s, s->value + (r * tile->capacity + at + a * m->side) * tile->lanes);
+            mix_row(tile, r, a, s, s->value + (r * tile->capacity + at + a * m->side) * tile->lanes);
     }
 }
 

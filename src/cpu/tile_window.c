@@ -14,10 +14,43 @@ static void set_lane(const CpuTile *tile, CpuAxis *axis, int64_t l, double centr
 {
     const double step = tile->c->m.stride1;
     for (int64_t a = 0; a < tile->items; a++) {
-        const double place = snls_window_place(centre, step, a, origin), low = floor(place);
-        axis->index[a * tile->lanes + l] = (int32_t)((int64_t)low - query);
-        axis->fraction[a * tile->lanes + l] = (float)(place - low);
+        const double place = snls_window_place(centre, step, a, origin);
+        const int64_t low = snls_floor_inside(place);
+        axis->index[a * tile->lanes + l] = (int32_t)(low - query);
+        axis->fraction[a * tile->lanes + l] = (float)(place - (double)low);
     }
+}
+
+/* The common case of snls_match_window: a centre inside the frame whose window needs no sliding. */
+static bool plain_window(const CpuTile *tile, double y, double x, SnlsMatchWindow *w)
+{
+    const SnlsMatch *m = &tile->c->m;
+    const int64_t origin = (m->side - 1) / 2;
+    const double before = m->stride1 * (double)origin, after = m->stride1 * (double)(m->side - 1 - origin);
+    if (!(y - before >= 0 && y + after <= (double)(m->height - 1) && x - before >= 0 && x + after <= (double)(m->width - 1))) return false;
+    w->valid = true;
+    w->y = y;
+    w->x = x;
+    w->origin_y = w->origin_x = origin;
+    return true;
+}
+
+static bool lane_window(const CpuTile *tile, const SnlsQuery *q, int64_t slot, SnlsMatchWindow *w)
+{
+    const SnlsMatch *m = &tile->c->m;
+    double y = (double)(q->i * m->stride0), x = (double)(q->j * m->stride0);
+    if (snls_match_has_centre(m, slot)) {
+        const float *flow = (const float *)m->centre.data + snls_match_centre_at(m, q, slot);
+        const double dy = flow[snls_match_step_y(m)], dx = flow[0];
+        y += m->nearest ? rint(dy) : dy;
+        x += m->nearest ? rint(dx) : dx;
+    }
+    if (plain_window(tile, y, x, w)) {
+        w->frame = snls_slot_frame(q->t, slot, m->wt, m->frames);
+        return true;
+    }
+    *w = snls_match_window(m, q, slot);
+    return is_whole(m, w);
 }
 
 static void run_windows(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t slot, CpuTileScratch *s)
@@ -29,8 +62,7 @@ static void run_windows(const CpuTile *tile, const CpuTilePlace *p, int64_t r, i
         if (l >= p->lanes) continue;
         const SnlsQuery q = snls_tile_query(p, r, l);
         SnlsMatchWindow *w = &s->window[(r * tile->lanes + l) * m->windows + slot];
-        *w = snls_match_window(m, &q, slot);
-        *together = is_whole(m, w);
+        *together = lane_window(tile, &q, slot, w);
         if (!*together) continue;
         set_lane(tile, &s->y[r], l, w->y, w->origin_y, q.i * m->stride0);
         set_lane(tile, &s->x[r], l, w->x, w->origin_x, q.j * m->stride0);
@@ -90,7 +122,7 @@ bool snls_tile_windows(const CpuTile *tile, const CpuTilePlace *p, int64_t slot,
     bool any = extent(tile, p, s->y, s->together, &s->origin_y, &last_y) && extent(tile, p, s->x, s->together, &s->origin_x, &last_x);
     s->size_y = last_y - s->origin_y + 2; /* the tap after the last */
     s->size_x = last_x - s->origin_x + 2;
-    if (any && (s->size_y > tile->box_max || s->size_x > tile->box_max)) any = false; /* too far apart to share */
+    if (s->size_y > tile->box_max || s->size_x > tile->box_max || s->size_y * s->size_x > tile->area_max) any = false; /* too far apart to share */
     for (int64_t i = 0; !any && i < tile->rows * tile->lanes; i++) s->together[i] = false;
     for (int64_t r = 0; any && r < p->rows; r++) {
         settle(tile, &s->y[r], s->together + r * tile->lanes, s->origin_y);

@@ -67,6 +67,13 @@ static inline SNLS_HD double snls_window_place(double centre, double step, int64
 
 static inline SNLS_HD bool snls_inside(double x, int64_t n) { return x >= 0 && x <= (double)(n - 1); }
 
+/* floor of a place inside a frame, without a call of the mathematics library */
+static inline SNLS_HD int64_t snls_floor_inside(double x)
+{
+    const int64_t i = (int64_t)x;
+    return (double)i > x ? i - 1 : i;
+}
+
 /* A bilinear read along one axis at a place inside the frame: taps at[0], at[1] with weights 1-f and f. at[1] is
  * mirrored beyond the last pixel; where f is 0 it counts for the derivative only. */
 typedef struct SnlsTaps {
@@ -76,9 +83,9 @@ typedef struct SnlsTaps {
 
 static inline SNLS_HD SnlsTaps snls_taps(double z, int64_t n)
 {
-    const double low = floor(z);
-    const int64_t i = (int64_t)low;
-    const SnlsTaps taps = {{i, i + 1 < n ? i + 1 : (n > 1 ? n - 2 : 0)}, {1 - (z - low), z - low}};
+    const int64_t i = snls_floor_inside(z);
+    const double f = z - (double)i;
+    const SnlsTaps taps = {{i, i + 1 < n ? i + 1 : (n > 1 ? n - 2 : 0)}, {1 - f, f}};
     return taps;
 }
 
