@@ -12,9 +12,9 @@
 #define REAL(field, def, min, max, help) {#field, help, SNLS_OPTION_REAL, offsetof(DemoParams, field), def, min, max, NULL}
 /* clang-format on */
 
-static const SnlsOption options[] = { INT(frames, 5, 2, 1000, "frames, each but the last is a target"),
-                                      INT(height, 160, 16, 4096, "rows"),
-                                      INT(width, 200, 16, 4096, "columns"),
+static const SnlsOption options[] = { INT(frames, 3, 2, 1000, "frames, each but the last is a target"),
+                                      INT(height, 144, 16, 4096, "rows"),
+                                      INT(width, 192, 16, 4096, "columns"),
                                       INT(ws, 15, 1, 999, "side of the search window"),
                                       INT(ps, 5, 1, 99, "side of the patches"),
                                       INT(k, 2, 1, 1000, "neighbours kept"),
