@@ -44,7 +44,8 @@ static SnlsStatus measure_direction(BenchCall *c, bool backward, int32_t runs, B
     const SnlsStatus status = time_runs(c, backward, runs, &r->seconds, &r->runs);
     r->which = c->which;
     r->backward = backward;
-    r->rss_above = fmax(bench_rss_peak() - before, 0);
+    r->rss_peak = bench_rss_peak();
+    r->rss_above = fmax(r->rss_peak - before, 0);
     r->scratch = (double)snls_scratch_peak(c->ctx);
     r->flops = bench_flops(c, backward);
     r->bytes = bench_bytes(c, backward);

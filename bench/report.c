@@ -103,16 +103,27 @@ void bench_print(const BenchReport *r)
 /* JSON has no infinity and no NaN. */
 static json_t *number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
 
+/* Those that the operator has; k counts neighbours everywhere. */
+static json_t *parameters_json(const BenchCase *c)
+{
+    const char *const names[] = { "ws", "wr", "wt", "ps", "stride1" };
+    const double values[] = { c->ws, c->ws, c->wt, c->ps, c->stride1 };
+    json_t *j = json_object();
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (const SnlsOption *o = snls_options(c->op); o && o->name; o++)
+            if (!strcmp(o->name, names[i])) json_object_set_new(j, o->name, json_real(values[i]));
+    json_object_set_new(j, "k", json_integer(c->k));
+    json_object_set_new(j, "flow", json_boolean(c->flow));
+    return j;
+}
+
 static json_t *result_json(const BenchReport *r, const BenchResult *one)
 {
     const char *bound;
     const double least = floor_seconds(r, one, &bound);
     json_t *j = json_pack("{s:s, s:s, s:s, s:i}", "name", one->which->name, "op", one->which->op, "direction",
                           one->backward ? "backward" : "forward", "runs", one->runs);
-    json_object_set_new(j, "parameters",
-                        json_pack("{s:i, s:i, s:i, s:i, s:f, s:b}", one->which->op[0] == 'r' ? "wr" : "ws",
-                                  (int)one->which->ws, "wt", (int)one->which->wt, "ps", (int)one->which->ps, "k",
-                                  (int)one->which->k, "stride1", one->which->stride1, "flow", (int)one->which->flow));
+    json_object_set_new(j, "parameters", parameters_json(one->which));
     json_object_set_new(j, "seconds", number(one->seconds));
     json_object_set_new(j, "flops", json_real(one->flops));
     json_object_set_new(j, "bytes", json_real(one->bytes));
@@ -121,6 +132,7 @@ static json_t *result_json(const BenchReport *r, const BenchResult *one)
     json_object_set_new(j, "of_ceiling", number(least / one->seconds));
     json_object_set_new(j, "bound", json_string(bound));
     json_object_set_new(j, "scratch_bytes", json_real(one->scratch));
+    json_object_set_new(j, "rss_peak_bytes", json_real(one->rss_peak));
     json_object_set_new(j, "rss_above_bytes", json_real(one->rss_above));
     json_object_set_new(j, "ref_seconds_scaled", number(one->ref_seconds));
     json_object_set_new(j, "speedup_over_ref", number(one->ref_seconds / one->seconds));
@@ -141,7 +153,6 @@ void bench_json(const BenchReport *r, json_t *object)
                                   (int)z->width, "features", (int)z->features));
     json_object_set_new(object, "ref_crop",
                         json_pack("{s:i, s:i}", "height", (int)crop->height, "width", (int)crop->width));
-    json_object_set_new(object, "peak_rss_bytes", json_real(bench_rss_peak()));
     for (int i = 0; i < r->count; i++) json_array_append_new(results, result_json(r, &r->results[i]));
     json_object_set_new(object, "results", results);
 }

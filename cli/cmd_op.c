@@ -229,7 +229,7 @@ static int compute(Run *r)
     if (status < 0) return fail_call(r, status);
     if (status == SNLS_UNCOVERED) r->status = status;
     r->forward_seconds = middle - start;
-    r->backward_seconds = seconds_now() - middle;
+    r->backward_seconds = r->backward ? seconds_now() - middle : 0;
     return EXIT_DONE;
 }
 
