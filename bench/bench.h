@@ -62,9 +62,9 @@ typedef struct BenchResult {
     double seconds; /* median */
     int runs;
     double flops, bytes;
-    double scratch,
-        rss_above;      /* bytes: the context's scratch; peak of the process above what it held before the call */
-    double ref_seconds; /* of ref on the crop, times the ratio of queries; NaN where not measured */
+    double scratch;             /* bytes, most that the context held */
+    double rss_peak, rss_above; /* bytes, most that the process held; the same above what it held before */
+    double ref_seconds;         /* of ref on the crop, times the ratio of queries; NaN where not measured */
 } BenchResult;
 
 enum { BENCH_RESULTS = 64 };
