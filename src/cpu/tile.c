@@ -4,20 +4,23 @@
 #include <float.h>
 #include <math.h>
 
-enum { SPAN_MAX = 64, K_MAX = 64, SPREAD_MAX = 24, SCORES_MAX = 512 };
+enum { SPAN_MAX = 64, K_MAX = 64, SPREAD_MAX = 24, SCORES_MAX = 512, REACH_MAX = 16, PATCH_ROWS = 16, PATCH_WIDTH = 32 };
 
 /* Planes have margins of some vectors: not for narrow frames or queries far apart, unless they are small anyway. */
 static bool margins_pay(const SnlsMatch *m)
 {
-    const double width = (double)m->width + 3.0 * SNLS_TILE_LANES_MAX * (double)m->stride0;
+    const double width = (double)m->width + 3.0 * SNLS_TILE_LANES_MAX * (double)m->stride0 + 2.0 * (double)(m->ps * m->dilation);
     const double bytes = width * (double)m->height * (double)(m->features + 3) * (double)m->windows * sizeof(float);
     return width <= 3.0 * (double)m->width || bytes <= 4 << 20;
 }
 
+/* Patches share products only between queries of every pixel, and while they are not much larger than the tile. */
+static bool patches_pay(const SnlsMatch *m) { return m->ps == 1 || (m->stride0 == 1 && m->ps <= REACH_MAX && (m->ps - 1) * m->dilation <= REACH_MAX); }
+
 bool snls_cpu_tile_applies(const SnlsMatch *m)
 {
-    return !m->refine && !m->all && m->ps == 1 && m->k <= K_MAX && m->anchor == SNLS_ANCHOR_NONE && m->exclude != SNLS_EXCLUDE_SELF &&
-           m->stride1 * (double)(m->side - 1) <= SPAN_MAX && m->stride1 <= 2 && margins_pay(m);
+    return !m->refine && !m->all && m->k <= K_MAX && m->anchor == SNLS_ANCHOR_NONE && m->exclude != SNLS_EXCLUDE_SELF &&
+           m->stride1 * (double)(m->side - 1) <= SPAN_MAX && m->stride1 <= 2 && patches_pay(m) && margins_pay(m);
 }
 
 static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
@@ -26,15 +29,19 @@ static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
     CpuTile tile = {.c = c, .whole = m->stride1 == floor(m->stride1), .cells = m->side * m->side};
     const bool fractions = !m->nearest && (m->flow_slots || !tile.whole);
     snls_tile_init(&tile.t, ctx->cpu_level);
-    tile.rows = tile.t.rows;
     tile.lanes = tile.t.lanes;
+    tile.blocks = m->ps == 1 ? 1 : PATCH_WIDTH / tile.lanes;
+    tile.rows = m->ps == 1 ? tile.t.rows : PATCH_ROWS;
+    tile.runs = tile.rows * tile.blocks;
     tile.items = tile.whole ? 1 : m->side;
-    const int64_t span = (int64_t)ceil(m->stride1 * (double)(m->side - 1)) + 2;
-    tile.box_max = span + SPREAD_MAX;
+    const int64_t span = (int64_t)ceil(m->stride1 * (double)(m->side - 1)) + 2, reach = (m->ps - 1) * m->dilation;
+    tile.box_max = span + (m->ps == 1 ? SPREAD_MAX : SPREAD_MAX / 2);
     tile.area_max = 4 * span * span;
+    tile.pixel_rows = tile.rows + reach;
+    tile.pixel_columns = (tile.blocks * tile.lanes + reach + tile.lanes - 1) / tile.lanes * tile.lanes;
     const int64_t slots = SCORES_MAX / tile.cells < m->windows ? SCORES_MAX / tile.cells : m->windows;
     tile.capacity = tile.cells * (slots > 1 && !m->each ? slots : 1);
-    snls_tile_planes_layout(&tile.planes, m, tile.lanes, fractions && !m->prod);
+    snls_tile_planes_layout(&tile.planes, m, tile.pixel_columns, fractions && !m->prod);
     return tile;
 }
 
@@ -60,9 +67,12 @@ static void take_axis(SnlsArena *arena, const CpuTile *tile, Take take, CpuAxis 
 static void take_scratch(SnlsArena *arena, const CpuTile *tile, Take take, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
-    const int64_t lanes = tile->lanes, queries = tile->rows * lanes, box = tile->box_max;
-    s->query = take(arena, queries * m->features, sizeof(float));
-    s->box = take(arena, queries * box * box, sizeof(float));
+    const int64_t lanes = tile->lanes, queries = tile->runs * lanes, box = tile->box_max, area = box * box < tile->area_max ? box * box : tile->area_max;
+    const int64_t pixels = tile->pixel_rows * tile->pixel_columns;
+    s->query = take(arena, pixels * m->features, sizeof(float));
+    s->product = take(arena, m->ps > 1 ? tile->t.rows * box * pixels : 0, sizeof(float));
+    s->sums = take(arena, m->ps > 1 ? pixels : 0, sizeof(float));
+    s->box = take(arena, queries * area, sizeof(float));
     s->mixed = take(arena, (box + 1) * lanes, sizeof(float));
     s->bends = take(arena, (box + 1) * lanes, sizeof(float));
     s->value = take(arena, queries * tile->capacity, sizeof(float));
@@ -78,18 +88,22 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, Take take, CpuTi
     s->runs = take(arena, box + 2, sizeof(float *));
     s->bend_runs = take(arena, 3 * (box + 2), sizeof(float *));
     s->first = take(arena, m->side, sizeof(int));
-    for (int64_t r = 0; r < tile->rows; r++) {
-        take_axis(arena, tile, take, &s->y[r]);
-        take_axis(arena, tile, take, &s->x[r]);
+    s->y = take(arena, tile->runs, sizeof(CpuAxis));
+    s->x = take(arena, tile->runs, sizeof(CpuAxis));
+    for (int64_t r = 0; r < tile->runs; r++) {
+        CpuAxis none;
+        take_axis(arena, tile, take, s->y ? &s->y[r] : &none);
+        take_axis(arena, tile, take, s->x ? &s->x[r] : &none);
     }
 }
 
-static void take_all(SnlsContext *ctx, CpuTile *tile, Take take, CpuTileScratch *scratch)
+static void take_planes(SnlsArena *arena, CpuTile *tile, Take take)
 {
-    SnlsArena *arena = &ctx->arena;
-    tile->planes.data = take(arena, tile->planes.frame_size * tile->c->m.windows, sizeof(float));
-    tile->planes.frame = take(arena, tile->c->m.windows, sizeof(int64_t));
-    for (int i = 0; i < ctx->threads; i++) take_scratch(arena, tile, take, &scratch[i]);
+    const SnlsMatch *m = &tile->c->m;
+    CpuPlanes *p = &tile->planes;
+    p->data = take(arena, p->frame_size * m->windows, sizeof(float));
+    p->raw = take(arena, p->bend && m->ps > 1 ? 3 * (m->height + p->before + p->after) * (m->width + p->before + p->after) : 0, sizeof(float));
+    p->frame = take(arena, m->windows, sizeof(int64_t));
 }
 
 void snls_cpu_tile_plan(SnlsContext *ctx, const CpuMatch *c)
@@ -97,8 +111,7 @@ void snls_cpu_tile_plan(SnlsContext *ctx, const CpuMatch *c)
     CpuTile tile = tile_of(ctx, c);
     CpuTileScratch none;
     snls_arena_plan(&ctx->arena, ctx->threads, sizeof none);
-    snls_arena_plan(&ctx->arena, tile.planes.frame_size * c->m.windows, sizeof(float));
-    snls_arena_plan(&ctx->arena, c->m.windows, sizeof(int64_t));
+    take_planes(&ctx->arena, &tile, plan);
     for (int i = 0; i < ctx->threads; i++) take_scratch(&ctx->arena, &tile, plan, &none);
 }
 
@@ -115,7 +128,7 @@ static float bar_of(const CpuTile *tile, const CpuTileScratch *s, int64_t query)
 /* How far an interpolated l2 may be off, twice: rounding of the sums at the grid and of what is subtracted from them. */
 static float slack(const CpuTile *tile, float bar, float most)
 {
-    const float eps = FLT_EPSILON * (float)(tile->c->m.features + 16);
+    const float eps = FLT_EPSILON * (float)(tile->c->m.features + 2 * tile->c->m.ps + 16);
     return isfinite(bar) ? 2 * eps * (fabsf(bar) + 4 * most) : 0;
 }
 
@@ -134,7 +147,7 @@ static Spot spot_of(const CpuTile *tile, int64_t r, int64_t l, uint32_t id, cons
  * and the distance is summed anew from the pixels. */
 static bool loses_digits(const CpuTile *tile, float value, float most)
 {
-    return tile->planes.bend && (tile->c->m.features < 8 || value < 2 * most);
+    return tile->planes.bend && (tile->c->m.features * tile->c->m.ps * tile->c->m.ps < 8 || value < 2 * most);
 }
 
 static void fetch(const CpuTile *tile, const CpuTilePlace *p, const Spot *at)
@@ -150,7 +163,7 @@ static void enter(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t
     const int64_t query = r * tile->lanes + l, k = tile->c->k;
     CpuBest top = {.key = s->best + query * k, .n = s->found[query], .k = k};
     if (loses_digits(tile, value, s->most[query])) {
-        const SnlsQuery q = snls_tile_query(p, r, l);
+        const SnlsQuery q = snls_tile_query(tile, p, r, l);
         const Spot at = spot_of(tile, r, l, (uint32_t)id, s);
         snls_cpu_load_patch(tile->c, &q, s->single);
         value = snls_cpu_score_at(tile->c, &q, at.w->frame, at.y, at.x, s->single);
@@ -182,7 +195,7 @@ static void sort_out(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int6
 
 static void begin_lists(const CpuTile *tile, CpuTileScratch *s)
 {
-    for (int64_t i = 0; i < tile->rows * tile->lanes; i++) {
+    for (int64_t i = 0; i < tile->runs * tile->lanes; i++) {
         s->found[i] = 0;
         s->most[i] = 0;
     }
@@ -191,10 +204,10 @@ static void begin_lists(const CpuTile *tile, CpuTileScratch *s)
 static void write_lists(const CpuTile *tile, const CpuTilePlace *p, int64_t kept, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
-    for (int64_t r = 0; r < p->rows; r++)
-        for (int64_t l = 0; l < p->lanes; l++) {
+    for (int64_t r = 0; r < p->rows * tile->blocks; r++)
+        for (int64_t l = 0; l < snls_tile_active(tile, p, r); l++) {
             const int64_t query = r * tile->lanes + l;
-            const SnlsQuery q = snls_tile_query(p, r, l);
+            const SnlsQuery q = snls_tile_query(tile, p, r, l);
             for (int64_t i = 0; i < m->k; i++)
                 snls_cpu_write_place(m, &q, kept + i, i < s->found[query] ? s->best[query * tile->c->k + i] : SNLS_NO_KEY, s->window + query * m->windows);
         }
@@ -215,7 +228,7 @@ static void run_tile(const CpuTile *tile, const CpuTilePlace *p, CpuTileScratch 
             n += tile->cells;
         }
         if (m->each || slot == m->windows - 1 || n + tile->cells > tile->capacity) {
-            for (int64_t r = 0; n && r < p->rows; r++) sort_out(tile, p, r, n, id, s);
+            for (int64_t r = 0; n && r < p->rows * tile->blocks; r++) sort_out(tile, p, r, n, id, s);
             n = 0;
         }
         if (m->each) {
@@ -229,16 +242,17 @@ static void run_tile(const CpuTile *tile, const CpuTilePlace *p, CpuTileScratch 
 static void run_frame(SnlsContext *ctx, const CpuTile *tile, CpuTilePlace at, CpuTileScratch *scratch)
 {
     const SnlsMatch *m = &tile->c->m;
-    const int64_t down = (m->rows + tile->rows - 1) / tile->rows, across = (m->columns + tile->lanes - 1) / tile->lanes;
-    for (int64_t slot = 0; slot < m->windows; slot++) snls_tile_planes_load(ctx, tile, at.b, at.head, snls_slot_frame(at.t, slot, m->wt, m->frames));
+    const int64_t width = tile->blocks * tile->lanes;
+    const int64_t down = (m->rows + tile->rows - 1) / tile->rows, across = (m->columns + width - 1) / width;
+    for (int64_t slot = 0; slot < m->windows; slot++) snls_tile_planes_load(ctx, tile, &at, snls_slot_frame(at.t, slot, m->wt, m->frames));
     /* down a column of tiles, which share most of their key rows */
 #pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 8)
     for (int64_t u = 0; u < down * across; u++) {
         CpuTilePlace p = at;
         p.i0 = u % down * tile->rows;
-        p.j0 = u / down * tile->lanes;
+        p.j0 = u / down * width;
         p.rows = m->rows - p.i0 < tile->rows ? m->rows - p.i0 : tile->rows;
-        p.lanes = m->columns - p.j0 < tile->lanes ? m->columns - p.j0 : tile->lanes;
+        p.columns = m->columns - p.j0 < width ? m->columns - p.j0 : width;
         run_tile(tile, &p, &scratch[snls_cpu_thread()]);
     }
 }
@@ -249,8 +263,9 @@ void snls_cpu_tile_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *sin
     CpuTile tile = tile_of(ctx, c);
     CpuTilePlace at = {0};
     CpuTileScratch *scratch = snls_arena_claim(&ctx->arena, ctx->threads, sizeof *scratch);
-    take_all(ctx, &tile, snls_arena_claim, scratch);
+    take_planes(&ctx->arena, &tile, snls_arena_claim);
     for (int i = 0; i < ctx->threads; i++) {
+        take_scratch(&ctx->arena, &tile, snls_arena_claim, &scratch[i]);
         scratch[i].single = &single[i];
         for (int64_t a = 0; a < m->side; a++) scratch[i].first[a] = tile.whole ? (int)(a * (int64_t)m->stride1) : 0;
     }

@@ -1,7 +1,8 @@
-/* tile.h: search on tiles of neighbouring queries. Lane l of a vector is query j0+l of a grid row; a tile is a few rows of
- * such runs. For each slot:
+/* tile.h: search on tiles of neighbouring queries. Lane l of a vector is query l of a run of a grid row; a tile is some rows
+ * of such runs. For each slot:
  *   1. where the windows of the tile are, and the box of integer shifts that holds them all (tile_window.c);
- *   2. products of every query with the key pixels at every shift of the box (tile_score.c);
+ *   2. scores of every query against the key at every shift of the box (tile_score.c; for patches, products of pixels are
+ *      shared by all patches that hold them: tile_patch.c);
  *   3. from those, the candidates' scores by interpolation, lane by lane (tile_score.c);
  * then the best are selected from the scores of all slots (tile.c). Lanes whose window is cut, undefined or too far from
  * the others are scored one by one instead (match_score.c), so that the result never depends on the tiling. */
@@ -11,13 +12,18 @@
 #include "cpu/match.h"
 #include "simd/tile.h"
 
+#define SNLS_TILE_FEATURES 64 /* queries and keys of so many features fit the first cache together */
+
 /* Key frames with their features in planes: row y, feature f, pixel x at data + y*row + f*pitch + place of x. Pixels that
- * are stride0 apart lie together (a phase), so that lanes are contiguous. Three more planes follow the features when
- * scores are interpolated in l2: |k - right|^2, |k - lower|^2, |k - right - lower + lower right|^2 of every pixel. */
+ * are stride0 apart lie together (a phase), so that lanes are contiguous. Pixels beyond the frame are mirrored as far as
+ * patches reach. Three more planes follow the features when scores are interpolated in l2: sums over the patch around
+ * every pixel of |k - right|^2, |k - lower|^2, |k - right - lower + lower right|^2. */
 typedef struct CpuPlanes {
     float  *data;
+    float  *raw;                           /* those three before the sums over patches; ps 1 needs none */
     int64_t frame_size, row, pitch, phase; /* floats */
-    int64_t margin;                        /* pixels before x = 0 that may be read; what they hold does not matter */
+    int64_t margin;                        /* pixels before x = 0 that may be read */
+    int64_t before, after;                 /* reach of a patch: pixels before and after its centre */
     int64_t features;                      /* planes of features, without the three */
     bool    bend;
     int64_t *frame;                        /* which frame each place of the ring holds, -1 = none */
@@ -28,13 +34,16 @@ typedef struct CpuTile {
     SnlsTile t;
     CpuPlanes planes;
     bool    whole;            /* candidates are whole pixels apart */
-    int64_t rows, lanes;      /* of a tile */
+    int64_t lanes, blocks;    /* queries of a run; runs side by side */
+    int64_t rows, runs;       /* rows of a tile; rows*blocks */
     int64_t items;            /* separate places along an axis: 1 when whole, else side */
     int64_t box_max, area_max;/* longest side and most shifts of a box; beyond, scoring alone is cheaper */
     int64_t cells, capacity;  /* candidates of a slot; scores kept per query before they are sorted out */
+    int64_t pixel_rows, pixel_columns; /* of the tile with the reach of its patches; columns in whole vectors */
 } CpuTile;
 
-/* Windows of one axis of a run of queries: floor(place) - query + ..., see tile_window.c. (items, lanes) each. */
+/* Windows of one axis of a run of queries: floor(place) - query - origin of the box, and place - floor(place), for each
+ * item and lane. */
 typedef struct CpuAxis {
     int32_t *index;
     float   *fraction;
@@ -45,42 +54,60 @@ typedef struct CpuAxis {
 /* What a thread holds for a tile. */
 typedef struct CpuTileScratch {
     CpuMatchScratch *single;  /* for queries scored alone */
-    float   *query;           /* (rows, F, lanes) */
-    float   *box;             /* (rows, box, box, lanes): products at every shift */
+    float   *query;           /* (pixel rows, F, pixel columns) */
+    float   *product;         /* (shifts along y at once, box, pixel rows, pixel columns): patches only */
+    float   *sums;            /* (pixel rows, blocks, lanes): patches only */
+    float   *box;             /* (runs, box, box, lanes): scores at every shift; packed to the box's size */
     float   *mixed, *bends;   /* (box + 1, lanes): one row of the box, interpolated along y */
-    float   *value;           /* (rows, capacity, lanes): scores, smaller is better, NaN = no candidate */
-    float   *most;            /* (rows, lanes): largest correction of an interpolated l2 */
+    float   *value;           /* (runs, capacity, lanes): scores, smaller is better, NaN = no candidate */
+    float   *most;            /* (runs, lanes): largest correction of an interpolated l2 */
     float   *work;            /* (k + 2, lanes) */
     uint32_t *below;          /* capacity*lanes */
-    uint64_t *best;           /* (rows, lanes, k) */
-    int64_t *found;           /* (rows, lanes): keys in best */
-    SnlsMatchWindow *window;  /* (rows, lanes, windows) */
-    uint8_t *together;        /* (rows, lanes): scored with the tile */
-    CpuAxis  y[SNLS_TILE_ROWS_MAX], x[SNLS_TILE_ROWS_MAX];
+    uint64_t *best;           /* (runs, lanes, k) */
+    int64_t *found;           /* (runs, lanes): keys in best */
+    SnlsMatchWindow *window;  /* (runs, lanes, windows) */
+    uint8_t *together;        /* (runs, lanes): scored with the tile */
+    CpuAxis *y, *x;           /* runs */
     ptrdiff_t *item, *place;  /* box: runs of a row of the box; of a row of planes */
     const float **runs, **bend_runs;
     int     *first;           /* side */
     int64_t  origin_y, origin_x, size_y, size_x; /* the box: shifts from a query to the key */
 } CpuTileScratch;
 
-/* Where a tile is: rows i0 .. i0+rows-1 of the grid, queries j0 .. j0+lanes-1; fewer at the frame's end. */
-typedef struct CpuTilePlace { int64_t b, head, t, i0, j0, rows, lanes; } CpuTilePlace;
+/* Where a tile is: grid rows i0 .. i0+rows-1, columns j0 .. j0+columns-1; fewer at the frame's end. */
+typedef struct CpuTilePlace { int64_t b, head, t, i0, j0, rows, columns; } CpuTilePlace;
 
-static inline SnlsQuery snls_tile_query(const CpuTilePlace *p, int64_t r, int64_t l)
+static inline SnlsQuery snls_tile_query(const CpuTile *tile, const CpuTilePlace *p, int64_t run, int64_t l)
 {
-    return (SnlsQuery){.b = p->b, .head = p->head, .t = p->t, .i = p->i0 + r, .j = p->j0 + l};
+    return (SnlsQuery){.b = p->b, .head = p->head, .t = p->t, .i = p->i0 + run / tile->blocks, .j = p->j0 + run % tile->blocks * tile->lanes + l};
+}
+
+/* Lanes of a run that are queries of the grid; 0 or less: none. */
+static inline int64_t snls_tile_active(const CpuTile *tile, const CpuTilePlace *p, int64_t run)
+{
+    const int64_t left = p->columns - run % tile->blocks * tile->lanes;
+    return run / tile->blocks >= p->rows ? 0 : left < tile->lanes ? left : tile->lanes;
+}
+
+/* Scores of run `run` at shift (0, 0) of the box. */
+static inline float *snls_tile_box(const CpuTile *tile, const CpuTileScratch *s, int64_t run)
+{
+    return s->box + run * s->size_y * s->size_x * tile->lanes;
 }
 
 /* tile_plane.c */
-void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t lanes, bool bend);
-void snls_tile_planes_load(SnlsContext *ctx, const CpuTile *tile, int64_t b, int64_t head, int64_t frame);
+void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns, bool bend);
+void snls_tile_planes_load(SnlsContext *ctx, const CpuTile *tile, const CpuTilePlace *at, int64_t frame);
 void snls_tile_load_query(const CpuTile *tile, const CpuTilePlace *p, float *out);
-const float *snls_tile_plane_row(const CpuTile *tile, int64_t frame, int64_t y);
+const float *snls_tile_plane_row(const CpuTile *tile, int64_t frame, int64_t y); /* any y: rows beyond the frame are mirrored */
 
 /* tile_window.c: windows of a slot; false: no lane is scored together */
 bool snls_tile_windows(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, CpuTileScratch *s);
 
 /* tile_score.c: scores of a slot into value, from candidate number `at` on */
 void snls_tile_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, int64_t at, bool together, CpuTileScratch *s);
+
+/* tile_patch.c: scores of patches at every shift of the box into box */
+void snls_tile_patch_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuTileScratch *s);
 
 #endif

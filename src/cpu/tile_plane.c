@@ -2,36 +2,47 @@
 #include "cpu/tile.h"
 #include <string.h>
 
-void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t lanes, bool bend)
+void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns, bool bend)
 {
     p->features = m->features;
     p->bend = bend;
-    p->margin = lanes * m->stride0;
-    const int64_t length = p->margin + m->width + (lanes + 1) * m->stride0 + 2;
-    p->phase = (length + m->stride0 - 1) / m->stride0 + lanes;
+    p->before = m->dilation * (m->ps / 2);
+    p->after = m->dilation * (m->ps - 1 - m->ps / 2);
+    p->margin = columns * m->stride0 + p->before;
+    const int64_t length = p->margin + m->width + p->after + (columns + 1) * m->stride0 + 2;
+    p->phase = (length + m->stride0 - 1) / m->stride0 + SNLS_TILE_LANES_MAX;
     p->pitch = (p->phase * m->stride0 + 15) / 16 * 16;
     if (p->pitch % 256 == 0) p->pitch += 16; /* planes a multiple of 1 KiB apart would fight for the same cache lines */
     p->row = p->pitch * (p->features + (bend ? 3 : 0));
     p->frame_size = p->row * m->height;
 }
 
-const float *snls_tile_plane_row(const CpuTile *tile, int64_t frame, int64_t y)
+static float *plane_row(const CpuTile *tile, int64_t frame, int64_t y)
 {
     const CpuPlanes *p = &tile->planes;
     return p->data + frame % tile->c->m.windows * p->frame_size + y * p->row;
 }
 
-/* |k - right|^2, |k - lower|^2, |k - right - lower + both|^2, mirrored beyond the last pixel */
-static void bend_of_pixel(const CpuTile *tile, int64_t b, int64_t frame, int64_t channel, int64_t y, int64_t x, float out[3])
+const float *snls_tile_plane_row(const CpuTile *tile, int64_t frame, int64_t y) { return plane_row(tile, frame, snls_reflect(y, tile->c->m.height)); }
+
+static int64_t place_of(const CpuTile *tile, int64_t x)
+{
+    const int64_t at = x + tile->planes.margin, stride0 = tile->c->m.stride0;
+    return at % stride0 * tile->planes.phase + at / stride0;
+}
+
+/* One pixel of the mirrored frame: |k - right|^2, |k - lower|^2, |k - right - lower + both|^2 */
+static void bend_of_pixel(const CpuTile *tile, const CpuTilePlace *at, int64_t frame, int64_t y, int64_t x, float out[3])
 {
     const SnlsMatch *m = &tile->c->m;
     const CpuVideo *key = &tile->c->key;
-    const int64_t down = snls_reflect(y + 1, m->height), right = snls_reflect(x + 1, m->width);
-    const float *k = snls_cpu_pixel(key, b, frame, y, x) + channel, *r = snls_cpu_pixel(key, b, frame, y, right) + channel;
-    const float *d = snls_cpu_pixel(key, b, frame, down, x) + channel, *both = snls_cpu_pixel(key, b, frame, down, right) + channel;
+    const int64_t up = snls_reflect(y, m->height), down = snls_reflect(y + 1, m->height), left = snls_reflect(x, m->width),
+                  right = snls_reflect(x + 1, m->width), channel = at->head * m->features;
+    const float *k = snls_cpu_pixel(key, at->b, frame, up, left) + channel, *r = snls_cpu_pixel(key, at->b, frame, up, right) + channel;
+    const float *d = snls_cpu_pixel(key, at->b, frame, down, left) + channel, *both = snls_cpu_pixel(key, at->b, frame, down, right) + channel;
     float across = 0;
     for (int64_t f = 0; f < m->features; f++) {
-        const float e = k[f] - r[f] - d[f] + both[f];
+        const float e = (k[f] - r[f]) - (d[f] - both[f]);
         across += e * e;
     }
     out[0] = tile->c->dsp->l2(k, r, m->features);
@@ -39,46 +50,107 @@ static void bend_of_pixel(const CpuTile *tile, int64_t b, int64_t frame, int64_t
     out[2] = across;
 }
 
-static void load_row(const CpuTile *tile, int64_t b, int64_t head, int64_t frame, int64_t y)
+static void load_features(const CpuTile *tile, const CpuTilePlace *at, int64_t frame, int64_t y)
 {
     const SnlsMatch *m = &tile->c->m;
     const CpuPlanes *p = &tile->planes;
-    const int64_t channel = head * m->features;
-    float *out = p->data + frame % m->windows * p->frame_size + y * p->row;
-    const float *in = snls_cpu_pixel(&tile->c->key, b, frame, y, 0) + channel;
-    if (m->stride0 == 1) {
-        tile->t.planes(out + p->margin, p->pitch, in, tile->c->key.step[3], m->width, m->features);
-    } else {
-        for (int64_t x = 0; x < m->width; x++) {
-            const int64_t at = x + p->margin, place = at % m->stride0 * p->phase + at / m->stride0;
-            for (int64_t f = 0; f < m->features; f++) out[f * p->pitch + place] = in[x * tile->c->key.step[3] + f];
-        }
-    }
-    for (int64_t x = 0; p->bend && x < m->width; x++) {
-        const int64_t at = x + p->margin, place = at % m->stride0 * p->phase + at / m->stride0;
-        float bend[3];
-        bend_of_pixel(tile, b, frame, channel, y, x, bend);
-        for (int i = 0; i < 3; i++) out[(p->features + i) * p->pitch + place] = bend[i];
+    float *out = plane_row(tile, frame, y);
+    const float *in = snls_cpu_pixel(&tile->c->key, at->b, frame, y, 0) + at->head * m->features;
+    if (m->stride0 == 1) tile->t.planes(out + p->margin, p->pitch, in, tile->c->key.step[3], m->width, m->features);
+    for (int64_t x = 0; m->stride0 > 1 && x < m->width; x++)
+        for (int64_t f = 0; f < m->features; f++) out[f * p->pitch + place_of(tile, x)] = in[x * tile->c->key.step[3] + f];
+    for (int64_t x = -p->before; x < m->width + p->after + 1; x++) { /* what patches see beyond the frame, and the tap after it */
+        if (x == 0) x = m->width;
+        const int64_t to = place_of(tile, x), from = place_of(tile, snls_reflect(x, m->width));
+        for (int64_t f = 0; f < m->features; f++) out[f * p->pitch + to] = out[f * p->pitch + from];
     }
 }
 
-void snls_tile_planes_load(SnlsContext *ctx, const CpuTile *tile, int64_t b, int64_t head, int64_t frame)
+/* Row y of the three planes of the mirrored frame before the sums, x from -before on. */
+static float *raw_row(const CpuTile *tile, int64_t plane, int64_t y)
 {
     const SnlsMatch *m = &tile->c->m;
-    int64_t *held = &tile->planes.frame[frame % m->windows];
+    const CpuPlanes *p = &tile->planes;
+    const int64_t width = m->width + p->before + p->after, height = m->height + p->before + p->after;
+    return p->raw + (plane * height + y + p->before) * width + p->before;
+}
+
+static void load_raw_bends(const CpuTile *tile, const CpuTilePlace *at, int64_t frame, int64_t y)
+{
+    const CpuPlanes *p = &tile->planes;
+    for (int64_t x = -p->before; x < tile->c->m.width + p->after; x++) {
+        float bend[3];
+        bend_of_pixel(tile, at, frame, y, x, bend);
+        for (int n = 0; n < 3; n++) raw_row(tile, n, y)[x] = bend[n];
+    }
+}
+
+/* Sum over the patch around (y, x). */
+static float patch_sum(const CpuTile *tile, int64_t plane, int64_t y, int64_t x)
+{
+    const SnlsMatch *m = &tile->c->m;
+    float sum = 0;
+    for (int64_t a = 0; a < m->ps; a++) {
+        const float *row = raw_row(tile, plane, y + m->dilation * (a - m->ps / 2)) + x - tile->planes.before;
+        for (int64_t b = 0; b < m->ps; b++) sum += row[b * m->dilation];
+    }
+    return sum;
+}
+
+static void load_bends(const CpuTile *tile, const CpuTilePlace *at, int64_t frame, int64_t y)
+{
+    const SnlsMatch *m = &tile->c->m;
+    const CpuPlanes *p = &tile->planes;
+    float *out = plane_row(tile, frame, y) + p->features * p->pitch;
+    for (int64_t x = 0; x < m->width; x++) {
+        float bend[3] = {0, 0, 0};
+        if (m->ps == 1) bend_of_pixel(tile, at, frame, y, x, bend);
+        for (int n = 0; n < 3; n++) out[n * p->pitch + place_of(tile, x)] = m->ps == 1 ? bend[n] : patch_sum(tile, n, y, x);
+    }
+}
+
+void snls_tile_planes_load(SnlsContext *ctx, const CpuTile *tile, const CpuTilePlace *at, int64_t frame)
+{
+    const SnlsMatch *m = &tile->c->m;
+    const CpuPlanes *p = &tile->planes;
+    int64_t *held = &p->frame[frame % m->windows];
     if (*held == frame) return;
     *held = frame;
-#pragma omp parallel for num_threads(ctx->threads) schedule(static)
-    for (int64_t y = 0; y < m->height; y++) load_row(tile, b, head, frame, y);
+#pragma omp parallel num_threads(ctx->threads)
+    {
+        if (p->bend && m->ps > 1) {
+#pragma omp for schedule(static)
+            for (int64_t y = -p->before; y < m->height + p->after; y++) load_raw_bends(tile, at, frame, y);
+        }
+#pragma omp for schedule(static)
+        for (int64_t y = 0; y < m->height; y++) {
+            load_features(tile, at, frame, y);
+            if (p->bend) load_bends(tile, at, frame, y);
+        }
+    }
+}
+
+/* One row of pixels of the tile, mirrored beyond the frame. */
+static void load_query_row(const CpuTile *tile, const CpuTilePlace *p, int64_t y, float *out)
+{
+    const SnlsMatch *m = &tile->c->m;
+    const int64_t step = tile->c->query.step[3] * m->stride0, columns = tile->pixel_columns, x0 = p->j0 - tile->planes.before;
+    const float *row = snls_cpu_pixel(&tile->c->query, p->b, p->t, y, 0) + p->head * m->features;
+    int64_t first = x0 < 0 ? -x0 : 0, end = m->columns - x0 < columns ? m->columns - x0 : columns; /* columns inside the frame */
+    if (end < first) end = first;
+    tile->t.planes(out + first, columns, row + (x0 + first) * step, step, end - first, m->features);
+    for (int64_t c = 0; c < columns; c++) {
+        if (c == first) c = end;
+        if (c >= columns) break;
+        const float *pixel = row + snls_reflect(x0 + c, m->columns) * step;
+        for (int64_t f = 0; f < m->features; f++) out[f * columns + c] = pixel[f];
+    }
 }
 
 void snls_tile_load_query(const CpuTile *tile, const CpuTilePlace *p, float *out)
 {
     const SnlsMatch *m = &tile->c->m;
-    const int64_t step = tile->c->query.step[3] * m->stride0, size = m->features * tile->lanes;
-    for (int64_t r = 0; r < p->rows; r++) {
-        const float *in = snls_cpu_pixel(&tile->c->query, p->b, p->t, (p->i0 + r) * m->stride0, p->j0 * m->stride0) + p->head * m->features;
-        if (p->lanes < tile->lanes) memset(out + r * size, 0, (size_t)size * sizeof *out); /* lanes beyond the frame */
-        tile->t.planes(out + r * size, tile->lanes, in, step, p->lanes, m->features);
-    }
+    const int64_t rows = p->rows + tile->planes.before + tile->planes.after;
+    for (int64_t r = 0; r < rows; r++)
+        load_query_row(tile, p, snls_reflect(p->i0 * m->stride0 + r * m->stride0 - tile->planes.before, m->height), out + r * m->features * tile->pixel_columns);
 }

@@ -2,40 +2,35 @@
 #include "cpu/tile.h"
 #include <math.h>
 
-enum { FEATURES_AT_ONCE = 64 }; /* queries and keys of so many features fit the first cache together */
-
 /* Key row y against the tile's rows [first, end), at every shift of the box along x. */
 static void products_of_row(const CpuTile *tile, CpuTileScratch *s, const float *key_row, int64_t y, const int64_t *query_y, int64_t first, int64_t end)
 {
     const SnlsMatch *m = &tile->c->m;
-    const int64_t run = s->size_x * tile->lanes, pitch = tile->planes.pitch;
+    const int64_t pitch = tile->planes.pitch;
     float *out[SNLS_TILE_ROWS_MAX];
     const float *query[SNLS_TILE_ROWS_MAX], *key[SNLS_TILE_COLUMNS_MAX];
-    for (int64_t f = 0; f < m->features; f += FEATURES_AT_ONCE) {
-        const int64_t features = m->features - f < FEATURES_AT_ONCE ? m->features - f : FEATURES_AT_ONCE;
+    for (int64_t f = 0; f < m->features; f += SNLS_TILE_FEATURES) {
+        const int64_t features = m->features - f < SNLS_TILE_FEATURES ? m->features - f : SNLS_TILE_FEATURES;
         for (int64_t d = 0; d < s->size_x; d += tile->t.columns) {
             const int columns = (int)(s->size_x - d < tile->t.columns ? s->size_x - d : tile->t.columns);
             for (int64_t r = first; r < end; r++) {
                 const int64_t shift = y - query_y[r] - s->origin_y;
-                out[r - first] = s->box + (r * tile->box_max * tile->box_max) * tile->lanes + shift * run + d * tile->lanes;
+                out[r - first] = snls_tile_box(tile, s, r) + (shift * s->size_x + d) * tile->lanes;
                 query[r - first] = s->query + (r * m->features + f) * tile->lanes;
             }
             for (int i = 0; i < columns; i++) key[i] = key_row + f * pitch + s->place[d + i];
-            (m->prod ? tile->t.dots : tile->t.squares)(out, query, (int)(end - first), key, columns, tile->lanes, pitch, features, f > 0, tile->planes.row);
+            (m->prod ? tile->t.dots : tile->t.squares)(out, tile->lanes, query, (int)(end - first), key, columns, tile->lanes, pitch, features, f > 0,
+                                                       tile->planes.row);
         }
     }
 }
 
-static void products(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuTileScratch *s)
+/* Patches of one pixel: a tile is one run wide. */
+static void pixel_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
     int64_t query_y[SNLS_TILE_ROWS_MAX];
     for (int64_t r = 0; r < p->rows; r++) query_y[r] = (p->i0 + r) * m->stride0;
-    for (int64_t d = 0; d < s->size_x; d++) {
-        const int64_t x = p->j0 * m->stride0 + s->origin_x + d + tile->planes.margin;
-        s->place[d] = x % m->stride0 * tile->planes.phase + x / m->stride0;
-        s->item[d] = d * tile->lanes;
-    }
     const int64_t from = query_y[0] + s->origin_y, to = query_y[p->rows - 1] + s->origin_y + s->size_y;
     for (int64_t y = from < 0 ? 0 : from; y < to && y < m->height; y++) {
         int64_t first = 0, end = p->rows; /* rows whose box holds y: a run, since query_y rises */
@@ -49,10 +44,9 @@ static void products(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, 
 static void point_bends(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, int64_t r, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
-    for (int64_t j = 0; j <= s->size_y; j++) {
-        int64_t y = (p->i0 + r) * m->stride0 + s->origin_y + j; /* rows outside the frame have weight 0: any will do */
-        y = y < 0 ? 0 : y >= m->height ? m->height - 1 : y;
-        const float *row = snls_tile_plane_row(tile, frame, y) + m->features * tile->planes.pitch;
+    const int64_t query_y = (p->i0 + r / tile->blocks) * m->stride0, across = r % tile->blocks * tile->lanes; /* stride0 is 1 where blocks are several */
+    for (int64_t j = 0; j <= s->size_y; j++) { /* rows outside the frame have weight 0: any will do */
+        const float *row = snls_tile_plane_row(tile, frame, query_y + s->origin_y + j) + m->features * tile->planes.pitch + across;
         for (int n = 0; n < 3; n++) s->bend_runs[n * (tile->box_max + 2) + j] = row + n * tile->planes.pitch;
     }
 }
@@ -83,9 +77,16 @@ static void score_together(const CpuTile *tile, const CpuTilePlace *p, int64_t s
 {
     const SnlsMatch *m = &tile->c->m;
     const int64_t frame = snls_slot_frame(p->t, slot, m->wt, m->frames);
-    products(tile, p, frame, s);
-    for (int64_t r = 0; r < p->rows; r++) {
-        const float *box = s->box + r * tile->box_max * tile->box_max * tile->lanes;
+    for (int64_t d = 0; d < s->size_x; d++) {
+        const int64_t x = p->j0 * m->stride0 + s->origin_x + d + tile->planes.margin;
+        s->place[d] = x % m->stride0 * tile->planes.phase + x / m->stride0;
+        s->item[d] = d * tile->lanes;
+    }
+    if (m->ps == 1) pixel_scores(tile, p, frame, s);
+    else snls_tile_patch_scores(tile, p, frame, s);
+    for (int64_t r = 0; r < p->rows * tile->blocks; r++) {
+        const float *box = snls_tile_box(tile, s, r);
+        if (snls_tile_active(tile, p, r) <= 0) continue;
         for (int64_t j = 0; j <= s->size_y; j++) s->runs[j] = box + (j < s->size_y ? j : 0) * s->size_x * tile->lanes;
         if (tile->planes.bend) point_bends(tile, p, frame, r, s);
         for (int64_t a = 0; a < m->side; a++)
@@ -101,8 +102,8 @@ static void score_alone(const CpuTile *tile, const CpuTilePlace *p, int64_t r, i
     float *out = s->value + (r * tile->capacity + at) * tile->lanes + l;
     int64_t row0 = 0, row1 = 0, column0 = 0, column1 = 0;
     for (int64_t i = 0; i < tile->cells; i++) out[i * tile->lanes] = NAN;
-    if (l >= p->lanes || !w->valid) return;
-    const SnlsQuery q = snls_tile_query(p, r, l);
+    if (l >= snls_tile_active(tile, p, r) || !w->valid) return;
+    const SnlsQuery q = snls_tile_query(tile, p, r, l);
     snls_cpu_load_patch(tile->c, &q, s->single);
     snls_match_valid_run(w->y, m->stride1, w->origin_y, m->side, m->height, &row0, &row1);
     snls_match_valid_run(w->x, m->stride1, w->origin_x, m->side, m->width, &column0, &column1);
@@ -115,7 +116,7 @@ static void score_alone(const CpuTile *tile, const CpuTilePlace *p, int64_t r, i
 void snls_tile_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, int64_t at, bool together, CpuTileScratch *s)
 {
     if (together) score_together(tile, p, slot, at, s);
-    for (int64_t r = 0; r < p->rows; r++)
+    for (int64_t r = 0; r < p->rows * tile->blocks; r++)
         for (int64_t l = 0; l < tile->lanes; l++)
             if (!s->together[r * tile->lanes + l]) score_alone(tile, p, r, l, slot, at, s);
 }

@@ -56,11 +56,12 @@ static bool lane_window(const CpuTile *tile, const SnlsQuery *q, int64_t slot, S
 static void run_windows(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t slot, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
+    const int64_t active = snls_tile_active(tile, p, r);
     for (int64_t l = 0; l < tile->lanes; l++) {
         uint8_t *together = &s->together[r * tile->lanes + l];
         *together = false;
-        if (l >= p->lanes) continue;
-        const SnlsQuery q = snls_tile_query(p, r, l);
+        if (l >= active) continue;
+        const SnlsQuery q = snls_tile_query(tile, p, r, l);
         SnlsMatchWindow *w = &s->window[(r * tile->lanes + l) * m->windows + slot];
         *together = lane_window(tile, &q, slot, w);
         if (!*together) continue;
@@ -70,12 +71,12 @@ static void run_windows(const CpuTile *tile, const CpuTilePlace *p, int64_t r, i
 }
 
 /* Smallest first and largest last index of an axis over all lanes of all rows. */
-static bool extent(const CpuTile *tile, const CpuTilePlace *p, const CpuAxis *axes, const uint8_t *together, int64_t *first, int64_t *last)
+static bool extent(const CpuTile *tile, const CpuAxis *axes, const uint8_t *together, int64_t *first, int64_t *last)
 {
     const int64_t lanes = tile->lanes, end = (tile->items - 1) * lanes;
     const int64_t beyond = tile->whole ? (int64_t)tile->c->m.stride1 * (tile->c->m.side - 1) : 0;
     bool any = false;
-    for (int64_t r = 0; r < p->rows; r++)
+    for (int64_t r = 0; r < tile->runs; r++)
         for (int64_t l = 0; l < lanes; l++) {
             if (!together[r * lanes + l]) continue;
             const int64_t low = axes[r].index[l], high = axes[r].index[end + l] + beyond;
@@ -115,16 +116,28 @@ static void settle(const CpuTile *tile, CpuAxis *axis, const uint8_t *together, 
     }
 }
 
+/* With border drop, pixels outside the frame leave patches: then only tiles that stay inside are scored together. */
+static bool leaves_frame(const CpuTile *tile, const CpuTilePlace *p, const CpuTileScratch *s)
+{
+    const SnlsMatch *m = &tile->c->m;
+    const CpuPlanes *planes = &tile->planes;
+    const int64_t top = p->i0 * m->stride0 - planes->before, left = p->j0 * m->stride0 - planes->before;
+    const int64_t bottom = (p->i0 + p->rows - 1) * m->stride0 + planes->after, right = (p->j0 + p->columns - 1) * m->stride0 + planes->after;
+    return top < 0 || left < 0 || bottom >= m->height || right >= m->width || top + s->origin_y < 0 || left + s->origin_x < 0 ||
+           bottom + s->origin_y + s->size_y > m->height || right + s->origin_x + s->size_x > m->width;
+}
+
 bool snls_tile_windows(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, CpuTileScratch *s)
 {
     int64_t last_y = 0, last_x = 0;
-    for (int64_t r = 0; r < p->rows; r++) run_windows(tile, p, r, slot, s);
-    bool any = extent(tile, p, s->y, s->together, &s->origin_y, &last_y) && extent(tile, p, s->x, s->together, &s->origin_x, &last_x);
+    for (int64_t r = 0; r < tile->runs; r++) run_windows(tile, p, r, slot, s);
+    bool any = extent(tile, s->y, s->together, &s->origin_y, &last_y) && extent(tile, s->x, s->together, &s->origin_x, &last_x);
     s->size_y = last_y - s->origin_y + 2; /* the tap after the last */
     s->size_x = last_x - s->origin_x + 2;
     if (s->size_y > tile->box_max || s->size_x > tile->box_max || s->size_y * s->size_x > tile->area_max) any = false; /* too far apart to share */
-    for (int64_t i = 0; !any && i < tile->rows * tile->lanes; i++) s->together[i] = false;
-    for (int64_t r = 0; any && r < p->rows; r++) {
+    if (any && tile->c->m.drop && tile->c->m.ps > 1 && leaves_frame(tile, p, s)) any = false;
+    for (int64_t i = 0; !any && i < tile->runs * tile->lanes; i++) s->together[i] = false;
+    for (int64_t r = 0; any && r < tile->runs; r++) {
         settle(tile, &s->y[r], s->together + r * tile->lanes, s->origin_y);
         settle(tile, &s->x[r], s->together + r * tile->lanes, s->origin_x);
     }

@@ -105,6 +105,25 @@ static float l2_blend_c(const float *q, const float *const *tap, const float *w,
     return lanes_sum(s);
 }
 
+static void blend_sub_c(float *out, const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n)
+{
+    float v[PIECE];
+    for (ptrdiff_t i = 0; i < n; i += PIECE) {
+        const ptrdiff_t count = blend_piece(v, tap, w, taps, i, n);
+        for (ptrdiff_t j = 0; j < count; j++) out[i + j] = v[j] - q[i + j];
+    }
+}
+
+static void dots_c(float *out, const float *x, const float *const *tap, ptrdiff_t n)
+{
+    for (int t = 0; t < 4; t++) out[t] = dot_c(x, tap[t], n);
+}
+
+static void spread_c(float *const *y, const float *w, int taps, const float *x, ptrdiff_t n)
+{
+    for (int t = 0; t < taps; t++) axpy_c(y[t], w[t], x, n);
+}
+
 static void scale_c(float *y, float a, ptrdiff_t n)
 {
     for (ptrdiff_t i = 0; i < n; i++) y[i] *= a;
@@ -172,6 +191,7 @@ void snls_dsp_init_c(SnlsDsp *dsp)
     *dsp = (SnlsDsp){
         .dot = dot_c, .l2 = l2_c, .dot_row = dot_row_c, .l2_row = l2_row_c,
         .blend = blend_c, .dot_blend = dot_blend_c, .l2_blend = l2_blend_c,
+        .blend_sub = blend_sub_c, .dots = dots_c, .spread = spread_c,
         .axpy = axpy_c, .scale = scale_c, .sub = sub_c,
         .from_f16 = from_f16_c, .from_bf16 = from_bf16_c, .to_f16 = to_f16_c, .to_bf16 = to_bf16_c,
     };

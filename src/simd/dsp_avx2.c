@@ -61,6 +61,33 @@ static float l2_blend_avx2(const float *q, const float *const *tap, const float 
     return blend_sum(q, tap, w, taps, n, L2);
 }
 
+ALWAYS void blend_sub_by(float *out, const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n)
+{
+    const Taps t = taps_read(tap, w, taps);
+    ymm_blend_sub(out, q, &t, taps, 0, n);
+}
+
+static void blend_sub_avx2(float *out, const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n)
+{
+    if (taps == 1) blend_sub_by(out, q, tap, w, 1, n);
+    else if (taps == 2) blend_sub_by(out, q, tap, w, 2, n);
+    else blend_sub_by(out, q, tap, w, 4, n);
+}
+
+ALWAYS void spread_by(float *const *y, const float *w, int taps, const float *x, ptrdiff_t n)
+{
+    const Heaps h = heaps_read(y, w, taps);
+    ymm_spread(&h, taps, x, 0, n);
+}
+
+static void spread_avx2(float *const *y, const float *w, int taps, const float *x, ptrdiff_t n)
+{
+    if (taps == 1) spread_by(y, w, 1, x, n);
+    else if (taps == 2) spread_by(y, w, 2, x, n);
+    else spread_by(y, w, 4, x, n);
+}
+
+static void dots_avx2(float *out, const float *x, const float *const *tap, ptrdiff_t n) { ymm_dots(out, x, tap, n); }
 static void axpy_avx2(float *y, float a, const float *x, ptrdiff_t n) { ymm_axpy(y, a, x, 0, n); }
 static void scale_avx2(float *y, float a, ptrdiff_t n) { ymm_scale(y, a, 0, n); }
 static void sub_avx2(float *out, const float *a, const float *b, ptrdiff_t n) { ymm_sub(out, a, b, 0, n); }
@@ -74,6 +101,7 @@ void snls_dsp_init_avx2(SnlsDsp *dsp)
     *dsp = (SnlsDsp){
         .dot = dot_avx2, .l2 = l2_avx2, .dot_row = dot_row_avx2, .l2_row = l2_row_avx2,
         .blend = blend_avx2, .dot_blend = dot_blend_avx2, .l2_blend = l2_blend_avx2,
+        .blend_sub = blend_sub_avx2, .dots = dots_avx2, .spread = spread_avx2,
         .axpy = axpy_avx2, .scale = scale_avx2, .sub = sub_avx2,
         .from_f16 = from_f16_avx2, .from_bf16 = from_bf16_avx2, .to_f16 = to_f16_avx2, .to_bf16 = to_bf16_avx2,
     };

@@ -260,6 +260,59 @@ static float l2_blend_avx512(const float *q, const float *const *tap, const floa
     return blend_sum(q, tap, w, taps, n, L2);
 }
 
+ALWAYS void blend_sub_by(float *out, const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n)
+{
+    const Taps t = taps_read(tap, w, taps);
+    ptrdiff_t i = 0;
+    for (; i + 16 <= n; i += 16) _mm512_storeu_ps(out + i, _mm512_sub_ps(zmm_taps(&t, taps, i, 0xffff), _mm512_loadu_ps(q + i)));
+    ymm_blend_sub(out, q, &t, taps, i, n);
+}
+
+static void blend_sub_avx512(float *out, const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n)
+{
+    if (taps == 1) blend_sub_by(out, q, tap, w, 1, n);
+    else if (taps == 2) blend_sub_by(out, q, tap, w, 2, n);
+    else blend_sub_by(out, q, tap, w, 4, n);
+}
+
+static void dots_avx512(float *out, const float *x, const float *const *tap, ptrdiff_t n)
+{
+    if (n <= 8) { ymm_dots(out, x, tap, n); return; }
+    const float *const a = tap[0], *const b = tap[1], *const c = tap[2], *const d = tap[3];
+    __m512 s0 = _mm512_setzero_ps(), s1 = s0, s2 = s0, s3 = s0;
+    for (ptrdiff_t i = 0; i < n; i += 16) {
+        const __mmask16 mask = mask_of(n - i);
+        const __m512 v = PART(x + i);
+        s0 = zmm_term(s0, v, PART(a + i), DOT);
+        s1 = zmm_term(s1, v, PART(b + i), DOT);
+        s2 = zmm_term(s2, v, PART(c + i), DOT);
+        s3 = zmm_term(s3, v, PART(d + i), DOT);
+    }
+    _mm_storeu_ps(out, zmm_sum4(s0, s1, s2, s3));
+}
+
+ALWAYS void spread_by(float *const *y, const float *w, int taps, const float *x, ptrdiff_t n)
+{
+    const Heaps h = heaps_read(y, w, taps);
+    ptrdiff_t i = 0;
+#define HEAP(k) _mm512_storeu_ps(h.p##k + i, _mm512_fmadd_ps(_mm512_set1_ps(h.w##k), v, _mm512_loadu_ps(h.p##k + i)))
+    for (; i + 16 <= n; i += 16) {
+        const __m512 v = _mm512_loadu_ps(x + i);
+        HEAP(0);
+        if (taps > 1) HEAP(1);
+        if (taps > 2) { HEAP(2); HEAP(3); }
+    }
+#undef HEAP
+    ymm_spread(&h, taps, x, i, n);
+}
+
+static void spread_avx512(float *const *y, const float *w, int taps, const float *x, ptrdiff_t n)
+{
+    if (taps == 1) spread_by(y, w, 1, x, n);
+    else if (taps == 2) spread_by(y, w, 2, x, n);
+    else spread_by(y, w, 4, x, n);
+}
+
 static void axpy_avx512(float *y, float a, const float *x, ptrdiff_t n)
 {
     const __m512 v = _mm512_set1_ps(a);
@@ -310,6 +363,9 @@ void snls_dsp_init_avx512(SnlsDsp *dsp) /* bfloat16 stays with AVX2: two shifts 
     dsp->blend = blend_avx512;
     dsp->dot_blend = dot_blend_avx512;
     dsp->l2_blend = l2_blend_avx512;
+    dsp->blend_sub = blend_sub_avx512;
+    dsp->dots = dots_avx512;
+    dsp->spread = spread_avx512;
     dsp->axpy = axpy_avx512;
     dsp->scale = scale_avx512;
     dsp->sub = sub_avx512;

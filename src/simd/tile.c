@@ -16,6 +16,7 @@ static inline Vec v_load(const float *p) { Vec v; EACH_LANE v.lane[l] = p[l]; re
 static inline void v_store(float *p, Vec v) { EACH_LANE p[l] = v.lane[l]; }
 static inline Vec v_set(float x) { Vec v; EACH_LANE v.lane[l] = x; return v; }
 static inline Vec v_zero(void) { return v_set(0); }
+static inline Vec v_add(Vec a, Vec b) { EACH_LANE a.lane[l] += b.lane[l]; return a; }
 static inline Vec v_sub(Vec a, Vec b) { EACH_LANE a.lane[l] -= b.lane[l]; return a; }
 static inline Vec v_mul(Vec a, Vec b) { EACH_LANE a.lane[l] *= b.lane[l]; return a; }
 static inline Vec v_fma(Vec a, Vec b, Vec c) { EACH_LANE c.lane[l] += a.lane[l] * b.lane[l]; return c; }

@@ -18,12 +18,18 @@ typedef struct SnlsTile {
     void (*planes)(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step, ptrdiff_t n, ptrdiff_t features);
 
     /* Products of `rows` runs of queries with `columns` runs of keys, 1 .. the block's size each:
-     * out[r][c*lanes + l] = sum_f query[r][f*query_pitch + l] * key[c][f*key_pitch + l];  squares: (query - key)^2.
+     * out[r][c*out_step + l] = sum_f query[r][f*query_pitch + l] * key[c][f*key_pitch + l];  squares: (query - key)^2.
      * add: on top of what out holds. ahead: floats from a key to the one that is needed next, fetched meanwhile. */
-    void (*dots)(float *const *out, const float *const *query, int rows, const float *const *key, int columns,
+    void (*dots)(float *const *out, ptrdiff_t out_step, const float *const *query, int rows, const float *const *key, int columns,
                  ptrdiff_t query_pitch, ptrdiff_t key_pitch, ptrdiff_t features, int add, ptrdiff_t ahead);
-    void (*squares)(float *const *out, const float *const *query, int rows, const float *const *key, int columns,
+    void (*squares)(float *const *out, ptrdiff_t out_step, const float *const *query, int rows, const float *const *key, int columns,
                     ptrdiff_t query_pitch, ptrdiff_t key_pitch, ptrdiff_t features, int add, ptrdiff_t ahead);
+
+    /* Sums over patches of side ps, their pixels `apart` columns and rows apart:
+     * out[r*out_row + n*out_block + l] = sum_{a,b < ps} in[(r + a*apart)*pitch + n*lanes + l + b*apart]
+     * work: (rows + (ps-1)*apart) * blocks * lanes floats */
+    void (*patch_sums)(float *out, ptrdiff_t out_row, ptrdiff_t out_block, const float *in, ptrdiff_t pitch, ptrdiff_t rows, ptrdiff_t blocks,
+                       ptrdiff_t ps, ptrdiff_t apart, float *work);
 
     /* Linear interpolation between two of several runs, chosen lane by lane: with j = index[l], low <= j <= high, and
      * f = fraction[l]:  out[i*lanes + l] = (1-f)*a + f*b - f*(1-f)*e,  a = run j, b = run j+1, e = bend run j.

@@ -14,6 +14,7 @@ typedef __m256 Mask;
 #define v_store(p, x) _mm256_storeu_ps(p, x)
 #define v_set(x) _mm256_set1_ps(x)
 #define v_zero() _mm256_setzero_ps()
+#define v_add(a, b) _mm256_add_ps(a, b)
 #define v_sub(a, b) _mm256_sub_ps(a, b)
 #define v_mul(a, b) _mm256_mul_ps(a, b)
 #define v_fma(a, b, c) _mm256_fmadd_ps(a, b, c)

@@ -14,6 +14,7 @@ typedef __mmask16 Mask;
 #define v_store(p, x) _mm512_storeu_ps(p, x)
 #define v_set(x) _mm512_set1_ps(x)
 #define v_zero() _mm512_setzero_ps()
+#define v_add(a, b) _mm512_add_ps(a, b)
 #define v_sub(a, b) _mm512_sub_ps(a, b)
 #define v_mul(a, b) _mm512_mul_ps(a, b)
 #define v_fma(a, b, c) _mm512_fmadd_ps(a, b, c)

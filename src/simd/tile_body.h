@@ -8,14 +8,14 @@
 
 #define ALWAYS static inline __attribute__((always_inline))
 
-ALWAYS void dots_block(float *const *out, const float *const *query, const float *const *key, ptrdiff_t query_pitch, ptrdiff_t key_pitch,
+ALWAYS void dots_block(float *const *out, ptrdiff_t out_step, const float *const *query, const float *const *key, ptrdiff_t query_pitch, ptrdiff_t key_pitch,
                        ptrdiff_t features, int add, ptrdiff_t ahead, const int rows, const int columns, const int square)
 {
     Vec sum[ROWS][COLUMNS];
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
-        for (int c = 0; c < columns; c++) sum[r][c] = add ? v_load(out[r] + c * LANES) : v_zero();
+        for (int c = 0; c < columns; c++) sum[r][c] = add ? v_load(out[r] + c * out_step) : v_zero();
     for (ptrdiff_t f = 0; f < features; f++) {
         Vec q[ROWS];
 #pragma GCC unroll 8
@@ -36,11 +36,11 @@ ALWAYS void dots_block(float *const *out, const float *const *query, const float
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
-        for (int c = 0; c < columns; c++) v_store(out[r] + c * LANES, sum[r][c]);
+        for (int c = 0; c < columns; c++) v_store(out[r] + c * out_step, sum[r][c]);
 }
 
 #define CASE_COLUMNS(R, C) \
-    case C: dots_block(out, query, key, query_pitch, key_pitch, features, add, ahead, R, C, SQUARE); break;
+    case C: dots_block(out, out_step, query, key, query_pitch, key_pitch, features, add, ahead, R, C, SQUARE); break;
 #if COLUMNS == 5
 #define CASE_ROWS(R) case R: switch (columns) { CASE_COLUMNS(R, 1) CASE_COLUMNS(R, 2) CASE_COLUMNS(R, 3) CASE_COLUMNS(R, 4) CASE_COLUMNS(R, 5) } break;
 #else
@@ -48,7 +48,7 @@ ALWAYS void dots_block(float *const *out, const float *const *query, const float
 #endif
 
 #define SQUARE 0
-static void dots(float *const *out, const float *const *query, int rows, const float *const *key, int columns, ptrdiff_t query_pitch,
+static void dots(float *const *out, ptrdiff_t out_step, const float *const *query, int rows, const float *const *key, int columns, ptrdiff_t query_pitch,
                  ptrdiff_t key_pitch, ptrdiff_t features, int add, ptrdiff_t ahead)
 {
     switch (rows) {
@@ -64,7 +64,7 @@ static void dots(float *const *out, const float *const *query, int rows, const f
 #undef SQUARE
 
 #define SQUARE 1
-static void squares(float *const *out, const float *const *query, int rows, const float *const *key, int columns, ptrdiff_t query_pitch,
+static void squares(float *const *out, ptrdiff_t out_step, const float *const *query, int rows, const float *const *key, int columns, ptrdiff_t query_pitch,
                     ptrdiff_t key_pitch, ptrdiff_t features, int add, ptrdiff_t ahead)
 {
     switch (rows) {
@@ -93,6 +93,26 @@ static void planes(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step,
         for (ptrdiff_t f = 0; f < whole_f; f += 8) TURN_8_BY_8(out + f * pitch + x, pitch, in + x * step + f, step);
     planes_rest(out + whole_f * pitch, pitch, in + whole_f, step, whole_x, features - whole_f);
     planes_rest(out + whole_x, pitch, in + whole_x * step, step, n - whole_x, features);
+}
+
+/* Along x into work, then along y into out. */
+static void patch_sums(float *out, ptrdiff_t out_row, ptrdiff_t out_block, const float *in, ptrdiff_t pitch, ptrdiff_t rows, ptrdiff_t blocks, ptrdiff_t ps,
+                       ptrdiff_t apart, float *work)
+{
+    const ptrdiff_t width = blocks * LANES;
+    for (ptrdiff_t r = 0; r < rows + (ps - 1) * apart; r++)
+        for (ptrdiff_t x = 0; x < width; x += LANES) {
+            Vec sum = v_load(in + r * pitch + x);
+            for (ptrdiff_t b = 1; b < ps; b++) sum = v_add(sum, v_load(in + r * pitch + x + b * apart));
+            v_store(work + r * width + x, sum);
+        }
+    for (ptrdiff_t r = 0; r < rows; r++)
+        for (ptrdiff_t n = 0; n < blocks; n++) {
+            const float *at = work + r * width + n * LANES;
+            Vec sum = v_load(at);
+            for (ptrdiff_t a = 1; a < ps; a++) sum = v_add(sum, v_load(at + a * apart * width));
+            v_store(out + r * out_row + n * out_block, sum);
+        }
 }
 
 /* (1-f)*a + f*b - f*(1-f)*e of one item; see tile.h */
@@ -177,5 +197,5 @@ static ptrdiff_t below(uint32_t *out, const float *value, ptrdiff_t n, const flo
 
 void TILE_INIT(SnlsTile *tile)
 {
-    *tile = (SnlsTile){.lanes = LANES, .rows = ROWS, .columns = COLUMNS, .planes = planes, .dots = dots, .squares = squares, .mix = mix, .mix_each = mix_each, .lower_bar = lower_bar, .below = below};
+    *tile = (SnlsTile){.lanes = LANES, .rows = ROWS, .columns = COLUMNS, .planes = planes, .dots = dots, .squares = squares, .patch_sums = patch_sums, .mix = mix, .mix_each = mix_each, .lower_bar = lower_bar, .below = below};
 }

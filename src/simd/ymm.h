@@ -162,6 +162,29 @@ ALWAYS void ymm_row(float *out, const float *q, const float *key, ptrdiff_t step
         for (; m > 0; m--, out++, key += step) *out += ymm_one(q, key, n, kind);
 }
 
+/* One array against four. */
+ALWAYS void ymm_dots(float *out, const float *x, const float *const *tap, ptrdiff_t n)
+{
+    const float *const a = tap[0], *const b = tap[1], *const c = tap[2], *const d = tap[3];
+    __m256 s0 = _mm256_setzero_ps(), s1 = s0, s2 = s0, s3 = s0;
+    ptrdiff_t i = 0;
+#define TERMS(load)                                \
+    do {                                           \
+        const __m256 v = load(x + i);              \
+        s0 = ymm_term(s0, v, load(a + i), DOT);    \
+        s1 = ymm_term(s1, v, load(b + i), DOT);    \
+        s2 = ymm_term(s2, v, load(c + i), DOT);    \
+        s3 = ymm_term(s3, v, load(d + i), DOT);    \
+    } while (0)
+    for (; i + 8 <= n; i += 8) TERMS(_mm256_loadu_ps);
+    if (i < n) {
+        const __m256i mask = ymm_mask(n - i);
+        TERMS(PART);
+    }
+#undef TERMS
+    _mm_storeu_ps(out, ymm_sum4(s0, s1, s2, s3));
+}
+
 /* The same for n <= 8: the query stays in one register. */
 ALWAYS void ymm_row_short(float *out, const float *q, const float *key, ptrdiff_t step, ptrdiff_t m, ptrdiff_t n, int kind)
 {

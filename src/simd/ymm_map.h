@@ -75,6 +75,49 @@ ALWAYS float ymm_blend_sum(const float *q, const Taps *t, int taps, ptrdiff_t n,
 
 /* ---- from element i on ---- */
 
+ALWAYS void ymm_blend_sub(float *out, const float *q, const Taps *t, int taps, ptrdiff_t i, ptrdiff_t n)
+{
+    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(out + i, _mm256_sub_ps(ymm_taps(t, taps, i), _mm256_loadu_ps(q + i)));
+    for (; i < n; i++) { OPAQUE(i); out[i] = taps_at(t, taps, i) - q[i]; }
+}
+
+/* Arrays to add to, as Taps are to read from. Each store comes before the next array's load: they may overlap. */
+typedef struct Heaps {
+    float *p0, *p1, *p2, *p3;
+    float w0, w1, w2, w3;
+} Heaps;
+
+ALWAYS Heaps heaps_read(float *const *y, const float *w, int taps)
+{
+    Heaps h;
+    h.p0 = y[0], h.w0 = w[0];
+    h.p1 = h.p0, h.w1 = 0;
+    if (taps > 1) h.p1 = y[1], h.w1 = w[1];
+    h.p2 = h.p3 = h.p0, h.w2 = h.w3 = 0;
+    if (taps > 2) h.p2 = y[2], h.w2 = w[2], h.p3 = y[3], h.w3 = w[3];
+    return h;
+}
+
+ALWAYS void ymm_spread(const Heaps *h, int taps, const float *x, ptrdiff_t i, ptrdiff_t n)
+{
+#define HEAP(k) _mm256_storeu_ps(h->p##k + i, _mm256_fmadd_ps(_mm256_set1_ps(h->w##k), v, _mm256_loadu_ps(h->p##k + i)))
+    for (; i + 8 <= n; i += 8) {
+        const __m256 v = _mm256_loadu_ps(x + i);
+        HEAP(0);
+        if (taps > 1) HEAP(1);
+        if (taps > 2) { HEAP(2); HEAP(3); }
+    }
+#undef HEAP
+#define HEAP(k) h->p##k[i] = fmaf(h->w##k, x[i], h->p##k[i])
+    for (; i < n; i++) {
+        OPAQUE(i);
+        HEAP(0);
+        if (taps > 1) HEAP(1);
+        if (taps > 2) { HEAP(2); HEAP(3); }
+    }
+#undef HEAP
+}
+
 ALWAYS void ymm_axpy(float *y, float a, const float *x, ptrdiff_t i, ptrdiff_t n)
 {
     const __m256 v = _mm256_set1_ps(a);
