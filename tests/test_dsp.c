@@ -232,6 +232,42 @@ static void check_maps(Test *t, ptrdiff_t n, int kind)
     CHECK(!n || !memcmp(z, y, (size_t)n * sizeof *z), "%s sub n=%td onto itself", t->level, n);
 }
 
+/* blend_sub and dots are what blend, sub and dot give, bit for bit; spread near the sums, also where arrays overlap. */
+static void check_blend_gradients(Test *t, ptrdiff_t n, int kind)
+{
+    const int taps = 1 << rng_int(&t->rng, 0, 2);
+    const float *tap[4], *const q = input(t, 4, n, kind);
+    float w[4], blend[MAX_N], *const out = place_out(t->out, &t->rng, n, sizeof *out);
+    for (int k = 0; k < 4; k++) tap[k] = input(t, k, n, kind), w[k] = value(&t->rng, 0);
+    t->dsp.blend(blend, tap, w, taps, n);
+    t->dsp.blend_sub(out, q, tap, w, taps, n);
+    CHECK(guards_hold(t->out, out, n, sizeof *out), "%s blend_sub n=%td wrote outside", t->level, n);
+    for (ptrdiff_t i = 0; i < n; i++) CHECK(bits(out[i]) == bits(blend[i] - q[i]), "%s blend_sub n=%td taps=%d: [%td]", t->level, n, taps, i);
+    float *const four = place_out(t->out, &t->rng, 4, sizeof *four);
+    t->dsp.dots(four, q, tap, n);
+    CHECK(guards_hold(t->out, four, 4, sizeof *four), "%s dots n=%td wrote outside", t->level, n);
+    for (int k = 0; k < 4; k++) CHECK(bits(four[k]) == bits(t->dsp.dot(q, tap[k], n)), "%s dots n=%td: [%d]", t->level, n, k);
+}
+
+static void check_spread(Test *t, ptrdiff_t n, int kind)
+{
+    const int taps = 1 << rng_int(&t->rng, 0, 2);
+    const ptrdiff_t apart = rng_int(&t->rng, 0, rng_one_in(&t->rng, 2) ? 20 : n), count = n ? n + (taps - 1) * apart : 0;
+    const float *const x = input(t, 0, n, kind), *const before = input(t, 1, count, kind);
+    float *const y = place_out(t->out, &t->rng, count, sizeof *y), *const to[4] = { y, y + apart, y + 2 * apart, y + 3 * apart };
+    float w[4];
+    for (int k = 0; k < 4; k++) w[k] = value(&t->rng, 0);
+    memcpy(y, before, (size_t)count * sizeof *y);
+    t->dsp.spread(to, w, taps, x, n);
+    CHECK(guards_hold(t->out, y, count, sizeof *y), "%s spread n=%td wrote outside", t->level, n);
+    for (ptrdiff_t i = 0; i < count; i++) {
+        Sum s = { before[i], fabs(before[i]), 1 };
+        for (int k = 0; k < taps; k++)
+            if (i >= k * apart && i < k * apart + n) sum_add(&s, (double)w[k] * x[i - k * apart], fabs((double)w[k] * x[i - k * apart]));
+        CHECK(sum_near(&s, y[i], 0), "%s spread n=%td taps=%d apart %td: [%td] is %.9g, want %.9g", t->level, n, taps, apart, i, y[i], s.value);
+    }
+}
+
 /* What is not there must not count: an infinite weight times it would be NaN. */
 static void check_infinite_weight(Test *t, ptrdiff_t n)
 {
@@ -327,6 +363,8 @@ static void check_seed(Test *t, uint64_t seed)
         check_row(t, n, kind, false);
         check_row(t, n, kind, true);
         check_blend(t, n, kind);
+        check_blend_gradients(t, n, kind);
+        check_spread(t, n, kind);
         check_maps(t, n, kind);
         check_infinite_weight(t, n);
         check_to_half(t, n);
