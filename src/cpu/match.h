@@ -32,6 +32,10 @@ void snls_cpu_load_patch(const CpuMatch *c, const SnlsQuery *q, CpuMatchScratch 
 void snls_cpu_score_row(const CpuMatch *c, const SnlsQuery *q, const SnlsMatchWindow *w, int64_t row, int64_t first, int64_t end,
                         const CpuMatchScratch *scratch);
 
+/* Scores at whole pixels x, x+step, ... of row y, n of them; any place, as border says. */
+void snls_cpu_score_whole(const CpuMatch *c, const SnlsQuery *q, int64_t frame, int64_t y, int64_t x, int64_t step, int64_t n, const CpuMatchScratch *scratch,
+                          float *out);
+
 /* Score of one candidate anywhere, pixels interpolated. */
 float snls_cpu_score_at(const CpuMatch *c, const SnlsQuery *q, int64_t frame, double y, double x, const CpuMatchScratch *scratch);
 

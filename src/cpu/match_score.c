@@ -37,9 +37,8 @@ static void add_run(const CpuMatch *c, const float *pixel, const float *key_row,
     }
 }
 
-/* Candidates at whole pixels: x, x+step, ... of row y. */
-static void score_whole(const CpuMatch *c, const SnlsQuery *q, int64_t frame, int64_t y, int64_t x, int64_t step, int64_t n, const CpuMatchScratch *scratch,
-                        float *out)
+void snls_cpu_score_whole(const CpuMatch *c, const SnlsQuery *q, int64_t frame, int64_t y, int64_t x, int64_t step, int64_t n, const CpuMatchScratch *scratch,
+                          float *out)
 {
     const SnlsMatch *m = &c->m;
     memset(out, 0, (size_t)n * sizeof *out);
@@ -76,7 +75,7 @@ void snls_cpu_score_row(const CpuMatch *c, const SnlsQuery *q, const SnlsMatchWi
     const double y = snls_match_y(m, w, row), x = snls_match_x(m, w, first);
     const bool whole = y == floor(y) && x == floor(x) && m->stride1 == floor(m->stride1);
     if (whole) {
-        score_whole(c, q, w->frame, (int64_t)y, (int64_t)x, (int64_t)m->stride1, end - first, scratch, scratch->score + first);
+        snls_cpu_score_whole(c, q, w->frame, (int64_t)y, (int64_t)x, (int64_t)m->stride1, end - first, scratch, scratch->score + first);
         return;
     }
     for (int64_t column = first; column < end; column++)

@@ -35,7 +35,8 @@ static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
     tile.runs = tile.rows * tile.blocks;
     tile.items = tile.whole ? 1 : m->side;
     const int64_t span = (int64_t)ceil(m->stride1 * (double)(m->side - 1)) + 2, reach = (m->ps - 1) * m->dilation;
-    tile.box_max = span + (m->ps == 1 ? SPREAD_MAX : SPREAD_MAX / 2);
+    tile.span = span;
+    tile.box_max = span + SPREAD_MAX;
     tile.area_max = 4 * span * span;
     tile.pixel_rows = tile.rows + reach;
     tile.pixel_columns = (tile.blocks * tile.lanes + reach + tile.lanes - 1) / tile.lanes * tile.lanes;
@@ -88,6 +89,7 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, Take take, CpuTi
     s->runs = take(arena, box + 2, sizeof(float *));
     s->bend_runs = take(arena, 3 * (box + 2), sizeof(float *));
     s->first = take(arena, m->side, sizeof(int));
+    s->grid = take(arena, tile->span * tile->span, sizeof(float));
     s->y = take(arena, tile->runs, sizeof(CpuAxis));
     s->x = take(arena, tile->runs, sizeof(CpuAxis));
     for (int64_t r = 0; r < tile->runs; r++) {
@@ -143,11 +145,13 @@ static Spot spot_of(const CpuTile *tile, int64_t r, int64_t l, uint32_t id, cons
     return (Spot){w, snls_match_y(m, w, row), snls_match_x(m, w, cell - row * side)};
 }
 
-/* The interpolated l2 is a sum less a correction. Where the correction is not small beside the result, digits are lost,
- * and the distance is summed anew from the pixels. */
+/* The interpolated l2 is a sum less a correction. Where the correction outweighs the result, digits are lost: some eight
+ * roundings of value + 4*most against the (terms + 2) roundings of value that a plain sum may make. Then the distance is
+ * summed anew from the pixels. */
 static bool loses_digits(const CpuTile *tile, float value, float most)
 {
-    return tile->planes.bend && (tile->c->m.features * tile->c->m.ps * tile->c->m.ps < 8 || value < 2 * most);
+    const int64_t terms = tile->c->m.features * tile->c->m.ps * tile->c->m.ps;
+    return tile->planes.bend && (terms < 8 || value * (float)terms < 64 * most);
 }
 
 static void fetch(const CpuTile *tile, const CpuTilePlace *p, const Spot *at)

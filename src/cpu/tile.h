@@ -36,6 +36,7 @@ typedef struct CpuTile {
     bool    whole;            /* candidates are whole pixels apart */
     int64_t lanes, blocks;    /* queries of a run; runs side by side */
     int64_t rows, runs;       /* rows of a tile; rows*blocks */
+    int64_t span;             /* whole pixels that one window touches along an axis, at most */
     int64_t items;            /* separate places along an axis: 1 when whole, else side */
     int64_t box_max, area_max;/* longest side and most shifts of a box; beyond, scoring alone is cheaper */
     int64_t cells, capacity;  /* candidates of a slot; scores kept per query before they are sorted out */
@@ -71,6 +72,7 @@ typedef struct CpuTileScratch {
     ptrdiff_t *item, *place;  /* box: runs of a row of the box; of a row of planes */
     const float **runs, **bend_runs;
     int     *first;           /* side */
+    float   *grid;            /* (span, span): scores of one query at whole shifts */
     int64_t  origin_y, origin_x, size_y, size_x; /* the box: shifts from a query to the key */
 } CpuTileScratch;
 
@@ -87,6 +89,13 @@ static inline int64_t snls_tile_active(const CpuTile *tile, const CpuTilePlace *
 {
     const int64_t left = p->columns - run % tile->blocks * tile->lanes;
     return run / tile->blocks >= p->rows ? 0 : left < tile->lanes ? left : tile->lanes;
+}
+
+/* The window lies inside the frame as a whole. */
+static inline bool snls_tile_whole_window(const SnlsMatch *m, const SnlsMatchWindow *w)
+{
+    return w->valid && snls_inside(snls_match_y(m, w, 0), m->height) && snls_inside(snls_match_y(m, w, m->side - 1), m->height) &&
+           snls_inside(snls_match_x(m, w, 0), m->width) && snls_inside(snls_match_x(m, w, m->side - 1), m->width);
 }
 
 /* Scores of run `run` at shift (0, 0) of the box. */
@@ -106,6 +115,9 @@ bool snls_tile_windows(const CpuTile *tile, const CpuTilePlace *p, int64_t slot,
 
 /* tile_score.c: scores of a slot into value, from candidate number `at` on */
 void snls_tile_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, int64_t at, bool together, CpuTileScratch *s);
+
+/* tile_alone.c: scores of one lane in a slot into value, NaN where there is no candidate */
+void snls_tile_score_alone(const CpuTile *tile, const CpuTilePlace *p, int64_t run, int64_t l, int64_t slot, int64_t at, CpuTileScratch *s);
 
 /* tile_patch.c: scores of patches at every shift of the box into box */
 void snls_tile_patch_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuTileScratch *s);

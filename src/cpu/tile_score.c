@@ -94,29 +94,10 @@ static void score_together(const CpuTile *tile, const CpuTilePlace *p, int64_t s
     }
 }
 
-/* One lane on its own: scores where candidates are, NaN where not. */
-static void score_alone(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t l, int64_t slot, int64_t at, CpuTileScratch *s)
-{
-    const SnlsMatch *m = &tile->c->m;
-    const SnlsMatchWindow *w = &s->window[(r * tile->lanes + l) * m->windows + slot];
-    float *out = s->value + (r * tile->capacity + at) * tile->lanes + l;
-    int64_t row0 = 0, row1 = 0, column0 = 0, column1 = 0;
-    for (int64_t i = 0; i < tile->cells; i++) out[i * tile->lanes] = NAN;
-    if (l >= snls_tile_active(tile, p, r) || !w->valid) return;
-    const SnlsQuery q = snls_tile_query(tile, p, r, l);
-    snls_cpu_load_patch(tile->c, &q, s->single);
-    snls_match_valid_run(w->y, m->stride1, w->origin_y, m->side, m->height, &row0, &row1);
-    snls_match_valid_run(w->x, m->stride1, w->origin_x, m->side, m->width, &column0, &column1);
-    for (int64_t row = row0; row < row1; row++) {
-        snls_cpu_score_row(tile->c, &q, w, row, column0, column1, s->single);
-        for (int64_t c = column0; c < column1; c++) out[(row * m->side + c) * tile->lanes] = m->prod ? -s->single->score[c] : s->single->score[c];
-    }
-}
-
 void snls_tile_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, int64_t at, bool together, CpuTileScratch *s)
 {
     if (together) score_together(tile, p, slot, at, s);
     for (int64_t r = 0; r < p->rows * tile->blocks; r++)
         for (int64_t l = 0; l < tile->lanes; l++)
-            if (!s->together[r * tile->lanes + l]) score_alone(tile, p, r, l, slot, at, s);
+            if (!s->together[r * tile->lanes + l]) snls_tile_score_alone(tile, p, r, l, slot, at, s);
 }

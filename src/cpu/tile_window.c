@@ -2,13 +2,6 @@
  * place p of a query at b is described by index = floor(p) - b - origin of the box, and fraction = p - floor(p). */
 #include "cpu/tile.h"
 
-/* The window lies inside the frame as a whole: what a lane needs to be scored with the others. */
-static bool is_whole(const SnlsMatch *m, const SnlsMatchWindow *w)
-{
-    return w->valid && snls_inside(snls_match_y(m, w, 0), m->height) && snls_inside(snls_match_y(m, w, m->side - 1), m->height) &&
-           snls_inside(snls_match_x(m, w, 0), m->width) && snls_inside(snls_match_x(m, w, m->side - 1), m->width);
-}
-
 /* Index (still from the query, not from the box) and fraction of every item of one axis of one lane. */
 static void set_lane(const CpuTile *tile, CpuAxis *axis, int64_t l, double centre, int64_t origin, int64_t query)
 {
@@ -50,7 +43,7 @@ static bool lane_window(const CpuTile *tile, const SnlsQuery *q, int64_t slot, S
         return true;
     }
     *w = snls_match_window(m, q, slot);
-    return is_whole(m, w);
+    return snls_tile_whole_window(m, w);
 }
 
 static void run_windows(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t slot, CpuTileScratch *s)

@@ -1,0 +1,94 @@
+/* tile_alone.c: one query of a tile scored on its own, because its window is cut or far from the others'. */
+#include "cpu/tile.h"
+#include <math.h>
+
+/* Patches of the query and of every candidate lie inside the frame, or pixels outside are mirrored: then scores between
+ * pixels follow from scores at pixels. (With border drop a pixel counts or not by its real place, and they do not.) */
+static bool can_interpolate(const CpuTile *tile, const SnlsQuery *q, const SnlsMatchWindow *w)
+{
+    const SnlsMatch *m = &tile->c->m;
+    const CpuPlanes *planes = &tile->planes;
+    if (m->nearest || (!planes->bend && !m->prod)) return false;
+    if (!m->drop || m->ps == 1) return true;
+    const double reach = (double)(m->side - 1) * m->stride1, before = (double)planes->before, after = (double)planes->after + 1;
+    const double y = snls_match_y(m, w, 0), x = snls_match_x(m, w, 0), qy = (double)(q->i * m->stride0), qx = (double)(q->j * m->stride0);
+    return snls_inside(qy - before, m->height) && snls_inside(qy + after, m->height) && snls_inside(qx - before, m->width) &&
+           snls_inside(qx + after, m->width) && snls_inside(y - before, m->height) && snls_inside(y + reach + after, m->height) &&
+           snls_inside(x - before, m->width) && snls_inside(x + reach + after, m->width);
+}
+
+/* Sums of the three planes of corrections at pixel (y, x). */
+static float bend_at(const CpuTile *tile, int64_t frame, int64_t plane, int64_t y, int64_t x)
+{
+    const int64_t at = x + tile->planes.margin, stride0 = tile->c->m.stride0;
+    return snls_tile_plane_row(tile, frame, y)[(tile->planes.features + plane) * tile->planes.pitch + at % stride0 * tile->planes.phase + at / stride0];
+}
+
+/* a + f*(b - a), b not looked at where f is 0 */
+static float between(const float *a, const float *b, float f) { return f == 0 ? *a : *a + f * (*b - *a); }
+
+/* What linear interpolation of squared distances is too large by (docs/performance.md). */
+static float correction(const CpuTile *tile, int64_t frame, int64_t y, int64_t x, float fy, float fx)
+{
+    float sum = 0;
+    if (fx != 0) {
+        float right = bend_at(tile, frame, 0, y, x);
+        if (fy != 0) right += fy * (bend_at(tile, frame, 0, y + 1, x) - right) - fy * (1 - fy) * bend_at(tile, frame, 2, y, x);
+        sum += fx * (1 - fx) * right;
+    }
+    if (fy != 0) {
+        float lower = bend_at(tile, frame, 1, y, x);
+        if (fx != 0) lower += fx * (bend_at(tile, frame, 1, y, x + 1) - lower);
+        sum += fy * (1 - fy) * lower;
+    }
+    return sum;
+}
+
+/* Scores at whole pixels around the window, then the candidates between them. */
+static void interpolate(const CpuTile *tile, const SnlsQuery *q, const SnlsMatchWindow *w, float *out, float *most, CpuTileScratch *s)
+{
+    const SnlsMatch *m = &tile->c->m;
+    const int64_t y0 = snls_floor_inside(snls_match_y(m, w, 0)), x0 = snls_floor_inside(snls_match_x(m, w, 0)), span = tile->span;
+    const int64_t rows = snls_floor_inside(snls_match_y(m, w, m->side - 1)) - y0 + 2, columns = snls_floor_inside(snls_match_x(m, w, m->side - 1)) - x0 + 2;
+    for (int64_t y = 0; y < rows; y++) snls_cpu_score_whole(tile->c, q, w->frame, y0 + y, x0, 1, columns, s->single, s->grid + y * span);
+    for (int64_t row = 0; row < m->side; row++) {
+        const double py = snls_match_y(m, w, row);
+        const int64_t y = snls_floor_inside(py);
+        const float fy = (float)(py - (double)y), *grid = s->grid + (y - y0) * span;
+        for (int64_t c = 0; c < m->side; c++) {
+            const double px = snls_match_x(m, w, c);
+            const int64_t x = snls_floor_inside(px);
+            const float fx = (float)(px - (double)x), *at = grid + (x - x0), above = between(at, at + 1, fx);
+            const float below = fy == 0 ? above : between(at + span, at + span + 1, fx), less = tile->planes.bend ? correction(tile, w->frame, y, x, fy, fx) : 0;
+            const float score = between(&above, &below, fy) - less;
+            if (less > *most) *most = less;
+            out[(row * m->side + c) * tile->lanes] = m->prod ? -score : score;
+        }
+    }
+}
+
+/* Candidates inside the frame, each on its own. */
+static void one_by_one(const CpuTile *tile, const SnlsQuery *q, const SnlsMatchWindow *w, float *out, CpuTileScratch *s)
+{
+    const SnlsMatch *m = &tile->c->m;
+    int64_t row0, row1, column0, column1;
+    snls_match_valid_run(w->y, m->stride1, w->origin_y, m->side, m->height, &row0, &row1);
+    snls_match_valid_run(w->x, m->stride1, w->origin_x, m->side, m->width, &column0, &column1);
+    for (int64_t row = row0; row < row1; row++) {
+        snls_cpu_score_row(tile->c, q, w, row, column0, column1, s->single);
+        for (int64_t c = column0; c < column1; c++) out[(row * m->side + c) * tile->lanes] = m->prod ? -s->single->score[c] : s->single->score[c];
+    }
+}
+
+void snls_tile_score_alone(const CpuTile *tile, const CpuTilePlace *p, int64_t run, int64_t l, int64_t slot, int64_t at, CpuTileScratch *s)
+{
+    const SnlsMatch *m = &tile->c->m;
+    const SnlsMatchWindow *w = &s->window[(run * tile->lanes + l) * m->windows + slot];
+    float *out = s->value + (run * tile->capacity + at) * tile->lanes + l;
+    for (int64_t i = 0; i < tile->cells; i++) out[i * tile->lanes] = NAN;
+    if (l >= snls_tile_active(tile, p, run) || !w->valid) return;
+    const SnlsQuery q = snls_tile_query(tile, p, run, l);
+    snls_cpu_load_patch(tile->c, &q, s->single);
+    if (snls_tile_whole_window(m, w) && can_interpolate(tile, &q, w)) interpolate(tile, &q, w, out, &s->most[run * tile->lanes + l], s);
+    else one_by_one(tile, &q, w, out, s);
+}
