@@ -1,0 +1,235 @@
+/* match_grad.h: what the two passes of the gradients of search, search_all and refine share: how a kept neighbour is found
+ * again from its number, and how the pixels of two patches pair up. match_grad.c prepares and has the rare cases,
+ * match_grad_query.c is the pass of the queries, match_grad_key.c that of the keys. */
+#ifndef SNLS_CPU_MATCH_GRAD_H
+#define SNLS_CPU_MATCH_GRAD_H
+
+#include "cpu/match.h"
+
+/* Rows and frames of the key that the neighbours of a row of queries may touch, ends included; bottom < top: none. */
+typedef struct CpuReach { int64_t top, bottom, first_frame, last_frame; } CpuReach;
+
+typedef struct CpuGrad {
+    CpuMatch c;
+    SnlsMatchGrad g;
+    CpuVideo d_query, d_key;
+    int64_t  candidates;           /* of a query: windows*side*side */
+    uint32_t cells, side;          /* of a window; of one of its sides */
+    int64_t  origin;               /* centre cell of a window that need not slide, which ... */
+    double   before, after;        /* ... reaches so far around its centre */
+    double   last_y, last_x;       /* last place of the frame; -1 where no window is plain */
+    int64_t  centre_head, centre_column, centre_window; /* floats along these axes of centre */
+    int64_t  pixels;               /* of a patch row, that are one run of floats in every video; else 1 */
+    float   *spare;                /* per thread */
+    int64_t  spare_size;           /* floats per thread */
+    CpuReach *reach;               /* (B,T,nH); NULL: not needed */
+} CpuGrad;
+
+/* A query, and where its numbers are: elements of index, dist (gradient) and centre at its first place and window. */
+typedef struct CpuGradQuery {
+    SnlsQuery q;
+    int64_t index, dist, centre;
+    int64_t turn; /* slot s is frame t+s up to this frame, then turn - s */
+} CpuGradQuery;
+
+typedef struct CpuKept {
+    int64_t window, frame;
+    double y, x, slope_y, slope_x; /* slopes: d centre / d flow */
+    float g;                       /* dL/ddist */
+} CpuKept;
+
+/* Pixels of a row of both patches: the query's first, the taps of the key's first, and how many follow them, each
+ * `dilation` further on both sides. */
+typedef struct CpuPair {
+    int64_t query_y, query_x, pixels;
+    SnlsTaps y, x;
+    double slope_y, slope_x; /* of the reflection */
+} CpuPair;
+
+/* Taps by address: count with weight; corner: all four that a slope needs, one that none needs repeats the first. */
+typedef struct CpuCorners {
+    const float *tap[4], *corner[4];
+    float weight[4];
+    int count;
+} CpuCorners;
+
+/* Column 0, head 0 of a row of queries; then any other of that row. */
+static inline CpuGradQuery snls_grad_row(const CpuGrad *p, int64_t b, int64_t t, int64_t i)
+{
+    const SnlsMatch *m = &p->c.m;
+    CpuGradQuery row = {.q = {.b = b, .t = t, .i = i}};
+    row.index = snls_at5(&m->index, b, 0, t, i, 0);
+    if (p->g.dist.data) row.dist = snls_at5(&p->g.dist, b, 0, t, i, 0);
+    if (m->centre.data) row.centre = snls_match_centre_at(m, &row.q, 0);
+    const int64_t turned = snls_slot_frame(t, m->windows, m->wt, m->frames); /* one slot beyond the last: always turned */
+    row.turn = turned + m->windows;
+    return row;
+}
+
+static inline CpuGradQuery snls_grad_query(const CpuGrad *p, const CpuGradQuery *row, int64_t j, int64_t head)
+{
+    CpuGradQuery at = *row;
+    at.q.j = j;
+    at.q.head = head;
+    at.index += j * p->c.m.index.stride[4] + head * p->c.m.index.stride[1];
+    at.dist += j * p->g.dist.stride[4] + head * p->g.dist.stride[1];
+    at.centre += j * p->centre_column + head * p->centre_head;
+    return at;
+}
+
+/* Which candidate stands at a place of the output; -1: none. */
+static inline int32_t snls_grad_number(const CpuGrad *p, const CpuGradQuery *at, int64_t place)
+{
+    const int32_t id = ((const int32_t *)p->c.m.index.data)[at->index + place * p->c.m.index.stride[5]];
+    return id < p->candidates ? id : -1;
+}
+
+static inline float snls_grad_dist(const CpuGrad *p, const CpuGradQuery *at, int64_t place)
+{
+    return p->g.dist.data ? ((const float *)p->g.dist.data)[at->dist + place * p->g.dist.stride[5]] : 0;
+}
+
+/* Half-to-even, for what is smaller than 2^51; larger numbers are not inside any frame whatever they round to. */
+static inline double snls_grad_round(double x) { return x + 0x1.8p52 - 0x1.8p52; }
+
+/* Frame of a window; -1: not plainly inside the clip. */
+static inline int64_t snls_grad_frame(const CpuGrad *p, const CpuGradQuery *at, int64_t window)
+{
+    const SnlsMatch *m = &p->c.m;
+    if (!m->refine) return at->q.t + window <= at->turn ? at->q.t + window : at->turn - window;
+    const double frame = (double)at->q.t + snls_grad_round(((const float *)m->centre.data)[at->centre + window * p->centre_window]);
+    return frame >= 0 && frame < (double)m->frames ? (int64_t)frame : -1;
+}
+
+/* Any window, by the definition. */
+bool snls_grad_kept_anywhere(const CpuGrad *p, const CpuGradQuery *at, uint32_t row, uint32_t column, CpuKept *kept);
+
+/* The neighbour with this candidate number (not its g); false: there is none. A window that lies inside the frame
+ * without sliding needs no more than additions. */
+static inline bool snls_grad_kept(const CpuGrad *p, const CpuGradQuery *at, int32_t id, CpuKept *kept)
+{
+    const SnlsMatch *m = &p->c.m;
+    const uint32_t window = (uint32_t)id / p->cells, cell = (uint32_t)id - window * p->cells;
+    const uint32_t row = cell / p->side, column = cell - row * p->side;
+    double y = (double)(at->q.i * m->stride0), x = (double)(at->q.j * m->stride0);
+    kept->window = window;
+    if (snls_match_has_centre(m, window)) {
+        const float *centre = (const float *)m->centre.data + at->centre + window * p->centre_window;
+        const double dy = centre[snls_match_step_y(m)], dx = centre[snls_match_step_x(m)];
+        y += m->nearest ? snls_grad_round(dy) : dy;
+        x += m->nearest ? snls_grad_round(dx) : dx;
+    }
+    kept->frame = snls_grad_frame(p, at, window);
+    if (!(y - p->before >= 0 && y + p->after <= p->last_y && x - p->before >= 0 && x + p->after <= p->last_x && kept->frame >= 0))
+        return snls_grad_kept_anywhere(p, at, row, column, kept);
+    kept->slope_y = kept->slope_x = 1;
+    kept->y = snls_window_place(y, m->stride1, row, p->origin);
+    kept->x = snls_window_place(x, m->stride1, column, p->origin);
+    return true;
+}
+
+/* [top, bottom] beyond either end of an axis comes back by reflection: the rows it may touch. */
+static inline void snls_grad_fold(int64_t n, int64_t *top, int64_t *bottom)
+{
+    if (*top < 0) {
+        if (*bottom < -*top) *bottom = -*top;
+        *top = 0;
+    }
+    if (*bottom >= n) {
+        const int64_t back = 2 * (n - 1) - *bottom;
+        if (*top > back) *top = back < 0 ? 0 : back;
+        *bottom = n - 1;
+    }
+}
+
+/* ---- the walk over a patch ---- */
+
+typedef void CpuPairVisit(const CpuGrad *p, const CpuGradQuery *at, const CpuKept *kept, const CpuPair *pair, void *user);
+
+/* Columns [*first, *end) of the patch with both pixels inside the frame, the last column excepted, and the fraction of
+ * the first: there nothing is reflected. */
+static inline void snls_grad_run(const SnlsMatch *m, int64_t j, double x, int64_t *first, int64_t *end)
+{
+    const int64_t half = m->ps / 2, query = j * m->stride0 - m->dilation * half, key = snls_floor_inside(x) - m->dilation * half;
+    const double most = (double)(m->dilation * (m->ps - 1 - half));
+    *first = 0;
+    *end = x + most - most == x ? m->ps : 0;
+    while (*first < *end && (query + m->dilation * *first < 0 || key + m->dilation * *first < 0)) ++*first;
+    while (*first < *end && (query + m->dilation * (*end - 1) >= m->width || key + m->dilation * (*end - 1) + 1 >= m->width)) --*end;
+}
+
+/* Every pair of pixels once, row by row; those side by side without a border between them come together. */
+static inline void snls_grad_walk(const CpuGrad *p, const CpuGradQuery *at, const CpuKept *kept, CpuPairVisit *visit, void *user)
+{
+    const SnlsMatch *m = &p->c.m;
+    int64_t first, end;
+    CpuPair pair;
+    snls_grad_run(m, at->q.j, kept->x, &first, &end);
+    for (int64_t r = 0; r < m->ps; r++) {
+        const int64_t by = m->dilation * (r - m->ps / 2), qy = at->q.i * m->stride0 + by;
+        const double u = kept->y + (double)by;
+        if (m->drop && (qy < 0 || qy >= m->height || !snls_inside(u, m->height))) continue;
+        pair.query_y = snls_reflect(qy, m->height);
+        pair.y = snls_taps(snls_reflect_real(u, m->height), m->height);
+        pair.slope_y = snls_reflect_slope(u, m->height);
+        for (int64_t s = 0; s < m->ps; s += pair.pixels) {
+            const int64_t bx = m->dilation * (s - m->ps / 2), qx = at->q.j * m->stride0 + bx;
+            const double v = kept->x + (double)bx;
+            pair.pixels = s == first && end > first ? end - first : 1;
+            if (m->drop && (qx < 0 || qx >= m->width || !snls_inside(v, m->width))) continue;
+            pair.query_x = snls_reflect(qx, m->width);
+            pair.x = snls_taps(snls_reflect_real(v, m->width), m->width);
+            pair.slope_x = snls_reflect_slope(v, m->width);
+            visit(p, at, kept, &pair, user);
+        }
+    }
+}
+
+/* The one pair of a patch of one pixel: never outside. */
+static inline void snls_grad_single(const CpuGrad *p, const CpuGradQuery *at, const CpuKept *kept, CpuPairVisit *visit, void *user)
+{
+    const SnlsMatch *m = &p->c.m;
+    const CpuPair pair = {at->q.i * m->stride0, at->q.j * m->stride0, 1, snls_taps(kept->y, m->height), snls_taps(kept->x, m->width),
+                          m->height > 1, m->width > 1};
+    visit(p, at, kept, &pair, user);
+}
+
+static inline CpuCorners snls_grad_corners(const CpuGrad *p, const CpuGradQuery *at, int64_t frame, const CpuPair *pair)
+{
+    const CpuVideo *key = &p->c.key;
+    const float *first = snls_cpu_pixel(key, at->q.b, frame, pair->y.at[0], pair->x.at[0]) + at->q.head * p->c.m.features;
+    const int64_t down = (pair->y.at[1] - pair->y.at[0]) * key->step[2], right = (pair->x.at[1] - pair->x.at[0]) * key->step[3];
+    const bool low = pair->y.weight[1] != 0, wide = pair->x.weight[1] != 0;
+    CpuCorners c = {.corner = {first, first + right, first + down, low || wide ? first + down + right : first}};
+    c.tap[0] = first;
+    c.weight[0] = (float)(pair->y.weight[0] * pair->x.weight[0]);
+    c.count = 1;
+    if (wide) {
+        c.tap[1] = first + right;
+        c.weight[1] = (float)(pair->y.weight[0] * pair->x.weight[1]);
+        c.count = 2;
+    }
+    if (low) {
+        c.tap[c.count] = first + down;
+        c.weight[c.count] = (float)(pair->y.weight[1] * pair->x.weight[0]);
+        if (wide) {
+            c.tap[3] = first + down + right;
+            c.weight[3] = (float)(pair->y.weight[1] * pair->x.weight[1]);
+        }
+        c.count *= 2;
+    }
+    return c;
+}
+
+static inline void snls_grad_advance(CpuCorners *c, int64_t step)
+{
+    for (int i = 0; i < c->count; i++) c->tap[i] += step;
+    for (int i = 0; i < 4; i++) c->corner[i] += step;
+}
+
+/* The passes. bands: into how many parts the rows of a frame are cut; no sum depends on it. */
+void snls_grad_queries(SnlsContext *ctx, const CpuGrad *p, int64_t bands);
+void snls_grad_keys(SnlsContext *ctx, const CpuGrad *p, int64_t bands);
+int64_t snls_grad_key_spare(void); /* floats that the pass of the keys needs per thread beside a run of pixels */
+
+#endif
