@@ -232,7 +232,7 @@ static void check_maps(Test *t, ptrdiff_t n, int kind)
     CHECK(!n || !memcmp(z, y, (size_t)n * sizeof *z), "%s sub n=%td onto itself", t->level, n);
 }
 
-/* blend_sub and dots are what blend, sub and dot give, bit for bit; spread near the sums, also where arrays overlap. */
+/* blend_sub and dots are what blend, sub and dot give, bit for bit; unblend near the sums, also where arrays overlap. */
 static void check_blend_gradients(Test *t, ptrdiff_t n, int kind)
 {
     const int taps = 1 << rng_int(&t->rng, 0, 2);
@@ -249,7 +249,7 @@ static void check_blend_gradients(Test *t, ptrdiff_t n, int kind)
     for (int k = 0; k < 4; k++) CHECK(bits(four[k]) == bits(t->dsp.dot(q, tap[k], n)), "%s dots n=%td: [%d]", t->level, n, k);
 }
 
-static void check_spread(Test *t, ptrdiff_t n, int kind)
+static void check_unblend(Test *t, ptrdiff_t n, int kind)
 {
     const int taps = 1 << rng_int(&t->rng, 0, 2);
     const ptrdiff_t apart = rng_int(&t->rng, 0, rng_one_in(&t->rng, 2) ? 20 : n), count = n ? n + (taps - 1) * apart : 0;
@@ -258,13 +258,13 @@ static void check_spread(Test *t, ptrdiff_t n, int kind)
     float w[4];
     for (int k = 0; k < 4; k++) w[k] = value(&t->rng, 0);
     memcpy(y, before, (size_t)count * sizeof *y);
-    t->dsp.spread(to, w, taps, x, n);
-    CHECK(guards_hold(t->out, y, count, sizeof *y), "%s spread n=%td wrote outside", t->level, n);
+    t->dsp.unblend(to, w, taps, x, n);
+    CHECK(guards_hold(t->out, y, count, sizeof *y), "%s unblend n=%td wrote outside", t->level, n);
     for (ptrdiff_t i = 0; i < count; i++) {
         Sum s = { before[i], fabs(before[i]), 1 };
         for (int k = 0; k < taps; k++)
             if (i >= k * apart && i < k * apart + n) sum_add(&s, (double)w[k] * x[i - k * apart], fabs((double)w[k] * x[i - k * apart]));
-        CHECK(sum_near(&s, y[i], 0), "%s spread n=%td taps=%d apart %td: [%td] is %.9g, want %.9g", t->level, n, taps, apart, i, y[i], s.value);
+        CHECK(sum_near(&s, y[i], 0), "%s unblend n=%td taps=%d apart %td: [%td] is %.9g, want %.9g", t->level, n, taps, apart, i, y[i], s.value);
     }
 }
 
@@ -364,7 +364,7 @@ static void check_seed(Test *t, uint64_t seed)
         check_row(t, n, kind, true);
         check_blend(t, n, kind);
         check_blend_gradients(t, n, kind);
-        check_spread(t, n, kind);
+        check_unblend(t, n, kind);
         check_maps(t, n, kind);
         check_infinite_weight(t, n);
         check_to_half(t, n);

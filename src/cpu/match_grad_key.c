@@ -25,11 +25,11 @@ static inline void spread_run(const CpuGrad *p, const Band *band, const CpuCorne
                               int taps, int64_t n)
 {
     if (p->c.m.prod) {
-        p->c.dsp->spread(to, weight, taps, q, n);
+        p->c.dsp->unblend(to, weight, taps, q, n);
         return;
     }
     p->c.dsp->blend_sub(band->spare, q, c->tap, c->weight, c->count, n);
-    p->c.dsp->spread(to, weight, taps, band->spare, n);
+    p->c.dsp->unblend(to, weight, taps, band->spare, n);
 }
 
 static inline void spread_pair(const CpuGrad *p, const CpuGradQuery *at, const CpuKept *kept, const CpuPair *pair, void *user)

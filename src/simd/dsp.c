@@ -119,7 +119,7 @@ static void dots_c(float *out, const float *x, const float *const *tap, ptrdiff_
     for (int t = 0; t < 4; t++) out[t] = dot_c(x, tap[t], n);
 }
 
-static void spread_c(float *const *y, const float *w, int taps, const float *x, ptrdiff_t n)
+static void unblend_c(float *const *y, const float *w, int taps, const float *x, ptrdiff_t n)
 {
     for (int t = 0; t < taps; t++) axpy_c(y[t], w[t], x, n);
 }
@@ -191,7 +191,7 @@ void snls_dsp_init_c(SnlsDsp *dsp)
     *dsp = (SnlsDsp){
         .dot = dot_c, .l2 = l2_c, .dot_row = dot_row_c, .l2_row = l2_row_c,
         .blend = blend_c, .dot_blend = dot_blend_c, .l2_blend = l2_blend_c,
-        .blend_sub = blend_sub_c, .dots = dots_c, .spread = spread_c,
+        .blend_sub = blend_sub_c, .dots = dots_c, .unblend = unblend_c,
         .axpy = axpy_c, .scale = scale_c, .sub = sub_c,
         .from_f16 = from_f16_c, .from_bf16 = from_bf16_c, .to_f16 = to_f16_c, .to_bf16 = to_bf16_c,
     };

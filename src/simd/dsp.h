@@ -24,10 +24,10 @@ typedef struct SnlsDsp {
     float (*l2_blend)(const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n);
 
     /* Its gradients. blend_sub: out[i] = blend[i] - q[i];  dots: out[t] = dot(x, tap[t]), always four;
-     * spread: y[t][i] += w[t]*x[i] for 1, 2 or 4 arrays, which may overlap: then one that is in two gets both. */
+     * unblend: y[t][i] += w[t]*x[i] for 1, 2 or 4 arrays, which may overlap: then one that is in two gets both. */
     void (*blend_sub)(float *out, const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n);
     void (*dots)(float *out, const float *x, const float *const *tap, ptrdiff_t n);
-    void (*spread)(float *const *y, const float *w, int taps, const float *x, ptrdiff_t n);
+    void (*unblend)(float *const *y, const float *w, int taps, const float *x, ptrdiff_t n);
 
     void (*axpy)(float *y, float a, const float *x, ptrdiff_t n);        /* y[i] += a*x[i] */
     void (*scale)(float *y, float a, ptrdiff_t n);                       /* y[i] *= a */

@@ -74,17 +74,17 @@ static void blend_sub_avx2(float *out, const float *q, const float *const *tap, 
     else blend_sub_by(out, q, tap, w, 4, n);
 }
 
-ALWAYS void spread_by(float *const *y, const float *w, int taps, const float *x, ptrdiff_t n)
+ALWAYS void unblend_by(float *const *y, const float *w, int taps, const float *x, ptrdiff_t n)
 {
     const Heaps h = heaps_read(y, w, taps);
-    ymm_spread(&h, taps, x, 0, n);
+    ymm_unblend(&h, taps, x, 0, n);
 }
 
-static void spread_avx2(float *const *y, const float *w, int taps, const float *x, ptrdiff_t n)
+static void unblend_avx2(float *const *y, const float *w, int taps, const float *x, ptrdiff_t n)
 {
-    if (taps == 1) spread_by(y, w, 1, x, n);
-    else if (taps == 2) spread_by(y, w, 2, x, n);
-    else spread_by(y, w, 4, x, n);
+    if (taps == 1) unblend_by(y, w, 1, x, n);
+    else if (taps == 2) unblend_by(y, w, 2, x, n);
+    else unblend_by(y, w, 4, x, n);
 }
 
 static void dots_avx2(float *out, const float *x, const float *const *tap, ptrdiff_t n) { ymm_dots(out, x, tap, n); }
@@ -101,7 +101,7 @@ void snls_dsp_init_avx2(SnlsDsp *dsp)
     *dsp = (SnlsDsp){
         .dot = dot_avx2, .l2 = l2_avx2, .dot_row = dot_row_avx2, .l2_row = l2_row_avx2,
         .blend = blend_avx2, .dot_blend = dot_blend_avx2, .l2_blend = l2_blend_avx2,
-        .blend_sub = blend_sub_avx2, .dots = dots_avx2, .spread = spread_avx2,
+        .blend_sub = blend_sub_avx2, .dots = dots_avx2, .unblend = unblend_avx2,
         .axpy = axpy_avx2, .scale = scale_avx2, .sub = sub_avx2,
         .from_f16 = from_f16_avx2, .from_bf16 = from_bf16_avx2, .to_f16 = to_f16_avx2, .to_bf16 = to_bf16_avx2,
     };

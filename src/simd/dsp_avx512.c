@@ -291,7 +291,7 @@ static void dots_avx512(float *out, const float *x, const float *const *tap, ptr
     _mm_storeu_ps(out, zmm_sum4(s0, s1, s2, s3));
 }
 
-ALWAYS void spread_by(float *const *y, const float *w, int taps, const float *x, ptrdiff_t n)
+ALWAYS void unblend_by(float *const *y, const float *w, int taps, const float *x, ptrdiff_t n)
 {
     const Heaps h = heaps_read(y, w, taps);
     ptrdiff_t i = 0;
@@ -303,14 +303,14 @@ ALWAYS void spread_by(float *const *y, const float *w, int taps, const float *x,
         if (taps > 2) { HEAP(2); HEAP(3); }
     }
 #undef HEAP
-    ymm_spread(&h, taps, x, i, n);
+    ymm_unblend(&h, taps, x, i, n);
 }
 
-static void spread_avx512(float *const *y, const float *w, int taps, const float *x, ptrdiff_t n)
+static void unblend_avx512(float *const *y, const float *w, int taps, const float *x, ptrdiff_t n)
 {
-    if (taps == 1) spread_by(y, w, 1, x, n);
-    else if (taps == 2) spread_by(y, w, 2, x, n);
-    else spread_by(y, w, 4, x, n);
+    if (taps == 1) unblend_by(y, w, 1, x, n);
+    else if (taps == 2) unblend_by(y, w, 2, x, n);
+    else unblend_by(y, w, 4, x, n);
 }
 
 static void axpy_avx512(float *y, float a, const float *x, ptrdiff_t n)
@@ -365,7 +365,7 @@ void snls_dsp_init_avx512(SnlsDsp *dsp) /* bfloat16 stays with AVX2: two shifts 
     dsp->l2_blend = l2_blend_avx512;
     dsp->blend_sub = blend_sub_avx512;
     dsp->dots = dots_avx512;
-    dsp->spread = spread_avx512;
+    dsp->unblend = unblend_avx512;
     dsp->axpy = axpy_avx512;
     dsp->scale = scale_avx512;
     dsp->sub = sub_avx512;

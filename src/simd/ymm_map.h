@@ -98,7 +98,7 @@ ALWAYS Heaps heaps_read(float *const *y, const float *w, int taps)
     return h;
 }
 
-ALWAYS void ymm_spread(const Heaps *h, int taps, const float *x, ptrdiff_t i, ptrdiff_t n)
+ALWAYS void ymm_unblend(const Heaps *h, int taps, const float *x, ptrdiff_t i, ptrdiff_t n)
 {
 #define HEAP(k) _mm256_storeu_ps(h->p##k + i, _mm256_fmadd_ps(_mm256_set1_ps(h->w##k), v, _mm256_loadu_ps(h->p##k + i)))
     for (; i + 8 <= n; i += 8) {
