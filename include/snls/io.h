@@ -18,7 +18,7 @@ SNLS_API SnlsStatus snls_npy_read(SnlsContext *ctx, const char *path, SnlsTensor
 /* The same from a buffer that holds the whole file. */
 SNLS_API SnlsStatus snls_npy_parse(SnlsContext *ctx, const void *bytes, size_t size, SnlsTensor *view);
 
-/* Writes any strided view of f32, f64, f16 or u8 in C order, version 1. The file is path itself: write to a temporary
+/* Writes any strided view of f32, f64, f16, i32 or u8 in C order, version 1. The file is path itself: write to a temporary
  * name and rename it where a half-written file would harm. On failure the file is removed. */
 SNLS_API SnlsStatus snls_npy_write(SnlsContext *ctx, const char *path, const SnlsTensor *view);
 

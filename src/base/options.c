@@ -31,11 +31,11 @@ void snls_options_default(const SnlsOption *table, void *params)
     for (const SnlsOption *o = table; o->name; o++) set_field(o, params, o->def);
 }
 
-/* "must be 1 to 32767", "must be one of l2, prod" */
+/* "must be a whole number from 1 to 32767", "must be one of l2, prod" */
 static void accepted(const SnlsOption *o, char *text, size_t size)
 {
     if (o->type != SNLS_OPTION_ENUM) {
-        snprintf(text, size, "must be %.10g to %.10g", o->min, o->max);
+        snprintf(text, size, o->type == SNLS_OPTION_INT ? "must be a whole number from %.10g to %.10g" : "must be %.10g to %.10g", o->min, o->max);
         return;
     }
     size_t at = (size_t)snprintf(text, size, "must be one of");

@@ -106,6 +106,7 @@ static void take_planes(SnlsArena *arena, CpuTile *tile, Take take)
     p->data = take(arena, p->frame_size * m->windows, sizeof(float));
     p->raw = take(arena, p->bend && m->ps > 1 ? 3 * (m->height + p->before + p->after) * (m->width + p->before + p->after) : 0, sizeof(float));
     p->frame = take(arena, m->windows, sizeof(int64_t));
+    p->peak = take(arena, m->windows * m->height, sizeof(float));
 }
 
 void snls_cpu_tile_plan(SnlsContext *ctx, const CpuMatch *c)
@@ -222,6 +223,7 @@ static void run_tile(const CpuTile *tile, const CpuTilePlace *p, CpuTileScratch 
     const SnlsMatch *m = &tile->c->m;
     int64_t n = 0, id = 0; /* scores waiting; number of the first of them */
     snls_tile_load_query(tile, p, s->query);
+    s->peak = tile->t.peak(s->query, (p->rows + tile->planes.before + tile->planes.after) * m->features * tile->pixel_columns);
     begin_lists(tile, s);
     for (int64_t slot = 0; slot < m->windows; slot++) {
         const bool skipped = slot == 0 && m->exclude == SNLS_EXCLUDE_FRAME;

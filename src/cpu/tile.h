@@ -27,6 +27,7 @@ typedef struct CpuPlanes {
     int64_t features;                      /* planes of features, without the three */
     bool    bend;
     int64_t *frame;                        /* which frame each place of the ring holds, -1 = none */
+    float   *peak;                         /* (windows, rows): largest |feature| of each row of each frame in the ring */
 } CpuPlanes;
 
 typedef struct CpuTile {
@@ -72,6 +73,7 @@ typedef struct CpuTileScratch {
     ptrdiff_t *item, *place;  /* box: runs of a row of the box; of a row of planes */
     const float **runs, **bend_runs;
     int     *first;           /* side */
+    float    peak;            /* largest |feature| of the tile's queries */
     float   *grid;            /* (span, span): scores of one query at whole shifts */
     int64_t  origin_y, origin_x, size_y, size_x; /* the box: shifts from a query to the key */
 } CpuTileScratch;
@@ -109,6 +111,10 @@ void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns, 
 void snls_tile_planes_load(SnlsContext *ctx, const CpuTile *tile, const CpuTilePlace *at, int64_t frame);
 void snls_tile_load_query(const CpuTile *tile, const CpuTilePlace *p, float *out);
 const float *snls_tile_plane_row(const CpuTile *tile, int64_t frame, int64_t y); /* any y: rows beyond the frame are mirrored */
+
+/* No product or sum of this tile with this frame leaves the range of f32, so that interpolation is safe: an infinite score
+ * is a score, but the difference of two is none. */
+bool snls_tile_in_range(const CpuTile *tile, const CpuTileScratch *s, int64_t frame);
 
 /* tile_window.c: windows of a slot; false: no lane is scored together */
 bool snls_tile_windows(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, CpuTileScratch *s);

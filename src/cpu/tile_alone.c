@@ -4,11 +4,11 @@
 
 /* Patches of the query and of every candidate lie inside the frame, or pixels outside are mirrored: then scores between
  * pixels follow from scores at pixels. (With border drop a pixel counts or not by its real place, and they do not.) */
-static bool can_interpolate(const CpuTile *tile, const SnlsQuery *q, const SnlsMatchWindow *w)
+static bool can_interpolate(const CpuTile *tile, const SnlsQuery *q, const SnlsMatchWindow *w, const CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
     const CpuPlanes *planes = &tile->planes;
-    if (m->nearest || (!planes->bend && !m->prod)) return false;
+    if (m->nearest || (!planes->bend && !m->prod) || !snls_tile_in_range(tile, s, w->frame)) return false;
     if (!m->drop || m->ps == 1) return true;
     const double reach = (double)(m->side - 1) * m->stride1, before = (double)planes->before, after = (double)planes->after + 1;
     const double y = snls_match_y(m, w, 0), x = snls_match_x(m, w, 0), qy = (double)(q->i * m->stride0), qx = (double)(q->j * m->stride0);
@@ -89,6 +89,6 @@ void snls_tile_score_alone(const CpuTile *tile, const CpuTilePlace *p, int64_t r
     if (l >= snls_tile_active(tile, p, run) || !w->valid) return;
     const SnlsQuery q = snls_tile_query(tile, p, run, l);
     snls_cpu_load_patch(tile->c, &q, s->single);
-    if (snls_tile_whole_window(m, w) && can_interpolate(tile, &q, w)) interpolate(tile, &q, w, out, &s->most[run * tile->lanes + l], s);
+    if (snls_tile_whole_window(m, w) && can_interpolate(tile, &q, w, s)) interpolate(tile, &q, w, out, &s->most[run * tile->lanes + l], s);
     else one_by_one(tile, &q, w, out, s);
 }

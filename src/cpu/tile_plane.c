@@ -66,6 +66,27 @@ static void load_features(const CpuTile *tile, const CpuTilePlace *at, int64_t f
     }
 }
 
+/* Peak of a row of planes, inside the frame. */
+static float row_peak(const CpuTile *tile, int64_t frame, int64_t y)
+{
+    const SnlsMatch *m = &tile->c->m;
+    const float *row = plane_row(tile, frame, y);
+    float top = 0;
+    for (int64_t f = 0; f < m->features; f++)
+        for (int64_t phase = 0; phase < m->stride0 && phase < m->width; phase++) {
+            const float peak = tile->t.peak(row + f * tile->planes.pitch + place_of(tile, phase), (m->width - phase + m->stride0 - 1) / m->stride0);
+            top = peak > top ? peak : top;
+        }
+    return top;
+}
+
+bool snls_tile_in_range(const CpuTile *tile, const CpuTileScratch *s, int64_t frame)
+{
+    const SnlsMatch *m = &tile->c->m;
+    const double key = tile->planes.peak[frame % m->windows * m->height], sum = key + s->peak; /* row 0 holds the frame's */
+    return sum * sum * (double)(m->features * m->ps * m->ps) < 1e36;
+}
+
 /* Row y of the three planes of the mirrored frame before the sums, x from -before on. */
 static float *raw_row(const CpuTile *tile, int64_t plane, int64_t y)
 {
@@ -126,8 +147,11 @@ void snls_tile_planes_load(SnlsContext *ctx, const CpuTile *tile, const CpuTileP
         for (int64_t y = 0; y < m->height; y++) {
             load_features(tile, at, frame, y);
             if (p->bend) load_bends(tile, at, frame, y);
+            p->peak[frame % m->windows * m->height + y] = row_peak(tile, frame, y);
         }
     }
+    float *peak = p->peak + frame % m->windows * m->height;
+    for (int64_t y = 1; y < m->height; y++) peak[0] = peak[y] > peak[0] ? peak[y] : peak[0];
 }
 
 /* One row of pixels of the tile, mirrored beyond the frame. */

@@ -128,6 +128,7 @@ bool snls_tile_windows(const CpuTile *tile, const CpuTilePlace *p, int64_t slot,
     s->size_y = last_y - s->origin_y + 2; /* the tap after the last */
     s->size_x = last_x - s->origin_x + 2;
     if (s->size_y > tile->box_max || s->size_x > tile->box_max || s->size_y * s->size_x > tile->area_max) any = false; /* too far apart to share */
+    if (any && !snls_tile_in_range(tile, s, snls_slot_frame(p->t, slot, tile->c->m.wt, tile->c->m.frames))) any = false;
     if (any && tile->c->m.drop && tile->c->m.ps > 1 && leaves_frame(tile, p, s)) any = false;
     for (int64_t i = 0; !any && i < tile->runs * tile->lanes; i++) s->together[i] = false;
     for (int64_t r = 0; any && r < tile->runs; r++) {

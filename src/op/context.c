@@ -46,6 +46,11 @@ static SnlsStatus check_params(const SnlsContextParams *p, char *why, size_t siz
     } else if (p->scratch_limit < 0) {
         snprintf(why, size, "open: scratch_limit is %lld, must not be negative", (long long)p->scratch_limit);
     } else {
+        for (int i = 0; i < 16; i++)
+            if (p->reserved[i]) {
+                snprintf(why, size, "open: reserved[%d] of params is %d, must be 0 (call snls_context_defaults first)", i, (int)p->reserved[i]);
+                return SNLS_ERR_ARG;
+            }
         return SNLS_OK;
     }
     return SNLS_ERR_ARG;

@@ -1,6 +1,5 @@
 /* match.c: distances and selection (docs/operators.md section 2); gradients are in match_grad.c. */
 #include "ref/match.h"
-#include <stdlib.h>
 
 void snls_ref_for_each_pair(const SnlsMatch *m, const SnlsQuery *q, double y, double x, void (*visit)(const RefPair *, void *), void *user)
 {
@@ -46,12 +45,35 @@ typedef struct Candidate {
 } Candidate;
 
 /* The total order: anchors by slot, then distance, then slot, row, column. */
-static int before(const void *pa, const void *pb)
+static bool before(const Candidate *a, const Candidate *b)
 {
-    const Candidate *a = pa, *b = pb;
-    if (a->rank != b->rank) return a->rank - b->rank;
-    if (a->rank && a->dist != b->dist) return (a->dist < b->dist) != a->larger ? -1 : 1;
-    return a->id < b->id ? -1 : a->id > b->id;
+    if (a->rank != b->rank) return a->rank < b->rank;
+    if (a->rank && a->dist != b->dist) return (a->dist < b->dist) != a->larger;
+    return a->id < b->id;
+}
+
+/* Lets the candidate at `root` sink in a heap of n whose top comes last. */
+static void sink(Candidate *list, int64_t root, int64_t n)
+{
+    for (int64_t child; (child = 2 * root + 1) < n; root = child) {
+        if (child + 1 < n && before(&list[child], &list[child + 1])) child++;
+        if (!before(&list[root], &list[child])) return;
+        const Candidate held = list[root];
+        list[root] = list[child];
+        list[child] = held;
+    }
+}
+
+/* Heap sort: the C library's qsort may allocate on its own. */
+static void sort(Candidate *list, int64_t n)
+{
+    for (int64_t root = n / 2; root-- > 0;) sink(list, root, n);
+    for (int64_t end = n - 1; end > 0; end--) {
+        const Candidate last = list[end];
+        list[end] = list[0];
+        list[0] = last;
+        sink(list, 0, end);
+    }
 }
 
 /* Candidates of one window that count, in raster order, appended to list. */
@@ -93,7 +115,7 @@ static void select_group(const SnlsMatch *m, const SnlsQuery *q, int64_t first, 
 {
     int64_t n = 0;
     for (int64_t window = first; window < end; window++) n += list_window(m, q, window, list + n);
-    qsort(list, (size_t)n, sizeof *list, before);
+    sort(list, n);
     for (int64_t k = 0; k < m->k; k++) write_place(m, q, kept + k, k < n ? &list[k] : NULL);
 }
 

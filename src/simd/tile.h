@@ -17,6 +17,9 @@ typedef struct SnlsTile {
     /* out[f*pitch + x] = in[x*step + f] for x < n, f < features */
     void (*planes)(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step, ptrdiff_t n, ptrdiff_t features);
 
+    /* Largest |in[i]|; NaN does not count. */
+    float (*peak)(const float *in, ptrdiff_t n);
+
     /* Products of `rows` runs of queries with `columns` runs of keys, 1 .. the block's size each:
      * out[r][c*out_step + l] = sum_f query[r][f*query_pitch + l] * key[c][f*key_pitch + l];  squares: (query - key)^2.
      * add: on top of what out holds. ahead: floats from a key to the one that is needed next, fetched meanwhile. */

@@ -95,6 +95,25 @@ static void planes(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step,
     planes_rest(out + whole_x, pitch, in + whole_x * step, step, n - whole_x, features);
 }
 
+static float peak(const float *in, ptrdiff_t n)
+{
+    float lane[LANES], top = 0;
+    Vec most = v_zero();
+    ptrdiff_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        const Vec v = v_load(in + i);
+        most = v_max(v, most); /* a NaN in v leaves most as it is */
+        most = v_max(v_sub(v_zero(), v), most);
+    }
+    v_store(lane, most);
+    for (int l = 0; l < LANES; l++) top = lane[l] > top ? lane[l] : top;
+    for (; i < n; i++) {
+        const float a = in[i] < 0 ? -in[i] : in[i];
+        top = a > top ? a : top;
+    }
+    return top;
+}
+
 /* Along x into work, then along y into out. */
 static void patch_sums(float *out, ptrdiff_t out_row, ptrdiff_t out_block, const float *in, ptrdiff_t pitch, ptrdiff_t rows, ptrdiff_t blocks, ptrdiff_t ps,
                        ptrdiff_t apart, float *work)
@@ -197,5 +216,5 @@ static ptrdiff_t below(uint32_t *out, const float *value, ptrdiff_t n, const flo
 
 void TILE_INIT(SnlsTile *tile)
 {
-    *tile = (SnlsTile){.lanes = LANES, .rows = ROWS, .columns = COLUMNS, .planes = planes, .dots = dots, .squares = squares, .patch_sums = patch_sums, .mix = mix, .mix_each = mix_each, .lower_bar = lower_bar, .below = below};
+    *tile = (SnlsTile){.lanes = LANES, .rows = ROWS, .columns = COLUMNS, .planes = planes, .peak = peak, .dots = dots, .squares = squares, .patch_sums = patch_sums, .mix = mix, .mix_each = mix_each, .lower_bar = lower_bar, .below = below};
 }

@@ -1,0 +1,182 @@
+/* test_tile.c: search at sizes where queries are worked on in tiles (frames wider than a vector, smooth flow), against every
+ * candidate of ref's search_all. test_ops draws from the whole parameter space, where such cases are rare.
+ *   test_tile [SEED [COUNT]] */
+/* ctest: args=1 60 */
+/* ctest: name=many label=slow timeout=600 args=1000 600 */
+#include "check.h"
+#include <math.h>
+#include <snls/snls.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Case {
+    SnlsSearch s, all;
+    double largest;  /* |feature| */
+    int64_t per_query;
+} Case;
+
+/* How flow runs over the frame: what decides which lanes are worked on together. */
+enum { FLOW_NONE, FLOW_CONSTANT, FLOW_WHOLE, FLOW_SMOOTH, FLOW_OUTWARD, FLOW_STEP, FLOW_RANDOM, FLOW_KINDS };
+
+static double flow_at(int kind, double level, Rng *rng, int64_t y, int64_t x, int axis)
+{
+    switch (kind) {
+    case FLOW_CONSTANT: return level;
+    case FLOW_WHOLE: return rint(level);
+    case FLOW_SMOOTH: return level + 0.07 * (double)x - 0.05 * (double)y * (axis ? 1 : -1);
+    case FLOW_OUTWARD: return level + 12 + 0.3 * (double)x; /* leaves the frame: reflected centres run backwards */
+    case FLOW_STEP: return level + (x > 11 ? 7.25 : 0);
+    default: return rng_real(rng, -20, 20);
+    }
+}
+
+static void draw_flow(Case *c, Rng *rng)
+{
+    const int kind = (int)rng_int(rng, 0, FLOW_KINDS - 1);
+    const int64_t *q = c->s.query.shape, slots = 2 * c->s.params.wt + (int64_t)rng_one_in(rng, 2);
+    const int64_t step = c->s.params.stride0, shape[6] = {q[0], q[1], slots, (q[2] + step - 1) / step, (q[3] + step - 1) / step, 2};
+    if (kind == FLOW_NONE || !slots) return;
+    c->s.flow = tensor_new(rng, SNLS_F32, 6, shape, LAYOUT_PLAIN);
+    const double level[2] = {rng_real(rng, -4, 4), rng_real(rng, -4, 4)};
+    int64_t flat = 0;
+    for (int64_t plane = 0; plane < shape[0] * shape[1] * shape[2]; plane++)
+        for (int64_t y = 0; y < shape[3]; y++)
+            for (int64_t x = 0; x < shape[4]; x++)
+                for (int axis = 0; axis < 2; axis++)
+                    tensor_set(&c->s.flow, flat++, rng_one_in(rng, 500) ? NAN : flow_at(kind, level[axis], rng, y, x, axis));
+}
+
+static void draw_params(SnlsSearchParams *p, Rng *rng)
+{
+    snls_search_defaults(p);
+    p->ws = (int32_t)rng_int(rng, 1, 7);
+    p->wt = (int32_t)rng_int(rng, 0, 1);
+    p->ps = (int32_t)RNG_PICK(rng, 1, 1, 2, 3, 4, 5, 7);
+    p->k = (int32_t)RNG_PICK(rng, 1, 3, 10, 64);
+    p->stride0 = p->ps == 1 ? (int32_t)RNG_PICK(rng, 1, 1, 2, 3) : 1;
+    p->stride1 = RNG_PICK(rng, 1, 1, 1, 0.5, 0.25, 1.1, 2, 1.5);
+    p->dilation = p->ps > 1 ? (int32_t)RNG_PICK(rng, 1, 1, 2) : 1;
+    p->dist = (int32_t)rng_int(rng, 0, 1);
+    p->interp = p->stride1 == rint(p->stride1) && rng_one_in(rng, 4);
+    p->border = rng_one_in(rng, 3);
+    p->window = rng_one_in(rng, 5);
+    p->topk = rng_one_in(rng, 4);
+    p->exclude = rng_one_in(rng, 6) ? SNLS_EXCLUDE_FRAME : SNLS_EXCLUDE_NONE;
+}
+
+static SnlsTensor draw_video(Rng *rng, const int64_t *shape, double scale, double level)
+{
+    const SnlsTensor v = tensor_new(rng, SNLS_F32, 5, shape, LAYOUT_PLAIN);
+    tensor_fill(&v, rng, -scale, scale);
+    for (int64_t i = 0; i < tensor_count(&v); i++) tensor_set(&v, i, tensor_get(&v, i) + level);
+    if (rng_one_in(rng, 8)) tensor_set(&v, rng_int(rng, 0, tensor_count(&v) - 1), NAN);
+    return v;
+}
+
+static void outputs(SnlsSearch *s, SnlsContext *ctx, bool all)
+{
+    const SnlsStatus status = (all ? snls_search_all_shape : snls_search_shape)(ctx, s);
+    CHECK(status >= 0, "shape: %s", snls_error(ctx));
+    s->dist.data = check_alloc(snls_tensor_elements(&s->dist), sizeof(float));
+    s->offset.data = check_alloc(snls_tensor_elements(&s->offset), sizeof(float));
+    s->index.data = check_alloc(snls_tensor_elements(&s->index), sizeof(int32_t));
+}
+
+static void draw(Case *c, Rng *rng, SnlsContext *ref)
+{
+    memset(c, 0, sizeof *c);
+    draw_params(&c->s.params, rng);
+    const int64_t reach = c->s.params.ps > 3 ? 4 : 8, side = c->s.params.ws > 5 ? 26 : 40;
+    const int64_t shape[5] = {1, 2 * c->s.params.wt + 1 + rng_int(rng, 0, 1), rng_int(rng, 1, 22), rng_int(rng, 1, side), rng_int(rng, 1, reach)};
+    const double scale = RNG_PICK(rng, 1, 50), level = RNG_PICK(rng, 0, 0, 128);
+    c->largest = scale + level;
+    c->s.query = draw_video(rng, shape, scale, level);
+    c->s.key = rng_one_in(rng, 2) ? c->s.query : draw_video(rng, shape, scale, level);
+    draw_flow(c, rng);
+    c->all = c->s;
+    c->all.params.topk = SNLS_TOPK_ALL;
+    outputs(&c->s, ref, false);
+    outputs(&c->all, ref, true);
+    c->per_query = c->all.dist.shape[5];
+}
+
+/* (terms + 2) eps sum|term| and what interpolation may add, by Cauchy-Schwarz from the distance and the largest feature. */
+static double tolerance(const Case *c, double dist)
+{
+    const double terms = (double)c->s.query.shape[4] * c->s.params.ps * c->s.params.ps, norm = sqrt(terms) * c->largest;
+    if (c->s.params.dist == SNLS_DIST_PROD) return (terms + 8) * EPS_F32 * norm * norm;
+    return (terms + 2) * EPS_F32 * dist + 12 * EPS_F32 * sqrt(dist) * norm + 36 * EPS_F32 * EPS_F32 * norm * norm;
+}
+
+static int rising(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Places [first, first+k) of a query against candidates [from, from+n) of the same query. */
+static void check_group(const Case *c, int64_t query, int64_t first, int64_t from, int64_t n, float *sorted)
+{
+    const float *dist = (const float *)c->s.dist.data + query * c->s.dist.shape[5] + first, *every = (const float *)c->all.dist.data + query * c->per_query;
+    const int32_t *index = (const int32_t *)c->s.index.data + query * c->s.dist.shape[5] + first;
+    const int32_t *there = (const int32_t *)c->all.index.data + query * c->per_query;
+    const float *offset = (const float *)c->s.offset.data + (query * c->s.dist.shape[5] + first) * 3, *places = (const float *)c->all.offset.data + query * c->per_query * 3;
+    const double sign = c->s.params.dist == SNLS_DIST_PROD ? -1 : 1;
+    int64_t count = 0;
+    for (int64_t i = from; i < from + n; i++)
+        if (there[i] >= 0) sorted[count++] = (float)(sign * every[i]);
+    qsort(sorted, (size_t)count, sizeof *sorted, rising);
+    for (int64_t k = 0; k < c->s.params.k; k++) {
+        if (k >= count) {
+            CHECK(index[k] == -1 && isinf(dist[k]), "query %lld place %lld: candidate %d, there are only %lld", (long long)query, (long long)k, index[k], (long long)count);
+            continue;
+        }
+        if (!CHECK(index[k] >= from && index[k] < from + n && there[index[k]] >= 0, "query %lld place %lld: candidate %d", (long long)query, (long long)k, index[k])) continue;
+        const double slack = tolerance(c, fabs(sorted[k]));
+        CHECK(fabs(sign * dist[k] - sorted[k]) <= slack, "query %lld place %lld: distance %.9g, best left %.9g within %.3g", (long long)query, (long long)k, dist[k], sign * sorted[k], slack);
+        CHECK(fabs(dist[k] - every[index[k]]) <= slack, "query %lld place %lld: distance %.9g, candidate %d has %.9g", (long long)query, (long long)k, dist[k], index[k], every[index[k]]);
+        CHECK(!memcmp(offset + 3 * k, places + 3 * (int64_t)index[k], 3 * sizeof *offset), "query %lld place %lld: offset of another candidate", (long long)query, (long long)k);
+        CHECK(!k || index[k] != index[k - 1], "query %lld: candidate %d twice", (long long)query, index[k]);
+    }
+}
+
+static void check_case(const Case *c)
+{
+    const int64_t slots = 2 * c->s.params.wt + 1, queries = snls_tensor_elements(&c->s.dist) / c->s.dist.shape[5], cells = c->per_query / slots;
+    float *sorted = check_alloc(c->per_query, sizeof *sorted);
+    for (int64_t q = 0; q < queries; q++) {
+        if (c->s.params.topk == SNLS_TOPK_ALL) check_group(c, q, 0, 0, c->per_query, sorted);
+        for (int64_t s = 0; c->s.params.topk == SNLS_TOPK_EACH && s < slots; s++) check_group(c, q, s * c->s.params.k, s * cells, cells, sorted);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const long long seed = argc > 1 ? atoll(argv[1]) : 1, count = argc > 2 ? atoll(argv[2]) : 1;
+    SnlsContextParams params;
+    SnlsContext *ref = NULL, *cpu = NULL;
+    snls_context_defaults(&params);
+    params.backend = "ref";
+    if (!CHECK(snls_open(&ref, &params) >= 0, "open ref")) return check_end();
+    for (long long n = seed; n < seed + count; n++) {
+        Rng rng = {(uint64_t)n};
+        Case c;
+        draw(&c, &rng, ref);
+        check_repeat("test_tile %lld", n);
+        CHECK(snls_search_all_forward(ref, &c.all) >= 0, "%s", snls_error(ref));
+        for (int32_t level = SNLS_CPU_C; level <= snls_cpu_level_max(); level++) {
+            params.backend = "cpu";
+            params.cpu_level = level;
+            params.threads = (int32_t)rng_int(&rng, 1, 3);
+            check_repeat("test_tile %lld # level %s", n, snls_cpu_level_name(level));
+            if (!CHECK(snls_open(&cpu, &params) >= 0, "open cpu")) break;
+            CHECK(snls_search_forward(cpu, &c.s) >= 0, "%s", snls_error(cpu));
+            check_case(&c);
+            snls_close(&cpu);
+        }
+        tensors_free();
+    }
+    snls_close(&ref);
+    return check_end();
+}
