@@ -73,7 +73,7 @@ SnlsStatus snls_cpu_match_backward(SnlsContext *ctx, const SnlsMatch *m, const S
     const int64_t patch = m->ps * m->dilation, query_bands = bands_of(ctx, m, 8, 4 * patch), key_bands = bands_of(ctx, m, 4, 16 + 4 * patch);
     const int64_t reaches = keys && (key_bands > 1 || m->refine) ? m->batch * m->frames * m->rows : 0;
     SNLS_TRY(take_tensors(ctx, m, g));
-    p.spare_size = (m->features * m->ps + 15) / 16 * 16 + snls_grad_key_spare();
+    p.spare_size = (m->features * m->ps + 15) / 16 * 16 + snls_grad_spare();
     snls_arena_begin(&ctx->arena);
     snls_cpu_video_plan(ctx, &m->query);
     snls_cpu_video_plan(ctx, &m->key);

@@ -33,6 +33,7 @@ typedef struct CpuGradQuery {
 } CpuGradQuery;
 
 typedef struct CpuKept {
+    int64_t j, head, place;        /* whose it is, and which of its */
     int64_t window, frame;
     double y, x, slope_y, slope_x; /* slopes: d centre / d flow */
     float g;                       /* dL/ddist */
@@ -45,13 +46,6 @@ typedef struct CpuPair {
     SnlsTaps y, x;
     double slope_y, slope_x; /* of the reflection */
 } CpuPair;
-
-/* Taps by address: count with weight; corner: all four that a slope needs, one that none needs repeats the first. */
-typedef struct CpuCorners {
-    const float *tap[4], *corner[4];
-    float weight[4];
-    int count;
-} CpuCorners;
 
 /* Column 0, head 0 of a row of queries; then any other of that row. */
 static inline CpuGradQuery snls_grad_row(const CpuGrad *p, int64_t b, int64_t t, int64_t i)
@@ -112,6 +106,8 @@ static inline bool snls_grad_kept(const CpuGrad *p, const CpuGradQuery *at, int3
     const uint32_t window = (uint32_t)id / p->cells, cell = (uint32_t)id - window * p->cells;
     const uint32_t row = cell / p->side, column = cell - row * p->side;
     double y = (double)(at->q.i * m->stride0), x = (double)(at->q.j * m->stride0);
+    kept->j = at->q.j;
+    kept->head = at->q.head;
     kept->window = window;
     if (snls_match_has_centre(m, window)) {
         const float *centre = (const float *)m->centre.data + at->centre + window * p->centre_window;
@@ -144,7 +140,7 @@ static inline void snls_grad_fold(int64_t n, int64_t *top, int64_t *bottom)
 
 /* ---- the walk over a patch ---- */
 
-typedef void CpuPairVisit(const CpuGrad *p, const CpuGradQuery *at, const CpuKept *kept, const CpuPair *pair, void *user);
+typedef void CpuPairVisit(const CpuGrad *p, const CpuKept *kept, const CpuPair *pair, void *user);
 
 /* Columns [*first, *end) of the patch with both pixels inside the frame, the last column excepted, and the fraction of
  * the first: there nothing is reflected. */
@@ -158,78 +154,78 @@ static inline void snls_grad_run(const SnlsMatch *m, int64_t j, double x, int64_
     while (*first < *end && (query + m->dilation * (*end - 1) >= m->width || key + m->dilation * (*end - 1) + 1 >= m->width)) --*end;
 }
 
-/* Every pair of pixels once, row by row; those side by side without a border between them come together. */
-static inline void snls_grad_walk(const CpuGrad *p, const CpuGradQuery *at, const CpuKept *kept, CpuPairVisit *visit, void *user)
+/* Every pair of pixels once, row by row (i: row of the query); those side by side without a border between them come together. */
+static inline void snls_grad_walk(const CpuGrad *p, int64_t i, const CpuKept *kept, CpuPairVisit *visit, void *user)
 {
     const SnlsMatch *m = &p->c.m;
     int64_t first, end;
     CpuPair pair;
-    snls_grad_run(m, at->q.j, kept->x, &first, &end);
+    snls_grad_run(m, kept->j, kept->x, &first, &end);
     for (int64_t r = 0; r < m->ps; r++) {
-        const int64_t by = m->dilation * (r - m->ps / 2), qy = at->q.i * m->stride0 + by;
+        const int64_t by = m->dilation * (r - m->ps / 2), qy = i * m->stride0 + by;
         const double u = kept->y + (double)by;
         if (m->drop && (qy < 0 || qy >= m->height || !snls_inside(u, m->height))) continue;
         pair.query_y = snls_reflect(qy, m->height);
         pair.y = snls_taps(snls_reflect_real(u, m->height), m->height);
         pair.slope_y = snls_reflect_slope(u, m->height);
         for (int64_t s = 0; s < m->ps; s += pair.pixels) {
-            const int64_t bx = m->dilation * (s - m->ps / 2), qx = at->q.j * m->stride0 + bx;
+            const int64_t bx = m->dilation * (s - m->ps / 2), qx = kept->j * m->stride0 + bx;
             const double v = kept->x + (double)bx;
             pair.pixels = s == first && end > first ? end - first : 1;
             if (m->drop && (qx < 0 || qx >= m->width || !snls_inside(v, m->width))) continue;
             pair.query_x = snls_reflect(qx, m->width);
             pair.x = snls_taps(snls_reflect_real(v, m->width), m->width);
             pair.slope_x = snls_reflect_slope(v, m->width);
-            visit(p, at, kept, &pair, user);
+            visit(p, kept, &pair, user);
         }
     }
 }
 
 /* The one pair of a patch of one pixel: never outside. */
-static inline void snls_grad_single(const CpuGrad *p, const CpuGradQuery *at, const CpuKept *kept, CpuPairVisit *visit, void *user)
+static inline void snls_grad_single(const CpuGrad *p, int64_t i, const CpuKept *kept, CpuPairVisit *visit, void *user)
 {
     const SnlsMatch *m = &p->c.m;
-    const CpuPair pair = {at->q.i * m->stride0, at->q.j * m->stride0, 1, snls_taps(kept->y, m->height), snls_taps(kept->x, m->width),
+    const CpuPair pair = {i * m->stride0, kept->j * m->stride0, 1, snls_taps(kept->y, m->height), snls_taps(kept->x, m->width),
                           m->height > 1, m->width > 1};
-    visit(p, at, kept, &pair, user);
+    visit(p, kept, &pair, user);
 }
 
-static inline CpuCorners snls_grad_corners(const CpuGrad *p, const CpuGradQuery *at, int64_t frame, const CpuPair *pair)
+/* The taps with weight: addresses from the pixel at (0, 0) of a frame's head on, and weights times g. Returns how many;
+ * rows outside [first, end) are left out. */
+static inline int snls_grad_taps(const CpuPair *pair, float *frame, const int64_t *step, int64_t first, int64_t end, float g, float **tap, float *weight)
 {
-    const CpuVideo *key = &p->c.key;
-    const float *first = snls_cpu_pixel(key, at->q.b, frame, pair->y.at[0], pair->x.at[0]) + at->q.head * p->c.m.features;
-    const int64_t down = (pair->y.at[1] - pair->y.at[0]) * key->step[2], right = (pair->x.at[1] - pair->x.at[0]) * key->step[3];
-    const bool low = pair->y.weight[1] != 0, wide = pair->x.weight[1] != 0;
-    CpuCorners c = {.corner = {first, first + right, first + down, low || wide ? first + down + right : first}};
-    c.tap[0] = first;
-    c.weight[0] = (float)(pair->y.weight[0] * pair->x.weight[0]);
-    c.count = 1;
-    if (wide) {
-        c.tap[1] = first + right;
-        c.weight[1] = (float)(pair->y.weight[0] * pair->x.weight[1]);
-        c.count = 2;
+    const int64_t right = (pair->x.at[1] - pair->x.at[0]) * step[3];
+    int n = 0;
+    for (int a = 0; a < 2; a++) {
+        if (pair->y.weight[a] == 0 || pair->y.at[a] < first || pair->y.at[a] >= end) continue;
+        float *row = frame + pair->y.at[a] * step[2] + pair->x.at[0] * step[3];
+        tap[n] = row;
+        weight[n++] = g * (float)(pair->y.weight[a] * pair->x.weight[0]);
+        if (pair->x.weight[1] == 0) continue;
+        tap[n] = row + right;
+        weight[n++] = g * (float)(pair->y.weight[a] * pair->x.weight[1]);
     }
-    if (low) {
-        c.tap[c.count] = first + down;
-        c.weight[c.count] = (float)(pair->y.weight[1] * pair->x.weight[0]);
-        if (wide) {
-            c.tap[3] = first + down + right;
-            c.weight[3] = (float)(pair->y.weight[1] * pair->x.weight[1]);
-        }
-        c.count *= 2;
-    }
-    return c;
+    return n;
 }
 
-static inline void snls_grad_advance(CpuCorners *c, int64_t step)
+/* Asks for the pixels of a patch of one pixel, some neighbours before they are needed: the windows of a query are many
+ * times what the first-level cache holds. */
+static inline void snls_grad_prefetch(const CpuVideo *v, int64_t b, const CpuKept *kept, int64_t features)
 {
-    for (int i = 0; i < c->count; i++) c->tap[i] += step;
-    for (int i = 0; i < 4; i++) c->corner[i] += step;
+    const int64_t row = (int64_t)kept->y, column = (int64_t)kept->x, most = 8; /* lines of a row of taps */
+    const char *at = (const char *)(snls_cpu_pixel(v, b, kept->frame, row, column) + kept->head * features);
+    const int64_t wide = kept->x > (double)column ? v->step[3] : 0, lines = (wide + features + 15) / 16;
+    for (int64_t i = 0; i < lines && i < most; i++) __builtin_prefetch(at + 64 * i);
+    if (!(kept->y > (double)row)) return;
+    at += v->step[2] * (int64_t)sizeof(float);
+    for (int64_t i = 0; i < lines && i < most; i++) __builtin_prefetch(at + 64 * i);
 }
+
+enum { SNLS_GRAD_LIST = 64 }; /* neighbours found before the first of them is worked on */
 
 /* The passes. bands: into how many parts the rows of a frame are cut; no sum depends on it. */
 void snls_grad_queries(SnlsContext *ctx, const CpuGrad *p, int64_t bands);
 void snls_grad_keys(SnlsContext *ctx, const CpuGrad *p, int64_t bands);
-int64_t snls_grad_key_spare(void); /* floats that the pass of the keys needs per thread beside a run of pixels */
+int64_t snls_grad_spare(void); /* floats that a thread needs beside a run of pixels */
 
 #endif

@@ -12,67 +12,78 @@ typedef struct Hit {
 enum { HITS = 512, PLACES = 64 }; /* hits of a list; places looked at before it is seen whether the list is full */
 
 typedef struct Band {
-    int64_t b, frame, first, end; /* rows [first, end) */
+    int64_t b, frame, t, i;       /* the key frame; the row of queries at hand */
+    int64_t first, end;           /* rows of the frame */
     int64_t low, count;           /* numbers of the frame's window; unused by refine */
     int64_t hits;
-    Hit    *hit;
-    float  *spare;
+    Hit     *hit;
+    CpuKept *list;
+    float   *spare;
 } Band;
 
-int64_t snls_grad_key_spare(void) { return (int64_t)(HITS * sizeof(Hit) / sizeof(float)); }
+#define LIST_FLOATS (SNLS_GRAD_LIST * sizeof(CpuKept) / sizeof(float))
+#define HIT_FLOATS (HITS * sizeof(Hit) / sizeof(float))
 
-static inline void spread_run(const CpuGrad *p, const Band *band, const CpuCorners *c, const float *q, float *const *to, const float *weight,
-                              int taps, int64_t n)
+int64_t snls_grad_spare(void) { return (int64_t)(LIST_FLOATS + HIT_FLOATS); }
+
+static inline void spread_run(const CpuGrad *p, const Band *band, const CpuPair *pair, float *frame, const float *q, float *to, float g, int64_t n)
 {
-    if (p->c.m.prod) {
-        p->c.dsp->unblend(to, weight, taps, q, n);
-        return;
+    const SnlsDsp *dsp = p->c.dsp;
+    float *tap[4], weight[4];
+    if (!p->c.m.prod) {
+        const int taps = snls_grad_taps(pair, frame, p->c.key.step, 0, INT64_MAX, 1, tap, weight);
+        dsp->blend_sub(band->spare, q, (const float *const *)tap, weight, taps, n);
+        q = band->spare;
     }
-    p->c.dsp->blend_sub(band->spare, q, c->tap, c->weight, c->count, n);
-    p->c.dsp->unblend(to, weight, taps, band->spare, n);
+    dsp->unblend(tap, weight, snls_grad_taps(pair, to, p->d_key.step, band->first, band->end, g, tap, weight), q, n);
 }
 
-static inline void spread_pair(const CpuGrad *p, const CpuGradQuery *at, const CpuKept *kept, const CpuPair *pair, void *user)
+static inline void spread_pair(const CpuGrad *p, const CpuKept *kept, const CpuPair *pair, void *user)
 {
     const SnlsMatch *m = &p->c.m;
     const Band *band = user;
-    const int64_t joined = p->pixels > 1 ? pair->pixels : 1, channel = at->q.head * m->features;
-    const float g = m->prod ? kept->g : 2 * kept->g;
-    float *to[4], weight[4];
-    int taps = 0;
-    for (int a = 0; a < 2; a++) {
-        if (pair->y.weight[a] == 0 || pair->y.at[a] < band->first || pair->y.at[a] >= band->end) continue;
-        float *row = snls_cpu_pixel(&p->d_key, band->b, band->frame, pair->y.at[a], pair->x.at[0]) + channel;
-        to[taps] = row;
-        weight[taps++] = g * (float)(pair->y.weight[a] * pair->x.weight[0]);
-        if (pair->x.weight[1] == 0) continue;
-        to[taps] = row + (pair->x.at[1] - pair->x.at[0]) * p->d_key.step[3];
-        weight[taps++] = g * (float)(pair->y.weight[a] * pair->x.weight[1]);
-    }
-    if (!taps) return;
-    CpuCorners c = snls_grad_corners(p, at, band->frame, pair);
-    const float *q = snls_cpu_pixel(&p->c.query, band->b, at->q.t, pair->query_y, pair->query_x) + channel;
-    spread_run(p, band, &c, q, to, weight, taps, joined * m->features);
+    bool here = false;
+    for (int a = 0; a < 2; a++) here |= pair->y.weight[a] != 0 && pair->y.at[a] >= band->first && pair->y.at[a] < band->end;
+    if (!here) return;
+    const int64_t joined = p->pixels > 1 ? pair->pixels : 1, channel = kept->head * m->features;
+    const float g = m->prod ? kept->g : 2 * kept->g, *q = snls_cpu_pixel(&p->c.query, band->b, band->t, pair->query_y, pair->query_x) + channel;
+    float *frame = snls_cpu_pixel(&p->c.key, band->b, band->frame, 0, 0) + channel;
+    float *to = snls_cpu_pixel(&p->d_key, band->b, band->frame, 0, 0) + channel;
+    spread_run(p, band, pair, frame, q, to, g, joined * m->features);
     for (int64_t i = joined; i < pair->pixels; i++) {
-        snls_grad_advance(&c, m->dilation * p->c.key.step[3]);
+        frame += m->dilation * p->c.key.step[3];
+        to += m->dilation * p->d_key.step[3];
         q += m->dilation * p->c.query.step[3];
-        for (int k = 0; k < taps; k++) to[k] += m->dilation * p->d_key.step[3];
-        spread_run(p, band, &c, q, to, weight, taps, m->features);
+        spread_run(p, band, pair, frame, q, to, g, m->features);
     }
+}
+
+static void take_list(const CpuGrad *p, Band *band, int64_t n)
+{
+    const bool single = p->c.m.ps == 1;
+    for (const CpuKept *kept = band->list; kept < band->list + n; kept++)
+        if (single) snls_grad_single(p, band->i, kept, spread_pair, band);
+        else snls_grad_walk(p, band->i, kept, spread_pair, band);
 }
 
 static void take_hits(const CpuGrad *p, const CpuGradQuery *row, Band *band)
 {
-    const bool single = p->c.m.ps == 1;
-    for (int64_t i = 0; i < band->hits; i++) {
-        const Hit *hit = &band->hit[i];
+    const SnlsMatch *m = &p->c.m;
+    int64_t n = 0;
+    for (const Hit *hit = band->hit; hit < band->hit + band->hits; hit++) {
         const CpuGradQuery at = snls_grad_query(p, row, hit->j, hit->head);
-        CpuKept kept;
-        if (!snls_grad_kept(p, &at, hit->id, &kept) || kept.frame != band->frame) continue;
-        kept.g = snls_grad_dist(p, &at, hit->place);
-        if (single) snls_grad_single(p, &at, &kept, spread_pair, band);
-        else snls_grad_walk(p, &at, &kept, spread_pair, band);
+        CpuKept *kept = &band->list[n];
+        if (!snls_grad_kept(p, &at, hit->id, kept) || kept->frame != band->frame) continue;
+        kept->g = snls_grad_dist(p, &at, hit->place);
+        if (m->ps == 1) {
+            if (!m->prod) snls_grad_prefetch(&p->c.key, band->b, kept, m->features);
+            snls_grad_prefetch(&p->d_key, band->b, kept, m->features);
+        }
+        if (++n < SNLS_GRAD_LIST) continue;
+        take_list(p, band, n);
+        n = 0;
     }
+    take_list(p, band, n);
     band->hits = 0;
 }
 
@@ -92,10 +103,10 @@ static inline void look_at_places(const CpuGrad *p, const CpuGradQuery *at, int6
     band->hits = hits;
 }
 
-static void key_row(const CpuGrad *p, int64_t t, int64_t i, Band *band)
+static void key_row(const CpuGrad *p, Band *band)
 {
     const SnlsMatch *m = &p->c.m;
-    const CpuGradQuery row = snls_grad_row(p, band->b, t, i);
+    const CpuGradQuery row = snls_grad_row(p, band->b, band->t, band->i);
     for (int64_t j = 0; j < m->columns; j++)
         for (int64_t head = 0; head < m->heads; head++) {
             const CpuGradQuery at = snls_grad_query(p, &row, j, head);
@@ -119,18 +130,19 @@ static bool find_slot(const SnlsMatch *m, int64_t t, Band *band)
     return false;
 }
 
+static bool touches(const CpuReach *r, const Band *band)
+{
+    return r->top < band->end && r->bottom >= band->first && r->first_frame <= band->frame && r->last_frame >= band->frame;
+}
+
 static void key_band(const CpuGrad *p, Band *band)
 {
     const SnlsMatch *m = &p->c.m;
-    for (int64_t t = 0; t < m->frames; t++) {
-        if (!m->refine && !find_slot(m, t, band)) continue;
-        const CpuReach *reach = p->reach ? p->reach + (band->b * m->frames + t) * m->rows : NULL;
-        for (int64_t i = 0; i < m->rows; i++) {
-            if (reach && (reach[i].top >= band->end || reach[i].bottom < band->first || reach[i].first_frame > band->frame ||
-                          reach[i].last_frame < band->frame))
-                continue;
-            key_row(p, t, i, band);
-        }
+    for (band->t = 0; band->t < m->frames; band->t++) {
+        if (!m->refine && !find_slot(m, band->t, band)) continue;
+        const CpuReach *reach = p->reach ? p->reach + (band->b * m->frames + band->t) * m->rows : NULL;
+        for (band->i = 0; band->i < m->rows; band->i++)
+            if (!reach || touches(&reach[band->i], band)) key_row(p, band);
     }
 }
 
@@ -143,8 +155,9 @@ void snls_grad_keys(SnlsContext *ctx, const CpuGrad *p, int64_t bands)
         const int64_t band = u % bands, plane = u / bands;
         float *spare = p->spare + snls_cpu_thread() * p->spare_size;
         Band at = {.b = plane / m->frames, .frame = plane % m->frames, .first = band * m->height / bands, .end = (band + 1) * m->height / bands};
-        at.hit = (Hit *)(void *)spare;
-        at.spare = spare + snls_grad_key_spare();
+        at.list = (CpuKept *)(void *)spare;
+        at.hit = (Hit *)(void *)(spare + LIST_FLOATS);
+        at.spare = spare + snls_grad_spare();
         key_band(p, &at);
     }
 }

@@ -4,15 +4,17 @@
 #include "cpu/threads.h"
 
 typedef struct Band {
-    int64_t first, end; /* rows */
+    int64_t b, t, i;       /* the row of queries at hand */
+    int64_t first, end;    /* rows of the video */
+    CpuKept *list;
     float  *spare;
-    bool    own;        /* the query at hand stands in this band */
+    bool    own;           /* the query at hand stands in this band */
     bool    want_query;
-    bool    want_place; /* of the neighbour at hand */
-    double  by_y, by_x; /* dL/d position of the neighbour at hand */
+    bool    want_place;    /* of the neighbour at hand */
+    double  by_y, by_x;    /* dL/d position of the neighbour at hand */
 } Band;
 
-/* A sum over the taps for each slope, from the four products of the pull on the key with them */
+/* Slopes of the key along y and x, times the pull on it: from the products of the pull with the four corners */
 static inline void add_place(Band *band, const CpuPair *pair, const float *along, float scale)
 {
     double dy = 0, dx = 0;
@@ -24,62 +26,72 @@ static inline void add_place(Band *band, const CpuPair *pair, const float *along
     band->by_x += pair->slope_x * scale * dx;
 }
 
-/* n floats: dL/dk is g*q (prod) or 2g(k - q) (l2), dL/dq is g*k or 2g(q - k) */
-static inline void pull_run(const CpuGrad *p, Band *band, const CpuPair *pair, const CpuCorners *c, const float *q, float *to, float g, int64_t n)
+/* Corners that only a slope needs are read too, the one that neither needs is not. */
+static inline void pull_place(const CpuGrad *p, Band *band, const CpuPair *pair, const float *frame, const float *pull, float scale, int64_t n)
 {
-    const SnlsDsp *dsp = p->c.dsp;
+    const int64_t *step = p->c.key.step, right = (pair->x.at[1] - pair->x.at[0]) * step[3], down = (pair->y.at[1] - pair->y.at[0]) * step[2];
+    const float *first = frame + pair->y.at[0] * step[2] + pair->x.at[0] * step[3];
+    const bool last = pair->y.weight[1] != 0 || pair->x.weight[1] != 0;
+    const float *const corner[4] = {first, first + right, first + down, last ? first + down + right : first};
     float along[4];
-    if (p->c.m.prod) {
-        if (to) {
-            dsp->blend(band->spare, c->tap, c->weight, c->count, n);
-            dsp->axpy(to, g, band->spare, n);
-        }
-        if (!band->want_place) return;
-        dsp->dots(along, q, c->corner, n);
-        add_place(band, pair, along, g);
-        return;
-    }
-    dsp->blend_sub(band->spare, q, c->tap, c->weight, c->count, n);
-    if (to) dsp->axpy(to, -2 * g, band->spare, n);
-    if (!band->want_place) return;
-    dsp->dots(along, band->spare, c->corner, n);
-    add_place(band, pair, along, 2 * g);
+    p->c.dsp->dots(along, pull, corner, n);
+    add_place(band, pair, along, scale);
 }
 
-static inline void pull_pair(const CpuGrad *p, const CpuGradQuery *at, const CpuKept *kept, const CpuPair *pair, void *user)
+/* n floats: dL/dk is g*q (prod) or 2g(k - q) (l2), dL/dq is g*k or 2g(q - k). frame: of the key, moved on with the pixel */
+static inline void pull_run(const CpuGrad *p, Band *band, const CpuPair *pair, float *frame, const float *q, float *to, float g, int64_t n)
+{
+    const SnlsDsp *dsp = p->c.dsp;
+    float *tap[4], weight[4];
+    if (p->c.m.prod) {
+        if (to) {
+            const int taps = snls_grad_taps(pair, frame, p->c.key.step, 0, INT64_MAX, 1, tap, weight);
+            dsp->blend(band->spare, (const float *const *)tap, weight, taps, n);
+            dsp->axpy(to, g, band->spare, n);
+        }
+        if (band->want_place) pull_place(p, band, pair, frame, q, g, n);
+        return;
+    }
+    const int taps = snls_grad_taps(pair, frame, p->c.key.step, 0, INT64_MAX, 1, tap, weight);
+    dsp->blend_sub(band->spare, q, (const float *const *)tap, weight, taps, n);
+    if (to) dsp->axpy(to, -2 * g, band->spare, n);
+    if (band->want_place) pull_place(p, band, pair, frame, band->spare, 2 * g, n);
+}
+
+static inline void pull_pair(const CpuGrad *p, const CpuKept *kept, const CpuPair *pair, void *user)
 {
     const SnlsMatch *m = &p->c.m;
     Band *band = user;
     const bool here = band->want_query && pair->query_y >= band->first && pair->query_y < band->end;
     if (!here && !band->want_place) return;
-    const int64_t joined = p->pixels > 1 ? pair->pixels : 1, channel = at->q.head * m->features;
-    CpuCorners c = snls_grad_corners(p, at, kept->frame, pair);
-    const float *q = snls_cpu_pixel(&p->c.query, at->q.b, at->q.t, pair->query_y, pair->query_x) + channel;
-    float *to = here ? snls_cpu_pixel(&p->d_query, at->q.b, at->q.t, pair->query_y, pair->query_x) + channel : NULL;
-    pull_run(p, band, pair, &c, q, to, kept->g, joined * m->features);
+    const int64_t joined = p->pixels > 1 ? pair->pixels : 1, channel = kept->head * m->features;
+    float *frame = snls_cpu_pixel(&p->c.key, band->b, kept->frame, 0, 0) + channel;
+    const float *q = snls_cpu_pixel(&p->c.query, band->b, band->t, pair->query_y, pair->query_x) + channel;
+    float *to = here ? snls_cpu_pixel(&p->d_query, band->b, band->t, pair->query_y, pair->query_x) + channel : NULL;
+    pull_run(p, band, pair, frame, q, to, kept->g, joined * m->features);
     for (int64_t i = joined; i < pair->pixels; i++) {
-        snls_grad_advance(&c, m->dilation * p->c.key.step[3]);
+        frame += m->dilation * p->c.key.step[3];
         q += m->dilation * p->c.query.step[3];
         if (to) to += m->dilation * p->d_query.step[3];
-        pull_run(p, band, pair, &c, q, to, kept->g, m->features);
+        pull_run(p, band, pair, frame, q, to, kept->g, m->features);
     }
 }
 
-static void add_centre(const CpuGrad *p, const CpuGradQuery *at, int64_t place, const CpuKept *kept, Band *band)
+static void add_centre(const CpuGrad *p, const CpuKept *kept, Band *band)
 {
-    SnlsMatch const *m = &p->c.m;
+    const SnlsMatch *m = &p->c.m;
     const SnlsTensor *seeds = &p->g.offset, *sums = &p->g.centre;
-    const SnlsQuery *q = &at->q;
+    const int64_t b = band->b, t = band->t, i = band->i, step = sums->stride[sums->ndim - 1];
     if (seeds->data) {
-        const float *seed = (const float *)seeds->data + snls_at6(seeds, q->b, q->head, q->t, q->i, q->j, place);
+        const float *seed = (const float *)seeds->data + snls_at6(seeds, b, kept->head, t, i, kept->j, kept->place);
         band->by_y += seed[seeds->stride[6]];
         band->by_x += seed[2 * seeds->stride[6]];
     }
-    const int64_t slot = kept->window - (m->windows - m->flow_slots), step = sums->stride[sums->ndim - 1];
+    const int64_t slot = kept->window - (m->windows - m->flow_slots);
     float *to = (float *)sums->data;
-    if (m->refine) to += snls_at6(sums, q->b, q->head, q->t, q->i, q->j, kept->window) + step; /* past dt */
-    else if (sums->ndim == 7) to += snls_at6(sums, q->b, q->head, q->t, slot, q->i, q->j);
-    else to += snls_at5(sums, q->b, q->t, slot, q->i, q->j);
+    if (m->refine) to += snls_at6(sums, b, kept->head, t, i, kept->j, kept->window) + step; /* past dt */
+    else if (sums->ndim == 7) to += snls_at6(sums, b, kept->head, t, slot, i, kept->j);
+    else to += snls_at5(sums, b, t, slot, i, kept->j);
     to[m->refine ? 0 : step] += (float)(kept->slope_y * band->by_y); /* offsets are (dt,dy,dx), flow is (x,y) */
     to[m->refine ? step : 0] += (float)(kept->slope_x * band->by_x);
 }
@@ -95,47 +107,64 @@ static inline void extend(const SnlsMatch *m, const CpuKept *kept, CpuReach *rea
     if (kept->frame > reach->last_frame) reach->last_frame = kept->frame;
 }
 
-static inline void query(const CpuGrad *p, const CpuGradQuery *at, Band *band, CpuReach *reach)
+static void take_list(const CpuGrad *p, Band *band, int64_t n)
 {
     const SnlsMatch *m = &p->c.m;
-    for (int64_t place = 0; place < m->kept; place++) {
-        CpuKept kept;
-        const int32_t id = snls_grad_number(p, at, place);
-        if (id < 0 || !snls_grad_kept(p, at, id, &kept)) continue;
-        if (p->reach) extend(m, &kept, reach);
-        kept.g = snls_grad_dist(p, at, place);
-        const bool want_centre = p->g.centre.data && band->own && snls_match_has_centre(m, kept.window);
+    for (const CpuKept *kept = band->list; kept < band->list + n; kept++) {
+        const bool want_centre = p->g.centre.data && band->own && snls_match_has_centre(m, kept->window);
         band->want_place = want_centre && p->g.dist.data;
         band->by_y = band->by_x = 0;
-        if (!band->want_query && !want_centre) continue;
-        if (m->ps == 1) snls_grad_single(p, at, &kept, pull_pair, band);
-        else snls_grad_walk(p, at, &kept, pull_pair, band);
-        if (want_centre) add_centre(p, at, place, &kept, band);
+        if (m->ps == 1) snls_grad_single(p, band->i, kept, pull_pair, band);
+        else snls_grad_walk(p, band->i, kept, pull_pair, band);
+        if (want_centre) add_centre(p, kept, band);
     }
 }
 
-static void query_row(const CpuGrad *p, int64_t b, int64_t t, int64_t i, Band *band)
+/* The neighbours of one query to the list; returns how many it then holds. */
+static inline int64_t find(const CpuGrad *p, const CpuGradQuery *at, Band *band, int64_t n, CpuReach *reach)
 {
     const SnlsMatch *m = &p->c.m;
-    const CpuGradQuery row = snls_grad_row(p, b, t, i);
+    const bool wanted = band->want_query || p->g.centre.data;
+    for (int64_t place = 0; place < m->kept; place++) {
+        CpuKept *kept = &band->list[n];
+        const int32_t id = snls_grad_number(p, at, place);
+        if (id < 0 || !snls_grad_kept(p, at, id, kept)) continue;
+        if (p->reach) extend(m, kept, reach);
+        if (!wanted) continue;
+        kept->place = place;
+        kept->g = snls_grad_dist(p, at, place);
+        if (m->ps == 1) snls_grad_prefetch(&p->c.key, band->b, kept, m->features);
+        if (++n < SNLS_GRAD_LIST) continue;
+        take_list(p, band, n);
+        n = 0;
+    }
+    return n;
+}
+
+static void query_row(const CpuGrad *p, Band *band)
+{
+    const SnlsMatch *m = &p->c.m;
+    const CpuGradQuery row = snls_grad_row(p, band->b, band->t, band->i);
     CpuReach reach = {m->height, -1, m->frames, -1};
+    int64_t n = 0;
     for (int64_t j = 0; j < m->columns; j++)
         for (int64_t head = 0; head < m->heads; head++) { /* heads may share a flow: one owner takes all */
             const CpuGradQuery at = snls_grad_query(p, &row, j, head);
-            query(p, &at, band, &reach);
+            n = find(p, &at, band, n, &reach);
         }
-    if (p->reach && band->own) p->reach[(b * m->frames + t) * m->rows + i] = reach;
+    take_list(p, band, n);
+    if (p->reach && band->own) p->reach[(band->b * m->frames + band->t) * m->rows + band->i] = reach;
 }
 
-static void query_band(const CpuGrad *p, int64_t b, int64_t t, Band *band)
+static void query_band(const CpuGrad *p, Band *band)
 {
     const SnlsMatch *m = &p->c.m;
-    for (int64_t i = 0; i < m->rows; i++) {
-        const int64_t y = i * m->stride0, half = m->ps / 2;
+    for (band->i = 0; band->i < m->rows; band->i++) {
+        const int64_t y = band->i * m->stride0, half = m->ps / 2;
         int64_t top = y - m->dilation * half, bottom = y + m->dilation * (m->ps - 1 - half);
         snls_grad_fold(m->height, &top, &bottom);
         band->own = y >= band->first && y < band->end;
-        if (band->own || (band->want_query && top < band->end && bottom >= band->first)) query_row(p, b, t, i, band);
+        if (band->own || (band->want_query && top < band->end && bottom >= band->first)) query_row(p, band);
     }
 }
 
@@ -146,9 +175,11 @@ void snls_grad_queries(SnlsContext *ctx, const CpuGrad *p, int64_t bands)
 #pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 1)
     for (int64_t u = 0; u < units; u++) {
         const int64_t band = u % bands, plane = u / bands;
-        Band at = {.first = band * m->height / bands, .end = (band + 1) * m->height / bands};
-        at.spare = p->spare + snls_cpu_thread() * p->spare_size;
+        float *spare = p->spare + snls_cpu_thread() * p->spare_size;
+        Band at = {.b = plane / m->frames, .t = plane % m->frames, .first = band * m->height / bands, .end = (band + 1) * m->height / bands};
+        at.list = (CpuKept *)(void *)spare;
+        at.spare = spare + snls_grad_spare();
         at.want_query = p->d_query.data && p->g.dist.data;
-        query_band(p, plane / m->frames, plane % m->frames, &at);
+        query_band(p, &at);
     }
 }
