@@ -1,44 +1,159 @@
-/* gather.c: sources read into destinations: gather, gather_add, and the value gradient of scatter_add. */
+/* gather.c: sources read into destinations: gather, gather_add, and the value gradient of scatter_add. The owner of a band
+ * of destination rows walks the queries whose patches reach it, in order, and adds each to the pixels under its patch. */
 #include "cpu/aggregate.h"
-#include "cpu/threads.h"
+#include <string.h>
 
-/* All neighbours of query (i, j) onto pixel (y, x), which is pixel (r, s) of its patch. */
-static void add_query(const CpuAggregate *c, int64_t b, int64_t head, int64_t t, int64_t i, int64_t j, int64_t r, int64_t s, int64_t y, int64_t x,
-                      float divisor, float *blend)
+typedef struct Band { int64_t b, t, first, end; } Band; /* destination rows [first, end) of a frame */
+
+typedef struct Lists {
+    SnlsTap *tap[CPU_LISTS];
+    int64_t count[CPU_LISTS];
+} Lists;
+
+static Lists lists_of(const CpuAggregate *c)
+{
+    Lists l = {.count = {0}};
+    for (int i = 0; i < CPU_LISTS; i++) l.tap[i] = c->taps + (snls_cpu_thread() * CPU_LISTS + i) * c->a.neighbours;
+    return l;
+}
+
+/* The neighbours of a query, by shape; tap.at: the upper left pixel of the patch. */
+static void list_neighbours(const CpuAggregate *c, const CpuInside *in, const CpuQuery *q, Lists *l)
 {
     const SnlsAggregate *a = &c->a;
-    for (int64_t k = 0; k < a->neighbours; k++) {
-        const SnlsNeighbour n = snls_cpu_neighbour(a, b, head, t, i, j, k);
-        CpuTaps taps;
-        if (!n.valid || !snls_cpu_source_taps(&taps, c, b, head, &n, r, s)) continue;
-        c->dsp->blend(blend, taps.at, taps.weight, taps.count, c->channels);
-        c->dsp->axpy(snls_cpu_destination(c, b, head, k, t, y, x), snls_cpu_weight(a, b, head, t, i, j, k) / divisor, blend, c->channels);
+    const float *o = snls_cpu_offset(a, q, 0), *w = (const float *)a->weight.data + snls_at6(&a->weight, q->b, q->head, q->t, q->i, q->j, 0);
+    const int64_t next_o = a->offset.stride[5], step = a->offset.stride[6], next_w = a->weight.stride[5];
+    const double t = (double)q->t, y = (double)(q->i * a->stride0), x = (double)(q->j * a->stride0);
+    const int64_t before = snls_cpu_before(a);
+    const int64_t base = q->b * c->source.step[0] + q->head * c->channels - before * (in->step_y + in->step_x);
+    memset(l->count, 0, sizeof l->count);
+    for (int64_t k = 0; k < a->neighbours; k++, o += next_o, w += next_w) {
+        CpuSpot spot;
+        const bool inside = snls_cpu_spot(&spot, in, o, step, t, y, x);
+        const int list = inside ? snls_cpu_spot_shape(&spot) : CPU_SHAPES;
+        SnlsTap *tap = l->tap[list] + l->count[list]++;
+        tap->k = k;
+        if (!inside) continue;
+        tap->at = c->source.data + (base + spot.at);
+        snls_cpu_spot_weights(tap->w, &spot, *w);
     }
 }
 
-static void add_pixel(const CpuAggregate *c, int64_t b, int64_t head, int64_t t, int64_t y, int64_t x, float *blend)
+/* One row of the patch, destination row y, of the neighbours of one shape. */
+static void add_row(const CpuAggregate *c, const CpuQuery *q, const SnlsGrid *grid, const SnlsTap *tap, int64_t count, int64_t r, int64_t y)
 {
     const SnlsAggregate *a = &c->a;
-    const float divisor = (float)snls_cpu_divisor(c, y, x);
+    const int64_t shift = r * a->dilation * grid->down;
+    if (a->dilation == 1) {
+        const int64_t x = snls_cpu_x(a, q, 0);
+        const CpuRange s = snls_cpu_range(x, a->ps, a->width);
+        c->dsp->mix(snls_cpu_destination(c, q, tap->k, y, x + s.first), snls_cpu_step_x(c), s.end - s.first, tap, count, shift + s.first * grid->right, grid);
+        return;
+    }
+    for (int64_t s = 0; s < a->ps; s++) {
+        const int64_t x = snls_cpu_x(a, q, s);
+        if (x < 0 || x >= a->width) continue;
+        c->dsp->mix(snls_cpu_destination(c, q, tap->k, y, x), 0, 1, tap, count, shift + s * a->dilation * grid->right, grid);
+    }
+}
+
+static void add_inside(const CpuAggregate *c, const Band *band, const CpuQuery *q, const Lists *l, int shape)
+{
+    const SnlsAggregate *a = &c->a;
+    const SnlsGrid grid = snls_cpu_grid(c, shape);
     for (int64_t r = 0; r < a->ps; r++) {
-        const int64_t qy = y - a->dilation * (r - a->ps / 2);
-        if (qy < 0 || qy >= a->height || qy % a->stride0) continue;
+        const int64_t y = snls_cpu_y(a, q, r), count = l->count[shape];
+        if (y < band->first || y >= band->end) continue;
+        if (!c->stack) add_row(c, q, &grid, l->tap[shape], count, r, y);
+        else for (int64_t n = 0; n < count; n++) add_row(c, q, &grid, l->tap[shape] + n, 1, r, y);
+    }
+}
+
+/* One neighbour, pixel by pixel. */
+static void add_outside(const CpuAggregate *c, const Band *band, const CpuQuery *q, int64_t k)
+{
+    const SnlsAggregate *a = &c->a;
+    const SnlsNeighbour n = snls_cpu_neighbour(a, q, k);
+    const float weight = snls_cpu_weight(a, q, k);
+    for (int64_t r = 0; n.valid && r < a->ps; r++)
         for (int64_t s = 0; s < a->ps; s++) {
-            const int64_t qx = x - a->dilation * (s - a->ps / 2);
-            if (qx < 0 || qx >= a->width || qx % a->stride0) continue;
-            add_query(c, b, head, t, qy / a->stride0, qx / a->stride0, r, s, y, x, divisor, blend);
+            const int64_t y = snls_cpu_y(a, q, r), x = snls_cpu_x(a, q, s);
+            CpuTaps taps;
+            if (y < band->first || y >= band->end || x < 0 || x >= a->width || !snls_cpu_source_taps(&taps, c, q, &n, r, s)) continue;
+            for (int m = 0; m < taps.count; m++)
+                c->dsp->axpy(snls_cpu_destination(c, q, k, y, x), weight * taps.weight[m], taps.at[m], c->channels);
         }
+}
+
+static void add_queries(const CpuAggregate *c, const CpuInside *in, const Band *band, int64_t i)
+{
+    Lists l = lists_of(c);
+    CpuQuery q = {.b = band->b, .t = band->t, .i = i};
+    for (q.j = 0; q.j < c->a.columns; q.j++)
+        for (q.head = 0; q.head < c->a.heads; q.head++) {
+            list_neighbours(c, in, &q, &l);
+            for (int shape = 0; shape < CPU_SHAPES; shape++)
+                if (l.count[shape]) add_inside(c, band, &q, &l, shape);
+            for (int64_t n = 0; n < l.count[CPU_SHAPES]; n++) add_outside(c, band, &q, l.tap[CPU_SHAPES][n].k);
+        }
+}
+
+/* Pixels [x, end) of a destination row times factor; 0 clears, whatever was there. */
+static void scale_run(const CpuAggregate *c, float *pixel, int64_t pixels, int64_t floats, float factor)
+{
+    const int64_t step = snls_cpu_step_x(c);
+    const bool together = step == floats;
+    for (int64_t x = 0; x < (together ? 1 : pixels); x++) {
+        const int64_t n = together ? pixels * floats : floats;
+        if (factor == 0) memset(pixel + x * step, 0, (size_t)n * sizeof *pixel);
+        else c->dsp->scale(pixel + x * step, factor, n);
+    }
+}
+
+/* A destination row cleared, or divided by the patches over its pixels. */
+static void scale_row(const CpuAggregate *c, const Band *band, int64_t y, bool clear)
+{
+    const SnlsAggregate *a = &c->a;
+    const int64_t heads = c->stack ? a->heads : 1, layers = c->stack ? a->neighbours : 1, floats = c->stack ? c->channels : a->heads * c->channels;
+    CpuQuery q = {.b = band->b, .t = band->t};
+    for (int64_t x = 0, end; x < a->width; x = end) {
+        for (end = x + 1; end < a->width && (clear || c->over_x[end] == c->over_x[x]);) end++;
+        const float over = c->over_y[y] * c->over_x[x];
+        if (!clear && (over == 0 || over == 1)) continue;
+        for (q.head = 0; q.head < heads; q.head++)
+            for (int64_t k = 0; k < layers; k++) scale_run(c, snls_cpu_destination(c, &q, k, y, x), end - x, floats, clear ? 0 : 1 / over);
+    }
+}
+
+/* Rows are cleared just before the first query that reaches them and divided just after the last: they are in cache. */
+static void gather_band(const CpuAggregate *c, const CpuInside *in, const Band *band)
+{
+    const SnlsAggregate *a = &c->a;
+    const int64_t before = snls_cpu_before(a), after = snls_cpu_after(a);
+    int64_t cleared = band->first, divided = band->first;
+    for (int64_t i = 0; i <= a->rows; i++) {
+        const int64_t y = i * a->stride0;
+        if (i < a->rows && y + after < band->first) continue;
+        const bool last = i == a->rows || y - before >= band->end;
+        for (; c->divide && divided < band->end && (last || divided < y - before); divided++) {
+            if (c->overwrite && cleared == divided) scale_row(c, band, cleared++, true);
+            scale_row(c, band, divided, false);
+        }
+        for (; c->overwrite && cleared < band->end && (last || cleared <= y + after); cleared++) scale_row(c, band, cleared, true);
+        if (last) break;
+        add_queries(c, in, band, i);
     }
 }
 
 void snls_cpu_gather_rows(SnlsContext *ctx, const CpuAggregate *c)
 {
     const SnlsAggregate *a = &c->a;
-    const int64_t units = a->batch * a->frames * a->height;
+    const CpuInside in = snls_cpu_inside(c, false);
+    const int64_t planes = a->batch * a->frames, rows = snls_cpu_band(ctx, planes, a->height), bands = (a->height + rows - 1) / rows;
 #pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 1)
-    for (int64_t u = 0; u < units; u++) {
-        const int64_t y = u % a->height, t = u / a->height % a->frames, b = u / a->height / a->frames;
-        for (int64_t x = 0; x < a->width; x++)
-            for (int64_t head = 0; head < a->heads; head++) add_pixel(c, b, head, t, y, x, c->spare + snls_cpu_thread() * c->spare_size);
+    for (int64_t u = 0; u < planes * bands; u++) {
+        const int64_t plane = u / bands, first = u % bands * rows;
+        const Band band = {plane / a->frames, plane % a->frames, first, first + rows < a->height ? first + rows : a->height};
+        gather_band(c, &in, &band);
     }
 }

@@ -8,6 +8,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Bilinear reads of a patch: pixel `at` of a video, the one to its right, the two below; weights in reading order. */
+typedef struct SnlsTap {
+    const float *at;
+    float w[4];
+    int64_t k; /* which neighbour it is */
+} SnlsTap;
+
+/* The video they are in: floats from a pixel to the next ones, floats of a pixel, and which of the four count: bit 0 the
+ * right ones, bit 1 the lower ones. Those that do not are not touched. */
+typedef struct SnlsGrid {
+    ptrdiff_t right, down, n;
+    int shape;
+} SnlsGrid;
+
+/* rows x run pixels of something else, pixel (r, s) at r*down + s*right floats; of_k: floats from neighbour to neighbour */
+typedef struct SnlsPatch {
+    ptrdiff_t right, down, rows, run, of_k;
+} SnlsPatch;
+
 typedef struct SnlsDsp {
     /* sum a[i]*b[i];  sum (a[i]-b[i])^2 */
     float (*dot)(const float *a, const float *b, ptrdiff_t n);
@@ -32,6 +51,16 @@ typedef struct SnlsDsp {
     void (*axpy)(float *y, float a, const float *x, ptrdiff_t n);        /* y[i] += a*x[i] */
     void (*scale)(float *y, float a, ptrdiff_t n);                       /* y[i] *= a */
     void (*sub)(float *out, const float *a, const float *b, ptrdiff_t n);/* out[i] = a[i] - b[i] */
+
+    /* A patch against the pixels around neighbours, one pixel of the patch for one of the grid.
+     * mix: out at p*step += sum over taps of the blend at p*right + shift from tap.at, p < run.
+     * dot_patch: out[4*i .. 4*i+3] = sum over patch pixels of <g, pixel of tap i>, one sum for each of the four, 0 for
+     *   those not in shape; g of tap i is g + tap[i].k*of_k.
+     * spread_patch: the adjoint of mix: the patch g added to the pixels from out on with weights w; of these pixel rows
+     *   only first .. end-1, counted from out's. rows and run are 1 or more. */
+    void (*mix)(float *out, ptrdiff_t step, ptrdiff_t run, const SnlsTap *tap, ptrdiff_t count, ptrdiff_t shift, const SnlsGrid *grid);
+    void (*dot_patch)(float *out, const SnlsTap *tap, ptrdiff_t count, const float *g, const SnlsPatch *patch, const SnlsGrid *grid);
+    void (*spread_patch)(float *out, const float *w, const float *g, const SnlsPatch *patch, ptrdiff_t first, ptrdiff_t end, const SnlsGrid *grid);
 
     /* storage types; to_* round to nearest even, NaN stays NaN, f16 overflow becomes infinity, denormals are kept */
     void (*from_f16)(float *out, const uint16_t *in, ptrdiff_t n);

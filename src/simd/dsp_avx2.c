@@ -96,6 +96,21 @@ static void from_bf16_avx2(float *out, const uint16_t *in, ptrdiff_t n) { ymm_fr
 static void to_f16_avx2(uint16_t *out, const float *in, ptrdiff_t n) { ymm_to_f16(out, in, 0, n); }
 static void to_bf16_avx2(uint16_t *out, const float *in, ptrdiff_t n) { ymm_to_bf16(out, in, 0, n); }
 
+#define LANES 8
+typedef __m256 Vec;
+typedef __m256i Mask;
+#define v_mask(r) ymm_mask(r)
+#define v_load(p) _mm256_loadu_ps(p)
+#define v_load_part(p, m) _mm256_maskload_ps(p, m)
+#define v_store(p, x) _mm256_storeu_ps(p, x)
+#define v_store_part(p, m, x) _mm256_maskstore_ps(p, m, x)
+#define v_set(x) _mm256_set1_ps(x)
+#define v_zero() _mm256_setzero_ps()
+#define v_add(a, b) _mm256_add_ps(a, b)
+#define v_fma(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define v_sum4(a, b, c, d) ymm_sum4(a, b, c, d)
+#include "simd/patch_body.h"
+
 void snls_dsp_init_avx2(SnlsDsp *dsp)
 {
     *dsp = (SnlsDsp){
@@ -103,6 +118,7 @@ void snls_dsp_init_avx2(SnlsDsp *dsp)
         .blend = blend_avx2, .dot_blend = dot_blend_avx2, .l2_blend = l2_blend_avx2,
         .blend_sub = blend_sub_avx2, .dots = dots_avx2, .unblend = unblend_avx2,
         .axpy = axpy_avx2, .scale = scale_avx2, .sub = sub_avx2,
+        .mix = mix, .dot_patch = dot_patch, .spread_patch = spread_patch,
         .from_f16 = from_f16_avx2, .from_bf16 = from_bf16_avx2, .to_f16 = to_f16_avx2, .to_bf16 = to_bf16_avx2,
     };
 }

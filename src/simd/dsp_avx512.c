@@ -354,6 +354,21 @@ static void to_f16_avx512(uint16_t *out, const float *in, ptrdiff_t n)
     ymm_to_f16(out, in, i, n);
 }
 
+#define LANES 16
+typedef __m512 Vec;
+typedef __mmask16 Mask;
+#define v_mask(r) mask_of(r)
+#define v_load(p) _mm512_loadu_ps(p)
+#define v_load_part(p, m) _mm512_maskz_loadu_ps(m, p)
+#define v_store(p, x) _mm512_storeu_ps(p, x)
+#define v_store_part(p, m, x) _mm512_mask_storeu_ps(p, m, x)
+#define v_set(x) _mm512_set1_ps(x)
+#define v_zero() _mm512_setzero_ps()
+#define v_add(a, b) _mm512_add_ps(a, b)
+#define v_fma(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define v_sum4(a, b, c, d) zmm_sum4(a, b, c, d)
+#include "simd/patch_body.h"
+
 void snls_dsp_init_avx512(SnlsDsp *dsp) /* bfloat16 stays with AVX2: two shifts and a store either way */
 {
     dsp->dot = dot_avx512;
@@ -369,6 +384,9 @@ void snls_dsp_init_avx512(SnlsDsp *dsp) /* bfloat16 stays with AVX2: two shifts 
     dsp->axpy = axpy_avx512;
     dsp->scale = scale_avx512;
     dsp->sub = sub_avx512;
+    dsp->mix = mix;
+    dsp->dot_patch = dot_patch;
+    dsp->spread_patch = spread_patch;
     dsp->from_f16 = from_f16_avx512;
     dsp->to_f16 = to_f16_avx512;
 }
