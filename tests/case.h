@@ -73,6 +73,8 @@ SnlsContext *context_open(const char *backend, int32_t level, int32_t threads); 
 
 /* ---- drawing ---- */
 
+extern double draw_budget; /* 1; scales how much work a drawn call may be */
+
 typedef struct Cap { const char *name; double max; } Cap; /* keeps an option small; ended by NULL */
 void    draw_params(Rng *rng, const char *op, void *params, const Cap *caps); /* from the option table */
 int64_t draw_size(Rng *rng);                              /* 1 upwards, primes */

@@ -21,7 +21,7 @@ static void draw_sizes(Call *call, SnlsGatherParams *p, Sizes *z)
     *z = (Sizes){.B = rng_int(rng, 1, 2), .T = rng_int(rng, 1, 5), .H = draw_size(rng), .W = draw_size(rng),
                  .F = rng_one_in(rng, 3) ? rng_int(rng, 1, 40) : rng_int(rng, 1, 8), .K = rng_int(rng, 1, 5),
                  .heads = p->heads ? p->heads : rng_int(rng, 1, 3)};
-    const double budget = call->kind == CALL_SMOOTH ? 1e4 : rng_one_in(rng, 16) ? 4e5 : 1e5;
+    const double budget = draw_budget * (call->kind == CALL_SMOOTH ? 1e4 : rng_one_in(rng, 16) ? 4e5 : 1e5);
     while ((double)(z->B * z->T * z->heads * z->F * z->K * p->ps * p->ps) * (double)((z->H + p->stride0 - 1) / p->stride0) *
                (double)((z->W + p->stride0 - 1) / p->stride0) > budget) {
         switch (rng_int(rng, 0, 5)) {

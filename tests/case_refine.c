@@ -22,7 +22,7 @@ static void draw_sizes(Call *call, SnlsRefineParams *p, Sizes *z)
     if (p->interp == SNLS_INTERP_NEAREST) p->stride1 = fmax(1, nearbyint(p->stride1));
     *z = (Sizes){.B = rng_int(rng, 1, 2), .T = rng_int(rng, 1, 5), .H = draw_size(rng), .W = draw_size(rng),
                  .F = rng_one_in(rng, 3) ? rng_int(rng, 1, 40) : rng_int(rng, 1, 8), .given = rng_int(rng, 1, 5)};
-    const double budget = call->kind == CALL_SMOOTH ? 1.5e4 : 2e5;
+    const double budget = draw_budget * (call->kind == CALL_SMOOTH ? 1.5e4 : 2e5);
     for (;;) {
         const double queries = (double)(z->B * p->heads * z->T) * ceil((double)z->H / p->stride0) * ceil((double)z->W / p->stride0);
         const double cost = queries * (double)z->given * p->wr * p->wr;

@@ -67,7 +67,7 @@ static void draw_sizes(Call *call, SnlsSearchParams *p, Sizes *z)
     *z = (Sizes){rng_int(rng, 1, 2), rng_int(rng, 1, 5), draw_size(rng), draw_size(rng), rng_one_in(rng, 3) ? rng_int(rng, 1, 40) : rng_int(rng, 1, 8)};
     if (p->wt > (z->T - 1) / 2) p->wt = (int32_t)((z->T - 1) / 2);
     if (call->kind == CALL_SMOOTH) p->interp = SNLS_INTERP_BILINEAR;
-    shrink(rng, p, z, call->kind == CALL_SMOOTH ? 1.5e4 : rng_one_in(rng, 16) ? 1.5e6 : 2e5);
+    shrink(rng, p, z, draw_budget * (call->kind == CALL_SMOOTH ? 1.5e4 : rng_one_in(rng, 16) ? 1.5e6 : 2e5));
 }
 
 static void draw_flow(Call *call, SnlsSearch *s, const Sizes *z)

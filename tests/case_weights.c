@@ -16,7 +16,7 @@ static void make(Call *call)
     snls_weights_defaults(&s->params);
     draw_params(rng, "weights", &s->params, caps);
     s->params.scale = RNG_PICK(rng, 10, 10, 1, 0.1, 0, -2, 40);
-    const int64_t shape[6] = {rng_int(rng, 1, 2), rng_int(rng, 1, 3), rng_int(rng, 1, 3), draw_size(rng), draw_size(rng), rng_int(rng, 1, 40)};
+    const int64_t shape[6] = {rng_int(rng, 1, 2), rng_int(rng, 1, 3), rng_int(rng, 1, 3), draw_size(rng), draw_size(rng), rng_int(rng, 1, draw_budget < 1 ? 6 : 40)};
     const int32_t dtype = call->kind == CALL_SMOOTH || (call->kind == CALL_ANY && rng_one_in(rng, 6)) ? SNLS_F64 : SNLS_F32;
     s->dist = tensor_new(rng, dtype, 6, shape, LAYOUT_INPUT);
     s->weight = tensor_new(rng, dtype, 6, shape, LAYOUT_OUTPUT);

@@ -56,6 +56,7 @@ void   tensor_restore(const SnlsTensor *t);                  /* writes the remem
 double tensor_was(const SnlsTensor *t, int64_t flat);        /* the element as it was remembered */
 bool   tensor_unchanged(const SnlsTensor *t);                /* every byte as remembered */
 bool   tensor_padding_unchanged(const SnlsTensor *t);        /* every byte that belongs to no element */
+bool   tensor_fits(const SnlsTensor *t, bool *absurd);       /* all elements lie in its allocation; absurd: no memory could hold them */
 uint64_t tensor_hash(const SnlsTensor *t);                   /* of all bytes of the allocation */
 
 void *check_alloc(int64_t count, size_t size);               /* zeroed, never NULL; lives until tensors_free */

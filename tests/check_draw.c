@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+double draw_budget = 1;
+
 static void set_option(const SnlsOption *o, void *params, double value)
 {
     char *at = (char *)params + o->offset;
@@ -29,7 +31,11 @@ void draw_params(Rng *rng, const char *op, void *params, const Cap *caps)
     }
 }
 
-int64_t draw_size(Rng *rng) { return rng_one_in(rng, 6) ? 1 : (int64_t)RNG_PICK(rng, 1, 2, 3, 4, 5, 5, 6, 7, 7, 8, 11, 13, 17, 19); }
+int64_t draw_size(Rng *rng)
+{
+    if (draw_budget < 1) return rng_int(rng, 1, 6);
+    return rng_one_in(rng, 6) ? 1 : (int64_t)RNG_PICK(rng, 1, 2, 3, 4, 5, 5, 6, 7, 7, 8, 11, 13, 17, 19);
+}
 
 double draw_step(Rng *rng, CallKind kind, bool dyadic)
 {

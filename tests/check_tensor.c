@@ -48,7 +48,7 @@ static Block *block_of(const SnlsTensor *t)
 {
     const char *p = t->data;
     for (Block *b = blocks; b; b = b->next)
-        if (p >= b->base && p <= b->base + b->bytes) return b;
+        if (p >= b->base && p < b->base + b->bytes) return b;
     printf("a tensor of no known block\n");
     exit(1);
 }
@@ -191,7 +191,10 @@ bool tensor_unchanged(const SnlsTensor *t)
 bool tensor_padding_unchanged(const SnlsTensor *t)
 {
     const Block *b = block_of(t);
-    const int64_t size = snls_dtype_size((SnlsDtype)t->dtype), n = tensor_count(t);
+    const int64_t size = snls_dtype_size((SnlsDtype)t->dtype);
+    bool absurd;
+    int64_t n = tensor_count(t);
+    if (n * size > b->bytes || !tensor_fits(t, &absurd)) n = 0; /* no view of this memory: none of it may change */
     char *now = must_alloc((size_t)b->bytes);
     memcpy(now, b->base, (size_t)b->bytes);
     for (int64_t i = 0; i < n; i++) {
@@ -201,6 +204,26 @@ bool tensor_padding_unchanged(const SnlsTensor *t)
     const bool same = !memcmp(now, b->was, (size_t)b->bytes);
     free(now);
     return same;
+}
+
+bool tensor_fits(const SnlsTensor *t, bool *absurd)
+{
+    *absurd = false;
+    const long double size = (long double)snls_dtype_size((SnlsDtype)t->dtype);
+    long double low = 0, high = size;
+    bool empty = false;
+    if (t->ndim < 0 || t->ndim > SNLS_MAX_DIM || size == 0) return true; /* refused before anything is read */
+    for (int32_t i = 0; i < t->ndim; i++) {
+        empty = empty || t->shape[i] == 0;
+        if (t->shape[i] < 0) return true;
+        const long double reach = (long double)(t->shape[i] - 1) * (long double)t->stride[i] * size;
+        *(reach < 0 ? &low : &high) += t->shape[i] ? reach : 0;
+    }
+    if (empty) return true;
+    *absurd = high - low > 9.3e18L;
+    const Block *b = block_of(t);
+    const char *data = t->data;
+    return low >= (long double)(b->base - data) && high <= (long double)(b->base + b->bytes - data);
 }
 
 uint64_t tensor_hash(const SnlsTensor *t)
