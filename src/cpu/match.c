@@ -2,11 +2,15 @@
 #include "cpu/match.h"
 #include "cpu/threads.h"
 
-void snls_cpu_write_place(const SnlsMatch *m, const SnlsQuery *q, int64_t kept, uint64_t key, const SnlsMatchWindow *windows)
+/* key without a candidate */
+#define NO_KEY UINT64_MAX
+
+/* Writes one place of the output; NO_KEY: no neighbour. windows: those of this query. */
+static void write_place(const SnlsMatch *m, const SnlsQuery *q, int64_t kept, uint64_t key, const SnlsMatchWindow *windows)
 {
     float *dist = (float *)m->dist.data + snls_at6(&m->dist, q->b, q->head, q->t, q->i, q->j, kept);
     float *offset = (float *)m->offset.data + snls_at6(&m->offset, q->b, q->head, q->t, q->i, q->j, kept);
-    const int64_t step = m->offset.stride[6], id = key == SNLS_NO_KEY ? -1 : snls_best_id(key);
+    const int64_t step = m->offset.stride[6], id = key == NO_KEY ? -1 : snls_best_id(key);
     if (m->index.data) ((int32_t *)m->index.data)[snls_at6(&m->index, q->b, q->head, q->t, q->i, q->j, kept)] = (int32_t)id;
     if (id < 0) {
         *dist = m->prod ? -INFINITY : INFINITY;
@@ -43,7 +47,7 @@ static void scan_window(const CpuMatch *c, const SnlsQuery *q, int64_t window, C
     const SnlsMatch *m = &c->m;
     const SnlsMatchWindow *w = &scratch->window[window];
     int64_t row0, row1, column0, column1;
-    *anchor = SNLS_NO_KEY;
+    *anchor = NO_KEY;
     if (!w->valid || (m->exclude == SNLS_EXCLUDE_FRAME && window == 0)) return;
     const Special special = special_cells(m, q, w, window);
     snls_match_valid_run(w->y, m->stride1, w->origin_y, m->side, m->height, &row0, &row1);
@@ -69,8 +73,8 @@ static void select_group(const CpuMatch *c, const SnlsQuery *q, int64_t first, i
     for (int64_t window = first; window < end; window++) scan_window(c, q, window, &top, &scratch->anchor[window], scratch);
     int64_t n = 0;
     for (int64_t window = first; window < end && n < m->k; window++)
-        if (scratch->anchor[window] != SNLS_NO_KEY) snls_cpu_write_place(m, q, kept + n++, scratch->anchor[window], scratch->window);
-    for (int64_t i = 0; n < m->k; i++) snls_cpu_write_place(m, q, kept + n++, i < top.n ? top.key[i] : SNLS_NO_KEY, scratch->window);
+        if (scratch->anchor[window] != NO_KEY) write_place(m, q, kept + n++, scratch->anchor[window], scratch->window);
+    for (int64_t i = 0; n < m->k; i++) write_place(m, q, kept + n++, i < top.n ? top.key[i] : NO_KEY, scratch->window);
 }
 
 /* search_all: everything in raster order. */
@@ -91,7 +95,7 @@ static void write_all(const CpuMatch *c, const SnlsQuery *q, const CpuMatchScrat
             for (int64_t column = 0; column < m->side; column++) {
                 const int64_t cell = row * m->side + column, id = window * cells + cell;
                 const bool there = scored && column >= column0 && column < column1 && cell != special.excluded && !isnan(scratch->score[column]);
-                snls_cpu_write_place(m, q, id, there ? snls_best_key(scratch->score[column], m->prod, id) : SNLS_NO_KEY, scratch->window);
+                write_place(m, q, id, there ? snls_best_key(scratch->score[column], m->prod, id) : NO_KEY, scratch->window);
             }
         }
     }

@@ -39,10 +39,6 @@ void snls_cpu_score_whole(const CpuMatch *c, const SnlsQuery *q, int64_t frame, 
 /* Score of one candidate anywhere, pixels interpolated. */
 float snls_cpu_score_at(const CpuMatch *c, const SnlsQuery *q, int64_t frame, double y, double x, const CpuMatchScratch *scratch);
 
-/* Writes one place of the output; SNLS_NO_KEY: no neighbour. windows: those of this query. */
-#define SNLS_NO_KEY UINT64_MAX
-void snls_cpu_write_place(const SnlsMatch *m, const SnlsQuery *q, int64_t kept, uint64_t key, const SnlsMatchWindow *windows);
-
 SnlsStatus snls_cpu_match_forward(SnlsContext *ctx, const SnlsMatch *m);
 SnlsStatus snls_cpu_match_backward(SnlsContext *ctx, const SnlsMatch *m, const SnlsMatchGrad *g);
 

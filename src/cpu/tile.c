@@ -20,7 +20,7 @@ static bool patches_pay(const SnlsMatch *m) { return m->ps == 1 || (m->stride0 =
 bool snls_cpu_tile_applies(const SnlsMatch *m)
 {
     return !m->refine && !m->all && m->k <= K_MAX && m->anchor == SNLS_ANCHOR_NONE && m->exclude != SNLS_EXCLUDE_SELF &&
-           m->stride1 * (double)(m->side - 1) <= SPAN_MAX && m->stride1 <= 2 && patches_pay(m) && margins_pay(m);
+           m->stride1 * (double)(m->side - 1) <= SPAN_MAX && m->stride1 <= 2 && patches_pay(m) && margins_pay(m) && m->height < 1 << 30 && m->width < 1 << 30;
 }
 
 static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
@@ -82,7 +82,7 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, Take take, CpuTi
     s->below = take(arena, tile->capacity * lanes, sizeof(uint32_t));
     s->best = take(arena, queries * tile->c->k, sizeof(uint64_t));
     s->found = take(arena, queries, sizeof(int64_t));
-    s->window = take(arena, queries * m->windows, sizeof(SnlsMatchWindow));
+    s->window = take(arena, tile->runs * m->windows, sizeof(CpuTileWindow));
     s->together = take(arena, queries, sizeof(uint8_t));
     s->item = take(arena, box + 1, sizeof(ptrdiff_t));
     s->place = take(arena, box + 1, sizeof(ptrdiff_t));
@@ -135,15 +135,16 @@ static float slack(const CpuTile *tile, float bar, float most)
     return isfinite(bar) ? 2 * eps * (fabsf(bar) + 4 * most) : 0;
 }
 
-/* Where candidate id of lane l of run r is. */
-typedef struct Spot { const SnlsMatchWindow *w; double y, x; } Spot;
+/* Where candidate id of lane l of run r is. Divisions in 32 bits, which candidate numbers fit. */
+typedef struct Spot { int64_t frame; double y, x; } Spot;
 
-static Spot spot_of(const CpuTile *tile, int64_t r, int64_t l, uint32_t id, const CpuTileScratch *s)
+static Spot spot_of(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t l, uint32_t id, const CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
-    const uint32_t side = (uint32_t)m->side, slot = id / (side * side), cell = id % (side * side), row = cell / side;
-    const SnlsMatchWindow *w = &s->window[(r * tile->lanes + l) * m->windows + slot];
-    return (Spot){w, snls_match_y(m, w, row), snls_match_x(m, w, cell - row * side)};
+    const uint32_t side = (uint32_t)m->side, slot = id / (side * side), cell = id - slot * side * side, row = cell / side;
+    const CpuTileWindow *w = &s->window[slot * tile->runs + r];
+    return (Spot){snls_slot_frame(p->t, slot, m->wt, m->frames), snls_window_place(w->y[l], m->stride1, row, w->origin_y[l]),
+                  snls_window_place(w->x[l], m->stride1, cell - row * side, w->origin_x[l])};
 }
 
 /* The interpolated l2 is a sum less a correction. Where the correction outweighs the result, digits are lost: some eight
@@ -157,7 +158,7 @@ static bool loses_digits(const CpuTile *tile, float value, float most)
 
 static void fetch(const CpuTile *tile, const CpuTilePlace *p, const Spot *at)
 {
-    const float *pixel = snls_cpu_pixel(&tile->c->key, p->b, at->w->frame, (int64_t)at->y, (int64_t)at->x) + p->head * tile->c->m.features;
+    const float *pixel = snls_cpu_pixel(&tile->c->key, p->b, at->frame, (int64_t)at->y, (int64_t)at->x) + p->head * tile->c->m.features;
     __builtin_prefetch(pixel);
     __builtin_prefetch(pixel + tile->c->key.step[2]); /* beyond the last row: a hint about memory nobody reads is ignored */
 }
@@ -169,9 +170,9 @@ static void enter(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t
     CpuBest top = {.key = s->best + query * k, .n = s->found[query], .k = k};
     if (loses_digits(tile, value, s->most[query])) {
         const SnlsQuery q = snls_tile_query(tile, p, r, l);
-        const Spot at = spot_of(tile, r, l, (uint32_t)id, s);
+        const Spot at = spot_of(tile, p, r, l, (uint32_t)id, s);
         snls_cpu_load_patch(tile->c, &q, s->single);
-        value = snls_cpu_score_at(tile->c, &q, at.w->frame, at.y, at.x, s->single);
+        value = snls_cpu_score_at(tile->c, &q, at.frame, at.y, at.x, s->single);
         if (isnan(value)) return;
     }
     snls_best_insert(&top, snls_best_key(m->prod ? -value : value, m->prod, id));
@@ -191,7 +192,7 @@ static void sort_out(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int6
     for (ptrdiff_t i = 0; i < count; i++) {
         const int64_t l = s->below[i] % 16, c = s->below[i] / 16;
         if (tile->planes.bend && i + 4 < count) {
-            const Spot next = spot_of(tile, r, s->below[i + 4] % 16, (uint32_t)id + s->below[i + 4] / 16, s);
+            const Spot next = spot_of(tile, p, r, s->below[i + 4] % 16, (uint32_t)id + s->below[i + 4] / 16, s);
             fetch(tile, p, &next);
         }
         enter(tile, p, r, l, id + c, value[c * lanes + l], s);
@@ -206,16 +207,33 @@ static void begin_lists(const CpuTile *tile, CpuTileScratch *s)
     }
 }
 
-static void write_lists(const CpuTile *tile, const CpuTilePlace *p, int64_t kept, CpuTileScratch *s)
+/* Neighbours of one query from the list into places kept .. kept+k-1 of the outputs. */
+static void write_query(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t l, int64_t kept, const CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
+    const SnlsQuery q = snls_tile_query(tile, p, r, l);
+    const int64_t query = r * tile->lanes + l, step = m->offset.stride[6];
+    const uint64_t *best = s->best + query * tile->c->k;
+    const double y = (double)(q.i * m->stride0), x = (double)(q.j * m->stride0);
+    float *dist = (float *)m->dist.data + snls_at6(&m->dist, q.b, q.head, q.t, q.i, q.j, kept);
+    float *offset = (float *)m->offset.data + snls_at6(&m->offset, q.b, q.head, q.t, q.i, q.j, kept);
+    int32_t *index = m->index.data ? (int32_t *)m->index.data + snls_at6(&m->index, q.b, q.head, q.t, q.i, q.j, kept) : NULL;
+    for (int64_t i = 0; i < m->k; i++, dist += m->dist.stride[5], offset += m->offset.stride[5]) {
+        const bool there = i < s->found[query];
+        const uint32_t id = there ? (uint32_t)snls_best_id(best[i]) : 0;
+        const Spot at = there ? spot_of(tile, p, r, l, id, s) : (Spot){p->t, y, x};
+        *dist = there ? snls_best_dist(best[i], m->prod) : m->prod ? -INFINITY : INFINITY;
+        offset[0] = (float)(at.frame - p->t);
+        offset[step] = (float)(at.y - y);
+        offset[2 * step] = (float)(at.x - x);
+        if (index) index[i * m->index.stride[5]] = there ? (int32_t)id : -1;
+    }
+}
+
+static void write_lists(const CpuTile *tile, const CpuTilePlace *p, int64_t kept, const CpuTileScratch *s)
+{
     for (int64_t r = 0; r < p->rows * tile->blocks; r++)
-        for (int64_t l = 0; l < snls_tile_active(tile, p, r); l++) {
-            const int64_t query = r * tile->lanes + l;
-            const SnlsQuery q = snls_tile_query(tile, p, r, l);
-            for (int64_t i = 0; i < m->k; i++)
-                snls_cpu_write_place(m, &q, kept + i, i < s->found[query] ? s->best[query * tile->c->k + i] : SNLS_NO_KEY, s->window + query * m->windows);
-        }
+        for (int64_t l = 0; l < snls_tile_active(tile, p, r); l++) write_query(tile, p, r, l, kept, s);
 }
 
 static void run_tile(const CpuTile *tile, const CpuTilePlace *p, CpuTileScratch *s)

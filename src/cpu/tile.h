@@ -53,6 +53,13 @@ typedef struct CpuAxis {
     bool     between;         /* some fraction is not 0 */
 } CpuAxis;
 
+/* Windows of a run of queries in one slot: what SnlsMatchWindow holds, lane by lane. */
+typedef struct CpuTileWindow {
+    double  y[SNLS_TILE_LANES_MAX], x[SNLS_TILE_LANES_MAX];
+    int32_t origin_y[SNLS_TILE_LANES_MAX], origin_x[SNLS_TILE_LANES_MAX];
+    uint8_t valid[SNLS_TILE_LANES_MAX];
+} CpuTileWindow;
+
 /* What a thread holds for a tile. */
 typedef struct CpuTileScratch {
     CpuMatchScratch *single;  /* for queries scored alone */
@@ -67,7 +74,7 @@ typedef struct CpuTileScratch {
     uint32_t *below;          /* capacity*lanes */
     uint64_t *best;           /* (runs, lanes, k) */
     int64_t *found;           /* (runs, lanes): keys in best */
-    SnlsMatchWindow *window;  /* (runs, lanes, windows) */
+    CpuTileWindow *window;    /* (windows, runs) */
     uint8_t *together;        /* (runs, lanes): scored with the tile */
     CpuAxis *y, *x;           /* runs */
     ptrdiff_t *item, *place;  /* box: runs of a row of the box; of a row of planes */
@@ -84,6 +91,13 @@ typedef struct CpuTilePlace { int64_t b, head, t, i0, j0, rows, columns; } CpuTi
 static inline SnlsQuery snls_tile_query(const CpuTile *tile, const CpuTilePlace *p, int64_t run, int64_t l)
 {
     return (SnlsQuery){.b = p->b, .head = p->head, .t = p->t, .i = p->i0 + run / tile->blocks, .j = p->j0 + run % tile->blocks * tile->lanes + l};
+}
+
+static inline SnlsMatchWindow snls_tile_window(const CpuTile *tile, const CpuTilePlace *p, const CpuTileWindow *windows, int64_t slot, int64_t run, int64_t l)
+{
+    const CpuTileWindow *w = &windows[slot * tile->runs + run];
+    return (SnlsMatchWindow){.valid = w->valid[l], .frame = snls_slot_frame(p->t, slot, tile->c->m.wt, tile->c->m.frames), .y = w->y[l], .x = w->x[l],
+                             .origin_y = w->origin_y[l], .origin_x = w->origin_x[l]};
 }
 
 /* Lanes of a run that are queries of the grid; 0 or less: none. */

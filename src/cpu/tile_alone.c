@@ -83,12 +83,13 @@ static void one_by_one(const CpuTile *tile, const SnlsQuery *q, const SnlsMatchW
 void snls_tile_score_alone(const CpuTile *tile, const CpuTilePlace *p, int64_t run, int64_t l, int64_t slot, int64_t at, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
-    const SnlsMatchWindow *w = &s->window[(run * tile->lanes + l) * m->windows + slot];
     float *out = s->value + (run * tile->capacity + at) * tile->lanes + l;
     for (int64_t i = 0; i < tile->cells; i++) out[i * tile->lanes] = NAN;
-    if (l >= snls_tile_active(tile, p, run) || !w->valid) return;
+    if (l >= snls_tile_active(tile, p, run)) return;
+    const SnlsMatchWindow w = snls_tile_window(tile, p, s->window, slot, run, l);
+    if (!w.valid) return;
     const SnlsQuery q = snls_tile_query(tile, p, run, l);
     snls_cpu_load_patch(tile->c, &q, s->single);
-    if (snls_tile_whole_window(m, w) && can_interpolate(tile, &q, w, s)) interpolate(tile, &q, w, out, &s->most[run * tile->lanes + l], s);
-    else one_by_one(tile, &q, w, out, s);
+    if (snls_tile_whole_window(m, &w) && can_interpolate(tile, &q, &w, s)) interpolate(tile, &q, &w, out, &s->most[run * tile->lanes + l], s);
+    else one_by_one(tile, &q, &w, out, s);
 }

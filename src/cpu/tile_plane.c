@@ -177,4 +177,6 @@ void snls_tile_load_query(const CpuTile *tile, const CpuTilePlace *p, float *out
     const int64_t rows = p->rows + tile->planes.before + tile->planes.after;
     for (int64_t r = 0; r < rows; r++)
         load_query_row(tile, p, snls_reflect(p->i0 * m->stride0 + r * m->stride0 - tile->planes.before, m->height), out + r * m->features * tile->pixel_columns);
+    if (m->prod) /* so that a smaller score is the better one, as in l2 */
+        for (int64_t i = 0; i < rows * m->features * tile->pixel_columns; i++) out[i] = -out[i];
 }

@@ -1,6 +1,6 @@
 /* tile_score.c: products of a tile with the key pixels at every shift of the box, and the candidates' scores from them. */
 #include "cpu/tile.h"
-#include <math.h>
+#include <string.h>
 
 /* Key row y against the tile's rows [first, end), at every shift of the box along x. */
 static void products_of_row(const CpuTile *tile, CpuTileScratch *s, const float *key_row, int64_t y, const int64_t *query_y, int64_t first, int64_t end)
@@ -70,7 +70,9 @@ static void mix_row(const CpuTile *tile, int64_t r, int64_t a, CpuTileScratch *s
         t->mix(s->bends, right, s->place, s->size_x, low, high, index, fraction, y->between ? across : NULL, s->place, NULL);
         bends = s->bends;
     }
-    t->mix_each(out, mixed, bends, m->side, s->first, x->low, x->high, x->index, x->fraction, tile->whole ? 0 : tile->lanes, m->prod ? -1.0f : 1.0f, most);
+    if (!x->between && tile->whole && m->stride1 == 1 && x->low[0] == x->high[0]) /* the candidates are a stretch of the box */
+        memcpy(out, mixed + x->low[0] * tile->lanes, (size_t)(m->side * tile->lanes) * sizeof *out);
+    else t->mix_each(out, mixed, bends, m->side, s->first, x->low, x->high, x->index, x->fraction, tile->whole ? 0 : tile->lanes, most);
 }
 
 static void score_together(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, int64_t at, CpuTileScratch *s)

@@ -14,52 +14,62 @@ static void set_lane(const CpuTile *tile, CpuAxis *axis, int64_t l, double centr
     }
 }
 
-/* The common case of snls_match_window: a centre inside the frame whose window needs no sliding. */
-static bool plain_window(const CpuTile *tile, double y, double x, SnlsMatchWindow *w)
+/* A lane whose window is not plain: reflected, slid, cut, undefined. */
+static void set_special(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t l, int64_t slot, CpuTileWindow *out, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
-    const int64_t origin = (m->side - 1) / 2;
-    const double before = m->stride1 * (double)origin, after = m->stride1 * (double)(m->side - 1 - origin);
-    if (!(y - before >= 0 && y + after <= (double)(m->height - 1) && x - before >= 0 && x + after <= (double)(m->width - 1))) return false;
-    w->valid = true;
-    w->y = y;
-    w->x = x;
-    w->origin_y = w->origin_x = origin;
-    return true;
+    const SnlsQuery q = snls_tile_query(tile, p, r, l);
+    const SnlsMatchWindow w = snls_match_window(m, &q, slot);
+    out->valid[l] = w.valid;
+    out->y[l] = w.y;
+    out->x[l] = w.x;
+    out->origin_y[l] = (int32_t)w.origin_y;
+    out->origin_x[l] = (int32_t)w.origin_x;
+    s->together[r * tile->lanes + l] = snls_tile_whole_window(m, &w);
+    if (!s->together[r * tile->lanes + l]) return;
+    set_lane(tile, &s->y[r], l, w.y, w.origin_y, q.i * m->stride0);
+    set_lane(tile, &s->x[r], l, w.x, w.origin_x, q.j * m->stride0);
 }
 
-static bool lane_window(const CpuTile *tile, const SnlsQuery *q, int64_t slot, SnlsMatchWindow *w)
+/* The flow of a run's queries side by side; false: none in this slot. */
+static bool run_flow(const CpuTile *tile, const SnlsQuery *q, int64_t slot, int64_t active, float *flow_y, float *flow_x)
 {
     const SnlsMatch *m = &tile->c->m;
-    double y = (double)(q->i * m->stride0), x = (double)(q->j * m->stride0);
-    if (snls_match_has_centre(m, slot)) {
-        const float *flow = (const float *)m->centre.data + snls_match_centre_at(m, q, slot);
-        const double dy = flow[snls_match_step_y(m)], dx = flow[0];
-        y += m->nearest ? rint(dy) : dy;
-        x += m->nearest ? rint(dx) : dx;
+    if (!snls_match_has_centre(m, slot)) return false;
+    const float *flow = (const float *)m->centre.data + snls_match_centre_at(m, q, slot);
+    const int64_t step = m->centre.stride[m->centre.ndim - 2], step_y = snls_match_step_y(m);
+    for (int64_t l = 0; l < tile->lanes; l++) {
+        const float *at = flow + (l < active ? l : active - 1) * step;
+        flow_y[l] = m->nearest ? rintf(at[step_y]) : at[step_y];
+        flow_x[l] = m->nearest ? rintf(at[0]) : at[0];
     }
-    if (plain_window(tile, y, x, w)) {
-        w->frame = snls_slot_frame(q->t, slot, m->wt, m->frames);
-        return true;
-    }
-    *w = snls_match_window(m, q, slot);
-    return snls_tile_whole_window(m, w);
+    return true;
 }
 
 static void run_windows(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t slot, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
-    const int64_t active = snls_tile_active(tile, p, r);
+    const int64_t active = snls_tile_active(tile, p, r), origin = (m->side - 1) / 2;
+    uint8_t *together = s->together + r * tile->lanes;
+    for (int64_t l = 0; l < tile->lanes; l++) together[l] = 0;
+    if (active <= 0) return;
+    float flow_y[SNLS_TILE_LANES_MAX], flow_x[SNLS_TILE_LANES_MAX];
+    CpuTileWindow *w = &s->window[slot * tile->runs + r];
+    const SnlsQuery q = snls_tile_query(tile, p, r, 0);
+    const bool flow = run_flow(tile, &q, slot, active, flow_y, flow_x);
+    const SnlsTileWindows in = {flow ? flow_y : NULL, flow ? flow_x : NULL, (double)(q.i * m->stride0), (double)(q.j * m->stride0), (double)m->stride0,
+                                m->stride1 * (double)origin, m->stride1 * (double)(m->side - 1 - origin), (double)(m->height - 1), (double)(m->width - 1)};
+    SnlsTileAxis y = {w->y, s->y[r].index, s->y[r].fraction}, x = {w->x, s->x[r].index, s->x[r].fraction};
+    tile->t.windows(&in, &y, &x, together);
     for (int64_t l = 0; l < tile->lanes; l++) {
-        uint8_t *together = &s->together[r * tile->lanes + l];
-        *together = false;
-        if (l >= active) continue;
-        const SnlsQuery q = snls_tile_query(tile, p, r, l);
-        SnlsMatchWindow *w = &s->window[(r * tile->lanes + l) * m->windows + slot];
-        *together = lane_window(tile, &q, slot, w);
-        if (!*together) continue;
-        set_lane(tile, &s->y[r], l, w->y, w->origin_y, q.i * m->stride0);
-        set_lane(tile, &s->x[r], l, w->x, w->origin_x, q.j * m->stride0);
+        w->valid[l] = together[l];
+        w->origin_y[l] = w->origin_x[l] = (int32_t)origin;
+        if (l >= active) together[l] = 0;
+        else if (!together[l]) set_special(tile, p, r, l, slot, w, s);
+        else if (tile->items > 1) { /* every item has a fraction of its own */
+            set_lane(tile, &s->y[r], l, w->y[l], origin, q.i * m->stride0);
+            set_lane(tile, &s->x[r], l, w->x[l], origin, (q.j + l) * m->stride0);
+        }
     }
 }
 

@@ -10,6 +10,17 @@
 #define SNLS_TILE_ROWS_MAX 5
 #define SNLS_TILE_COLUMNS_MAX 5
 
+typedef struct SnlsTileWindows {
+    const float *flow_y, *flow_x; /* a vector of each */
+    double y, x, apart, before, after, end_y, end_x;
+} SnlsTileWindows;
+
+typedef struct SnlsTileAxis { /* a vector of each */
+    double  *centre;
+    int32_t *index;
+    float   *fraction;
+} SnlsTileAxis;
+
 typedef struct SnlsTile {
     int lanes;         /* floats in a vector */
     int rows, columns; /* block of sums that dots keeps in registers */
@@ -42,9 +53,15 @@ typedef struct SnlsTile {
                 const float *fraction, const float *const *bend, const ptrdiff_t *bend_item, float *most);
 
     /* The same along the other axis: item i has its own index and fraction (i*lanes apart, or the same for all when apart
-     * is 0), low and high, and all runs lie lanes apart: run j of item i at in + (j + first[i])*lanes. Result times sign. */
+     * is 0), low and high, and all runs lie lanes apart: run j of item i at in + (j + first[i])*lanes. */
     void (*mix_each)(float *out, const float *in, const float *bend, ptrdiff_t n, const int *first, const int *low, const int *high,
-                     const int32_t *index, const float *fraction, ptrdiff_t apart, float sign, float *most);
+                     const int32_t *index, const float *fraction, ptrdiff_t apart, float *most);
+
+    /* Windows that lie inside the frame without sliding, for a run of queries at (y, x), (y, x + apart), ...; flow is added to
+     * a query (NULL: none). centre, first = centre - before, and last = centre + after along each axis. Where first >= 0
+     * and last <= end (both axes), plain[l] is 1, index is floor(first) minus the query, fraction the rest; else plain[l]
+     * is 0 and the others hold anything. */
+    void (*windows)(const SnlsTileWindows *in, SnlsTileAxis *y, SnlsTileAxis *x, uint8_t *plain);
 
     /* The k-th smallest of the minima of groups of values, lane by lane, into bar where that is smaller: an upper bound
      * of the k-th smallest of all n. work: (k+1)*lanes floats. NaN does not count. */

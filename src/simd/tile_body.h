@@ -163,9 +163,8 @@ static void mix(float *out, const float *const *in, const ptrdiff_t *item, ptrdi
 }
 
 static void mix_each(float *out, const float *in, const float *bend, ptrdiff_t n, const int *first, const int *low, const int *high,
-                     const int32_t *index, const float *fraction, ptrdiff_t apart, float sign, float *most)
+                     const int32_t *index, const float *fraction, ptrdiff_t apart, float *most)
 {
-    const Vec factor = v_set(sign);
     Vec top = most ? v_load(most) : v_zero();
     for (ptrdiff_t i = 0; i < n; i++) {
         const Vec f = v_load(fraction + i * apart), curve = v_mul(f, v_sub(v_set(1), f));
@@ -180,9 +179,33 @@ static void mix_each(float *out, const float *in, const float *bend, ptrdiff_t n
             b = v_pick(here, b, v_load(at + LANES));
             if (bend) e = v_pick(here, e, v_load(bow));
         }
-        v_store(out + i * LANES, v_mul(factor, bent(between, f, a, b, bend != NULL, curve, e, &top)));
+        v_store(out + i * LANES, bent(between, f, a, b, bend != NULL, curve, e, &top));
     }
     if (most) v_store(most, top);
+}
+
+/* Plain loops over lanes: compilers make vectors of them. */
+static void windows(const SnlsTileWindows *in, SnlsTileAxis *y, SnlsTileAxis *x, uint8_t *plain)
+{
+    double cy[LANES], cx[LANES];
+    for (int l = 0; l < LANES; l++) cy[l] = in->flow_y ? in->y + in->flow_y[l] : in->y;
+    for (int l = 0; l < LANES; l++) cx[l] = in->x + in->apart * l + (in->flow_x ? in->flow_x[l] : 0);
+    for (int l = 0; l < LANES; l++)
+        plain[l] = (cy[l] - in->before >= 0) & (cy[l] + in->after <= in->end_y) & (cx[l] - in->before >= 0) & (cx[l] + in->after <= in->end_x);
+    for (int l = 0; l < LANES; l++) {
+        const double first = plain[l] ? cy[l] - in->before : 0;
+        const int32_t low = (int32_t)first; /* not negative: cutting off is floor */
+        y->index[l] = low - (int32_t)in->y;
+        y->fraction[l] = (float)(first - low);
+        y->centre[l] = cy[l];
+    }
+    for (int l = 0; l < LANES; l++) {
+        const double first = plain[l] ? cx[l] - in->before : 0;
+        const int32_t low = (int32_t)first;
+        x->index[l] = low - (int32_t)(in->x + in->apart * l);
+        x->fraction[l] = (float)(first - low);
+        x->centre[l] = cx[l];
+    }
 }
 
 static void lower_bar(float *bar, const float *value, ptrdiff_t n, ptrdiff_t k, float *work)
@@ -216,5 +239,5 @@ static ptrdiff_t below(uint32_t *out, const float *value, ptrdiff_t n, const flo
 
 void TILE_INIT(SnlsTile *tile)
 {
-    *tile = (SnlsTile){.lanes = LANES, .rows = ROWS, .columns = COLUMNS, .planes = planes, .peak = peak, .dots = dots, .squares = squares, .patch_sums = patch_sums, .mix = mix, .mix_each = mix_each, .lower_bar = lower_bar, .below = below};
+    *tile = (SnlsTile){.lanes = LANES, .rows = ROWS, .columns = COLUMNS, .planes = planes, .peak = peak, .dots = dots, .squares = squares, .patch_sums = patch_sums, .mix = mix, .mix_each = mix_each, .windows = windows, .lower_bar = lower_bar, .below = below};
 }
