@@ -28,6 +28,8 @@ static SnlsStatus take_tensors(SnlsContext *ctx, const SnlsMatch *m, const SnlsM
     return snls_cpu_take_numbers(ctx, m->op, "gradient of offset", &g->offset);
 }
 
+#define TILE 4096 /* floats of a row of the video: of a window of 9 rows in 3 frames, half a megabyte */
+
 static CpuGrad grad_of(SnlsContext *ctx, const SnlsMatch *m, const SnlsMatchGrad *g)
 {
     CpuGrad p = {.c = {.m = *m, .dsp = snls_cpu_dsp(ctx)}, .g = *g};
@@ -41,6 +43,8 @@ static CpuGrad grad_of(SnlsContext *ctx, const SnlsMatch *m, const SnlsMatchGrad
     p.after = m->stride1 * (double)(m->side - 1 - p.origin);
     p.last_y = m->height > 1 ? (double)(m->height - 1) : -1; /* on one row the slope is 0 */
     p.last_x = m->width > 1 ? (double)(m->width - 1) : -1;
+    const int64_t pixel = m->heads * m->features, tile = pixel ? TILE / pixel : TILE;
+    p.tile = tile < 16 ? 16 : tile;
     const int64_t *s = m->centre.stride;
     if (m->refine) p.centre_head = s[1], p.centre_column = s[4], p.centre_window = s[5];
     else if (m->centre.ndim == 7) p.centre_head = s[1], p.centre_column = s[5], p.centre_window = s[3];

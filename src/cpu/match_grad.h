@@ -19,6 +19,7 @@ typedef struct CpuGrad {
     double   before, after;        /* ... reaches so far around its centre */
     double   last_y, last_x;       /* last place of the frame; -1 where no window is plain */
     int64_t  centre_head, centre_column, centre_window; /* floats along these axes of centre */
+    int64_t  tile;                 /* columns of queries whose windows stay in the second-level cache from row to row */
     int64_t  pixels;               /* of a patch row, that are one run of floats in every video; else 1 */
     float   *spare;                /* per thread */
     int64_t  spare_size;           /* floats per thread */
@@ -208,17 +209,21 @@ static inline int snls_grad_taps(const CpuPair *pair, float *frame, const int64_
     return n;
 }
 
+static inline void snls_grad_prefetch_run(const float *at, int64_t n)
+{
+    for (int64_t i = 0; i < n && i < 256; i += 16) __builtin_prefetch(at + i);
+    __builtin_prefetch(at + n - 1); /* they need not begin on a line */
+}
+
 /* Asks for the pixels of a patch of one pixel, some neighbours before they are needed: the windows of a query are many
  * times what the first-level cache holds. */
 static inline void snls_grad_prefetch(const CpuVideo *v, int64_t b, const CpuKept *kept, int64_t features)
 {
-    const int64_t row = (int64_t)kept->y, column = (int64_t)kept->x, most = 8; /* lines of a row of taps */
-    const char *at = (const char *)(snls_cpu_pixel(v, b, kept->frame, row, column) + kept->head * features);
-    const int64_t wide = kept->x > (double)column ? v->step[3] : 0, lines = (wide + features + 15) / 16;
-    for (int64_t i = 0; i < lines && i < most; i++) __builtin_prefetch(at + 64 * i);
-    if (!(kept->y > (double)row)) return;
-    at += v->step[2] * (int64_t)sizeof(float);
-    for (int64_t i = 0; i < lines && i < most; i++) __builtin_prefetch(at + 64 * i);
+    const int64_t row = (int64_t)kept->y, column = (int64_t)kept->x;
+    const float *at = snls_cpu_pixel(v, b, kept->frame, row, column) + kept->head * features;
+    const int64_t n = (kept->x > (double)column ? v->step[3] : 0) + features;
+    snls_grad_prefetch_run(at, n);
+    if (kept->y > (double)row) snls_grad_prefetch_run(at + v->step[2], n);
 }
 
 enum { SNLS_GRAD_LIST = 64 }; /* neighbours found before the first of them is worked on */

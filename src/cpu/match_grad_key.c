@@ -12,7 +12,8 @@ typedef struct Hit {
 enum { HITS = 512, PLACES = 64 }; /* hits of a list; places looked at before it is seen whether the list is full */
 
 typedef struct Band {
-    int64_t b, frame, t, i;       /* the key frame; the row of queries at hand */
+    int64_t b, frame, t, i;       /* the key frame; the row of queries at hand, ... */
+    int64_t left, right;          /* ... and its columns */
     int64_t first, end;           /* rows of the frame */
     int64_t low, count;           /* numbers of the frame's window; unused by refine */
     int64_t hits;
@@ -107,7 +108,7 @@ static void key_row(const CpuGrad *p, Band *band)
 {
     const SnlsMatch *m = &p->c.m;
     const CpuGradQuery row = snls_grad_row(p, band->b, band->t, band->i);
-    for (int64_t j = 0; j < m->columns; j++)
+    for (int64_t j = band->left; j < band->right; j++)
         for (int64_t head = 0; head < m->heads; head++) {
             const CpuGradQuery at = snls_grad_query(p, &row, j, head);
             for (int64_t first = 0; first < m->kept; first += PLACES) {
@@ -119,15 +120,14 @@ static void key_row(const CpuGrad *p, Band *band)
 }
 
 /* The slot in which queries of time t see the band's frame; false: none. */
-static bool find_slot(const SnlsMatch *m, int64_t t, Band *band)
+static bool find_slot(const SnlsMatch *m, Band *band)
 {
-    for (int64_t slot = 0; slot < m->windows; slot++)
-        if (snls_slot_frame(t, slot, m->wt, m->frames) == band->frame) {
-            band->count = m->side * m->side;
-            band->low = slot * band->count;
-            return true;
-        }
-    return false;
+    const int64_t turned = snls_slot_frame(band->t, m->windows, m->wt, m->frames) + m->windows; /* slot s there: turned - s */
+    const int64_t slot = band->frame >= band->t ? band->frame - band->t : turned - band->frame;
+    if (slot < 0 || slot >= m->windows || snls_slot_frame(band->t, slot, m->wt, m->frames) != band->frame) return false;
+    band->count = m->side * m->side;
+    band->low = slot * band->count;
+    return true;
 }
 
 static bool touches(const CpuReach *r, const Band *band)
@@ -135,15 +135,17 @@ static bool touches(const CpuReach *r, const Band *band)
     return r->top < band->end && r->bottom >= band->first && r->first_frame <= band->frame && r->last_frame >= band->frame;
 }
 
+/* Times inside rows: what the queries of one row at all times reach is still at hand. */
 static void key_band(const CpuGrad *p, Band *band)
 {
     const SnlsMatch *m = &p->c.m;
-    for (band->t = 0; band->t < m->frames; band->t++) {
-        if (!m->refine && !find_slot(m, band->t, band)) continue;
-        const CpuReach *reach = p->reach ? p->reach + (band->b * m->frames + band->t) * m->rows : NULL;
-        for (band->i = 0; band->i < m->rows; band->i++)
-            if (!reach || touches(&reach[band->i], band)) key_row(p, band);
-    }
+    const int64_t far = m->refine ? m->frames : 2 * m->wt;
+    const int64_t begin = band->frame > far ? band->frame - far : 0, end = band->frame + far < m->frames ? band->frame + far + 1 : m->frames;
+    for (band->i = 0; band->i < m->rows; band->i++)
+        for (band->t = begin; band->t < end; band->t++) {
+            const CpuReach *reach = p->reach ? &p->reach[(band->b * m->frames + band->t) * m->rows + band->i] : NULL;
+            if ((!reach || touches(reach, band)) && (m->refine || find_slot(m, band))) key_row(p, band);
+        }
 }
 
 void snls_grad_keys(SnlsContext *ctx, const CpuGrad *p, int64_t bands)
@@ -158,6 +160,9 @@ void snls_grad_keys(SnlsContext *ctx, const CpuGrad *p, int64_t bands)
         at.list = (CpuKept *)(void *)spare;
         at.hit = (Hit *)(void *)(spare + LIST_FLOATS);
         at.spare = spare + snls_grad_spare();
-        key_band(p, &at);
+        for (at.left = 0; at.left < m->columns; at.left = at.right) {
+            at.right = at.left + p->tile < m->columns ? at.left + p->tile : m->columns;
+            key_band(p, &at);
+        }
     }
 }

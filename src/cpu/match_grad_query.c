@@ -4,7 +4,8 @@
 #include "cpu/threads.h"
 
 typedef struct Band {
-    int64_t b, t, i;       /* the row of queries at hand */
+    int64_t b, t, i;       /* the row of queries at hand, ... */
+    int64_t left, right;   /* ... and its columns */
     int64_t first, end;    /* rows of the video */
     CpuKept *list;
     float  *spare;
@@ -145,15 +146,16 @@ static void query_row(const CpuGrad *p, Band *band)
 {
     const SnlsMatch *m = &p->c.m;
     const CpuGradQuery row = snls_grad_row(p, band->b, band->t, band->i);
-    CpuReach reach = {m->height, -1, m->frames, -1};
+    CpuReach none = {m->height, -1, m->frames, -1}, reach = none, *all = p->reach && band->own ? &p->reach[(band->b * m->frames + band->t) * m->rows + band->i] : &none;
+    if (band->left > 0) reach = *all;
     int64_t n = 0;
-    for (int64_t j = 0; j < m->columns; j++)
+    for (int64_t j = band->left; j < band->right; j++)
         for (int64_t head = 0; head < m->heads; head++) { /* heads may share a flow: one owner takes all */
             const CpuGradQuery at = snls_grad_query(p, &row, j, head);
             n = find(p, &at, band, n, &reach);
         }
     take_list(p, band, n);
-    if (p->reach && band->own) p->reach[(band->b * m->frames + band->t) * m->rows + band->i] = reach;
+    *all = reach;
 }
 
 static void query_band(const CpuGrad *p, Band *band)
@@ -180,6 +182,9 @@ void snls_grad_queries(SnlsContext *ctx, const CpuGrad *p, int64_t bands)
         at.list = (CpuKept *)(void *)spare;
         at.spare = spare + snls_grad_spare();
         at.want_query = p->d_query.data && p->g.dist.data;
-        query_band(p, &at);
+        for (at.left = 0; at.left < m->columns; at.left = at.right) {
+            at.right = at.left + p->tile < m->columns ? at.left + p->tile : m->columns;
+            query_band(p, &at);
+        }
     }
 }
