@@ -4,7 +4,7 @@
 #include <float.h>
 #include <math.h>
 
-enum { SPAN_MAX = 64, K_MAX = 64, SPREAD_MAX = 24, SCORES_MAX = 512, REACH_MAX = 16, PATCH_ROWS = 16, PATCH_WIDTH = 32 };
+enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 34, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SCORES_MAX = 512, REACH_MAX = 16, PATCH_ROWS = 16, PATCH_WIDTH = 32 };
 
 /* Planes have margins of some vectors: not for narrow frames or queries far apart, unless they are small anyway. */
 static bool margins_pay(const SnlsMatch *m)
@@ -20,7 +20,7 @@ static bool patches_pay(const SnlsMatch *m) { return m->ps == 1 || (m->stride0 =
 bool snls_cpu_tile_applies(const SnlsMatch *m)
 {
     return !m->refine && !m->all && m->k <= K_MAX && m->anchor == SNLS_ANCHOR_NONE && m->exclude != SNLS_EXCLUDE_SELF &&
-           m->stride1 * (double)(m->side - 1) <= SPAN_MAX && m->stride1 <= 2 && patches_pay(m) && margins_pay(m) && m->height < 1 << 30 && m->width < 1 << 30;
+           m->side <= SIDE_MAX && m->stride1 * (double)(m->side - 1) <= (m->ps == 1 ? SPAN_MAX : PATCH_SPAN_MAX) && m->stride1 <= 2 && patches_pay(m) && margins_pay(m) && m->height < 1 << 30 && m->width < 1 << 30;
 }
 
 static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
@@ -73,17 +73,18 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, Take take, CpuTi
     s->query = take(arena, pixels * m->features, sizeof(float));
     s->product = take(arena, m->ps > 1 ? tile->t.rows * box * pixels : 0, sizeof(float));
     s->sums = take(arena, m->ps > 1 ? pixels : 0, sizeof(float));
-    s->box = take(arena, queries * area, sizeof(float));
+    s->box = take(arena, queries * area + 2 * lanes, sizeof(float)); /* interpolation may look one vector past the end */
     s->mixed = take(arena, (box + 1) * lanes, sizeof(float));
     s->bends = take(arena, (box + 1) * lanes, sizeof(float));
     s->value = take(arena, queries * tile->capacity, sizeof(float));
     s->most = take(arena, queries, sizeof(float));
     s->work = take(arena, (tile->c->k + 2) * lanes, sizeof(float));
-    s->below = take(arena, tile->capacity * lanes, sizeof(uint32_t));
+    s->below = take(arena, tile->capacity * (lanes + 1), sizeof(uint32_t));
     s->best = take(arena, queries * tile->c->k, sizeof(uint64_t));
     s->found = take(arena, queries, sizeof(int64_t));
     s->window = take(arena, tile->runs * m->windows, sizeof(CpuTileWindow));
     s->together = take(arena, queries, sizeof(uint8_t));
+    s->shared = take(arena, tile->runs, sizeof(int));
     s->item = take(arena, box + 1, sizeof(ptrdiff_t));
     s->place = take(arena, box + 1, sizeof(ptrdiff_t));
     s->runs = take(arena, box + 2, sizeof(float *));
@@ -188,7 +189,7 @@ static void sort_out(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int6
     for (int64_t l = 0; l < lanes; l++) bar[l] = bar_of(tile, s, r * lanes + l);
     tile->t.lower_bar(bar, value, n, k, s->work + lanes);
     for (int64_t l = 0; tile->planes.bend && l < lanes; l++) bar[l] += slack(tile, bar[l], s->most[r * lanes + l]);
-    const ptrdiff_t count = tile->t.below(s->below, value, n, bar);
+    const ptrdiff_t count = tile->t.below(s->below, value, n, bar, s->below + tile->capacity * lanes);
     for (ptrdiff_t i = 0; i < count; i++) {
         const int64_t l = s->below[i] % 16, c = s->below[i] / 16;
         if (tile->planes.bend && i + 4 < count) {

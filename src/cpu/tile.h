@@ -71,11 +71,12 @@ typedef struct CpuTileScratch {
     float   *value;           /* (runs, capacity, lanes): scores, smaller is better, NaN = no candidate */
     float   *most;            /* (runs, lanes): largest correction of an interpolated l2 */
     float   *work;            /* (k + 2, lanes) */
-    uint32_t *below;          /* capacity*lanes */
+    uint32_t *below;          /* capacity*(lanes + 1) */
     uint64_t *best;           /* (runs, lanes, k) */
     int64_t *found;           /* (runs, lanes): keys in best */
     CpuTileWindow *window;    /* (windows, runs) */
     uint8_t *together;        /* (runs, lanes): scored with the tile */
+    int     *shared;          /* runs: lanes scored with the tile */
     CpuAxis *y, *x;           /* runs */
     ptrdiff_t *item, *place;  /* box: runs of a row of the box; of a row of planes */
     const float **runs, **bend_runs;

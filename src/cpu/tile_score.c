@@ -88,7 +88,7 @@ static void score_together(const CpuTile *tile, const CpuTilePlace *p, int64_t s
     else snls_tile_patch_scores(tile, p, frame, s);
     for (int64_t r = 0; r < p->rows * tile->blocks; r++) {
         const float *box = snls_tile_box(tile, s, r);
-        if (snls_tile_active(tile, p, r) <= 0) continue;
+        if (!s->shared[r]) continue;
         for (int64_t j = 0; j <= s->size_y; j++) s->runs[j] = box + (j < s->size_y ? j : 0) * s->size_x * tile->lanes;
         if (tile->planes.bend) point_bends(tile, p, frame, r, s);
         for (int64_t a = 0; a < m->side; a++)
@@ -100,6 +100,6 @@ void snls_tile_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, 
 {
     if (together) score_together(tile, p, slot, at, s);
     for (int64_t r = 0; r < p->rows * tile->blocks; r++)
-        for (int64_t l = 0; l < tile->lanes; l++)
+        for (int64_t l = 0; s->shared[r] < tile->lanes && l < tile->lanes; l++)
             if (!s->together[r * tile->lanes + l]) snls_tile_score_alone(tile, p, r, l, slot, at, s);
 }

@@ -1,6 +1,7 @@
 /* tile_window.c: where the windows of a tile's queries are in one slot, and the box of shifts around them. A candidate at
  * place p of a query at b is described by index = floor(p) - b - origin of the box, and fraction = p - floor(p). */
 #include "cpu/tile.h"
+#include <string.h>
 
 /* Index (still from the query, not from the box) and fraction of every item of one axis of one lane. */
 static void set_lane(const CpuTile *tile, CpuAxis *axis, int64_t l, double centre, int64_t origin, int64_t query)
@@ -73,45 +74,61 @@ static void run_windows(const CpuTile *tile, const CpuTilePlace *p, int64_t r, i
     }
 }
 
-/* Smallest first and largest last index of an axis over all lanes of all rows. */
-static bool extent(const CpuTile *tile, const CpuAxis *axes, const uint8_t *together, int64_t *first, int64_t *last)
+/* Range of every item of an axis. Lanes scored alone follow lane `like`, so that they read nothing odd. */
+static void find_range(const CpuTile *tile, CpuAxis *axis, const uint8_t *together, int64_t like)
 {
-    const int64_t lanes = tile->lanes, end = (tile->items - 1) * lanes;
-    const int64_t beyond = tile->whole ? (int64_t)tile->c->m.stride1 * (tile->c->m.side - 1) : 0;
-    bool any = false;
-    for (int64_t r = 0; r < tile->runs; r++)
-        for (int64_t l = 0; l < lanes; l++) {
-            if (!together[r * lanes + l]) continue;
-            const int64_t low = axes[r].index[l], high = axes[r].index[end + l] + beyond;
-            if (!any || low < *first) *first = low;
-            if (!any || high > *last) *last = high;
-            any = true;
+    axis->between = false;
+    for (int64_t a = 0; a < tile->items; a++) {
+        int32_t *index = axis->index + a * tile->lanes;
+        float *fraction = axis->fraction + a * tile->lanes;
+        for (int64_t l = 0; l < tile->lanes; l++) {
+            index[l] = together[l] ? index[l] : index[like];
+            fraction[l] = together[l] ? fraction[l] : 0;
         }
+        axis->between |= tile->t.range(index, fraction, &axis->low[a], &axis->high[a]);
+    }
+}
+
+static void run_ranges(const CpuTile *tile, int64_t r, CpuTileScratch *s)
+{
+    const uint8_t *together = s->together + r * tile->lanes;
+    int64_t count = 0, like = 0;
+    for (int64_t l = tile->lanes; l-- > 0;) {
+        count += together[l];
+        like = together[l] ? l : like;
+    }
+    s->shared[r] = (int)count;
+    if (!count) return;
+    find_range(tile, &s->y[r], together, like);
+    find_range(tile, &s->x[r], together, like);
+}
+
+/* The box along an axis: first shift and number of shifts, over all runs. */
+static bool extent(const CpuTile *tile, const CpuAxis *axes, const int *shared, int64_t *origin, int64_t *size)
+{
+    const int64_t beyond = tile->whole ? (int64_t)tile->c->m.stride1 * (tile->c->m.side - 1) : 0;
+    int64_t first = 0, last = 0;
+    bool any = false, between = false;
+    for (int64_t r = 0; r < tile->runs; r++) {
+        if (!shared[r]) continue;
+        const int64_t low = axes[r].low[0], high = axes[r].high[tile->items - 1] + beyond;
+        if (!any || low < first) first = low;
+        if (!any || high > last) last = high;
+        any = true;
+        between |= axes[r].between;
+    }
+    *origin = first;
+    *size = last - first + (between ? 2 : 1); /* the tap after the last */
     return any;
 }
 
-/* Index from the box's origin; range per item. Lanes scored alone follow one that is not, so that they read nothing odd. */
-static void settle(const CpuTile *tile, CpuAxis *axis, const uint8_t *together, int64_t origin)
+/* Index from the box's origin. */
+static void settle(const CpuTile *tile, CpuAxis *axis, int64_t origin)
 {
-    const int64_t lanes = tile->lanes;
-    axis->between = false;
+    for (int64_t i = 0; i < tile->items * tile->lanes; i++) axis->index[i] -= (int32_t)origin;
     for (int64_t a = 0; a < tile->items; a++) {
-        int32_t *index = axis->index + a * lanes;
-        float *fraction = axis->fraction + a * lanes;
-        int low = 0, high = 0;
-        bool any = false;
-        for (int64_t l = 0; l < lanes; l++) {
-            if (!together[l]) continue;
-            index[l] -= (int32_t)origin;
-            if (!any || index[l] < low) low = index[l];
-            if (!any || index[l] > high) high = index[l];
-            any = true;
-            axis->between |= fraction[l] != 0;
-        }
-        for (int64_t l = 0; l < lanes; l++)
-            if (!together[l]) { index[l] = low; fraction[l] = 0; }
-        axis->low[a] = low;
-        axis->high[a] = high;
+        axis->low[a] -= (int)origin;
+        axis->high[a] -= (int)origin;
     }
     for (int64_t a = tile->items; a < tile->c->m.side; a++) { /* whole: the cells share what the first has */
         axis->low[a] = axis->low[0];
@@ -132,18 +149,21 @@ static bool leaves_frame(const CpuTile *tile, const CpuTilePlace *p, const CpuTi
 
 bool snls_tile_windows(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, CpuTileScratch *s)
 {
-    int64_t last_y = 0, last_x = 0;
-    for (int64_t r = 0; r < tile->runs; r++) run_windows(tile, p, r, slot, s);
-    bool any = extent(tile, s->y, s->together, &s->origin_y, &last_y) && extent(tile, s->x, s->together, &s->origin_x, &last_x);
-    s->size_y = last_y - s->origin_y + 2; /* the tap after the last */
-    s->size_x = last_x - s->origin_x + 2;
+    const SnlsMatch *m = &tile->c->m;
+    for (int64_t r = 0; r < tile->runs; r++) {
+        run_windows(tile, p, r, slot, s);
+        run_ranges(tile, r, s);
+    }
+    bool any = extent(tile, s->y, s->shared, &s->origin_y, &s->size_y) && extent(tile, s->x, s->shared, &s->origin_x, &s->size_x);
     if (s->size_y > tile->box_max || s->size_x > tile->box_max || s->size_y * s->size_x > tile->area_max) any = false; /* too far apart to share */
-    if (any && !snls_tile_in_range(tile, s, snls_slot_frame(p->t, slot, tile->c->m.wt, tile->c->m.frames))) any = false;
-    if (any && tile->c->m.drop && tile->c->m.ps > 1 && leaves_frame(tile, p, s)) any = false;
-    for (int64_t i = 0; !any && i < tile->runs * tile->lanes; i++) s->together[i] = false;
-    for (int64_t r = 0; any && r < tile->runs; r++) {
-        settle(tile, &s->y[r], s->together + r * tile->lanes, s->origin_y);
-        settle(tile, &s->x[r], s->together + r * tile->lanes, s->origin_x);
+    if (any && !snls_tile_in_range(tile, s, snls_slot_frame(p->t, slot, m->wt, m->frames))) any = false;
+    if (any && m->drop && m->ps > 1 && leaves_frame(tile, p, s)) any = false;
+    for (int64_t r = 0; r < tile->runs; r++) {
+        if (!any) s->shared[r] = 0;
+        if (!any) memset(s->together + r * tile->lanes, 0, (size_t)tile->lanes);
+        if (!s->shared[r]) continue;
+        settle(tile, &s->y[r], s->origin_y);
+        settle(tile, &s->x[r], s->origin_x);
     }
     return any;
 }

@@ -63,12 +63,15 @@ typedef struct SnlsTile {
      * is 0 and the others hold anything. */
     void (*windows)(const SnlsTileWindows *in, SnlsTileAxis *y, SnlsTileAxis *x, uint8_t *plain);
 
+    /* Smallest and largest of a vector of indices; whether some fraction is not 0. */
+    int (*range)(const int32_t *index, const float *fraction, int *low, int *high);
+
     /* The k-th smallest of the minima of groups of values, lane by lane, into bar where that is smaller: an upper bound
      * of the k-th smallest of all n. work: (k+1)*lanes floats. NaN does not count. */
     void (*lower_bar)(float *bar, const float *value, ptrdiff_t n, ptrdiff_t k, float *work);
 
-    /* Where value[i*lanes + l] <= bar[l]: i*16 + l, in order of i, into out; how many. */
-    ptrdiff_t (*below)(uint32_t *out, const float *value, ptrdiff_t n, const float *bar);
+    /* Where value[i*lanes + l] <= bar[l]: i*16 + l, in order of i, into out; how many. work: n numbers */
+    ptrdiff_t (*below)(uint32_t *out, const float *value, ptrdiff_t n, const float *bar, uint32_t *work);
 } SnlsTile;
 
 void snls_tile_init(SnlsTile *tile, int level); /* levels as in dsp.h; above the machine's it is lowered */

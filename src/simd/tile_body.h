@@ -226,18 +226,38 @@ static void lower_bar(float *bar, const float *value, ptrdiff_t n, ptrdiff_t k, 
     v_store(bar, v_min(v_load(work + (k - 1) * LANES), v_load(bar)));
 }
 
-static ptrdiff_t below(uint32_t *out, const float *value, ptrdiff_t n, const float *bar)
+static int range(const int32_t *index, const float *fraction, int *low, int *high)
+{
+    int32_t least = index[0], most = index[0];
+    int between = 0;
+    for (int l = 0; l < LANES; l++) least = index[l] < least ? index[l] : least;
+    for (int l = 0; l < LANES; l++) most = index[l] > most ? index[l] : most;
+    for (int l = 0; l < LANES; l++) between |= fraction[l] != 0;
+    *low = least;
+    *high = most;
+    return between;
+}
+
+/* Few vectors hold any: they are found first, without a branch that nobody could predict. */
+static ptrdiff_t below(uint32_t *out, const float *value, ptrdiff_t n, const float *bar, uint32_t *work)
 {
     const Vec limit = v_load(bar);
     uint32_t *end = out;
+    ptrdiff_t found = 0;
     for (ptrdiff_t i = 0; i < n; i++) {
-        uint32_t lanes = m_bits(v_load(value + i * LANES), limit);
-        for (; lanes; lanes &= lanes - 1) *end++ = (uint32_t)i * 16 + (uint32_t)__builtin_ctz(lanes);
+        const uint32_t lanes = m_bits(v_load(value + i * LANES), limit);
+        work[found] = (uint32_t)i << 16 | lanes;
+        found += lanes != 0;
+    }
+    for (ptrdiff_t j = 0; j < found; j++) {
+        uint32_t lanes = work[j] & 0xffff;
+        do *end++ = (work[j] >> 16) * 16 + (uint32_t)__builtin_ctz(lanes);
+        while (lanes &= lanes - 1);
     }
     return end - out;
 }
 
 void TILE_INIT(SnlsTile *tile)
 {
-    *tile = (SnlsTile){.lanes = LANES, .rows = ROWS, .columns = COLUMNS, .planes = planes, .peak = peak, .dots = dots, .squares = squares, .patch_sums = patch_sums, .mix = mix, .mix_each = mix_each, .windows = windows, .lower_bar = lower_bar, .below = below};
+    *tile = (SnlsTile){.lanes = LANES, .rows = ROWS, .columns = COLUMNS, .planes = planes, .peak = peak, .dots = dots, .squares = squares, .patch_sums = patch_sums, .mix = mix, .mix_each = mix_each, .windows = windows, .range = range, .lower_bar = lower_bar, .below = below};
 }
