@@ -1,0 +1,121 @@
+/* test_array.c: arrays of a context: allocation, copies between types and layouts, pictures. */
+#define _POSIX_C_SOURCE 200809L /* getpid */
+#include "spec.h"
+#include "base/half.h"
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static SnlsContext *ctx;
+static const int32_t dtypes[] = {SNLS_F32, SNLS_F64, SNLS_F16, SNLS_BF16, SNLS_U8};
+
+/* What a value becomes in a type. */
+static double stored(int32_t dtype, double x)
+{
+    switch (dtype) {
+    case SNLS_F32: return (float)x;
+    case SNLS_F16: return snls_f16_to_float(snls_float_to_f16((float)x));
+    case SNLS_BF16: return snls_bf16_to_float(snls_float_to_bf16((float)x));
+    case SNLS_U8: return isnan(x) ? 0 : fmin(255, fmax(0, nearbyint(x)));
+    }
+    return x;
+}
+
+static void copies(void)
+{
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        Rng rng = {seed};
+        int64_t shape[SNLS_MAX_DIM];
+        const int32_t ndim = (int32_t)rng_int(&rng, 0, 6), from_type = dtypes[rng_int(&rng, 0, 4)], to_type = dtypes[rng_int(&rng, 0, 4)];
+        for (int i = 0; i < ndim; i++) shape[i] = rng_one_in(&rng, 20) ? 0 : rng_int(&rng, 1, 4);
+        const SnlsTensor from = tensor_new(&rng, from_type, ndim, shape, LAYOUT_INPUT), to = tensor_new(&rng, to_type, ndim, shape, LAYOUT_OUTPUT);
+        for (int64_t i = 0; i < tensor_count(&from); i++)
+            tensor_set(&from, i, from_type == SNLS_U8 ? (double)rng_int(&rng, 0, 255) : RNG_PICK(&rng, rng_real(&rng, -300, 300), 0.5, 1.5, 2.5, 254.5, 255.5, -0.5, 1e9, -1e9, INFINITY, -INFINITY));
+        tensor_mark(&from);
+        check_repeat("test_array (copy %d)", (int)seed);
+        if (!CHECK(snls_array_copy(ctx, &to, &from) == SNLS_OK, "%s", snls_error(ctx))) continue;
+        int64_t wrong = -1;
+        for (int64_t i = 0; i < tensor_count(&to); i++)
+            if (tensor_get(&to, i) != stored(to_type, tensor_get(&from, i))) wrong = i;
+        CHECK(wrong < 0, "%s to %s: %.9g became %.9g", snls_dtype_name((SnlsDtype)from_type), snls_dtype_name((SnlsDtype)to_type), tensor_get(&from, wrong), tensor_get(&to, wrong));
+        CHECK(tensor_unchanged(&from) && tensor_padding_unchanged(&to), "bytes beside the copy were written to");
+        tensors_free();
+    }
+    check_repeat("test_array");
+}
+
+static void bad_copies(void)
+{
+    SnlsTensor a = spec_tensor(SNLS_F32, SHAPE(2, 3)), b = spec_tensor(SNLS_F32, SHAPE(3, 2)), c = spec_tensor(SNLS_F32, SHAPE(2, 3, 1));
+    tensor_mark(&b);
+    CHECK(snls_array_copy(NULL, &a, &a) == SNLS_ERR_ARG && snls_array_copy(ctx, NULL, &a) == SNLS_ERR_ARG && snls_array_copy(ctx, &a, NULL) == SNLS_ERR_ARG, "NULL was copied");
+    CHECK(snls_array_copy(ctx, &b, &a) < 0 && snls_array_copy(ctx, &c, &a) < 0 && tensor_unchanged(&b), "another shape was copied");
+    a.data = NULL;
+    CHECK(snls_array_copy(ctx, &b, &a) < 0, "nothing was copied");
+    a = spec_tensor(SNLS_F32, SHAPE(2, 3));
+    a.dtype = 42;
+    CHECK(snls_array_copy(ctx, &a, &a) < 0, "an unknown type was copied");
+    a.dtype = SNLS_F32;
+    a.device = SNLS_DEVICE_CUDA;
+    CHECK(snls_array_copy(ctx, &b, &a) < 0 && *snls_error(ctx), "another device was copied");
+    tensors_free();
+}
+
+static void allocation(void)
+{
+    static const int64_t huge[] = {INT64_MAX, 2}, negative[] = {2, -1}, wide[] = {(int64_t)1 << 40, (int64_t)1 << 40}, empty[] = {INT64_MAX / 16, 0};
+    SnlsTensor t;
+    memset(&t, 0x5a, sizeof t);
+    CHECK(snls_array_alloc(ctx, &t, SNLS_F64, SHAPE(2, 3)) == SNLS_OK && tensor_get(&t, 5) == 0 && t.stride[0] == 3, "an array of zeros");
+    snls_array_free(ctx, &t);
+    CHECK(!t.data, "freed");
+    CHECK(snls_array_alloc(ctx, &t, SNLS_F32, 2, huge) == SNLS_ERR_MEMORY && !t.data && *snls_error(ctx), "2^64 elements");
+    CHECK(snls_array_alloc(ctx, &t, SNLS_F32, 2, wide) == SNLS_ERR_MEMORY && !t.data, "2^80 elements");
+    CHECK(snls_array_alloc(ctx, &t, SNLS_F32, 2, negative) == SNLS_ERR_ARG && !t.data, "a negative length");
+    CHECK(snls_array_alloc(ctx, &t, SNLS_F32, 9, huge) == SNLS_ERR_ARG && snls_array_alloc(ctx, &t, SNLS_F32, -1, huge) == SNLS_ERR_ARG, "a bad rank");
+    CHECK(snls_array_alloc(ctx, &t, (SnlsDtype)42, 1, wide) == SNLS_ERR_ARG && snls_array_alloc(ctx, &t, SNLS_F32, 1, NULL) == SNLS_ERR_ARG, "a bad type or no shape");
+    CHECK(snls_array_alloc(NULL, &t, SNLS_F32, 1, wide) == SNLS_ERR_ARG && snls_array_alloc(ctx, NULL, SNLS_F32, 1, wide) == SNLS_ERR_ARG, "NULL");
+    const SnlsStatus none = snls_array_alloc(ctx, &t, SNLS_F32, 2, empty);
+    CHECK(none == SNLS_OK && snls_tensor_elements(&t) == 0, "an empty array: %d", (int)none);
+    snls_array_free(ctx, &t);
+    snls_array_free(NULL, &t);
+    snls_array_free(ctx, NULL);
+}
+
+static void pictures(void)
+{
+    char path[128];
+    const char *tmp = getenv("TMPDIR");
+    unsigned char head[8] = {0};
+    snprintf(path, sizeof path, "%.80s/snls_test_array_%ld.png", tmp && *tmp ? tmp : "/tmp", (long)getpid());
+    SnlsTensor grey = spec_tensor(SNLS_U8, SHAPE(5, 7, 1)), colour = spec_tensor(SNLS_F32, SHAPE(5, 7, 3)), two = spec_tensor(SNLS_F32, SHAPE(5, 7, 2)), flat = spec_tensor(SNLS_F32, SHAPE(5, 7));
+    tensor_set(&colour, 0, NAN);
+    tensor_set(&colour, 1, 1e9);
+    const SnlsStatus status = snls_png_write(ctx, path, &colour);
+    if (status == SNLS_ERR_UNSUPPORTED) return; /* built without libpng */
+    FILE *f = fopen(path, "rb");
+    CHECK(status == SNLS_OK && f && fread(head, 1, 8, f) == 8 && !memcmp(head, "\x89PNG\r\n\x1a\n", 8), "a colour picture: %s", snls_error(ctx));
+    if (f) fclose(f);
+    CHECK(snls_png_write(ctx, path, &grey) == SNLS_OK, "a grey picture: %s", snls_error(ctx));
+    remove(path);
+    CHECK(snls_png_write(ctx, path, &two) < 0 && snls_png_write(ctx, path, &flat) < 0 && access(path, F_OK), "two channels, or none");
+    CHECK(snls_png_write(NULL, path, &grey) == SNLS_ERR_ARG && snls_png_write(ctx, NULL, &grey) == SNLS_ERR_ARG && snls_png_write(ctx, path, NULL) == SNLS_ERR_ARG, "NULL");
+    CHECK(snls_png_write(ctx, "/nowhere/at/all.png", &grey) == SNLS_ERR_IO, "written to nowhere");
+    grey.data = NULL;
+    CHECK(snls_png_write(ctx, path, &grey) < 0 && access(path, F_OK), "a picture of nothing");
+    tensors_free();
+}
+
+int main(void)
+{
+    ctx = context_open("cpu", 0, 1);
+    copies();
+    bad_copies();
+    allocation();
+    pictures();
+    snls_close(&ctx);
+    return check_end();
+}
