@@ -96,9 +96,9 @@ void snls_option_format(const SnlsOption *o, const void *params, char *text, siz
     else if (o->type == SNLS_OPTION_INT) snprintf(text, size, "%d", (int)value);
     else snprintf(text, size, "%.17g", value);
     /* the shortest text that reads back as the same number */
-    for (int digits = 1; o->type == SNLS_OPTION_REAL && digits < 17; digits++) {
+    for (int digits = 16; o->type == SNLS_OPTION_REAL && digits > 0; digits--) { /* 10, not 1e+01 */
         char shorter[40];
         snprintf(shorter, sizeof shorter, "%.*g", digits, value);
-        if (strtod(shorter, NULL) == value) { snprintf(text, size, "%s", shorter); break; }
+        if (strtod(shorter, NULL) == value && strlen(shorter) < strlen(text)) snprintf(text, size, "%s", shorter);
     }
 }

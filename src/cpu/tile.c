@@ -17,10 +17,17 @@ static bool margins_pay(const SnlsMatch *m)
 /* Patches share products only between queries of every pixel, and while they are not much larger than the tile. */
 static bool patches_pay(const SnlsMatch *m) { return m->ps == 1 || (m->stride0 == 1 && m->ps <= REACH_MAX && (m->ps - 1) * m->dilation <= REACH_MAX); }
 
+/* Threads meet after every frame: many tiny frames are better shared out query by query. Must not depend on the number of
+ * threads, or results would. */
+static bool frames_pay(const SnlsMatch *m)
+{
+    return m->rows * m->columns >= 1024 || m->batch * m->heads <= 256 / m->frames;
+}
+
 bool snls_cpu_tile_applies(const SnlsMatch *m)
 {
     return !m->refine && !m->all && m->k <= K_MAX && m->anchor == SNLS_ANCHOR_NONE && m->exclude != SNLS_EXCLUDE_SELF &&
-           m->side <= SIDE_MAX && m->stride1 * (double)(m->side - 1) <= (m->ps == 1 ? SPAN_MAX : PATCH_SPAN_MAX) && m->stride1 <= 2 && patches_pay(m) && margins_pay(m) && m->height < 1 << 30 && m->width < 1 << 30;
+           m->side <= SIDE_MAX && m->stride1 * (double)(m->side - 1) <= (m->ps == 1 ? SPAN_MAX : PATCH_SPAN_MAX) && m->stride1 <= 2 && patches_pay(m) && margins_pay(m) && frames_pay(m) && m->height < 1 << 30 && m->width < 1 << 30;
 }
 
 static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
