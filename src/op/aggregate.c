@@ -38,4 +38,4 @@ static bool axis_covered(int64_t n, const SnlsAggregate *a)
     return true;
 }
 
-bool snls_aggregate_covered(const SnlsAggregate *a) { return axis_covered(a->height, a) && axis_covered(a->width, a); }
+bool snls_aggregate_covered(const SnlsAggregate *a) { return !a->batch || (axis_covered(a->height, a) && axis_covered(a->width, a)); }
