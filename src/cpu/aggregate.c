@@ -14,15 +14,6 @@ static CpuAggregate make(SnlsContext *ctx, const SnlsAggregate *a)
     return (CpuAggregate){.a = *a, .dsp = snls_cpu_dsp(ctx), .stack = a->stack, .divide = !a->scatter, .channels = a->features};
 }
 
-CpuInside snls_cpu_inside(const CpuAggregate *c, bool slopes)
-{
-    const SnlsAggregate *a = &c->a;
-    const double y1 = (double)(a->height - 1 - snls_cpu_after(a)), x1 = (double)(a->width - 1 - snls_cpu_after(a)), first = (double)snls_cpu_before(a);
-    return (CpuInside){.frame = (double)(a->frames - 1), .y0 = first, .y1 = slopes ? y1 : nextafter(y1, INFINITY), .x0 = first,
-                       .x1 = slopes ? x1 : nextafter(x1, INFINITY), .step_t = c->source.step[1], .step_y = c->source.step[2],
-                       .step_x = c->source.step[3], .nearest = a->nearest};
-}
-
 static bool same(const float *over, int64_t first, int64_t end)
 {
     for (int64_t i = first + 1; i < end; i++)
@@ -40,18 +31,17 @@ bool snls_cpu_even(const CpuAggregate *c, const CpuQuery *q, float *divisor)
     return !c->divide || (same(c->over_y, y + r.first, y + r.end) && same(c->over_x, x + s.first, x + s.end));
 }
 
-int64_t snls_cpu_band(const SnlsContext *ctx, int64_t planes, int64_t height)
+int64_t snls_cpu_band(const SnlsContext *ctx, int64_t planes, int64_t height, int64_t most)
 {
-    int64_t rows = 32;
-    while (rows > 2 && planes * (height / rows) < 4 * ctx->threads) rows /= 2;
+    int64_t rows = most;
+    while (rows > 2 && planes * ((height + rows - 1) / rows) < (ctx->threads > 1 ? 4 * ctx->threads : 1)) rows /= 2;
     return rows;
 }
 
 /* Work space of every loop: lists of neighbours, sums, the divisors along both axes. */
 static void plan_space(SnlsContext *ctx, const SnlsAggregate *a)
 {
-    snls_arena_plan(&ctx->arena, ctx->threads * a->neighbours, CPU_LISTS * (int64_t)sizeof(SnlsTap));
-    snls_arena_plan(&ctx->arena, ctx->threads * a->neighbours, 4 * (int64_t)sizeof(float));
+    snls_arena_plan(&ctx->arena, ctx->threads, snls_cpu_space_size(a->neighbours));
     snls_arena_plan(&ctx->arena, a->height, sizeof(float));
     snls_arena_plan(&ctx->arena, a->width, sizeof(float));
 }
@@ -65,8 +55,7 @@ static void fill_over(const CpuAggregate *c, float *over, int64_t length)
 static void claim_space(SnlsContext *ctx, CpuAggregate *c)
 {
     const SnlsAggregate *a = &c->a;
-    c->taps = snls_arena_claim(&ctx->arena, ctx->threads * a->neighbours, CPU_LISTS * (int64_t)sizeof(SnlsTap));
-    c->sums = snls_arena_claim(&ctx->arena, ctx->threads * a->neighbours, 4 * (int64_t)sizeof(float));
+    c->space = snls_arena_claim(&ctx->arena, ctx->threads, snls_cpu_space_size(a->neighbours));
     c->over_y = snls_arena_claim(&ctx->arena, a->height, sizeof(float));
     c->over_x = snls_arena_claim(&ctx->arena, a->width, sizeof(float));
     fill_over(c, c->over_y, a->height);

@@ -10,7 +10,7 @@
 #include "cpu/video.h"
 #include "op/aggregate.h"
 
-enum { CPU_SHAPES = 4, CPU_LISTS = 5 }; /* lists of taps: one for each shape of SnlsGrid, then the neighbours not inside */
+enum { CPU_SHAPES = 4, CPU_OUTSIDE = 4, CPU_LISTS = 5 }; /* one list for each shape of SnlsGrid, one for neighbours not inside */
 
 /* The two sides of the ties between query patches and neighbours. channels: floats of one pixel of one head. */
 typedef struct CpuAggregate {
@@ -22,8 +22,7 @@ typedef struct CpuAggregate {
     bool overwrite;       /* gather: the destination is not added to */
     int64_t channels;
     const SnlsDsp *dsp;
-    SnlsTap *taps;        /* CPU_LISTS lists of neighbours per thread */
-    float *sums;          /* four per neighbour and thread */
+    char *space;          /* CpuSpace's arrays, for each thread */
     float *over_y, *over_x; /* query patches over a row, a column of pixels; 1 without divide */
 } CpuAggregate;
 
@@ -46,51 +45,36 @@ static inline CpuRange snls_cpu_range(int64_t start, int64_t ps, int64_t length)
 
 /* ---- places ---- */
 
-/* Centres whose patch needs no reflection, and how numbers become addresses. */
-typedef struct CpuInside {
-    double frame, y0, y1, x0, x1; /* frame <= last, y0 <= y < y1, x0 <= x < x1 */
-    int64_t step_t, step_y, step_x;
-    bool nearest;
-} CpuInside;
+/* What one thread works in: arrays for all neighbours of a few queries next to each other in a row. */
+typedef struct CpuSpace {
+    int64_t queries;               /* so many at once */
+    SnlsPlaces all, sorted[CPU_LISTS];
+    unsigned char *shape;
+    double *x;                     /* column of the query */
+    float *offset, *weight, *sums; /* 3, 1 and 4 a neighbour */
+    bool even;                     /* all have one shape; all and shape are of the queries from `first` on */
+    int64_t first;
+} CpuSpace;
 
-/* slopes: the taps right and below must exist even where their weight is 0 */
-CpuInside snls_cpu_inside(const CpuAggregate *c, bool slopes);
+/* The neighbours of a query by shape, those not inside last (of them k alone): from number start on. */
+typedef struct CpuLists {
+    const SnlsPlaces *of[CPU_LISTS];
+    int64_t start[CPU_LISTS], count[CPU_LISTS];
+} CpuLists;
 
-/* A place: floats from the first pixel of (batch, head) to its upper left tap, and the fractions beyond it. */
-typedef struct CpuSpot {
-    int64_t at, frame, y;
-    double fy, fx;
-} CpuSpot;
+int64_t snls_cpu_space_size(int64_t neighbours); /* bytes for one thread */
+CpuSpace snls_cpu_space(const CpuAggregate *c);  /* of this thread */
 
-/* Rounds half to even, wherever the result can matter: a larger number is in no frame. */
-static inline double snls_cpu_round(double x) { return (x + 0x1.8p52) - 0x1.8p52; }
+/* Frames and steps of a source; slopes: taps right and below must exist even where their weight is 0. */
+SnlsSite snls_cpu_site(const CpuAggregate *c, bool slopes);
+/* ... and the row of queries; base is the pixel that makes `at` the upper left one of the patch. */
+void snls_cpu_site_query(SnlsSite *site, const CpuAggregate *c, const CpuQuery *q);
 
-/* o: offset (dt, dy, dx) in steps; (t, y, x): the query. False: not finite, or not inside, or between frames. */
-static inline bool snls_cpu_spot(CpuSpot *spot, const CpuInside *in, const float *o, int64_t step, double t, double y, double x)
-{
-    double dy = o[step], dx = o[2 * step];
-    if (in->nearest) dy = snls_cpu_round(dy), dx = snls_cpu_round(dx);
-    t += o[0], y += dy, x += dx;
-    if (!((t >= 0) & (t <= in->frame) & (y >= in->y0) & (y < in->y1) & (x >= in->x0) & (x < in->x1))) return false;
-    spot->frame = (int64_t)t;
-    spot->y = (int64_t)y;
-    const int64_t column = (int64_t)x;
-    spot->fy = y - (double)spot->y;
-    spot->fx = x - (double)column;
-    spot->at = spot->frame * in->step_t + spot->y * in->step_y + column * in->step_x;
-    return (double)spot->frame == t;
-}
-
-static inline void snls_cpu_spot_weights(float w[4], const CpuSpot *spot, double weight)
-{
-    const double upper = (1 - spot->fy) * weight, lower = spot->fy * weight, left = 1 - spot->fx, right = spot->fx;
-    w[0] = (float)(upper * left);
-    w[1] = (float)(upper * right);
-    w[2] = (float)(lower * left);
-    w[3] = (float)(lower * right);
-}
-
-static inline int snls_cpu_spot_shape(const CpuSpot *spot) { return (spot->fy != 0) * 2 + (spot->fx != 0); }
+/* Places the neighbours of query q and some after it in its row; returns how many queries.
+ * weighted: weights times the neighbour's, else those along the axes (SnlsDsp.place) */
+int64_t snls_cpu_places(CpuSpace *space, const CpuAggregate *c, SnlsSite *site, const CpuQuery *q, bool weighted);
+/* Of these, the neighbours of query q. */
+void snls_cpu_lists(CpuLists *lists, const CpuSpace *space, const CpuAggregate *c, const CpuQuery *q);
 
 static inline const float *snls_cpu_offset(const SnlsAggregate *a, const CpuQuery *q, int64_t k)
 {
@@ -138,14 +122,14 @@ static inline SnlsGrid snls_cpu_grid(const CpuAggregate *c, int shape)
 bool snls_cpu_even(const CpuAggregate *c, const CpuQuery *q, float *divisor);
 
 /* Rows of a frame in one unit of work: enough units to share among threads. Sums do not depend on it. */
-int64_t snls_cpu_band(const SnlsContext *ctx, int64_t planes, int64_t height);
+int64_t snls_cpu_band(const SnlsContext *ctx, int64_t planes, int64_t height, int64_t most);
 
 /* ---- the loops ---- */
 
-/* Where the neighbours of a row of queries (all heads) may write: for scatter, which looks for them. */
+/* Rows that the neighbours of a row of queries (all heads) may write to: for scatter, which looks for them. */
 typedef struct CpuReach {
-    int64_t first_frame, last_frame, first_row, last_row;
-    bool plain; /* all neighbours are at whole frames and at rows inside them; else all may be reached */
+    int64_t first, last;
+    bool plain; /* all neighbours are at rows inside their frame; else all may be reached */
 } CpuReach;
 
 /* destination += weight * source / divisor; one owner per destination row */

@@ -5,67 +5,33 @@
 
 typedef struct Band { int64_t b, t, first, end; } Band; /* destination rows [first, end) of a frame */
 
-typedef struct Lists {
-    SnlsTap *tap[CPU_LISTS];
-    int64_t count[CPU_LISTS];
-} Lists;
-
-static Lists lists_of(const CpuAggregate *c)
-{
-    Lists l = {.count = {0}};
-    for (int i = 0; i < CPU_LISTS; i++) l.tap[i] = c->taps + (snls_cpu_thread() * CPU_LISTS + i) * c->a.neighbours;
-    return l;
-}
-
-/* The neighbours of a query, by shape; tap.at: the upper left pixel of the patch. */
-static void list_neighbours(const CpuAggregate *c, const CpuInside *in, const CpuQuery *q, Lists *l)
-{
-    const SnlsAggregate *a = &c->a;
-    const float *o = snls_cpu_offset(a, q, 0), *w = (const float *)a->weight.data + snls_at6(&a->weight, q->b, q->head, q->t, q->i, q->j, 0);
-    const int64_t next_o = a->offset.stride[5], step = a->offset.stride[6], next_w = a->weight.stride[5];
-    const double t = (double)q->t, y = (double)(q->i * a->stride0), x = (double)(q->j * a->stride0);
-    const int64_t before = snls_cpu_before(a);
-    const int64_t base = q->b * c->source.step[0] + q->head * c->channels - before * (in->step_y + in->step_x);
-    memset(l->count, 0, sizeof l->count);
-    for (int64_t k = 0; k < a->neighbours; k++, o += next_o, w += next_w) {
-        CpuSpot spot;
-        const bool inside = snls_cpu_spot(&spot, in, o, step, t, y, x);
-        const int list = inside ? snls_cpu_spot_shape(&spot) : CPU_SHAPES;
-        SnlsTap *tap = l->tap[list] + l->count[list]++;
-        tap->k = k;
-        if (!inside) continue;
-        tap->at = c->source.data + (base + spot.at);
-        snls_cpu_spot_weights(tap->w, &spot, *w);
-    }
-}
-
 /* One row of the patch, destination row y, of the neighbours of one shape. */
-static void add_row(const CpuAggregate *c, const CpuQuery *q, const SnlsGrid *grid, const SnlsTap *tap, int64_t count, int64_t r, int64_t y)
+static void add_row(const CpuAggregate *c, const CpuQuery *q, const SnlsGrid *grid, const SnlsPlaces *from, int64_t first, int64_t count, int64_t r, int64_t y)
 {
     const SnlsAggregate *a = &c->a;
-    const int64_t shift = r * a->dilation * grid->down;
+    const int64_t shift = r * a->dilation * grid->down, k = from->k[first];
     if (a->dilation == 1) {
         const int64_t x = snls_cpu_x(a, q, 0);
         const CpuRange s = snls_cpu_range(x, a->ps, a->width);
-        c->dsp->mix(snls_cpu_destination(c, q, tap->k, y, x + s.first), snls_cpu_step_x(c), s.end - s.first, tap, count, shift + s.first * grid->right, grid);
+        c->dsp->mix(snls_cpu_destination(c, q, k, y, x + s.first), snls_cpu_step_x(c), s.end - s.first, from, first, count, shift + s.first * grid->right, grid);
         return;
     }
     for (int64_t s = 0; s < a->ps; s++) {
         const int64_t x = snls_cpu_x(a, q, s);
         if (x < 0 || x >= a->width) continue;
-        c->dsp->mix(snls_cpu_destination(c, q, tap->k, y, x), 0, 1, tap, count, shift + s * a->dilation * grid->right, grid);
+        c->dsp->mix(snls_cpu_destination(c, q, k, y, x), 0, 1, from, first, count, shift + s * a->dilation * grid->right, grid);
     }
 }
 
-static void add_inside(const CpuAggregate *c, const Band *band, const CpuQuery *q, const Lists *l, int shape)
+static void add_inside(const CpuAggregate *c, const Band *band, const CpuQuery *q, const CpuLists *l, int shape)
 {
     const SnlsAggregate *a = &c->a;
     const SnlsGrid grid = snls_cpu_grid(c, shape);
     for (int64_t r = 0; r < a->ps; r++) {
         const int64_t y = snls_cpu_y(a, q, r), count = l->count[shape];
         if (y < band->first || y >= band->end) continue;
-        if (!c->stack) add_row(c, q, &grid, l->tap[shape], count, r, y);
-        else for (int64_t n = 0; n < count; n++) add_row(c, q, &grid, l->tap[shape] + n, 1, r, y);
+        if (!c->stack) add_row(c, q, &grid, l->of[shape], l->start[shape], count, r, y);
+        else for (int64_t n = l->start[shape]; n < l->start[shape] + count; n++) add_row(c, q, &grid, l->of[shape], n, 1, r, y);
     }
 }
 
@@ -85,16 +51,23 @@ static void add_outside(const CpuAggregate *c, const Band *band, const CpuQuery 
         }
 }
 
-static void add_queries(const CpuAggregate *c, const CpuInside *in, const Band *band, int64_t i)
+static void add_query(const CpuAggregate *c, const CpuSpace *space, const Band *band, const CpuQuery *q)
 {
-    Lists l = lists_of(c);
+    CpuLists l;
+    snls_cpu_lists(&l, space, c, q);
+    for (int shape = 0; shape < CPU_SHAPES; shape++)
+        if (l.count[shape]) add_inside(c, band, q, &l, shape);
+    for (int64_t n = 0; n < l.count[CPU_OUTSIDE]; n++) add_outside(c, band, q, l.of[CPU_OUTSIDE]->k[n]);
+}
+
+static void add_queries(const CpuAggregate *c, SnlsSite *site, CpuSpace *space, const Band *band, int64_t i)
+{
     CpuQuery q = {.b = band->b, .t = band->t, .i = i};
-    for (q.j = 0; q.j < c->a.columns; q.j++)
+    for (int64_t first = 0, some = 0; first < c->a.columns; first += some)
         for (q.head = 0; q.head < c->a.heads; q.head++) {
-            list_neighbours(c, in, &q, &l);
-            for (int shape = 0; shape < CPU_SHAPES; shape++)
-                if (l.count[shape]) add_inside(c, band, &q, &l, shape);
-            for (int64_t n = 0; n < l.count[CPU_SHAPES]; n++) add_outside(c, band, &q, l.tap[CPU_SHAPES][n].k);
+            q.j = first;
+            some = snls_cpu_places(space, c, site, &q, true);
+            for (; q.j < first + some; q.j++) add_query(c, space, band, &q);
         }
 }
 
@@ -126,10 +99,12 @@ static void scale_row(const CpuAggregate *c, const Band *band, int64_t y, bool c
 }
 
 /* Rows are cleared just before the first query that reaches them and divided just after the last: they are in cache. */
-static void gather_band(const CpuAggregate *c, const CpuInside *in, const Band *band)
+static void gather_band(const CpuAggregate *c, const Band *band)
 {
     const SnlsAggregate *a = &c->a;
     const int64_t before = snls_cpu_before(a), after = snls_cpu_after(a);
+    SnlsSite site = snls_cpu_site(c, false);
+    CpuSpace space = snls_cpu_space(c);
     int64_t cleared = band->first, divided = band->first;
     for (int64_t i = 0; i <= a->rows; i++) {
         const int64_t y = i * a->stride0;
@@ -141,19 +116,18 @@ static void gather_band(const CpuAggregate *c, const CpuInside *in, const Band *
         }
         for (; c->overwrite && cleared < band->end && (last || cleared <= y + after); cleared++) scale_row(c, band, cleared, true);
         if (last) break;
-        add_queries(c, in, band, i);
+        add_queries(c, &site, &space, band, i);
     }
 }
 
 void snls_cpu_gather_rows(SnlsContext *ctx, const CpuAggregate *c)
 {
     const SnlsAggregate *a = &c->a;
-    const CpuInside in = snls_cpu_inside(c, false);
-    const int64_t planes = a->batch * a->frames, rows = snls_cpu_band(ctx, planes, a->height), bands = (a->height + rows - 1) / rows;
+    const int64_t planes = a->batch * a->frames, rows = snls_cpu_band(ctx, planes, a->height, 32), bands = (a->height + rows - 1) / rows;
 #pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 1)
     for (int64_t u = 0; u < planes * bands; u++) {
         const int64_t plane = u / bands, first = u % bands * rows;
         const Band band = {plane / a->frames, plane % a->frames, first, first + rows < a->height ? first + rows : a->height};
-        gather_band(c, &in, &band);
+        gather_band(c, &band);
     }
 }

@@ -8,10 +8,9 @@ typedef struct Pull { double weight, y, x; } Pull;
 /* What is wanted; what a thread works in. */
 typedef struct Wanted {
     const SnlsTensor *weight, *offset;
-    CpuInside in;
-    SnlsTap *tap[CPU_LISTS];
-    int64_t count[CPU_LISTS];
-    float *sums;
+    SnlsSite site;
+    CpuSpace space;
+    CpuLists lists;
 } Wanted;
 
 static const float one = 1;
@@ -67,33 +66,15 @@ static Pull pull_outside(const CpuAggregate *c, const CpuQuery *q, int64_t k, co
 
 /* ---- neighbours inside ---- */
 
-/* By shape; all have the full shape where slopes are wanted. tap.w: weights along y, then along x. */
-static void list_neighbours(const CpuAggregate *c, const CpuQuery *q, Wanted *w)
-{
-    const SnlsAggregate *a = &c->a;
-    const double t = (double)q->t, y = (double)(q->i * a->stride0), x = (double)(q->j * a->stride0);
-    const int64_t base = q->b * c->source.step[0] + q->head * c->channels - snls_cpu_before(a) * (w->in.step_y + w->in.step_x);
-    const float *o = snls_cpu_offset(a, q, 0);
-    for (int i = 0; i < CPU_LISTS; i++) w->count[i] = 0;
-    for (int64_t k = 0; k < a->neighbours; k++, o += a->offset.stride[5]) {
-        CpuSpot spot;
-        const bool inside = snls_cpu_spot(&spot, &w->in, o, a->offset.stride[6], t, y, x);
-        const int list = !inside ? CPU_SHAPES : w->offset->data ? 3 : snls_cpu_spot_shape(&spot);
-        SnlsTap *tap = w->tap[list] + w->count[list]++;
-        tap->k = k;
-        if (!inside) continue;
-        tap->at = c->source.data + (base + spot.at);
-        tap->w[0] = (float)(1 - spot.fy), tap->w[1] = (float)spot.fy;
-        tap->w[2] = (float)(1 - spot.fx), tap->w[3] = (float)spot.fx;
-    }
-}
+/* Slopes need all four taps. */
+static SnlsGrid grid_of(const CpuAggregate *c, const Wanted *w, int shape) { return snls_cpu_grid(c, w->offset->data ? 3 : shape); }
 
 /* The four sums of every neighbour of a list, divided. */
 static void dot_even(const CpuAggregate *c, const CpuQuery *q, Wanted *w, int shape, float divisor)
 {
     const SnlsAggregate *a = &c->a;
-    const SnlsGrid grid = snls_cpu_grid(c, shape);
-    const int64_t y = snls_cpu_y(a, q, 0), x = snls_cpu_x(a, q, 0), count = w->count[shape];
+    const SnlsGrid grid = grid_of(c, w, shape);
+    const int64_t y = snls_cpu_y(a, q, 0), x = snls_cpu_x(a, q, 0), count = w->lists.count[shape];
     const CpuRange r = snls_cpu_range(y, a->ps, a->height), s = snls_cpu_range(x, a->ps, a->width);
     SnlsPatch patch = {0, 0, r.end - r.first, s.end - s.first, 0};
     const float *g = &one;
@@ -102,38 +83,46 @@ static void dot_even(const CpuAggregate *c, const CpuQuery *q, Wanted *w, int sh
         patch.right = snls_cpu_step_x(c), patch.down = snls_cpu_step_y(c), patch.of_k = snls_cpu_step_k(c);
     }
     const int64_t shift = r.first * grid.down + s.first * grid.right;
-    for (int64_t n = 0; shift && n < count; n++) w->tap[shape][n].at += shift;
-    c->dsp->dot_patch(w->sums, w->tap[shape], count, g, &patch, &grid);
-    if (divisor != 1) c->dsp->scale(w->sums, 1 / divisor, 4 * count);
+    const SnlsPlaces *all = w->lists.of[shape], from = {.at = all->at + w->lists.start[shape], .k = all->k + w->lists.start[shape]};
+    c->dsp->dot_patch(w->space.sums, &from, count, shift, g, &patch, &grid);
+    if (divisor != 1) c->dsp->scale(w->space.sums, 1 / divisor, 4 * count);
 }
 
 static void dot_pixels(const CpuAggregate *c, const CpuQuery *q, Wanted *w, int shape)
 {
     const SnlsAggregate *a = &c->a;
-    const SnlsGrid grid = snls_cpu_grid(c, shape);
+    const SnlsGrid grid = grid_of(c, w, shape);
     const SnlsPatch pixel = {0, 0, 1, 1, 0};
-    for (int64_t n = 0; n < w->count[shape]; n++) {
-        float *const sums = w->sums + 4 * n;
+    for (int64_t n = 0; n < w->lists.count[shape]; n++) {
+        float *const sums = w->space.sums + 4 * n;
+        const SnlsPlaces *all = w->lists.of[shape], place = {.at = all->at + w->lists.start[shape] + n, .k = all->k + w->lists.start[shape] + n};
         sums[0] = sums[1] = sums[2] = sums[3] = 0;
         for (int64_t r = 0; r < a->ps; r++)
             for (int64_t s = 0; s < a->ps; s++) {
                 const int64_t y = snls_cpu_y(a, q, r), x = snls_cpu_x(a, q, s);
                 if (y < 0 || y >= a->height || x < 0 || x >= a->width) continue;
-                SnlsTap tap = w->tap[shape][n];
+                const float *g = c->destination.data ? snls_cpu_destination(c, q, *place.k, y, x) : &one;
                 float some[4];
-                tap.at += a->dilation * (r * grid.down + s * grid.right);
-                c->dsp->dot_patch(some, &tap, 1, c->destination.data ? snls_cpu_destination(c, q, tap.k, y, x) : &one, &pixel, &grid);
+                c->dsp->dot_patch(some, &place, 1, a->dilation * (r * grid.down + s * grid.right), g, &pixel, &grid);
                 c->dsp->axpy(sums, 1 / (c->over_y[y] * c->over_x[x]), some, 4);
             }
     }
 }
 
-static Pull pull_of_sums(const float sums[4], const float w[4])
+/* full: every sum may be used, a weight of 0 or not */
+static Pull pull_of_sums(const float sums[4], const SnlsPlaces *p, int64_t n, bool full)
 {
     double along[2][2] = {{sums[0], sums[1]}, {sums[2], sums[3]}};
-    const double ty[2] = {w[0], w[1]}, tx[2] = {w[2], w[3]};
+    const double ty[2] = {p->w[0][n], p->w[1][n]}, tx[2] = {p->w[2][n], p->w[3][n]};
     Pull pull = {0, 0, 0};
-    add_along(&pull, along, ty, tx, 1, 1);
+    if (!full) {
+        add_along(&pull, along, ty, tx, 1, 1);
+        return pull;
+    }
+    const double upper = tx[0] * along[0][0] + tx[1] * along[0][1], lower = tx[0] * along[1][0] + tx[1] * along[1][1];
+    pull.weight = ty[0] * upper + ty[1] * lower;
+    pull.y = lower - upper;
+    pull.x = ty[0] * (along[0][1] - along[0][0]) + ty[1] * (along[1][1] - along[1][0]);
     return pull;
 }
 
@@ -154,18 +143,20 @@ static void pull_query(const CpuAggregate *c, const CpuQuery *q, Wanted *w)
 {
     float divisor;
     const bool even = snls_cpu_even(c, q, &divisor);
-    list_neighbours(c, q, w);
+    const CpuLists *l = &w->lists;
+    snls_cpu_lists(&w->lists, &w->space, c, q);
     for (int shape = 0; shape < CPU_SHAPES; shape++) {
-        if (!w->count[shape]) continue;
+        if (!l->count[shape]) continue;
+        const bool full = shape == 3 || !w->offset->data; /* else sums that do not count were taken along, perhaps of NaN */
         if (even) dot_even(c, q, w, shape, divisor);
         else dot_pixels(c, q, w, shape);
-        for (int64_t n = 0; n < w->count[shape]; n++) {
-            const Pull pull = pull_of_sums(w->sums + 4 * n, w->tap[shape][n].w);
-            add_pull(c, q, w, w->tap[shape][n].k, &pull);
+        for (int64_t n = 0; n < l->count[shape]; n++) {
+            const Pull pull = pull_of_sums(w->space.sums + 4 * n, l->of[shape], l->start[shape] + n, full);
+            add_pull(c, q, w, l->of[shape]->k[l->start[shape] + n], &pull);
         }
     }
-    for (int64_t n = 0; n < w->count[CPU_SHAPES]; n++) {
-        const int64_t k = w->tap[CPU_SHAPES][n].k;
+    for (int64_t n = 0; n < l->count[CPU_OUTSIDE]; n++) {
+        const int64_t k = l->of[CPU_OUTSIDE]->k[n];
         const SnlsNeighbour place = snls_cpu_neighbour(&c->a, q, k);
         if (!place.valid) continue;
         const Pull pull = pull_outside(c, q, k, &place);
@@ -173,18 +164,25 @@ static void pull_query(const CpuAggregate *c, const CpuQuery *q, Wanted *w)
     }
 }
 
+static void pull_row(const CpuAggregate *c, CpuQuery *q, Wanted *w)
+{
+    for (int64_t first = 0, some = 0; first < c->a.columns; first += some)
+        for (q->head = 0; q->head < c->a.heads; q->head++) {
+            q->j = first;
+            some = snls_cpu_places(&w->space, c, &w->site, q, false);
+            for (; q->j < first + some; q->j++) pull_query(c, q, w);
+        }
+}
+
 void snls_cpu_pull_weights(SnlsContext *ctx, const CpuAggregate *c, const SnlsTensor *weight, const SnlsTensor *offset)
 {
     const SnlsAggregate *a = &c->a;
     if (!weight->data && !offset->data) return;
-    const CpuInside in = snls_cpu_inside(c, offset->data != NULL);
     const int64_t rows = a->batch * a->frames * a->rows;
 #pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 4)
     for (int64_t u = 0; u < rows; u++) {
-        Wanted w = {.weight = weight, .offset = offset, .in = in, .sums = c->sums + 4 * snls_cpu_thread() * a->neighbours};
-        for (int i = 0; i < CPU_LISTS; i++) w.tap[i] = c->taps + (snls_cpu_thread() * CPU_LISTS + i) * a->neighbours;
+        Wanted w = {.weight = weight, .offset = offset, .site = snls_cpu_site(c, offset->data != NULL), .space = snls_cpu_space(c)};
         CpuQuery q = {.b = u / a->rows / a->frames, .t = u / a->rows % a->frames, .i = u % a->rows};
-        for (q.j = 0; q.j < a->columns; q.j++)
-            for (q.head = 0; q.head < a->heads; q.head++) pull_query(c, &q, &w);
+        pull_row(c, &q, &w);
     }
 }

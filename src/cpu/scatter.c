@@ -1,9 +1,9 @@
 /* scatter.c: destinations pushed to sources: scatter_add, and the value gradients of gather and gather_add. A band of
- * source rows has one owner, which looks through all neighbours for taps that fall in it, in a fixed order. What a row of
- * queries can reach was noted before, so that most rows are not looked through. */
+ * source rows, in all frames, has one owner, which looks through the neighbours for taps that fall in it, in a fixed
+ * order. What rows a row of queries can reach was noted before, so that most are not looked through. */
 #include "cpu/aggregate.h"
 
-typedef struct Band { int64_t b, frame, first, end; } Band; /* rows [first, end) of a source frame */
+typedef struct Band { int64_t b, first, end; } Band; /* source rows [first, end) */
 
 static const float one = 1;
 
@@ -23,18 +23,20 @@ static int64_t reach_rows(const SnlsAggregate *a)
 
 static void reach_query(const SnlsAggregate *a, const CpuQuery *q, CpuReach *reach)
 {
-    const double t = (double)q->t, y = (double)(q->i * a->stride0), last_frame = (double)(a->frames - 1), last_row = (double)(a->height - 1);
-    const float *o = snls_cpu_offset(a, q, 0);
+    const double y = (double)(q->i * a->stride0), last = (double)(a->height - 1);
+    const float *o = snls_cpu_offset(a, q, 0) + a->offset.stride[6];
+    double low = last, high = 0;
+    bool plain = true;
     for (int64_t k = 0; k < a->neighbours; k++, o += a->offset.stride[5]) {
-        const double dy = o[a->offset.stride[6]], frame = t + o[0], row = y + (a->nearest ? snls_cpu_round(dy) : dy);
-        if (!((frame >= 0) & (frame <= last_frame) & (row >= 0) & (row <= last_row))) { reach->plain = false; return; }
-        const int64_t f = (int64_t)frame, r = (int64_t)row;
-        if ((float)(f - q->t) != o[0]) { reach->plain = false; return; }
-        if (f < reach->first_frame) reach->first_frame = f;
-        if (f > reach->last_frame) reach->last_frame = f;
-        if (r < reach->first_row) reach->first_row = r;
-        if (r > reach->last_row) reach->last_row = r;
+        const double row = y + *o;
+        plain &= (row >= 0) & (row <= last);
+        low = row < low ? row : low;
+        high = row > high ? row : high;
     }
+    reach->plain &= plain;
+    if (!plain) return;
+    if ((int64_t)low < reach->first) reach->first = (int64_t)low;
+    if ((int64_t)high > reach->last) reach->last = (int64_t)high;
 }
 
 void snls_cpu_reach(SnlsContext *ctx, const CpuAggregate *c, CpuReach *reach)
@@ -43,13 +45,13 @@ void snls_cpu_reach(SnlsContext *ctx, const CpuAggregate *c, CpuReach *reach)
     const int64_t rows = a->batch * a->frames * a->rows;
 #pragma omp parallel for num_threads(ctx->threads) schedule(static)
     for (int64_t u = 0; u < rows; u++) {
-        CpuReach all = {a->frames, -1, a->height, -1, true};
+        CpuReach all = {a->height, -1, true};
         CpuQuery q = {.b = u / a->rows / a->frames, .t = u / a->rows % a->frames, .i = u % a->rows};
         for (q.head = 0; q.head < a->heads; q.head++)
             for (q.j = 0; q.j < a->columns && all.plain; q.j++) reach_query(a, &q, &all);
-        all.first_row -= reach_rows(a);
-        all.last_row += reach_rows(a) + 1;
-        if (!all.plain) all = (CpuReach){0, a->frames - 1, 0, a->height - 1, false};
+        all.first -= reach_rows(a) + 1; /* and one more, for rounding */
+        all.last += reach_rows(a) + 1;
+        if (!all.plain) all = (CpuReach){0, a->height - 1, false};
         reach[u] = all;
     }
 }
@@ -61,7 +63,7 @@ static void push_outside(const CpuAggregate *c, const Band *band, const CpuQuery
     const SnlsAggregate *a = &c->a;
     const SnlsNeighbour n = snls_cpu_neighbour(a, q, k);
     const float weight = snls_cpu_weight(a, q, k);
-    if (!n.valid || n.frame != band->frame) return;
+    if (!n.valid) return;
     for (int64_t r = 0; r < a->ps; r++)
         for (int64_t s = 0; s < a->ps; s++) {
             const int64_t y = snls_cpu_y(a, q, r), x = snls_cpu_x(a, q, s);
@@ -70,105 +72,101 @@ static void push_outside(const CpuAggregate *c, const Band *band, const CpuQuery
             const float factor = weight / (c->over_y[y] * c->over_x[x]);
             for (int m = 0; m < taps.count; m++) {
                 if (taps.y[m] < band->first || taps.y[m] >= band->end) continue;
-                float *to = snls_cpu_pixel(&c->source, band->b, band->frame, taps.y[m], taps.x[m]) + q->head * c->channels;
+                float *to = snls_cpu_pixel(&c->source, band->b, n.frame, taps.y[m], taps.x[m]) + q->head * c->channels;
                 c->dsp->axpy(to, factor * taps.weight[m], from_pixel(c, q, k, y, x), c->channels);
             }
         }
 }
 
+/* A neighbour; corner and top: the first pixel and row of its patch. */
+typedef struct Pushed {
+    int64_t k, top;
+    float *corner, w[4];
+    SnlsGrid grid;
+} Pushed;
+
 /* Pixels where the divisor changes within the patch, or that lie apart: one by one. */
-static void push_pixels(const CpuAggregate *c, const Band *band, const CpuQuery *q, int64_t k, const CpuSpot *spot, float *corner, float weight)
+static void push_pixels(const CpuAggregate *c, const Band *band, const CpuQuery *q, const Pushed *p)
 {
     const SnlsAggregate *a = &c->a;
-    const SnlsGrid grid = snls_cpu_grid(c, snls_cpu_spot_shape(spot));
     const SnlsPatch pixel = {0, 0, 1, 1, 0};
     for (int64_t r = 0; r < a->ps; r++)
         for (int64_t s = 0; s < a->ps; s++) {
-            const int64_t y = snls_cpu_y(a, q, r), x = snls_cpu_x(a, q, s), row = spot->y + a->dilation * (r - a->ps / 2);
+            const int64_t y = snls_cpu_y(a, q, r), x = snls_cpu_x(a, q, s), row = p->top + a->dilation * r;
             if (y < 0 || y >= a->height || x < 0 || x >= a->width) continue;
             float w[4];
-            snls_cpu_spot_weights(w, spot, weight / (c->over_y[y] * c->over_x[x]));
-            c->dsp->spread_patch(corner + a->dilation * (r * grid.down + s * grid.right), w, from_pixel(c, q, k, y, x), &pixel, band->first - row, band->end - row, &grid);
+            for (int m = 0; m < 4; m++) w[m] = p->w[m] / (c->over_y[y] * c->over_x[x]);
+            c->dsp->spread_patch(p->corner + a->dilation * (r * p->grid.down + s * p->grid.right), w, from_pixel(c, q, p->k, y, x), &pixel,
+                                 band->first - row, band->end - row, &p->grid);
         }
 }
 
-/* even: 1/divisor of the whole patch, 0 where there is none */
-static void push_inside(const CpuAggregate *c, const Band *band, const CpuQuery *q, int64_t k, const CpuSpot *spot, float even)
+static void push_patch(const CpuAggregate *c, const Band *band, const CpuQuery *q, const Pushed *p)
 {
     const SnlsAggregate *a = &c->a;
-    const int64_t before = snls_cpu_before(a), top = spot->y - before;
-    const SnlsGrid grid = snls_cpu_grid(c, snls_cpu_spot_shape(spot));
-    float *const corner = c->source.data + (q->b * c->source.step[0] + q->head * c->channels + spot->at - before * (grid.down + grid.right));
-    const float weight = snls_cpu_weight(a, q, k);
-    if (even == 0) {
-        push_pixels(c, band, q, k, spot, corner, weight);
-        return;
-    }
     const int64_t y = snls_cpu_y(a, q, 0), x = snls_cpu_x(a, q, 0);
     const CpuRange r = snls_cpu_range(y, a->ps, a->height), s = snls_cpu_range(x, a->ps, a->width);
     const bool ones = !c->destination.data;
     const SnlsPatch patch = {ones ? 0 : snls_cpu_step_x(c), ones ? 0 : snls_cpu_step_y(c), r.end - r.first, s.end - s.first, 0};
-    float w[4];
-    snls_cpu_spot_weights(w, spot, (double)weight * even);
-    c->dsp->spread_patch(corner + r.first * grid.down + s.first * grid.right, w, from_pixel(c, q, k, y + r.first, x + s.first), &patch,
-                   band->first - top - r.first, band->end - top - r.first, &grid);
+    const int64_t top = p->top + r.first;
+    c->dsp->spread_patch(p->corner + r.first * p->grid.down + s.first * p->grid.right, p->w, from_pixel(c, q, p->k, y + r.first, x + s.first), &patch,
+                         band->first - top, band->end - top, &p->grid);
 }
 
 /* ---- one band ---- */
 
-/* Neighbours that may reach the band, by frame and row, without a branch each; their numbers go to kept. */
-static int64_t choose(const CpuAggregate *c, const Band *band, const CpuQuery *q, SnlsTap *kept)
+static void push_query(const CpuAggregate *c, const CpuSpace *space, const Band *band, const CpuQuery *q)
 {
     const SnlsAggregate *a = &c->a;
-    const float *o = snls_cpu_offset(a, q, 0), frame = (float)(band->frame - q->t);
-    const int64_t next = a->offset.stride[5], step = a->offset.stride[6], y = q->i * a->stride0, more = reach_rows(a) + 2;
-    const double low = (double)(band->first - more - y), high = (double)(band->end + more - y);
-    int64_t count = 0;
-    for (int64_t k = 0; k < a->neighbours; k++, o += next) {
-        kept[count].k = k;
-        count += (o[0] == frame) & (o[step] >= low) & (o[step] <= high);
-    }
-    return count;
-}
-
-static void push_query(const CpuAggregate *c, const CpuInside *in, const Band *band, const CpuQuery *q, bool plain)
-{
-    const SnlsAggregate *a = &c->a;
-    SnlsTap *const kept = c->taps + (int64_t)snls_cpu_thread() * CPU_LISTS * a->neighbours;
-    const int64_t count = plain ? choose(c, band, q, kept) : a->neighbours;
-    const double t = (double)q->t, y = (double)(q->i * a->stride0), x = (double)(q->j * a->stride0);
-    float divisor, even = 0;
-    if (count && snls_cpu_even(c, q, &divisor)) even = 1 / divisor;
-    for (int64_t n = 0; n < count; n++) {
-        const int64_t k = plain ? kept[n].k : n;
-        CpuSpot spot;
-        if (!snls_cpu_spot(&spot, in, snls_cpu_offset(a, q, k), a->offset.stride[6], t, y, x)) push_outside(c, band, q, k);
-        else if (spot.frame == band->frame) push_inside(c, band, q, k, &spot, even);
+    const int64_t start = (q->j - space->first) * a->neighbours, before = snls_cpu_before(a), rows = before + snls_cpu_after(a) + 2;
+    const float *dy = snls_cpu_offset(a, q, 0) + a->offset.stride[6];
+    const double y = (double)(q->i * a->stride0);
+    float divisor;
+    const bool even = snls_cpu_even(c, q, &divisor);
+    const float factor = even ? 1 / divisor : 1;
+    for (int64_t k = 0; k < a->neighbours; k++, dy += a->offset.stride[5]) {
+        const int64_t n = start + k;
+        if (space->shape[n] == CPU_OUTSIDE) { push_outside(c, band, q, k); continue; }
+        Pushed p = {.k = k, .top = (int64_t)(y + (a->nearest ? rint(*dy) : *dy)) - before, .grid = snls_cpu_grid(c, space->shape[n])};
+        if (p.top + rows <= band->first || p.top >= band->end) continue;
+        p.corner = c->source.data + (space->all.at[n] - c->source.data);
+        for (int m = 0; m < 4; m++) p.w[m] = factor * space->all.w[m][n];
+        if (even) push_patch(c, band, q, &p);
+        else push_pixels(c, band, q, &p);
     }
 }
 
-static void push_band(const CpuAggregate *c, const CpuInside *in, const Band *band, const CpuReach *reach)
+static void push_row(const CpuAggregate *c, SnlsSite *site, CpuSpace *space, const Band *band, CpuQuery *q)
+{
+    for (int64_t first = 0, some = 0; first < c->a.columns; first += some)
+        for (q->head = 0; q->head < c->a.heads; q->head++) {
+            q->j = first;
+            some = snls_cpu_places(space, c, site, q, true);
+            for (; q->j < first + some; q->j++) push_query(c, space, band, q);
+        }
+}
+
+static void push_band(const CpuAggregate *c, const Band *band, const CpuReach *reach)
 {
     const SnlsAggregate *a = &c->a;
     CpuQuery q = {.b = band->b};
+    SnlsSite site = snls_cpu_site(c, false);
+    CpuSpace space = snls_cpu_space(c);
     for (q.t = 0; q.t < a->frames; q.t++)
         for (q.i = 0; q.i < a->rows; q.i++) {
             const CpuReach *e = reach + (q.b * a->frames + q.t) * a->rows + q.i;
-            if (band->frame < e->first_frame || band->frame > e->last_frame || e->last_row < band->first || e->first_row >= band->end) continue;
-            for (q.j = 0; q.j < a->columns; q.j++)
-                for (q.head = 0; q.head < a->heads; q.head++) push_query(c, in, band, &q, e->plain);
+            if (e->last >= band->first && e->first < band->end) push_row(c, &site, &space, band, &q);
         }
 }
 
 void snls_cpu_scatter_bands(SnlsContext *ctx, const CpuAggregate *c, const CpuReach *reach)
 {
     const SnlsAggregate *a = &c->a;
-    const CpuInside in = snls_cpu_inside(c, false);
-    const int64_t planes = a->batch * a->frames, rows = snls_cpu_band(ctx, planes, a->height), bands = (a->height + rows - 1) / rows;
+    const int64_t rows = snls_cpu_band(ctx, a->batch, a->height, 64), bands = (a->height + rows - 1) / rows;
 #pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 1)
-    for (int64_t u = 0; u < planes * bands; u++) {
-        const int64_t plane = u / bands, first = u % bands * rows;
-        const Band band = {plane / a->frames, plane % a->frames, first, first + rows < a->height ? first + rows : a->height};
-        push_band(c, &in, &band, reach);
+    for (int64_t u = 0; u < a->batch * bands; u++) {
+        const int64_t first = u % bands * rows;
+        const Band band = {u / bands, first, first + rows < a->height ? first + rows : a->height};
+        push_band(c, &band, reach);
     }
 }

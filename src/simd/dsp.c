@@ -1,6 +1,7 @@
 /* dsp.c: the plain C version of every inner loop, and the choice among the instruction sets.
  * To be built with -ffp-contract=off, so that it gives the same bits on every machine. */
 #include "simd/dsp.h"
+#include "simd/place.h"
 
 #include <string.h>
 #if defined(__x86_64__)
@@ -134,30 +135,30 @@ static void sub_c(float *out, const float *a, const float *b, ptrdiff_t n)
     for (ptrdiff_t i = 0; i < n; i++) out[i] = a[i] - b[i];
 }
 
-static void mix_c(float *out, ptrdiff_t step, ptrdiff_t run, const SnlsTap *tap, ptrdiff_t count, ptrdiff_t shift, const SnlsGrid *grid)
+static void mix_c(float *out, ptrdiff_t step, ptrdiff_t run, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t count, ptrdiff_t shift, const SnlsGrid *grid)
 {
     const ptrdiff_t right = grid->right, down = grid->down, n = grid->n;
     for (ptrdiff_t p = 0; p < run; p++)
-        for (ptrdiff_t k = 0; k < count; k++) {
+        for (ptrdiff_t k = i; k < i + count; k++) {
             float *const to = out + p * step;
-            const float *const at = tap[k].at + shift + p * right, *const w = tap[k].w;
-            axpy_c(to, w[0], at, n);
-            if (grid->shape & 1) axpy_c(to, w[1], at + right, n);
-            if (grid->shape & 2) axpy_c(to, w[2], at + down, n);
-            if (grid->shape == 3) axpy_c(to, w[3], at + down + right, n);
+            const float *const at = from->at[k] + shift + p * right;
+            axpy_c(to, from->w[0][k], at, n);
+            if (grid->shape & 1) axpy_c(to, from->w[1][k], at + right, n);
+            if (grid->shape & 2) axpy_c(to, from->w[2][k], at + down, n);
+            if (grid->shape == 3) axpy_c(to, from->w[3][k], at + down + right, n);
         }
 }
 
-static void dot_patch_c(float *out, const SnlsTap *tap, ptrdiff_t count, const float *g, const SnlsPatch *patch, const SnlsGrid *grid)
+static void dot_patch_c(float *out, const SnlsPlaces *from, ptrdiff_t count, ptrdiff_t shift, const float *g, const SnlsPatch *patch, const SnlsGrid *grid)
 {
-    for (ptrdiff_t k = 0; k < count; k++, out += 4) {
+    for (ptrdiff_t i = 0; i < count; i++, out += 4) {
         out[0] = out[1] = out[2] = out[3] = 0;
         for (ptrdiff_t r = 0; r < patch->rows; r++)
             for (ptrdiff_t s = 0; s < patch->run; s++) {
-                const float *const from = g + tap[k].k * patch->of_k + r * patch->down + s * patch->right;
-                const float *const at = tap[k].at + r * grid->down + s * grid->right;
+                const float *const pixel = g + from->k[i] * patch->of_k + r * patch->down + s * patch->right;
+                const float *const at = from->at[i] + shift + r * grid->down + s * grid->right;
                 for (int m = 0; m < 4; m++)
-                    if ((m & grid->shape) == m) out[m] += dot_c(from, at + (m & 1) * grid->right + (m >> 1) * grid->down, grid->n);
+                    if ((m & grid->shape) == m) out[m] += dot_c(pixel, at + (m & 1) * grid->right + (m >> 1) * grid->down, grid->n);
             }
     }
 }
@@ -232,7 +233,7 @@ void snls_dsp_init_c(SnlsDsp *dsp)
         .blend = blend_c, .dot_blend = dot_blend_c, .l2_blend = l2_blend_c,
         .blend_sub = blend_sub_c, .dots = dots_c, .unblend = unblend_c,
         .axpy = axpy_c, .scale = scale_c, .sub = sub_c,
-        .mix = mix_c, .dot_patch = dot_patch_c, .spread_patch = spread_patch_c,
+        .place = snls_place, .mix = mix_c, .dot_patch = dot_patch_c, .spread_patch = spread_patch_c,
         .from_f16 = from_f16_c, .from_bf16 = from_bf16_c, .to_f16 = to_f16_c, .to_bf16 = to_bf16_c,
     };
 }

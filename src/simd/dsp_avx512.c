@@ -368,6 +368,7 @@ typedef __mmask16 Mask;
 #define v_fma(a, b, c) _mm512_fmadd_ps(a, b, c)
 #define v_sum4(a, b, c, d) zmm_sum4(a, b, c, d)
 #include "simd/patch_body.h"
+#include "simd/place_avx512.h"
 
 void snls_dsp_init_avx512(SnlsDsp *dsp) /* bfloat16 stays with AVX2: two shifts and a store either way */
 {
@@ -384,6 +385,7 @@ void snls_dsp_init_avx512(SnlsDsp *dsp) /* bfloat16 stays with AVX2: two shifts 
     dsp->axpy = axpy_avx512;
     dsp->scale = scale_avx512;
     dsp->sub = sub_avx512;
+    dsp->place = place_avx512;
     dsp->mix = mix;
     dsp->dot_patch = dot_patch;
     dsp->spread_patch = spread_patch;

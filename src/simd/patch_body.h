@@ -19,19 +19,21 @@ ALWAYS void write_vec(float *p, Vec x, int whole, Mask mask)
 
 enum { LONGEST = 3 };
 
-ALWAYS void mix_chunk(float *out, ptrdiff_t step, const SnlsTap *tap, ptrdiff_t count, ptrdiff_t shift, const SnlsGrid *grid,
+ALWAYS void mix_chunk(float *out, ptrdiff_t step, const SnlsPlaces *from, ptrdiff_t k, ptrdiff_t end, ptrdiff_t shift, const SnlsGrid *grid,
                       const int run, const int shape, const int whole, Mask mask)
 {
     const int rows = 1 + (shape >> 1), columns = 1 + (shape & 1), apart = run == 1 && columns == 2, vectors = whole ? 2 : 1;
     const ptrdiff_t right = grid->right, down = grid->down;
+    const float *const *const at = from->at, *const w0 = from->w[0], *const w1 = from->w[1], *const w2 = from->w[2], *const w3 = from->w[3];
     Vec sum[4][LONGEST][2];
     UNROLL for (int m = 0; m < 4; m++)
         UNROLL for (int p = 0; p < run; p++)
             UNROLL for (int v = 0; v < vectors; v++) sum[m][p][v] = v_zero();
-    for (const SnlsTap *const end = tap + count; tap < end; tap++)
+    for (; k < end; k++)
         UNROLL for (int a = 0; a < rows; a++) {
-            const float *const row = tap->at + shift + a * down;
-            const Vec left = v_set(tap->w[2 * a]), other = columns == 2 ? v_set(tap->w[2 * a + 1]) : left;
+            const float *row = at[k] + shift + a * down;
+            OPAQUE(row);
+            const Vec left = v_set(a ? w2[k] : w0[k]), other = columns == 2 ? v_set(a ? w3[k] : w1[k]) : left;
             UNROLL for (int p = 0; p < run + columns - 1; p++)
                 UNROLL for (int v = 0; v < vectors; v++) {
                     const Vec x = read_vec(row + p * right + v * LANES, whole, mask);
@@ -49,19 +51,20 @@ ALWAYS void mix_chunk(float *out, ptrdiff_t step, const SnlsTap *tap, ptrdiff_t 
         }
 }
 
-ALWAYS void mix_run(float *out, ptrdiff_t step, const SnlsTap *tap, ptrdiff_t count, ptrdiff_t shift, const SnlsGrid *grid, const int run, const int shape)
+ALWAYS void mix_run(float *out, ptrdiff_t step, const SnlsPlaces *from, ptrdiff_t k, ptrdiff_t end, ptrdiff_t shift, const SnlsGrid *grid, const int run,
+                    const int shape)
 {
     ptrdiff_t i = 0;
-    for (; i + 2 * LANES <= grid->n; i += 2 * LANES) mix_chunk(out + i, step, tap, count, shift + i, grid, run, shape, 1, v_mask(LANES));
-    for (; i < grid->n; i += LANES) mix_chunk(out + i, step, tap, count, shift + i, grid, run, shape, 0, v_mask(grid->n - i));
+    for (; i + 2 * LANES <= grid->n; i += 2 * LANES) mix_chunk(out + i, step, from, k, end, shift + i, grid, run, shape, 1, v_mask(LANES));
+    for (; i < grid->n; i += LANES) mix_chunk(out + i, step, from, k, end, shift + i, grid, run, shape, 0, v_mask(grid->n - i));
 }
 
-typedef void MixRun(float *out, ptrdiff_t step, const SnlsTap *tap, ptrdiff_t count, ptrdiff_t shift, const SnlsGrid *grid);
+typedef void MixRun(float *out, ptrdiff_t step, const SnlsPlaces *from, ptrdiff_t k, ptrdiff_t end, ptrdiff_t shift, const SnlsGrid *grid);
 
-#define MIX(run, shape)                                                                                                                                \
-    static void mix_##run##_##shape(float *out, ptrdiff_t step, const SnlsTap *tap, ptrdiff_t count, ptrdiff_t shift, const SnlsGrid *grid) \
-    {                                                                                                                                       \
-        mix_run(out, step, tap, count, shift, grid, run, shape);                                                                            \
+#define MIX(run, shape)                                                                                                                                  \
+    static void mix_##run##_##shape(float *out, ptrdiff_t step, const SnlsPlaces *from, ptrdiff_t k, ptrdiff_t end, ptrdiff_t shift, const SnlsGrid *grid) \
+    {                                                                                                                                                    \
+        mix_run(out, step, from, k, end, shift, grid, run, shape);                                                                                       \
     }
 MIX(1, 0) MIX(1, 1) MIX(1, 2) MIX(1, 3)
 MIX(2, 0) MIX(2, 1) MIX(2, 2) MIX(2, 3)
@@ -72,11 +75,11 @@ static MixRun *const mix_of[LONGEST][4] = {
     { mix_1_0, mix_1_1, mix_1_2, mix_1_3 }, { mix_2_0, mix_2_1, mix_2_2, mix_2_3 }, { mix_3_0, mix_3_1, mix_3_2, mix_3_3 }
 };
 
-static void mix(float *out, ptrdiff_t step, ptrdiff_t run, const SnlsTap *tap, ptrdiff_t count, ptrdiff_t shift, const SnlsGrid *grid)
+static void mix(float *out, ptrdiff_t step, ptrdiff_t run, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t count, ptrdiff_t shift, const SnlsGrid *grid)
 {
     while (run > 0) {
         const ptrdiff_t some = run > LONGEST ? LONGEST : run;
-        mix_of[some - 1][grid->shape](out, step, tap, count, shift, grid);
+        mix_of[some - 1][grid->shape](out, step, from, i, i + count, shift, grid);
         run -= some, out += some * step, shift += some * grid->right;
     }
 }
@@ -104,31 +107,30 @@ ALWAYS void dot_row_of(Vec sum[4][2], const float *g, ptrdiff_t step, const floa
     }
 }
 
-ALWAYS void dot_tap(float *out, const SnlsTap *tap, const float *g, const SnlsPatch *patch, const SnlsGrid *grid, const int shape)
+ALWAYS void dot_place(float *out, const float *at, const float *g, const SnlsPatch *patch, const SnlsGrid *grid, const int shape)
 {
     Vec sum[4][2];
     UNROLL for (int m = 0; m < 4; m++) sum[m][0] = sum[m][1] = v_zero();
-    g += tap->k * patch->of_k;
-    for (ptrdiff_t r = 0; r < patch->rows; r++) {
-        const float *const from = g + r * patch->down, *const at = tap->at + r * grid->down;
+    for (ptrdiff_t r = 0; r < patch->rows; r++, g += patch->down, at += grid->down) {
         ptrdiff_t i = 0;
-        for (; i + 2 * LANES <= grid->n; i += 2 * LANES) dot_row_of(sum, from + i, patch->right, at + i, patch->run, grid, shape, 1, v_mask(LANES));
-        for (; i < grid->n; i += LANES) dot_row_of(sum, from + i, patch->right, at + i, patch->run, grid, shape, 0, v_mask(grid->n - i));
+        for (; i + 2 * LANES <= grid->n; i += 2 * LANES) dot_row_of(sum, g + i, patch->right, at + i, patch->run, grid, shape, 1, v_mask(LANES));
+        for (; i < grid->n; i += LANES) dot_row_of(sum, g + i, patch->right, at + i, patch->run, grid, shape, 0, v_mask(grid->n - i));
     }
     _mm_storeu_ps(out, v_sum4(v_add(sum[0][0], sum[0][1]), v_add(sum[1][0], sum[1][1]), v_add(sum[2][0], sum[2][1]), v_add(sum[3][0], sum[3][1])));
 }
 
-ALWAYS void dot_taps(float *out, const SnlsTap *tap, ptrdiff_t count, const float *g, const SnlsPatch *patch, const SnlsGrid *grid, const int shape)
+ALWAYS void dot_places(float *out, const SnlsPlaces *from, ptrdiff_t count, ptrdiff_t shift, const float *g, const SnlsPatch *patch, const SnlsGrid *grid,
+                       const int shape)
 {
-    for (ptrdiff_t i = 0; i < count; i++) dot_tap(out + 4 * i, tap + i, g, patch, grid, shape);
+    for (ptrdiff_t i = 0; i < count; i++) dot_place(out + 4 * i, from->at[i] + shift, g + from->k[i] * patch->of_k, patch, grid, shape);
 }
 
-static void dot_patch(float *out, const SnlsTap *tap, ptrdiff_t count, const float *g, const SnlsPatch *patch, const SnlsGrid *grid)
+static void dot_patch(float *out, const SnlsPlaces *from, ptrdiff_t count, ptrdiff_t shift, const float *g, const SnlsPatch *patch, const SnlsGrid *grid)
 {
-    if (grid->shape == 0) dot_taps(out, tap, count, g, patch, grid, 0);
-    else if (grid->shape == 1) dot_taps(out, tap, count, g, patch, grid, 1);
-    else if (grid->shape == 2) dot_taps(out, tap, count, g, patch, grid, 2);
-    else dot_taps(out, tap, count, g, patch, grid, 3);
+    if (grid->shape == 0) dot_places(out, from, count, shift, g, patch, grid, 0);
+    else if (grid->shape == 1) dot_places(out, from, count, shift, g, patch, grid, 1);
+    else if (grid->shape == 2) dot_places(out, from, count, shift, g, patch, grid, 2);
+    else dot_places(out, from, count, shift, g, patch, grid, 3);
 }
 
 /* ---- spread_patch: pixel p of a row of the grid takes pixel p of the patch's row and the one before, of one or two rows ---- */

@@ -1,0 +1,119 @@
+/* places.c: where the neighbours of a query are, as lists of equal shape. */
+#include "cpu/aggregate.h"
+
+/* Bytes a neighbour: at, k and four weights for each list and for all; x; offset, weight, sums; shape. */
+enum { LIST_BYTES = 2 * sizeof(int64_t) + 4 * sizeof(float), NEIGHBOUR_BYTES = (CPU_LISTS + 1) * LIST_BYTES + sizeof(double) + 8 * sizeof(float) + 8 };
+
+enum { TOGETHER = 128 }; /* neighbours: enough to fill registers, few enough for the first-level cache */
+
+static int64_t queries_of(int64_t neighbours) { return neighbours > 0 && neighbours < TOGETHER ? TOGETHER / neighbours : 1; }
+static int64_t padded(int64_t neighbours) { return (neighbours * queries_of(neighbours) + 15) / 16 * 16; }
+
+int64_t snls_cpu_space_size(int64_t neighbours) { return padded(neighbours) * NEIGHBOUR_BYTES; }
+
+static char *cut(char **at, int64_t bytes)
+{
+    char *const block = *at;
+    *at += bytes;
+    return block;
+}
+
+static SnlsPlaces cut_places(char **at, int64_t n)
+{
+    SnlsPlaces p;
+    p.at = (const float **)(void *)cut(at, n * (int64_t)sizeof *p.at);
+    p.k = (int64_t *)(void *)cut(at, n * (int64_t)sizeof *p.k);
+    for (int m = 0; m < 4; m++) p.w[m] = (float *)(void *)cut(at, n * (int64_t)sizeof(float));
+    return p;
+}
+
+CpuSpace snls_cpu_space(const CpuAggregate *c)
+{
+    const int64_t n = padded(c->a.neighbours);
+    char *at = c->space + snls_cpu_thread() * snls_cpu_space_size(c->a.neighbours);
+    CpuSpace s = {.queries = queries_of(c->a.neighbours)};
+    s.all = cut_places(&at, n);
+    for (int i = 0; i < CPU_LISTS; i++) s.sorted[i] = cut_places(&at, n);
+    s.x = (double *)(void *)cut(&at, n * (int64_t)sizeof(double));
+    s.offset = (float *)(void *)cut(&at, 3 * n * (int64_t)sizeof(float));
+    s.weight = (float *)(void *)cut(&at, n * (int64_t)sizeof(float));
+    s.sums = (float *)(void *)cut(&at, 4 * n * (int64_t)sizeof(float));
+    s.shape = (unsigned char *)cut(&at, 8 * n);
+    for (int64_t i = 0; i < s.queries * c->a.neighbours; i++) s.all.k[i] = i % c->a.neighbours;
+    return s;
+}
+
+SnlsSite snls_cpu_site(const CpuAggregate *c, bool slopes)
+{
+    const SnlsAggregate *a = &c->a;
+    const double y1 = (double)(a->height - 1 - snls_cpu_after(a)), x1 = (double)(a->width - 1 - snls_cpu_after(a)), first = (double)snls_cpu_before(a);
+    return (SnlsSite){.last = (double)(a->frames - 1), .y0 = first, .y1 = slopes ? y1 : nextafter(y1, INFINITY), .x0 = first,
+                      .x1 = slopes ? x1 : nextafter(x1, INFINITY), .step_t = c->source.step[1], .step_y = c->source.step[2],
+                      .step_x = c->source.step[3], .nearest = a->nearest};
+}
+
+void snls_cpu_site_query(SnlsSite *site, const CpuAggregate *c, const CpuQuery *q)
+{
+    const SnlsAggregate *a = &c->a;
+    site->t = (double)q->t;
+    site->y = (double)(q->i * a->stride0);
+    site->base = c->source.data + (q->b * c->source.step[0] + q->head * c->channels - snls_cpu_before(a) * (site->step_y + site->step_x));
+}
+
+/* Numbers of several queries, `each` a neighbour, one after the other: as they are, or copied. */
+static const float *contiguous(float *room, const SnlsTensor *t, const CpuQuery *q, int64_t queries, int64_t neighbours, int64_t each)
+{
+    const float *from = (const float *)t->data + snls_at5(t, q->b, q->head, q->t, q->i, q->j);
+    const int64_t step_q = t->stride[4], step_k = t->stride[5], step = each > 1 ? t->stride[6] : 1;
+    if (step == 1 && step_k == each && step_q == each * neighbours) return from;
+    for (int64_t j = 0; j < queries; j++)
+        for (int64_t k = 0; k < neighbours; k++)
+            for (int64_t i = 0; i < each; i++) room[(j * neighbours + k) * each + i] = from[j * step_q + k * step_k + i * step];
+    return room;
+}
+
+int64_t snls_cpu_places(CpuSpace *space, const CpuAggregate *c, SnlsSite *site, const CpuQuery *q, bool weighted)
+{
+    const SnlsAggregate *a = &c->a;
+    const int64_t left = a->columns - q->j, queries = left < space->queries ? left : space->queries, n = a->neighbours;
+    const float *o = contiguous(space->offset, &a->offset, q, queries, n, 3), *w = weighted ? contiguous(space->weight, &a->weight, q, queries, n, 1) : NULL;
+    snls_cpu_site_query(site, c, q);
+    for (int64_t j = 0; j < queries; j++)
+        for (int64_t k = 0; k < n; k++) space->x[j * n + k] = (double)((q->j + j) * a->stride0);
+    const int all = c->dsp->place(&space->all, space->shape, o, space->x, w, queries * n, site);
+    space->even = all >= 0 && all < CPU_SHAPES;
+    space->first = q->j;
+    return queries;
+}
+
+static void sort(CpuLists *lists, const CpuSpace *s, int64_t first, int64_t count)
+{
+    for (int64_t i = first; i < first + count; i++) {
+        const int shape = s->shape[i];
+        const SnlsPlaces *to = &s->sorted[shape];
+        const int64_t n = lists->count[shape]++;
+        to->k[n] = i - first;
+        to->at[n] = s->all.at[i];
+        for (int m = 0; m < 4; m++) to->w[m][n] = s->all.w[m][i];
+    }
+    for (int i = 0; i < CPU_LISTS; i++) lists->of[i] = &s->sorted[i];
+}
+
+void snls_cpu_lists(CpuLists *lists, const CpuSpace *space, const CpuAggregate *c, const CpuQuery *q)
+{
+    const int64_t n = c->a.neighbours, first = (q->j - space->first) * n;
+    const unsigned char *shape = space->shape + first;
+    bool even = space->even;
+    for (int i = 0; i < CPU_LISTS; i++) lists->start[i] = lists->count[i] = 0;
+    if (!even) {
+        even = n > 0 && *shape < CPU_SHAPES;
+        for (int64_t k = 1; even && k < n; k++) even = shape[k] == *shape;
+    }
+    if (!even) {
+        sort(lists, space, first, n);
+        return;
+    }
+    lists->of[*shape] = &space->all;
+    lists->start[*shape] = first;
+    lists->count[*shape] = n;
+}

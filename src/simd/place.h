@@ -1,0 +1,48 @@
+/* place.h: `place` of dsp.h in plain C. Only static: each file that includes it has its own, with its own flags. */
+#ifndef SNLS_PLACE_H
+#define SNLS_PLACE_H
+
+#include "simd/dsp.h"
+
+/* Half to even, wherever the result can matter: a larger number is in no frame. */
+static inline double snls_place_round(double x) { return (x + 0x1.8p52) - 0x1.8p52; }
+
+static int snls_place_one(const SnlsPlaces *to, ptrdiff_t i, const float *offset, double x, const float *weight, const SnlsSite *s)
+{
+    double dy = offset[1], dx = offset[2];
+    if (s->nearest) dy = snls_place_round(dy), dx = snls_place_round(dx);
+    const double t = s->t + offset[0], y = s->y + dy;
+    x += dx;
+    if (!((t >= 0) & (t <= s->last) & (y >= s->y0) & (y < s->y1) & (x >= s->x0) & (x < s->x1))) return 4;
+    const ptrdiff_t frame = (ptrdiff_t)t, row = (ptrdiff_t)y, column = (ptrdiff_t)x;
+    const double fy = y - (double)row, fx = x - (double)column;
+    if ((double)frame != t) return 4;
+    to->at[i] = s->base + (frame * s->step_t + row * s->step_y + column * s->step_x);
+    if (weight) {
+        const double upper = (1 - fy) * weight[i], lower = fy * weight[i];
+        to->w[0][i] = (float)(upper * (1 - fx));
+        to->w[1][i] = (float)(upper * fx);
+        to->w[2][i] = (float)(lower * (1 - fx));
+        to->w[3][i] = (float)(lower * fx);
+    } else {
+        to->w[0][i] = (float)(1 - fy);
+        to->w[1][i] = (float)fy;
+        to->w[2][i] = (float)(1 - fx);
+        to->w[3][i] = (float)fx;
+    }
+    return (fy != 0) * 2 + (fx != 0);
+}
+
+static int snls_place(const SnlsPlaces *to, unsigned char *shape, const float *offset, const double *x, const float *weight, ptrdiff_t count,
+                      const SnlsSite *site)
+{
+    int all = -1;
+    for (ptrdiff_t i = 0; i < count; i++) {
+        const int one = snls_place_one(to, i, offset + 3 * i, x[i], weight, site);
+        shape[i] = (unsigned char)one;
+        all = i == 0 || all == one ? one : -1; /* once -1, always -1 */
+    }
+    return all;
+}
+
+#endif
