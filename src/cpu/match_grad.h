@@ -143,16 +143,36 @@ static inline void snls_grad_fold(int64_t n, int64_t *top, int64_t *bottom)
 
 typedef void CpuPairVisit(const CpuGrad *p, const CpuKept *kept, const CpuPair *pair, void *user);
 
-/* Columns [*first, *end) of the patch with both pixels inside the frame, the last column excepted, and the fraction of
- * the first: there nothing is reflected. */
-static inline void snls_grad_run(const SnlsMatch *m, int64_t j, double x, int64_t *first, int64_t *end)
+/* Columns (or rows) [*first, *end) of the patch with both pixels inside the frame, the last column excepted, and the
+ * fraction of the first: there nothing is reflected. j: column of the query; x: that of the neighbour; n: of the frame. */
+static inline void snls_grad_run(const SnlsMatch *m, int64_t j, double x, int64_t n, int64_t *first, int64_t *end)
 {
     const int64_t half = m->ps / 2, query = j * m->stride0 - m->dilation * half, key = snls_floor_inside(x) - m->dilation * half;
     const double most = (double)(m->dilation * (m->ps - 1 - half));
     *first = 0;
     *end = x + most - most == x ? m->ps : 0;
     while (*first < *end && (query + m->dilation * *first < 0 || key + m->dilation * *first < 0)) ++*first;
-    while (*first < *end && (query + m->dilation * (*end - 1) >= m->width || key + m->dilation * (*end - 1) + 1 >= m->width)) --*end;
+    while (*first < *end && (query + m->dilation * (*end - 1) >= n || key + m->dilation * (*end - 1) + 1 >= n)) --*end;
+}
+
+/* The common case: nothing is reflected, and each row follows the one above. */
+static inline bool snls_grad_walk_inside(const CpuGrad *p, int64_t i, const CpuKept *kept, CpuPairVisit *visit, void *user)
+{
+    const SnlsMatch *m = &p->c.m;
+    const int64_t back = m->dilation * (m->ps / 2);
+    int64_t top, bottom, left, right;
+    snls_grad_run(m, i, kept->y, m->height, &top, &bottom);
+    snls_grad_run(m, kept->j, kept->x, m->width, &left, &right);
+    if (bottom - top < m->ps || right - left < m->ps) return false;
+    CpuPair pair = {i * m->stride0 - back, kept->j * m->stride0 - back, m->ps, snls_taps(kept->y, m->height), snls_taps(kept->x, m->width), 1, 1};
+    for (int k = 0; k < 2; k++) pair.y.at[k] -= back, pair.x.at[k] -= back;
+    for (int64_t r = 0; r < m->ps; r++) {
+        visit(p, kept, &pair, user);
+        pair.query_y += m->dilation;
+        pair.y.at[0] += m->dilation;
+        pair.y.at[1] += m->dilation;
+    }
+    return true;
 }
 
 /* Every pair of pixels once, row by row (i: row of the query); those side by side without a border between them come together. */
@@ -161,7 +181,8 @@ static inline void snls_grad_walk(const CpuGrad *p, int64_t i, const CpuKept *ke
     const SnlsMatch *m = &p->c.m;
     int64_t first, end;
     CpuPair pair;
-    snls_grad_run(m, kept->j, kept->x, &first, &end);
+    if (snls_grad_walk_inside(p, i, kept, visit, user)) return;
+    snls_grad_run(m, kept->j, kept->x, m->width, &first, &end);
     for (int64_t r = 0; r < m->ps; r++) {
         const int64_t by = m->dilation * (r - m->ps / 2), qy = i * m->stride0 + by;
         const double u = kept->y + (double)by;
@@ -193,7 +214,8 @@ static inline void snls_grad_single(const CpuGrad *p, int64_t i, const CpuKept *
 
 /* The taps with weight: addresses from the pixel at (0, 0) of a frame's head on, and weights times g. Returns how many;
  * rows outside [first, end) are left out. */
-static inline int snls_grad_taps(const CpuPair *pair, float *frame, const int64_t *step, int64_t first, int64_t end, float g, float **tap, float *weight)
+static inline int snls_grad_taps(const CpuPair *pair, float *frame, const int64_t *step, int64_t first, int64_t end, float g,
+                                 float **tap, float *weight)
 {
     const int64_t right = (pair->x.at[1] - pair->x.at[0]) * step[3];
     int n = 0;

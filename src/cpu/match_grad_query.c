@@ -146,7 +146,8 @@ static void query_row(const CpuGrad *p, Band *band)
 {
     const SnlsMatch *m = &p->c.m;
     const CpuGradQuery row = snls_grad_row(p, band->b, band->t, band->i);
-    CpuReach none = {m->height, -1, m->frames, -1}, reach = none, *all = p->reach && band->own ? &p->reach[(band->b * m->frames + band->t) * m->rows + band->i] : &none;
+    CpuReach none = {m->height, -1, m->frames, -1}, reach = none, *all = &none;
+    if (p->reach && band->own) all = &p->reach[(band->b * m->frames + band->t) * m->rows + band->i];
     if (band->left > 0) reach = *all;
     int64_t n = 0;
     for (int64_t j = band->left; j < band->right; j++)
