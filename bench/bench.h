@@ -1,89 +1,232 @@
-/* bench.h: timing operators against what the machine can do. cases.c: what is timed; ceilings.c: the machine's rates;
- * measure.c: one case; report.c: table and JSON. The command line (cli/cmd_bench.c) parses and says what failed. */
+/* bench.h: timing operators against what the machine can do.
+ *   cases.c     what is timed                         inputs.c    the tensors of a case, and the work it is
+ *   ceilings.c  the machine's rates                   machine.c   what the machine is, the memory of this process
+ *   measure.c   one case                              plain.c     the loops that anybody would write, to compare with
+ *   scaling.c   time against size                     targets.c   what has been promised
+ *   run.c       all of it in order                    report.c, json.c, svg.c  what came out
+ * The command line (cli/cmd_bench.c) parses and says what failed. */
 #ifndef SNLS_BENCH_H
 #define SNLS_BENCH_H
 
 #include "ops_table.h"
 #include <jansson.h>
+#include <stdio.h>
 
-typedef struct BenchSize {
-    int32_t frames, height, width, features;
-} BenchSize;
+/* ---- cases ---- */
+
+typedef enum BenchFlow { BENCH_ZERO, BENCH_SMOOTH, BENCH_RANDOM, BENCH_NO_FLOW } BenchFlow;
+typedef enum BenchTier { BENCH_QUICK, BENCH_USUAL, BENCH_FULL } BenchTier; /* the shortest run that has the case */
 
 typedef struct BenchCase {
-    const char *name; /* "search, half pixel" */
-    const char *op;   /* "search" */
-    int32_t ws, wt, ps, k;
+    const char *group; /* "A" to "D", "cpu", "torch": docs/cli.md says which sizes they are */
+    const char *op;    /* "search" */
+    int32_t frames, height, width, channels;
+    int32_t ws, ps, k, stride0, wt, heads;
     double stride1;
-    bool flow;
+    int32_t dist, interp; /* SnlsDist, SnlsInterp */
+    BenchFlow flow;
+    BenchTier tier;
+    char name[80]; /* "A 320x320 F32 ws9 ps1 k3 prod smooth": made of the others by bench_name */
 } BenchCase;
 
-extern const BenchCase bench_cases[]; /* ends with a NULL name */
+typedef struct BenchList {
+    BenchCase *items;
+    int count, room;
+    bool failed; /* out of memory */
+} BenchList;
 
-/* The tensors and parameters of one case at one size. */
+void bench_name(BenchCase *c);
+BenchCase bench_search_case(int32_t height, int32_t width, int32_t channels); /* 5 frames, ws 9, wt 1, ps 1, k 3 */
+void bench_list(BenchList *list);                                             /* every case there is; free items */
+bool bench_is_matching(const BenchCase *c);                                   /* search, search_all, refine */
+bool bench_is_aggregation(const BenchCase *c);                                /* gather, gather_add, scatter_add */
+double bench_queries(const BenchCase *c);
+
+/* ---- inputs ---- */
+
+/* The tensors and parameters of one case. */
 typedef struct BenchCall {
     const BenchCase *which;
     const BenchOp *op;
-    BenchSize size;
-    SnlsContext *ctx;
+    SnlsContext *ctx; /* whose memory the tensors are */
     BenchTensors tensors;
     BenchGrads grads;
 } BenchCall;
 
-SnlsStatus bench_call_make(BenchCall *c); /* which, size and ctx given; op, tensors and parameters filled in */
+SnlsStatus bench_call_make(BenchCall *c); /* which and ctx given; op, tensors and parameters filled in */
 void bench_call_free(BenchCall *c);
 
-/* Work that cannot be avoided: terms of the sums (interpolation of search scores not counted: it can be shared between
- * candidates), and every tensor moved once. */
+/* Work that the definition asks for. Flops: 2 for a term of a product, 3 for one of a squared difference, scores at real
+ * places not counted as more (their taps can be shared between candidates); aggregation 2 for a tap and channel.
+ * Bytes: every tensor moved once. */
 double bench_flops(const BenchCall *c, bool backward);
 double bench_bytes(const BenchCall *c, bool backward);
+double bench_output_bytes(const BenchCall *c, bool backward); /* of what the caller has to hold for the results */
 
-/* What this machine can do, measured on as many threads. */
-double bench_fma_rate(int32_t threads, int32_t cpu_level); /* flops per second, a fused multiply-add counts as two */
-double bench_copy_rate(int32_t threads);                   /* bytes read plus bytes written per second */
+/* ---- the machine ---- */
+
+enum { BENCH_RUNGS = 5, BENCH_THREAD_COUNTS = 12 };
+
+typedef struct BenchRung { /* of the ladder of memories */
+    char name[8];          /* "L2" */
+    double capacity;       /* bytes, of all threads' caches together; infinite for memory itself */
+    double bytes;          /* that were gone through to measure it */
+    double rate;           /* bytes read plus bytes written per second */
+} BenchRung;
+
+typedef struct BenchCeilings {
+    int32_t threads;
+    double fma_rate; /* flops per second, a fused multiply-add counts as two */
+    BenchRung rungs[BENCH_RUNGS];
+    int count;
+} BenchCeilings;
+
+typedef struct BenchMachine {
+    char model[128];
+    const char *compiler;
+    int32_t cores;
+    double l1, l2, l3, memory; /* bytes */
+    bool is_known;             /* cache sizes are the system's, not a guess */
+} BenchMachine;
+
+void bench_machine(BenchMachine *m);
+void bench_ceilings(const BenchMachine *m, int32_t threads, int32_t cpu_level, bool quick, BenchCeilings *c);
+double bench_fma_rate(int32_t threads, int32_t cpu_level, double warm_up, int attempts); /* one: a short one */
+const BenchRung *bench_rung(const BenchCeilings *c, double working_set);                 /* the first that holds it */
 
 double bench_rss(void);     /* bytes resident now; 0 where unknown */
 void bench_rss_reset(void); /* the peak begins anew, where the system can do that */
 double bench_rss_peak(void);
-
 double bench_now(void); /* seconds */
+
+/* ---- measuring ---- */
 
 typedef struct BenchSettings {
     SnlsContextParams context;
-    BenchSize size, crop; /* crop: what ref is timed on */
+    int32_t height, width, frames, features; /* in place of the cases' own; 0: theirs */
     int32_t runs;
-    const char *only;                   /* operator, NULL: all */
+    double limit;       /* seconds, after which a case gets no further runs */
+    double side_budget; /* seconds for the plain loop, and for ref */
+    BenchTier tier;
+    const char *op, *filter; /* NULL: all */
+    bool cases, scaling, targets;
     void (*progress)(const char *name); /* before each case; NULL at the end */
 } BenchSettings;
 
-typedef struct BenchResult {
-    const BenchCase *which;
+enum { BENCH_RUNS = 64 };
+
+/* One direction of a call on a context of its own, so that the scratch is that direction's. */
+typedef struct BenchTimed {
+    BenchCall *call;
     bool backward;
+    SnlsContext *ctx;
     double seconds; /* median */
     int runs;
-    double flops, bytes;
+    double times[BENCH_RUNS];
+} BenchTimed;
+
+/* In turn, so that what disturbs the machine disturbs all of them: ratios are good to a few percent. */
+SnlsStatus bench_time(BenchTimed *timed, int count, int32_t runs, double limit);
+
+typedef struct BenchResult {
+    BenchCase which;
+    bool backward, skipped; /* skipped: not enough memory */
+    int32_t threads;
+    double seconds; /* median */
+    int runs;
+    double flops, bytes, output_bytes;
+    double working_set;         /* bytes of all tensors */
+    double fma_rate;            /* measured beside the runs */
     double scratch;             /* bytes, most that the context held */
     double rss_peak, rss_above; /* bytes, most that the process held; the same above what it held before */
-    double ref_seconds;         /* of ref on the crop, times the ratio of queries; NaN where not measured */
+    double plain_seconds, plain_queries, plain_difference; /* scaled to all queries; how many were done; largest
+                                                              difference from the library, 1 = the value */
+    double ref_seconds, ref_queries;
 } BenchResult;
 
-enum { BENCH_RESULTS = 64 };
+/* Plain loops over queries from the middle of the clip on until the budget is spent. Returns seconds a query, NaN where
+ * there is no such loop. queries: how many were done; difference: NaN where not compared. */
+double bench_plain(const BenchCall *call, bool backward, double budget, double *queries, double *difference);
+
+/* One case, forward and backward. A failure leaves its sentence in why (512 bytes); too large for this machine is none. */
+SnlsStatus bench_measure(const BenchSettings *s, int32_t cpu_level, const BenchCase *which, BenchResult *results,
+                         char *why);
+
+/* ---- scaling and targets ---- */
+
+enum { BENCH_POINTS = 8 };
+
+typedef struct BenchPoint { /* one direction of a case, on as many threads */
+    BenchCase which;
+    bool backward, want_plain;
+    int32_t threads; /* 0: those of the settings */
+    double seconds, fma_rate, flops, bytes, working_set, scratch, plain_seconds;
+} BenchPoint;
+
+/* All of them in memory together and timed in turn, up to BENCH_POINTS. SNLS_ERR_MEMORY where they do not fit. */
+SnlsStatus bench_points(const BenchSettings *s, int32_t cpu_level, BenchPoint *points, int count, char *why);
+
+typedef struct BenchSeries {
+    char name[80];
+    const char *axis; /* "pixels" */
+    int count;
+    double x[BENCH_POINTS];
+    BenchPoint points[BENCH_POINTS];
+    double slope; /* log-log; NaN: could not be measured */
+} BenchSeries;
+
+double bench_slope(const double *x, const double *y, int count);
+
+typedef enum BenchSense { BENCH_AT_LEAST, BENCH_AT_MOST, BENCH_WITHIN } BenchSense;
+
+typedef struct BenchTarget {
+    char work[96];
+    const char *unit; /* "% of FMA rate" */
+    BenchSense sense;
+    double goal, within; /* within: for BENCH_WITHIN */
+    double measured;     /* NaN: could not be measured here */
+    char detail[96];
+} BenchTarget;
+
+bool bench_target_met(const BenchTarget *t);
+
+/* ---- all of it ---- */
 
 typedef struct BenchReport {
     BenchSettings settings;
+    BenchMachine machine;
     const char *backend;
     int32_t threads, cpu_level;
-    double fma_rate, copy_rate;
-    BenchResult results[BENCH_RESULTS];
-    int count;
+    BenchCeilings ceilings[2]; /* of one thread, of all */
+    int ceiling_count;
+    BenchResult *results;
+    int count, room;
+    BenchSeries *series;
+    int series_count, series_room;
+    BenchTarget *targets;
+    int target_count, target_room;
     char why[512]; /* what failed */
 } BenchReport;
 
-/* One case, forward and backward. A failure leaves its sentence in why (512 bytes). */
-SnlsStatus bench_measure(const BenchSettings *settings, const BenchCase *which, BenchResult *results, char *why);
+const BenchCeilings *bench_ceilings_of(const BenchReport *r, int32_t threads);
 
-SnlsStatus bench_run(BenchReport *report); /* settings given; SNLS_ERR_ARG where only names no operator */
+/* The time that flops or bytes alone would take at the machine's rates: whichever is longer cannot be beaten without
+ * sharing work. bound: "compute", or the memory that binds. */
+double bench_floor(const BenchCeilings *c, double fma_rate, double flops, double bytes, double working_set,
+                   const char **bound);
+double bench_result_floor(const BenchReport *r, const BenchResult *one, const char **bound);
+
+SnlsStatus bench_add_series(BenchReport *r);
+SnlsStatus bench_add_targets(BenchReport *r);
+BenchCase bench_shrunk(const BenchSettings *s, BenchCase c); /* much smaller for a quick run */
+
+SnlsStatus bench_run(BenchReport *report); /* settings given; SNLS_ERR_ARG where nothing is chosen */
+void bench_free(BenchReport *report);
 void bench_print(const BenchReport *report);
 void bench_json(const BenchReport *report, json_t *object); /* sets its keys */
+void bench_svg(const BenchReport *report, FILE *file);
+
+/* Room for one more of an array that grows; NULL: out of memory. */
+void *bench_grow(void *items, int count, int *room, size_t size);
 
 #endif

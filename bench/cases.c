@@ -1,196 +1,180 @@
-/* cases.c: what is timed, and how much work it is. */
+/* cases.c: what is timed. The usual run is a table; the full one is the table and the whole grid of sizes. */
 #include "bench.h"
-#include <math.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-const BenchCase bench_cases[] = { { "search", "search", 9, 1, 1, 10, 1, true },
-                                  { "search, no flow", "search", 9, 1, 1, 10, 1, false },
-                                  { "search, half pixel", "search", 9, 1, 1, 10, 0.5, true },
-                                  { "search, ps 3", "search", 9, 1, 3, 10, 1, true },
-                                  { "search, ws 33", "search", 33, 0, 1, 10, 1, false },
-                                  { "search_all, ws 5", "search_all", 5, 1, 1, 1, 1, true },
-                                  { "refine, 10 x 3 x 3", "refine", 3, 1, 1, 10, 1, false },
-                                  { "flow_compose", "flow_compose", 1, 2, 1, 1, 1, false },
-                                  { "weights", "weights", 1, 1, 1, 10, 1, false },
-                                  { "gather", "gather", 1, 1, 1, 10, 1, false },
-                                  { "gather_add", "gather_add", 1, 1, 1, 10, 1, false },
-                                  { "gather_add, ps 3", "gather_add", 1, 1, 3, 10, 1, false },
-                                  { "scatter_add", "scatter_add", 1, 1, 1, 10, 1, false },
-                                  { NULL, NULL, 0, 0, 0, 0, 0, false } };
+enum { L2 = SNLS_DIST_L2, PROD = SNLS_DIST_PROD, NEAREST = SNLS_INTERP_NEAREST };
 
-/* ---- values ---- */
+/* clang-format off */
+#define SEARCH(tier, group, h, w, c, ws, ps, k, s0, s1, dist, flow) \
+    {group, "search", 5, h, w, c, ws, ps, k, s0, 1, 1, s1, dist, 0, flow, tier, ""}
+#define OTHER(tier, group, op, h, w, c, ws, ps, k, wt, flow) \
+    {group, op, 5, h, w, c, ws, ps, k, 1, wt, 1, 1, 0, 0, flow, tier, ""}
+#define GATHER(tier, group, op, h, w, c, ps, k, interp) \
+    {group, op, 5, h, w, c, 1, ps, k, 1, 1, 1, 1, 0, interp, BENCH_NO_FLOW, tier, ""}
 
-static uint64_t next(uint64_t *state)
+static const BenchCase usual[] = {
+    SEARCH(BENCH_USUAL, "A", 320, 320,  16, 9, 1, 3, 1, 1,   PROD, BENCH_SMOOTH),
+    SEARCH(BENCH_USUAL, "A", 320, 320,  32, 9, 1, 3, 1, 1,   PROD, BENCH_ZERO),
+    SEARCH(BENCH_QUICK, "A", 320, 320,  32, 9, 1, 3, 1, 1,   PROD, BENCH_SMOOTH),
+    SEARCH(BENCH_USUAL, "A", 320, 320,  32, 9, 1, 3, 1, 0.5, PROD, BENCH_SMOOTH),
+    SEARCH(BENCH_USUAL, "A", 320, 320, 128, 9, 1, 3, 1, 1,   PROD, BENCH_SMOOTH),
+    SEARCH(BENCH_USUAL, "A", 320, 320,  32, 9, 1, 3, 2, 1,   PROD, BENCH_SMOOTH),
+    SEARCH(BENCH_USUAL, "B", 152, 152, 192, 3, 7, 3, 1, 1,   PROD, BENCH_SMOOTH),
+    SEARCH(BENCH_USUAL, "B", 152, 152, 192, 9, 7, 3, 1, 1,   PROD, BENCH_SMOOTH),
+    {"C", "search",     5, 128, 128, 16, 5, 3, 10, 1, 2, 2, 0.5, L2, 0, BENCH_SMOOTH,  BENCH_USUAL, ""},
+    {"C", "weights",    5, 128, 128, 16, 5, 3, 10, 1, 2, 2, 0.5, L2, 0, BENCH_NO_FLOW, BENCH_FULL,  ""},
+    {"C", "gather_add", 5, 128, 128, 16, 5, 3, 10, 1, 2, 2, 0.5, L2, 0, BENCH_NO_FLOW, BENCH_USUAL, ""},
+    GATHER(BENCH_USUAL, "D", "gather_add", 320, 320, 32, 1, 10, 0),
+    GATHER(BENCH_USUAL, "D", "gather_add", 320, 320, 32, 3, 10, 0),
+    GATHER(BENCH_USUAL, "D", "gather_add", 320, 320, 32, 1, 10, NEAREST),
+    GATHER(BENCH_USUAL, "D", "gather",     320, 320, 32, 1, 10, 0),
+    SEARCH(BENCH_USUAL, "cpu", 160, 160,  16, 9, 3, 10, 1, 1,   L2,   BENCH_SMOOTH),
+    SEARCH(BENCH_USUAL, "cpu", 160, 160,  32, 9, 1, 10, 1, 1,   L2,   BENCH_ZERO),
+    SEARCH(BENCH_QUICK, "cpu", 160, 160,  32, 9, 3, 10, 1, 1,   L2,   BENCH_SMOOTH),
+    SEARCH(BENCH_USUAL, "cpu", 160, 160,  32, 9, 7, 10, 1, 1,   L2,   BENCH_SMOOTH),
+    SEARCH(BENCH_USUAL, "cpu", 160, 160,  32, 9, 1, 10, 1, 1,   L2,   BENCH_RANDOM),
+    SEARCH(BENCH_USUAL, "cpu", 160, 160,  32, 9, 7,  3, 1, 1,   L2,   BENCH_RANDOM),
+    SEARCH(BENCH_USUAL, "cpu", 160, 160,  32, 9, 3, 10, 1, 0.5, L2,   BENCH_SMOOTH),
+    SEARCH(BENCH_USUAL, "cpu", 160, 160, 128, 9, 1, 10, 1, 1,   L2,   BENCH_SMOOTH),
+    SEARCH(BENCH_USUAL, "cpu", 480, 854,  16, 9, 3, 10, 1, 1,   L2,   BENCH_SMOOTH),
+    SEARCH(BENCH_USUAL, "cpu", 480, 854,  32, 9, 1,  3, 1, 1,   PROD, BENCH_SMOOTH),
+    OTHER(BENCH_QUICK, "cpu", "search_all",   160, 160, 32, 5, 1,  1, 1, BENCH_SMOOTH),
+    OTHER(BENCH_QUICK, "cpu", "refine",       160, 160, 32, 3, 1, 10, 1, BENCH_NO_FLOW),
+    OTHER(BENCH_QUICK, "cpu", "flow_compose", 160, 160, 32, 1, 1,  1, 2, BENCH_NO_FLOW),
+    OTHER(BENCH_USUAL, "cpu", "flow_compose", 480, 854, 32, 1, 1,  1, 2, BENCH_NO_FLOW),
+    OTHER(BENCH_QUICK, "cpu", "weights",      160, 160, 32, 1, 1, 10, 1, BENCH_NO_FLOW),
+    OTHER(BENCH_USUAL, "cpu", "weights",      480, 854, 32, 1, 1, 10, 1, BENCH_NO_FLOW),
+    GATHER(BENCH_QUICK, "cpu", "gather",      160, 160, 32, 1, 10, 0),
+    GATHER(BENCH_QUICK, "cpu", "gather_add",  160, 160, 32, 1, 10, 0),
+    GATHER(BENCH_USUAL, "cpu", "gather_add",  160, 160, 32, 3, 10, 0),
+    GATHER(BENCH_QUICK, "cpu", "scatter_add", 160, 160, 32, 1, 10, 0),
+    GATHER(BENCH_USUAL, "cpu", "scatter_add", 160, 160, 32, 3, 10, 0),
+    SEARCH(BENCH_USUAL, "torch", 96, 96, 32, 9, 1, 10, 1, 1, L2,   BENCH_SMOOTH),
+    SEARCH(BENCH_USUAL, "torch", 96, 96, 32, 9, 1, 10, 1, 1, PROD, BENCH_SMOOTH),
+};
+/* clang-format on */
+
+BenchCase bench_search_case(int32_t height, int32_t width, int32_t channels)
 {
-    uint64_t x = *state += 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
+    return (BenchCase)SEARCH(BENCH_FULL, "cpu", height, width, channels, 9, 1, 3, 1, 1, PROD, BENCH_SMOOTH);
 }
 
-static SnlsStatus fill_uniform(SnlsContext *ctx, SnlsTensor *t, int32_t ndim, const int64_t *shape, uint64_t seed,
-                               double low, double high)
+bool bench_is_matching(const BenchCase *c) { return !strncmp(c->op, "search", 6) || !strcmp(c->op, "refine"); }
+
+bool bench_is_aggregation(const BenchCase *c) { return !strncmp(c->op, "gather", 6) || !strcmp(c->op, "scatter_add"); }
+
+double bench_queries(const BenchCase *c)
 {
-    const SnlsStatus status = snls_array_alloc(ctx, t, SNLS_F32, ndim, shape);
-    const int64_t n = status < 0 ? 0 : snls_tensor_elements(t);
-    for (int64_t i = 0; i < n; i++)
-        ((float *)t->data)[i] = (float)(low + (high - low) * (double)(next(&seed) >> 11) * 0x1p-53);
-    return status;
+    const int32_t s = c->stride0;
+    return (double)c->frames * (double)((c->height + s - 1) / s) * (double)((c->width + s - 1) / s);
 }
 
-/* Flow is smooth, as real flow is: neighbouring windows overlap. */
-static SnlsStatus fill_flow(SnlsContext *ctx, SnlsTensor *t, int32_t ndim, const int64_t *shape)
+void bench_name(BenchCase *c)
 {
-    const SnlsStatus status = snls_array_alloc(ctx, t, SNLS_F32, ndim, shape);
-    if (status < 0) return status;
-    const int64_t w = shape[ndim - 2], h = shape[ndim - 3], planes = snls_tensor_elements(t) / (2 * w * h);
-    float *to = t->data;
-    for (int64_t p = 0; p < planes; p++)
-        for (int64_t y = 0; y < h; y++)
-            for (int64_t x = 0; x < w; x++, to += 2) {
-                to[0] = (float)(3 * sin(0.05 * (double)x + 0.03 * (double)y + (double)p));
-                to[1] = (float)(3 * cos(0.04 * (double)y - 0.02 * (double)x + (double)p));
-            }
-    return status;
+    static const char *const flows[] = { " zero", " smooth", " random", "" };
+    char *at = c->name, *const end = c->name + sizeof c->name;
+    const bool matching = bench_is_matching(c), patches = matching || bench_is_aggregation(c);
+#define ADD(...) at += at < end ? snprintf(at, (size_t)(end - at), __VA_ARGS__) : 0
+    ADD("%s %dx%d", c->group, (int)c->height, (int)c->width);
+    if (c->frames != 5) ADD(" T%d", (int)c->frames);
+    if (patches) ADD(" F%d", (int)c->channels);
+    if (matching) ADD(" ws%d", (int)c->ws);
+    if (c->wt != 1 && !bench_is_aggregation(c) && strcmp(c->op, "weights")) ADD(" wt%d", (int)c->wt);
+    if (patches) ADD(" ps%d", (int)c->ps);
+    if (strcmp(c->op, "flow_compose") && strcmp(c->op, "search_all")) ADD(" k%d", (int)c->k);
+    if (matching) ADD(" %s%s", c->dist == SNLS_DIST_PROD ? "prod" : "l2", flows[c->flow]);
+    if (matching && c->stride1 != 1) ADD(" s1 %g", c->stride1);
+    if (c->stride0 != 1) ADD(" s0 %d", (int)c->stride0);
+    if (c->heads != 1) ADD(" heads %d", (int)c->heads);
+    if (c->interp == SNLS_INTERP_NEAREST) ADD(" nearest");
+#undef ADD
 }
 
-/* Neighbours scattered a few pixels around, in the own frame and the two beside it. */
-static SnlsStatus fill_offsets(SnlsContext *ctx, SnlsTensor *t, const int64_t *shape)
+void *bench_grow(void *items, int count, int *room, size_t size)
 {
-    const SnlsStatus status = fill_uniform(ctx, t, 7, shape, 5, -4, 4);
-    const int64_t n = status < 0 ? 0 : snls_tensor_elements(t);
-    for (int64_t i = 0; i < n; i += 3) ((float *)t->data)[i] = (float)(i / 3 % 3 - 1);
-    return status;
+    if (count < *room) return items;
+    const int more = *room ? 2 * *room : 64;
+    void *grown = realloc(items, (size_t)more * size);
+    if (grown) *room = more;
+    return grown;
 }
 
-/* ---- inputs ---- */
-
-static SnlsStatus make_inputs(BenchCall *c)
+/* Once: the grid meets the table. */
+static void add(BenchList *list, BenchCase c)
 {
-    const BenchSize *z = &c->size;
-    const int64_t video[] = { 1, z->frames, z->height, z->width, z->features },
-                  plain_flow[] = { 1, z->frames, z->height, z->width, 2 };
-    const int64_t flow[] = { 1, z->frames, 2 * c->which->wt, z->height, z->width, 2 };
-    const int64_t field[] = { 1, 1, z->frames, z->height, z->width, c->which->k, 3 };
-    SnlsStatus status = SNLS_OK;
-    if (!strncmp(c->which->op, "search", 6)) {
-        SnlsSearch *s = &c->tensors.search;
-        status = fill_uniform(c->ctx, &s->query, 5, video, 1, 0, 1);
-        if (status >= 0) status = fill_uniform(c->ctx, &s->key, 5, video, 2, 0, 1);
-        if (status >= 0 && c->which->flow) status = fill_flow(c->ctx, &s->flow, 6, flow);
-    } else if (!strcmp(c->which->op, "refine")) {
-        SnlsRefine *s = &c->tensors.refine;
-        status = fill_uniform(c->ctx, &s->query, 5, video, 1, 0, 1);
-        if (status >= 0) status = fill_uniform(c->ctx, &s->key, 5, video, 2, 0, 1);
-        if (status >= 0) status = fill_offsets(c->ctx, &s->centre, field);
-    } else if (!strcmp(c->which->op, "flow_compose")) {
-        status = fill_flow(c->ctx, &c->tensors.compose.fflow, 5, plain_flow);
-        if (status >= 0) status = fill_flow(c->ctx, &c->tensors.compose.bflow, 5, plain_flow);
-    } else if (!strcmp(c->which->op, "weights")) {
-        status = fill_uniform(c->ctx, &c->tensors.weights.dist, 6, field, 3, 0, 1);
-    } else { /* SnlsScatterAdd begins like SnlsGather, but say so to the compiler */
-        SnlsTensor *const scatter[] = { &c->tensors.scatter.value, &c->tensors.scatter.weight,
-                                        &c->tensors.scatter.offset };
-        SnlsTensor *const gather[] = { &c->tensors.gather.value, &c->tensors.gather.weight, &c->tensors.gather.offset };
-        SnlsTensor *const *in = strcmp(c->which->op, "scatter_add") ? gather : scatter;
-        status = fill_uniform(c->ctx, in[0], 5, video, 1, 0, 1);
-        if (status >= 0) status = fill_uniform(c->ctx, in[1], 6, field, 4, 0, 0.1);
-        if (status >= 0) status = fill_offsets(c->ctx, in[2], field);
+    bench_name(&c);
+    for (int i = 0; i < list->count; i++)
+        if (!strcmp(list->items[i].op, c.op) && !strcmp(list->items[i].name, c.name)) return;
+    BenchCase *grown = bench_grow(list->items, list->count, &list->room, sizeof c);
+    if (!grown) {
+        list->failed = true;
+        return;
     }
-    return status;
+    list->items = grown;
+    list->items[list->count++] = c;
 }
 
-static void set_parameter(BenchCall *c, const char *name, double value)
-{
-    char text[40];
-    snprintf(text, sizeof text, "%g", value);
-    for (const SnlsOption *o = snls_options(c->which->op); o && o->name; o++)
-        if (!strcmp(o->name, name)) snls_option_parse(o, &c->tensors, text, NULL, 0);
-}
+static const int32_t features[] = { 16, 32, 64, 128 };
 
-static SnlsTensor *tensor_of(BenchCall *c, const BenchSlot *slot)
+static void add_a_b(BenchList *list)
 {
-    return (SnlsTensor *)(void *)((char *)&c->tensors + slot->at);
-}
-static SnlsTensor *grad_of(BenchCall *c, const BenchSlot *slot)
-{
-    return (SnlsTensor *)(void *)((char *)&c->grads + slot->grad_at);
-}
-
-/* Outputs, a gradient for each of them, and room for the gradient of each input. */
-static SnlsStatus make_outputs(BenchCall *c)
-{
-    SnlsStatus status = c->op->shape(c->ctx, &c->tensors);
-    for (int i = 0; i < c->op->count && status >= 0; i++) {
-        const BenchSlot *slot = &c->op->slots[i];
-        SnlsTensor *t = tensor_of(c, slot);
-        const SnlsTensor like = *t;
-        if (!slot->is_input)
-            status = snls_array_alloc(c->ctx, t, slot->grad_at < 0 ? SNLS_I32 : SNLS_F32, like.ndim, like.shape);
-        if (status < 0 || slot->grad_at < 0 || !t->data) continue;
-        status = slot->is_input ? snls_array_alloc(c->ctx, grad_of(c, slot), SNLS_F32, like.ndim, like.shape)
-                                : fill_uniform(c->ctx, grad_of(c, slot), like.ndim, like.shape, 6, -1, 1);
+    for (int i = 0; i < 4 * 2 * 2 * 2; i++) {
+        BenchCase c = SEARCH(BENCH_FULL, "A", 320, 320, features[i / 8], 9, 1, 3, 1 + i / 4 % 2, i % 2 ? 0.5 : 1, PROD,
+                             i / 2 % 2 ? BENCH_SMOOTH : BENCH_ZERO);
+        add(list, c);
     }
-    return status;
-}
-
-SnlsStatus bench_call_make(BenchCall *c)
-{
-    c->op = bench_op(c->which->op);
-    c->op->defaults(&c->tensors);
-    set_parameter(c, "ws", c->which->ws);
-    set_parameter(c, "wr", c->which->ws);
-    set_parameter(c, "wt", c->which->wt);
-    set_parameter(c, "ps", c->which->ps);
-    set_parameter(c, "k", c->which->k);
-    set_parameter(c, "stride1", c->which->stride1);
-    const SnlsStatus status = make_inputs(c);
-    return status < 0 ? status : make_outputs(c);
-}
-
-void bench_call_free(BenchCall *c)
-{
-    for (int i = 0; c->op && i < c->op->count; i++) {
-        snls_array_free(c->ctx, tensor_of(c, &c->op->slots[i]));
-        if (c->op->slots[i].grad_at >= 0) snls_array_free(c->ctx, grad_of(c, &c->op->slots[i]));
+    for (int i = 0; i < 4; i++) {
+        BenchCase c =
+            SEARCH(BENCH_FULL, "B", 152, 152, 192, i / 2 ? 9 : 3, 7, 3, 1, 1, PROD, i % 2 ? BENCH_SMOOTH : BENCH_ZERO);
+        add(list, c);
     }
 }
 
-/* ---- work ---- */
-
-double bench_flops(const BenchCall *c, bool backward)
+static void add_d(BenchList *list)
 {
-    const BenchCase *w = c->which;
-    const double queries = (double)c->size.frames * c->size.height * c->size.width,
-                 terms = (double)w->ps * w->ps * c->size.features;
-    const double slots = 2 * w->wt + 1, window = (double)w->ws * w->ws;
-    if (!strcmp(w->op, "flow_compose")) return queries * 2 * w->wt * 2 * (backward ? 16 : 8);
-    if (!strcmp(w->op, "weights")) return queries * w->k * 5;
-    if (!strncmp(w->op, "search", 6) || !strcmp(w->op, "refine")) {
-        const double candidates = !strcmp(w->op, "refine") ? w->k * window : slots * window;
-        const double kept = !strcmp(w->op, "search_all") ? candidates : w->k;
-        /* l2: difference, square, sum. Backward: difference, dQ, four taps of dK, two slopes for the centre */
-        return backward ? queries * kept * terms * 19 : queries * candidates * terms * 3;
+    for (int i = 0; i < 2 * 2 * 2 * 2; i++) {
+        BenchCase c = GATHER(BENCH_FULL, "D", i / 8 ? "gather" : "gather_add", 320, 320, i / 4 % 2 ? 64 : 32,
+                             i / 2 % 2 ? 3 : 1, 10, i % 2 ? NEAREST : 0);
+        add(list, c);
     }
-    return queries * w->k * terms * (backward ? 34 : 8); /* four taps; backward: dV, dw, two slopes for the offset */
 }
 
-static double tensor_bytes(const SnlsTensor *t)
+static void add_cpu_search(BenchList *list, int32_t height, int32_t width)
 {
-    return t->data ? (double)snls_tensor_elements(t) * (double)snls_dtype_size((SnlsDtype)t->dtype) : 0;
+    static const int32_t sides[] = { 1, 3, 7 };
+    static const BenchFlow flows[] = { BENCH_ZERO, BENCH_SMOOTH, BENCH_RANDOM };
+    for (int i = 0; i < 4 * 3 * 2 * 2 * 3; i++) {
+        BenchCase c = SEARCH(BENCH_FULL, "cpu", height, width, features[i / 36], 9, sides[i / 12 % 3],
+                             i / 6 % 2 ? 10 : 3, 1, 1, i / 3 % 2 ? PROD : L2, flows[i % 3]);
+        add(list, c);
+    }
 }
 
-double bench_bytes(const BenchCall *call, bool backward)
+static void add_cpu_others(BenchList *list, int32_t height, int32_t width)
 {
-    double sum = 0;
-    BenchCall copy = *call; /* tensor_of wants one it may write to */
-    for (int i = 0; i < call->op->count; i++) {
-        const BenchSlot *slot = &call->op->slots[i];
-        const double bytes = tensor_bytes(tensor_of(&copy, slot));
-        if (slot->is_input || !backward || call->op->backward_reads_outputs) sum += bytes;
-        if (backward && slot->grad_at >= 0)
-            sum += (slot->is_input ? 2 : 1) * bytes; /* gradients by inputs are added to */
+    static const char *const aggregations[] = { "gather", "gather_add", "scatter_add" };
+    const BenchCase others[] = { OTHER(BENCH_FULL, "cpu", "search_all", height, width, 32, 5, 1, 1, 1, BENCH_SMOOTH),
+                                 OTHER(BENCH_FULL, "cpu", "search_all", height, width, 32, 5, 3, 1, 1, BENCH_SMOOTH),
+                                 OTHER(BENCH_FULL, "cpu", "refine", height, width, 32, 3, 1, 10, 1, BENCH_NO_FLOW),
+                                 OTHER(BENCH_FULL, "cpu", "refine", height, width, 32, 3, 3, 10, 1, BENCH_NO_FLOW),
+                                 OTHER(BENCH_FULL, "cpu", "flow_compose", height, width, 32, 1, 1, 1, 2, BENCH_NO_FLOW),
+                                 OTHER(BENCH_FULL, "cpu", "weights", height, width, 32, 1, 1, 10, 1, BENCH_NO_FLOW) };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) add(list, others[i]);
+    for (int i = 0; i < 3 * 2; i++) {
+        BenchCase c = GATHER(BENCH_FULL, "cpu", aggregations[i / 2], height, width, 32, i % 2 ? 3 : 1, 10, 0);
+        add(list, c);
     }
-    return sum;
+}
+
+void bench_list(BenchList *list)
+{
+    *list = (BenchList){ 0 };
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) add(list, usual[i]);
+    add_a_b(list);
+    add_d(list);
+    for (int i = 0; i < 2; i++) {
+        add_cpu_search(list, i ? 480 : 160, i ? 854 : 160);
+        add_cpu_others(list, i ? 480 : 160, i ? 854 : 160);
+    }
 }

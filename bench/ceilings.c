@@ -1,13 +1,10 @@
-/* ceilings.c: the rates of this machine, measured, and the memory of this process. */
+/* ceilings.c: the rates of this machine, measured: multiply-add in registers, and the triad a = b + s*c in every memory. */
 #define _POSIX_C_SOURCE 200809L
 #include "bench.h"
+#include <math.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <time.h>
-#include <unistd.h>
 
 /* Products and sums below are meant to be fused, whatever the rest of the program is compiled with. */
 #if defined(__clang__)
@@ -19,47 +16,62 @@
 #    endif
 #endif
 
+enum { MOST_THREADS = 64 };
+
 typedef struct Worker {
     void (*work)(struct Worker *w);
     int64_t repeat;
-    char *from, *to;
-    size_t bytes;
-    float sink; /* keeps the work from being optimised away */
+    float *a, *b, *c;
+    size_t floats; /* of each; a multiple of 16 */
+    float sink;    /* keeps the work from being optimised away */
 } Worker;
 
-/* Sums of one vector type, all in registers; the vectors are the compiler's own, so no instruction set's header. */
-#define FMA(name, lanes, chains, attribute)                                                    \
-    typedef float name##_vector __attribute__((vector_size(lanes * sizeof(float))));           \
-    attribute static void name(Worker *w)                                                      \
-    {                                                                                          \
-        FUSED                                                                                  \
-        name##_vector sum[chains], a, b;                                                       \
-        for (int i = 0; i < lanes; i++) a[i] = 0.999f, b[i] = 0.001f;                          \
-        for (int i = 0; i < chains; i++) sum[i] = b * (float)i;                                \
-        for (int64_t r = 0; r < w->repeat; r++)                                                \
-            _Pragma("GCC unroll 16") for (int i = 0; i < chains; i++) sum[i] = sum[i] * a + b; \
-        for (int i = 0; i < chains; i++) w->sink += sum[i][0];                                 \
+/* Both kernels of one instruction set; the vectors are the compiler's own, so no instruction set's header. The sums
+ * stay in registers: chains are enough to cover the latency of two ports, and few enough not to be spilled. */
+#define KERNELS(isa, lanes, chains, attribute)                                                     \
+    typedef float isa##_vector __attribute__((vector_size(lanes * sizeof(float)), may_alias));     \
+    attribute static void fma_##isa(Worker *w)                                                     \
+    {                                                                                              \
+        FUSED                                                                                      \
+        isa##_vector sum[chains], a, b;                                                            \
+        for (int i = 0; i < lanes; i++) a[i] = 0.999f, b[i] = 0.001f;                              \
+        for (int i = 0; i < chains; i++) sum[i] = b * (float)i;                                    \
+        for (int64_t r = 0; r < w->repeat; r++)                                                    \
+            _Pragma("GCC unroll 16") for (int i = 0; i < chains; i++) sum[i] = sum[i] * a + b;     \
+        for (int i = 0; i < chains; i++) w->sink += sum[i][0];                                     \
+    }                                                                                              \
+    attribute static void triad_##isa(Worker *w)                                                   \
+    {                                                                                              \
+        FUSED                                                                                      \
+        isa##_vector *a = (isa##_vector *)(void *)w->a, *b = (isa##_vector *)(void *)w->b,         \
+                     *c = (isa##_vector *)(void *)w->c;                                            \
+        const size_t n = w->floats / lanes;                                                        \
+        for (int64_t r = 0; r < w->repeat; r++) {                                                  \
+            _Pragma("GCC unroll 8") for (size_t i = 0; i < n; i++) a[i] = b[i] + 0.5f * c[i];      \
+            __asm__ volatile("" ::: "memory"); /* every turn is done, though all write the same */ \
+        }                                                                                          \
     }
 
-FMA(fma_plain, 4, 12, )
+KERNELS(plain, 4, 12, )
 #if defined(__x86_64__)
-FMA(fma_avx2, 8, 12, __attribute__((target("avx2,fma")))) /* sixteen registers less the two factors */
-FMA(fma_avx512, 16, 16, __attribute__((target("avx512f,fma"))))
+KERNELS(avx2, 8, 12, __attribute__((target("avx2,fma")))) /* sixteen registers less the two factors */
+KERNELS(avx512, 16, 16, __attribute__((target("avx512f,fma"))))
 #endif
 
-double bench_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
+typedef struct Kernels {
+    void (*fma)(Worker *w), (*triad)(Worker *w);
+    double flops; /* of one turn */
+} Kernels;
 
-static void copy(Worker *w)
+static Kernels kernels_of(int32_t cpu_level)
 {
-    for (int64_t r = 0; r < w->repeat; r++) {
-        memcpy(w->to, w->from, w->bytes);
-        w->sink += w->to[(size_t)r % w->bytes];
-    }
+#if defined(__x86_64__)
+    if (cpu_level >= SNLS_CPU_AVX512) return (Kernels){ fma_avx512, triad_avx512, 2 * 16 * 16 };
+    if (cpu_level >= SNLS_CPU_AVX2) return (Kernels){ fma_avx2, triad_avx2, 2 * 12 * 8 };
+#else
+    (void)cpu_level;
+#endif
+    return (Kernels){ fma_plain, triad_plain, 2 * 12 * 4 };
 }
 
 static void *enter(void *argument)
@@ -69,99 +81,109 @@ static void *enter(void *argument)
     return NULL;
 }
 
-/* Seconds that all workers take together. */
-static double run_workers(Worker *workers, int32_t count)
+/* Seconds that all workers take together; 0 where they could not all be started. */
+static double run_workers(Worker *workers, int32_t count, int64_t repeat)
 {
-    pthread_t threads[64];
+    pthread_t threads[MOST_THREADS];
     int32_t started = 0;
+    for (int32_t i = 0; i < count; i++) workers[i].repeat = repeat;
     const double start = bench_now();
     for (; started < count - 1; started++)
         if (pthread_create(&threads[started], NULL, enter, &workers[started + 1])) break;
     workers[0].work(&workers[0]);
     for (int32_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
     const double seconds = bench_now() - start;
-    return started == count - 1 ? seconds : 0; /* could not start them all: no measurement */
+    return started == count - 1 ? seconds : 0;
 }
 
-static int32_t limited(int32_t threads) { return threads < 1 ? 1 : threads > 64 ? 64 : threads; }
-
-double bench_fma_rate(int32_t threads, int32_t cpu_level)
+/* Turns per second, the best of several attempts of at least `least` seconds each: anything else that runs on the
+ * machine can only make it look slower. An attempt that was too short is repeated with more turns: an earlier one was
+ * long because the thread had to wait, not because it had enough to do. */
+static double best_rate(Worker *workers, int32_t count, double warm_up, double least, int attempts)
 {
-    void (*work)(Worker *) = fma_plain;
-    double flops = 2 * 12 * 4,
-           best = 0; /* of one turn; twelve or more independent sums cover the latency of two ports */
-#if defined(__x86_64__)
-    if (cpu_level >= SNLS_CPU_AVX2) work = fma_avx2, flops = 2 * 12 * 8;
-    if (cpu_level >= SNLS_CPU_AVX512) work = fma_avx512, flops = 2 * 16 * 16;
-#else
-    (void)cpu_level;
-#endif
-    const int32_t n = limited(threads);
-    for (int attempt = 0; attempt < 5; attempt++) {
-        Worker workers[64];
-        for (int32_t i = 0; i < n; i++) workers[i] = (Worker){ .work = work, .repeat = 4000000 };
-        const double seconds = run_workers(workers, n);
-        const double rate = seconds > 0 ? flops * 4000000 * n / seconds : 0;
-        if (rate > best) best = rate;
-    }
-    return best;
-}
-
-double bench_copy_rate(int32_t threads)
-{
-    const int32_t n = limited(threads);
-    const size_t bytes = (size_t)256 << 20, share = bytes / (size_t)n; /* larger than any cache */
-    char *from = malloc(bytes), *to = malloc(bytes);
+    int64_t repeat = 1;
     double best = 0;
-    for (int attempt = 0; from && to && attempt < 5; attempt++) {
-        if (!attempt) memset(from, 1, bytes), memset(to, 2, bytes);
-        Worker workers[64];
-        for (int32_t i = 0; i < n; i++)
-            workers[i] = (Worker){ .work = copy,
-                                   .repeat = 1,
-                                   .from = from + (size_t)i * share,
-                                   .to = to + (size_t)i * share,
-                                   .bytes = share };
-        const double seconds = run_workers(workers, n);
-        const double rate = seconds > 0 ? 2.0 * (double)share * n / seconds : 0;
-        if (rate > best) best = rate;
+    const double begin = bench_now();
+    for (int done = 0; done < attempts;) {
+        const double seconds = run_workers(workers, count, repeat);
+        if (seconds <= 0) return 0;
+        if (seconds < least && repeat < INT64_MAX / 8) {
+            repeat = seconds < least / 8 ? 4 * repeat : 2 * repeat;
+            continue;
+        }
+        if (bench_now() - begin < warm_up) continue; /* the clock settles */
+        best = fmax(best, (double)repeat / seconds);
+        done++;
     }
-    free(from);
-    free(to);
     return best;
 }
 
-/* A line "VmHWM:   1234 kB" of the process's status; -1 where there is none. */
-static double status_bytes(const char *name)
+static int32_t limited(int32_t threads) { return threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : threads; }
+
+double bench_fma_rate(int32_t threads, int32_t cpu_level, double warm_up, int attempts)
 {
-    char line[256];
-    long long kilobytes = -1;
-    FILE *file = fopen("/proc/self/status", "r");
-    if (!file) return -1;
-    while (fgets(line, sizeof line, file))
-        if (!strncmp(line, name, strlen(name))) sscanf(line + strlen(name), " %lld", &kilobytes);
-    fclose(file);
-    return kilobytes < 0 ? -1 : 1024.0 * (double)kilobytes;
+    const Kernels kernels = kernels_of(cpu_level);
+    const int32_t n = limited(threads);
+    Worker workers[MOST_THREADS] = { { 0 } };
+    for (int32_t i = 0; i < n; i++) workers[i].work = kernels.fma;
+    return best_rate(workers, n, warm_up, attempts > 1 ? 0.005 : 0.0005, attempts) * kernels.flops * n;
 }
 
-double bench_rss(void)
+/* The triad over that many bytes, the threads' shares apart. */
+static double triad_rate(int32_t threads, int32_t cpu_level, double bytes, double least, int attempts)
 {
-    const double bytes = status_bytes("VmRSS:");
-    return bytes < 0 ? 0 : bytes;
+    const int32_t n = limited(threads);
+    const size_t floats = (size_t)(bytes / 3 / n / sizeof(float)) / 16 * 16, line = 32; /* apart from the next share */
+    Worker workers[MOST_THREADS] = { { 0 } };
+    float *block = aligned_alloc(64, 3 * (size_t)n * (floats + line) * sizeof *block);
+    if (!block || !floats) {
+        free(block);
+        return 0;
+    }
+    memset(block, 0, 3 * (size_t)n * (floats + line) * sizeof *block);
+    for (int32_t i = 0; i < n; i++) {
+        float *share = block + 3 * (size_t)i * (floats + line);
+        workers[i] = (Worker){ .work = kernels_of(cpu_level).triad, .floats = floats };
+        workers[i].a = share;
+        workers[i].b = share + floats + line;
+        workers[i].c = share + 2 * (floats + line);
+    }
+    const double turns = best_rate(workers, n, 0, least, attempts);
+    free(block);
+    return turns * 3 * (double)floats * sizeof(float) * n;
 }
 
-void bench_rss_reset(void)
+static void add_rung(BenchCeilings *c, const char *name, double capacity, double bytes)
 {
-    FILE *file = fopen("/proc/self/clear_refs", "w");
-    if (!file) return;
-    fputs("5", file); /* Linux: the high-water mark starts again from what is resident */
-    fclose(file);
+    BenchRung *rung = &c->rungs[c->count++];
+    snprintf(rung->name, sizeof rung->name, "%s", name);
+    rung->capacity = capacity;
+    rung->bytes = bytes;
 }
 
-double bench_rss_peak(void)
+/* Half of each cache is gone through, so that it fits. A large last level has a rung of its own for small sets: what is
+ * near in it is faster, and a fraction of the slow rate would flatter. */
+void bench_ceilings(const BenchMachine *m, int32_t threads, int32_t cpu_level, bool quick, BenchCeilings *c)
 {
-    const double bytes = status_bytes("VmHWM:");
-    if (bytes >= 0) return bytes;
-    struct rusage usage;
-    return getrusage(RUSAGE_SELF, &usage) ? 0 : 1024.0 * (double)usage.ru_maxrss;
+    const int32_t n = limited(threads);
+    const double l1 = m->l1 * n, l2 = m->l2 * n, l3 = m->l3;
+    *c = (BenchCeilings){ .threads = n };
+    c->fma_rate = bench_fma_rate(n, cpu_level, quick ? 0.01 : 0.2, quick ? 2 : 20);
+    add_rung(c, "L1", l1, l1 / 2);
+    add_rung(c, "L2", l2, l2 / 2);
+    if (l3 > 16 * l2) add_rung(c, "L3/8", l3 / 8, l3 / 16);
+    if (l3 > 2 * l2) add_rung(c, "L3", l3, l3 / 2);
+    add_rung(c, "memory", INFINITY, fmin(fmax(768e6, 2.5 * l3), m->memory / 8));
+    for (int i = 0; i < c->count; i++) {
+        BenchRung *rung = &c->rungs[i];
+        if (quick) rung->bytes = fmin(rung->bytes, 48e6);
+        rung->rate = triad_rate(n, cpu_level, rung->bytes, quick ? 0.001 : 0.02, quick ? 2 : 5);
+    }
+}
+
+const BenchRung *bench_rung(const BenchCeilings *c, double working_set)
+{
+    int i = 0;
+    while (i < c->count - 1 && working_set > c->rungs[i].capacity) i++;
+    return &c->rungs[i];
 }

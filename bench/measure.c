@@ -1,11 +1,8 @@
-/* measure.c: times one case forward and backward, and ref on a crop of it. */
+/* measure.c: times one case forward and backward, and the plain loop and ref on a part of it. */
 #include "bench.h"
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define LONG_ENOUGH 3.0 /* seconds: no further runs of a slow case */
 
 static int compare(const void *a, const void *b)
 {
@@ -13,43 +10,37 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static SnlsStatus once(BenchCall *c, bool backward)
+static double median(double *times, int count)
 {
-    return backward ? c->op->backward(c->ctx, &c->tensors, &c->grads) : c->op->forward(c->ctx, &c->tensors);
+    if (!count) return NAN;
+    qsort(times, (size_t)count, sizeof *times, compare);
+    return count % 2 ? times[count / 2] : 0.5 * (times[count / 2 - 1] + times[count / 2]);
 }
 
-/* Median of up to runs; the first call takes scratch and touches memory, so it counts only where it is the only one. */
-static SnlsStatus time_runs(BenchCall *c, bool backward, int32_t runs, double *seconds, int *done)
+static SnlsStatus once(BenchTimed *t)
 {
-    double times[64];
-    const double begin = bench_now();
-    SnlsStatus status = once(c, backward);
-    times[0] = bench_now() - begin;
-    *done = status < 0 ? 0 : 1;
-    if (status >= 0 && runs > 1 && times[0] < LONG_ENOUGH) *done = 0;
-    while (status >= 0 && *done < runs && *done < 64 && (*done == 0 || bench_now() - begin < LONG_ENOUGH)) {
-        const double start = bench_now();
-        status = once(c, backward);
-        times[(*done)++] = bench_now() - start;
-    }
-    qsort(times, (size_t)*done, sizeof *times, compare);
-    *seconds = *done ? *done % 2 ? times[*done / 2] : 0.5 * (times[*done / 2 - 1] + times[*done / 2]) : NAN;
+    BenchCall *c = t->call;
+    const double start = bench_now();
+    const SnlsStatus status =
+        t->backward ? c->op->backward(t->ctx, &c->tensors, &c->grads) : c->op->forward(t->ctx, &c->tensors);
+    t->times[t->runs < BENCH_RUNS ? t->runs : 0] = bench_now() - start;
     return status;
 }
 
-static SnlsStatus measure_direction(BenchCall *c, bool backward, int32_t runs, BenchResult *r)
+SnlsStatus bench_time(BenchTimed *timed, int count, int32_t runs, double limit)
 {
-    bench_rss_reset();
-    const double before = bench_rss();
-    const SnlsStatus status = time_runs(c, backward, runs, &r->seconds, &r->runs);
-    r->which = c->which;
-    r->backward = backward;
-    r->rss_peak = bench_rss_peak();
-    r->rss_above = fmax(r->rss_peak - before, 0);
-    r->scratch = (double)snls_scratch_peak(c->ctx);
-    r->flops = bench_flops(c, backward);
-    r->bytes = bench_bytes(c, backward);
-    r->ref_seconds = NAN;
+    SnlsStatus status = SNLS_OK;
+    const double begin = bench_now();
+    for (int i = 0; i < count; i++) timed[i].runs = 0;
+    for (int i = 0; i < count && status >= 0; i++) status = once(&timed[i]);
+    /* the first call takes scratch and touches memory, so it counts only where it is the only one */
+    const bool only = runs < 2 || bench_now() - begin > limit * count;
+    for (int i = 0; i < count && only; i++) timed[i].runs = 1;
+    while (status >= 0 && !only && timed[0].runs < runs && timed[0].runs < BENCH_RUNS &&
+           (!timed[0].runs || bench_now() - begin < limit * count))
+        for (int i = 0; i < count && status >= 0; i++)
+            if ((status = once(&timed[i])) >= 0) timed[i].runs++;
+    for (int i = 0; i < count; i++) timed[i].seconds = median(timed[i].times, timed[i].runs);
     return status;
 }
 
@@ -59,45 +50,99 @@ static SnlsStatus said(SnlsContext *ctx, SnlsStatus status, char *why)
     return status;
 }
 
-/* Backward reads what forward left; a context of its own, so that scratch_peak is backward's. */
-static SnlsStatus forward_first(const SnlsContextParams *params, BenchCall *c, char *why)
+static void add_plain(const BenchSettings *s, const BenchCall *c, BenchResult *r)
 {
-    SnlsContext *other = NULL;
-    SnlsStatus status = snls_open(&other, params);
+    r->plain_seconds =
+        bench_plain(c, r->backward, s->side_budget, &r->plain_queries, &r->plain_difference) * bench_queries(c->which);
+}
+
+static SnlsStatus measure_direction(const BenchSettings *s, int32_t cpu_level, BenchCall *c, BenchResult *r, char *why)
+{
+    BenchTimed timed = { .call = c, .backward = r->backward };
+    SnlsStatus status = snls_open(&timed.ctx, &s->context);
     if (status < 0) return status;
-    status = said(other, c->op->forward(other, &c->tensors), why);
-    snls_close(&other);
+    r->threads = snls_threads(timed.ctx);
+    const int attempts = s->tier == BENCH_QUICK ? 1 : 5;
+    const double before_runs = bench_fma_rate(r->threads, cpu_level, 0, attempts);
+    bench_rss_reset();
+    const double before = bench_rss();
+    status = said(timed.ctx, bench_time(&timed, 1, s->runs, s->limit), why);
+    r->rss_peak = bench_rss_peak();
+    r->rss_above = fmax(r->rss_peak - before, 0);
+    r->fma_rate = fmax(before_runs, bench_fma_rate(r->threads, cpu_level, 0, attempts));
+    r->seconds = timed.seconds;
+    r->runs = timed.runs;
+    r->scratch = (double)snls_scratch_peak(timed.ctx);
+    r->flops = bench_flops(c, r->backward);
+    r->bytes = bench_bytes(c, r->backward);
+    r->output_bytes = bench_output_bytes(c, r->backward);
+    r->working_set = bench_bytes(c, false) - bench_output_bytes(c, false) + r->output_bytes;
+    snls_close(&timed.ctx);
+    if (status >= 0) add_plain(s, c, r);
     return status;
 }
 
-static SnlsStatus measure_on(const SnlsContextParams *params, const BenchCase *which, const BenchSize *size,
-                             int32_t runs, BenchResult *result, char *why)
+static SnlsStatus measure_whole(const BenchSettings *s, int32_t cpu_level, const BenchCase *which, BenchResult *results,
+                                char *why)
 {
-    SnlsStatus status = SNLS_OK;
-    for (int backward = 0; backward < 2 && status >= 0; backward++) {
-        BenchCall c = { .which = which, .size = *size };
-        status = snls_open(&c.ctx, params);
-        if (status < 0) break;
-        status = said(c.ctx, bench_call_make(&c), why);
-        if (status >= 0 && backward) status = forward_first(params, &c, why);
-        if (status >= 0) status = said(c.ctx, measure_direction(&c, backward, runs, &result[backward]), why);
-        bench_call_free(&c);
-        snls_close(&c.ctx);
-    }
+    BenchCall c = { .which = which };
+    SnlsStatus status = snls_open(&c.ctx, &s->context);
+    if (status < 0) return status;
+    status = said(c.ctx, bench_call_make(&c), why);
+    for (int i = 0; i < 2 && status >= 0; i++) status = measure_direction(s, cpu_level, &c, &results[i], why);
+    bench_call_free(&c);
+    snls_close(&c.ctx);
     return status;
 }
 
-SnlsStatus bench_measure(const BenchSettings *s, const BenchCase *which, BenchResult *results, char *why)
+/* A crop of three frames or so. The work of a query does not depend on how many there are, so a search takes as many as
+ * the budget allows by a larger stride0; ref makes about 3e8 flops a second. */
+static BenchCase cropped(const BenchCase *which, double budget, double flops)
 {
-    BenchResult ref[2];
+    BenchCase c = *which;
+    const double affordable = budget * 3e8 / (flops / bench_queries(which));
+    c.frames = 2 * c.wt + 1 < c.frames ? 2 * c.wt + 1 : c.frames;
+    c.height = c.height < 24 ? c.height : 24;
+    c.width = c.width < 24 ? c.width : 24;
+    while (bench_queries(&c) > affordable && c.stride0 < 8 && (bench_is_matching(&c) || bench_is_aggregation(&c)))
+        c.stride0++;
+    return c;
+}
+
+static SnlsStatus measure_ref(const BenchSettings *s, const BenchCase *which, BenchResult *results, char *why)
+{
     SnlsContextParams params = s->context;
-    params.error_text = why;
-    params.error_size = 512;
-    SnlsStatus status = measure_on(&params, which, &s->size, s->runs, results, why);
-    if (status < 0 || (params.backend && !strcmp(params.backend, "ref"))) return status;
     params.backend = "ref";
-    status = measure_on(&params, which, &s->crop, 1, ref, why);
-    const double queries = (double)s->size.height * s->size.width, cropped = (double)s->crop.height * s->crop.width;
-    for (int i = 0; i < 2 && status >= 0; i++) results[i].ref_seconds = ref[i].seconds * queries / cropped;
+    const BenchCase crop = cropped(which, s->side_budget, results[0].flops);
+    BenchCall c = { .which = &crop };
+    SnlsStatus status = snls_open(&c.ctx, &params);
+    if (status < 0) return status;
+    status = said(c.ctx, bench_call_make(&c), why);
+    for (int i = 0; i < 2 && status >= 0; i++) {
+        BenchTimed timed = { .call = &c, .backward = i, .ctx = c.ctx };
+        status = said(c.ctx, bench_time(&timed, 1, 1, 0), why);
+        results[i].ref_queries = bench_queries(&crop);
+        results[i].ref_seconds = timed.seconds * bench_queries(which) / results[i].ref_queries;
+    }
+    bench_call_free(&c);
+    snls_close(&c.ctx);
     return status;
+}
+
+SnlsStatus bench_measure(const BenchSettings *settings, int32_t cpu_level, const BenchCase *which, BenchResult *results,
+                         char *why)
+{
+    BenchSettings s = *settings;
+    s.context.error_text = why;
+    s.context.error_size = 512;
+    for (int i = 0; i < 2; i++)
+        results[i] =
+            (BenchResult){ .which = *which, .backward = i, .seconds = NAN, .plain_seconds = NAN, .ref_seconds = NAN };
+    const SnlsStatus status = measure_whole(&s, cpu_level, which, results, why);
+    if (status == SNLS_ERR_MEMORY) {
+        results[0].skipped = results[1].skipped = true;
+        return SNLS_OK;
+    }
+    if (status < 0 || (s.context.backend && !strcmp(s.context.backend, "ref"))) return status;
+    return measure_ref(&s, which, results, why);
 }

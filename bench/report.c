@@ -1,54 +1,7 @@
-/* report.c: all cases, as a table or as JSON. */
+/* report.c: the tables. */
 #include "bench.h"
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
-
-static bool is_chosen(const BenchSettings *s, const BenchCase *c)
-{
-    char dashed[32];
-    snprintf(dashed, sizeof dashed, "%s", c->op);
-    for (char *at = dashed; *at; at++)
-        if (*at == '_') *at = '-';
-    return !s->only || !strcmp(s->only, c->op) || !strcmp(s->only, dashed) ||
-           (!strcmp(s->only, "compose") && !strcmp(c->op, "flow_compose"));
-}
-
-static SnlsStatus describe_machine(BenchReport *r)
-{
-    SnlsContext *ctx;
-    SnlsContextParams params = r->settings.context;
-    params.error_text = r->why;
-    params.error_size = sizeof r->why;
-    const SnlsStatus status = snls_open(&ctx, &params);
-    if (status < 0) return status;
-    r->backend = snls_backend_name(ctx);
-    r->threads = snls_threads(ctx);
-    r->cpu_level = strcmp(r->backend, "cpu") ? snls_cpu_level_max() : snls_cpu_level(ctx);
-    snls_close(&ctx);
-    r->fma_rate = bench_fma_rate(r->threads, r->cpu_level);
-    r->copy_rate = bench_copy_rate(r->threads);
-    return SNLS_OK;
-}
-
-SnlsStatus bench_run(BenchReport *r)
-{
-    const BenchSettings *s = &r->settings;
-    SnlsStatus status = SNLS_ERR_ARG;
-    snprintf(r->why, sizeof r->why, "--op is %s, must be an operator such as search or gather_add",
-             s->only ? s->only : "");
-    for (const BenchCase *c = bench_cases; c->name; c++)
-        if (is_chosen(s, c)) status = SNLS_OK;
-    if (status >= 0) status = describe_machine(r);
-    for (const BenchCase *c = bench_cases; c->name && status >= 0; c++) {
-        if (!is_chosen(s, c)) continue;
-        if (s->progress) s->progress(c->name);
-        status = bench_measure(s, c, &r->results[r->count], r->why);
-        if (status >= 0) r->count += 2;
-    }
-    if (s->progress) s->progress(NULL);
-    return status;
-}
 
 /* "12.3 MiB" */
 static const char *size_text(double bytes, char text[16])
@@ -60,99 +13,117 @@ static const char *size_text(double bytes, char text[16])
     return text;
 }
 
-/* The time that flops or bytes alone would take at the machine's rates: whichever is longer cannot be beaten. */
-static double floor_seconds(const BenchReport *r, const BenchResult *one, const char **bound)
+/* "12.3", or a dash where there is nothing to tell */
+static const char *number_text(double value, const char *format, char text[24])
 {
-    const double compute = r->fma_rate > 0 ? one->flops / r->fma_rate : 0,
-                 move = r->copy_rate > 0 ? one->bytes / r->copy_rate : 0;
-    *bound = compute > move ? "compute" : "memory";
-    return fmax(compute, move);
+    snprintf(text, 24, "-");
+    if (!isfinite(value)) return text;
+#if defined(__GNUC__)
+#    pragma GCC diagnostic push
+#    pragma GCC diagnostic ignored "-Wformat-nonliteral"
+#endif
+    snprintf(text, 24, format, value);
+#if defined(__GNUC__)
+#    pragma GCC diagnostic pop
+#endif
+    return text;
+}
+
+static void print_machine(const BenchReport *r)
+{
+    const BenchMachine *m = &r->machine;
+    char l1[16], l2[16], l3[16], size[16];
+    printf("snls %s, backend %s, threads %d, %s; %s, %d cores; %s\n", snls_version(), r->backend, (int)r->threads,
+           snls_cpu_level_name(r->cpu_level), m->model, (int)m->cores, m->compiler);
+    printf("caches %s, %s, %s%s. Measured in this run:\n\n", size_text(m->l1, l1), size_text(m->l2, l2),
+           size_text(m->l3, l3), m->is_known ? "" : " (a guess)");
+    for (int i = 0; i < r->ceiling_count; i++) {
+        const BenchCeilings *c = &r->ceilings[i];
+        printf("%2d thread%s  multiply-add %.1f GFLOP/s; triad", (int)c->threads, c->threads > 1 ? "s" : " ",
+               c->fma_rate * 1e-9);
+        for (int j = 0; j < c->count; j++)
+            printf("%s %s %.1f", j ? "," : "", c->rungs[j].name, c->rungs[j].rate * 1e-9);
+        printf(" GB/s (over");
+        for (int j = 0; j < c->count; j++) printf("%s %s", j ? "," : "", size_text(c->rungs[j].bytes, size));
+        printf(")\n");
+    }
+}
+
+static void print_result(const BenchReport *r, const BenchResult *one)
+{
+    const char *bound;
+    char scratch[16], plain[24], ref[24];
+    const char *direction = one->backward ? "backward" : "forward";
+    if (one->skipped) {
+        printf("%-12s %-48s %-8s not enough memory\n", one->which.op, one->which.name, direction);
+        return;
+    }
+    const double least = bench_result_floor(r, one, &bound);
+    printf("%-12s %-48s %-8s %10.3f %10.3f %8.1f %9.1f %8.1f %6.1f%% %-7s %10s %7s %7s\n", one->which.op,
+           one->which.name, direction, one->seconds * 1e3, one->flops * 1e-9, one->bytes * 1e-6,
+           one->flops / one->seconds * 1e-9, one->bytes / one->seconds * 1e-9, 100 * least / one->seconds, bound,
+           size_text(one->scratch, scratch), number_text(one->plain_seconds / one->seconds, "%.1f", plain),
+           number_text(one->ref_seconds / one->seconds, "%.0f", ref));
+}
+
+static void print_results(const BenchReport *r)
+{
+    printf("\n%-12s %-48s %-8s %10s %10s %8s %9s %8s %7s %-7s %10s %7s %7s\n", "", "", "", "ms", "GFLOP", "MB",
+           "GFLOP/s", "GB/s", "limit", "bound", "scratch", "x plain", "x ref");
+    for (int i = 0; i < r->count; i++) print_result(r, &r->results[i]);
+    printf("\nms: median of up to %d runs. GFLOP and MB: what the definition needs (every term of the sums once, every "
+           "tensor moved once).\n"
+           "limit: the share of the machine's rate for whichever of the two binds: multiply-add, measured beside the "
+           "runs, or the memory\n"
+           "that holds all tensors. Over 100 %% where overlapping patches share their sums. scratch: the most that the "
+           "library held.\n"
+           "x plain: a plain loop on one thread (bench/plain.c), run on as many queries as fit %.2f s and scaled by "
+           "their number.\n",
+           (int)r->settings.runs, r->settings.side_budget);
+    if (strcmp(r->backend, "ref"))
+        printf("x ref: backend ref on at most 24 x 24 pixels, likewise scaled by the number of queries.\n");
+}
+
+static void print_series(const BenchReport *r)
+{
+    printf("\n%-8s %-20s %6s  points: value and ms (base: 160x160, T 5, F 32, ws 9, wt 1, ps 3, k 10, l2, smooth flow; "
+           "gather_add: ps 1)\n",
+           "scaling", "", "slope");
+    for (int i = 0; i < r->series_count; i++) {
+        const BenchSeries *s = &r->series[i];
+        char slope[24];
+        printf("%-8s %-20s %6s ", s->axis, s->name, number_text(s->slope, "%.2f", slope));
+        for (int j = 0; j < s->count; j++) printf(" %g: %.3f", s->x[j], s->points[j].seconds * 1e3);
+        printf("\n");
+    }
+    printf("slope: of the line through log(time) against log(value); 1 is linear, 2 quadratic.\n");
+}
+
+static void print_targets(const BenchReport *r)
+{
+    int met = 0;
+    printf("\n%-62s %-28s %13s %9s %-4s %s\n", "target", "", "goal", "measured", "met", "");
+    for (int i = 0; i < r->target_count; i++) {
+        const BenchTarget *t = &r->targets[i];
+        char goal[32], measured[24];
+        const bool good = bench_target_met(t);
+        if (t->sense == BENCH_WITHIN) snprintf(goal, sizeof goal, "%.2f +- %.2f", t->goal, t->within);
+        else snprintf(goal, sizeof goal, "%s %g", t->sense == BENCH_AT_LEAST ? ">=" : "<=", t->goal);
+        printf("%-62s %-28s %13s %9s %-4s %s\n", t->work, t->unit, goal, number_text(t->measured, "%.2f", measured),
+               isnan(t->measured) ? "-"
+               : good             ? "yes"
+                                  : "no",
+               t->detail);
+        met += good;
+    }
+    printf("%d of %d met. Those that are ratios were run in turn. Against PyTorch: tools/bench_torch.py.\n", met,
+           r->target_count);
 }
 
 void bench_print(const BenchReport *r)
 {
-    const BenchSize *z = &r->settings.size, *crop = &r->settings.crop;
-    printf("backend %s, %d threads, %s; measured in this run: %.1f GFLOP/s multiply-add, %.1f GB/s copy\n", r->backend,
-           (int)r->threads, snls_cpu_level_name(r->cpu_level), r->fma_rate * 1e-9, r->copy_rate * 1e-9);
-    printf("%d x %d pixels, %d frames, %d features, f32; search: ws 9, wt 1, ps 1, k 10 unless named\n\n",
-           (int)z->width, (int)z->height, (int)z->frames, (int)z->features);
-    printf("%-20s %-8s %10s %9s %8s %8s %-7s %11s %11s %8s\n", "", "", "ms", "GFLOP/s", "GB/s", "ceiling", "bound",
-           "scratch", "RSS above", "x ref");
-    for (int i = 0; i < r->count; i++) {
-        const BenchResult *one = &r->results[i];
-        const char *bound;
-        char scratch[16], above[16];
-        const double least = floor_seconds(r, one, &bound);
-        printf("%-20s %-8s %10.3f %9.2f %8.2f %7.1f%% %-7s %11s %11s ", one->which->name,
-               one->backward ? "backward" : "forward", one->seconds * 1e3, one->flops / one->seconds * 1e-9,
-               one->bytes / one->seconds * 1e-9, 100 * least / one->seconds, bound, size_text(one->scratch, scratch),
-               size_text(one->rss_above, above));
-        if (isnan(one->ref_seconds)) printf("%8s\n", "-");
-        else printf("%8.1f\n", one->ref_seconds / one->seconds);
-    }
-    printf("\nms: median of up to %d runs. GFLOP/s and GB/s: the work that is needed (terms of the sums; every tensor "
-           "moved once)\n"
-           "by the time taken. ceiling: the share of the machine's own rate for whichever of the two binds.\n"
-           "scratch: what the library held; RSS above: peak of the process above its state before the call.\n",
-           (int)r->settings.runs);
-    if (strcmp(r->backend, "ref"))
-        printf("x ref: against backend ref on %d x %d pixels, its time scaled by the number of queries.\n",
-               (int)crop->width, (int)crop->height);
-}
-
-/* JSON has no infinity and no NaN. */
-static json_t *number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
-
-/* Those that the operator has; k counts neighbours everywhere. */
-static json_t *parameters_json(const BenchCase *c)
-{
-    const char *const names[] = { "ws", "wr", "wt", "ps", "stride1" };
-    const double values[] = { c->ws, c->ws, c->wt, c->ps, c->stride1 };
-    json_t *j = json_object();
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        for (const SnlsOption *o = snls_options(c->op); o && o->name; o++)
-            if (!strcmp(o->name, names[i])) json_object_set_new(j, o->name, json_real(values[i]));
-    json_object_set_new(j, "k", json_integer(c->k));
-    json_object_set_new(j, "flow", json_boolean(c->flow));
-    return j;
-}
-
-static json_t *result_json(const BenchReport *r, const BenchResult *one)
-{
-    const char *bound;
-    const double least = floor_seconds(r, one, &bound);
-    json_t *j = json_pack("{s:s, s:s, s:s, s:i}", "name", one->which->name, "op", one->which->op, "direction",
-                          one->backward ? "backward" : "forward", "runs", one->runs);
-    json_object_set_new(j, "parameters", parameters_json(one->which));
-    json_object_set_new(j, "seconds", number(one->seconds));
-    json_object_set_new(j, "flops", json_real(one->flops));
-    json_object_set_new(j, "bytes", json_real(one->bytes));
-    json_object_set_new(j, "flops_per_second", number(one->flops / one->seconds));
-    json_object_set_new(j, "bytes_per_second", number(one->bytes / one->seconds));
-    json_object_set_new(j, "of_ceiling", number(least / one->seconds));
-    json_object_set_new(j, "bound", json_string(bound));
-    json_object_set_new(j, "scratch_bytes", json_real(one->scratch));
-    json_object_set_new(j, "rss_peak_bytes", json_real(one->rss_peak));
-    json_object_set_new(j, "rss_above_bytes", json_real(one->rss_above));
-    json_object_set_new(j, "ref_seconds_scaled", number(one->ref_seconds));
-    json_object_set_new(j, "speedup_over_ref", number(one->ref_seconds / one->seconds));
-    return j;
-}
-
-void bench_json(const BenchReport *r, json_t *object)
-{
-    const BenchSize *z = &r->settings.size, *crop = &r->settings.crop;
-    json_t *results = json_array();
-    json_object_set_new(object, "backend", json_string(r->backend));
-    json_object_set_new(object, "threads", json_integer(r->threads));
-    json_object_set_new(object, "cpu_level", json_string(snls_cpu_level_name(r->cpu_level)));
-    json_object_set_new(object, "fma_flops_per_second", json_real(r->fma_rate));
-    json_object_set_new(object, "copy_bytes_per_second", json_real(r->copy_rate));
-    json_object_set_new(object, "size",
-                        json_pack("{s:i, s:i, s:i, s:i}", "frames", (int)z->frames, "height", (int)z->height, "width",
-                                  (int)z->width, "features", (int)z->features));
-    json_object_set_new(object, "ref_crop",
-                        json_pack("{s:i, s:i}", "height", (int)crop->height, "width", (int)crop->width));
-    for (int i = 0; i < r->count; i++) json_array_append_new(results, result_json(r, &r->results[i]));
-    json_object_set_new(object, "results", results);
+    print_machine(r);
+    if (r->settings.cases) print_results(r);
+    if (r->settings.scaling) print_series(r);
+    if (r->settings.targets) print_targets(r);
 }

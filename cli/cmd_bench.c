@@ -2,56 +2,81 @@
 #define _POSIX_C_SOURCE 200809L
 #include "bench.h"
 #include "cli.h"
+#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 typedef struct BenchParams {
-    int32_t runs, frames, features, crop;
+    int32_t runs, frames, features;
 } BenchParams;
 
 /* clang-format off */
 #define INT(field, def, min, max, help) {#field, help, SNLS_OPTION_INT, offsetof(BenchParams, field), def, min, max, NULL}
 /* clang-format on */
-static const SnlsOption options[] = { INT(runs, 5, 1, 64, "runs of each case, the median is told"),
-                                      INT(frames, 5, 5, 1000, "frames"),
-                                      INT(features, 32, 1, 4096, "channels"),
-                                      INT(crop, 24, 4, 4096, "side of the crop that ref is timed on"),
+static const SnlsOption options[] = { INT(runs, 0, 0, 64,
+                                          "runs of each case, the median is told; 0 = 7, 1 with --quick"),
+                                      INT(frames, 0, 0, 1000, "frames of every case, at least 5; 0 = its own"),
+                                      INT(features, 0, 0, 4096, "channels of every case; 0 = its own"),
                                       { NULL, NULL, 0, 0, 0, 0, 0, NULL } };
 
-static int parse_size(const char *text, BenchSize *size)
+typedef struct Words { /* arguments that are no numbers */
+    bool quick, full, cases, scaling, targets;
+    const char *size, *svg;
+} Words;
+
+static int parse_size(const char *text, BenchSettings *s)
 {
     int height, width, end = 0;
     if (!text) return EXIT_DONE;
     if (sscanf(text, "%5dx%5d%n", &height, &width, &end) != 2 || text[end] || height < 4 || width < 4 ||
         height > 32767 || width > 32767)
         return fail(EXIT_USAGE, "--size is %s, must be HxW, each 4 to 32767", text);
-    size->height = height;
-    size->width = width;
+    s->height = height;
+    s->width = width;
     return EXIT_DONE;
 }
 
-static int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
-
 static void show_progress(const char *name)
 {
-    if (isatty(STDERR_FILENO)) fprintf(stderr, "\r%-40s%s", name ? name : "", name ? "" : "\r");
+    if (isatty(STDERR_FILENO)) fprintf(stderr, "\r%-100s%s", name ? name : "", name ? "" : "\r");
 }
 
-static int set_up(const BenchParams *params, const Common *common, BenchSettings *s)
+static int set_up(const BenchParams *params, const Common *common, const Words *words, BenchSettings *s)
 {
-    s->size.frames = params->frames;
-    s->size.features = params->features;
-    s->runs = params->runs;
-    s->crop = s->size;
-    s->crop.height = smaller(params->crop, s->size.height);
-    s->crop.width = smaller(params->crop, s->size.width);
+    if (words->quick && words->full) return fail(EXIT_USAGE, "--quick and --full exclude each other");
+    if (params->frames && params->frames < 5)
+        return fail(EXIT_USAGE, "--frames is %d, must be 0 or 5 to 1000", (int)params->frames);
+    s->tier = words->quick ? BENCH_QUICK : words->full ? BENCH_FULL : BENCH_USUAL;
+    s->runs = params->runs ? params->runs : words->quick ? 1 : 7;
+    s->limit = words->quick ? 0.2 : words->full ? 3 : 1;
+    s->side_budget = words->quick ? 0.002 : 0.1;
+    s->frames = params->frames;
+    s->features = params->features;
+    const bool named = s->op || s->filter;
+    s->cases = words->cases || words->full || named || !(words->scaling || words->targets);
+    s->scaling = words->scaling || (words->full && !named);
+    s->targets = words->targets || (words->full && !named);
     s->progress = show_progress;
-    return context_params(common, &s->context);
+    const int code = parse_size(words->size, s);
+    return code ? code : context_params(common, &s->context);
 }
 
-static int finish(const BenchReport *report, bool json)
+static int write_svg(const BenchReport *report, const char *path)
 {
+    FILE *file = fopen(output_path(path), "w");
+    if (!file) return fail(EXIT_OUTPUT, "%s: cannot be written: %s", path, strerror(errno));
+    bench_svg(report, file);
+    const bool bad = ferror(file);
+    if (fclose(file) || bad) return fail(EXIT_OUTPUT, "%s: cannot be written: %s", path, strerror(errno));
+    return outputs_commit();
+}
+
+static int finish(const BenchReport *report, bool json, const char *svg)
+{
+    const int code = svg ? write_svg(report, svg) : EXIT_DONE;
+    if (code) return code;
     if (json) {
         json_t *object = report_begin(NULL);
         bench_json(report, object);
@@ -63,29 +88,36 @@ static int finish(const BenchReport *report, bool json)
 
 int cmd_bench(int argc, char **argv)
 {
-    static BenchReport report = { .settings = { .size = { 5, 160, 160, 32 } } };
+    static BenchReport report;
     int code;
-    bool quick = false;
-    const char *size = NULL;
+    Words words = { 0 };
     Common common;
-    BenchParams params = { 5, 5, 32, 24 };
+    BenchParams params = { 0 };
     BenchSettings *s = &report.settings;
-    const Arg args[] = { { "op", "NAME", "only this operator, such as search or gather_add", &s->only },
-                         { "size", "HxW", "rows and columns (160x160)", &size },
-                         { "quick", NULL, "48x48 pixels, two runs: does everything work", &quick } };
-    const ArgTable table = {
-        .summary = "time every operator, forward and backward, against what this machine can do",
-        .examples = "  snls bench\n  snls bench --op search --size 256x256 --json\n  snls bench --quick --threads 1\n",
-        .args = args,
-        .arg_count = 3,
-        .options = options,
-        .params = &params
-    };
+    const Arg args[] = { { "op", "NAME", "only this operator, such as search or gather_add", &s->op },
+                         { "case", "TEXT", "only cases with this in operator and name, of the full set too",
+                           &s->filter },
+                         { "size", "HxW", "rows and columns of every case", &words.size },
+                         { "svg", "FILE", "also draw the results", &words.svg },
+                         { "scaling", NULL, "time against pixels, frames, ws, ps, F, threads", &words.scaling },
+                         { "targets", NULL, "what was promised, and whether it is met", &words.targets },
+                         { "cases", NULL, "the cases, beside --scaling or --targets", &words.cases },
+                         { "full", NULL, "every case there is, scaling and targets: hours", &words.full },
+                         { "quick", NULL, "tiny sizes, one run: does everything work", &words.quick } };
+    const ArgTable table = { .summary = "time every operator, forward and backward, against what this machine can do",
+                             .examples = "  snls bench\n  snls bench --op search --json\n"
+                                         "  snls bench --case 'cpu 160x160 F32' --threads 1\n"
+                                         "  snls bench --cases --scaling --targets --svg bench.svg\n",
+                             .args = args,
+                             .arg_count = sizeof args / sizeof *args,
+                             .options = options,
+                             .params = &params };
     if (!parse_args(argc, argv, &table, &common, &code)) return code;
-    if (quick) s->size.height = s->size.width = 48, params.runs = 2, params.crop = 8;
-    code = parse_size(size, &s->size);
-    if (!code) code = set_up(&params, &common, s);
+    code = set_up(&params, &common, &words, s);
+    if (!code && words.svg) code = output_add(words.svg, common.overwrite);
     if (code) return code;
     const SnlsStatus status = bench_run(&report);
-    return status < 0 ? fail(code_of(status, false), "%s", report.why) : finish(&report, common.json);
+    code = status < 0 ? fail(code_of(status, false), "%s", report.why) : finish(&report, common.json, words.svg);
+    bench_free(&report);
+    return code;
 }

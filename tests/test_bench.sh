@@ -1,0 +1,71 @@
+#!/bin/bash
+# The benchmark works and tells what docs/cli.md promises; how fast anything is, is no matter here.
+set -u
+build=$1
+[ -x "$build/snls" ] || { echo "test_bench: $build/snls is not there"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failures=0
+fail() { echo "test_bench: $1"; failures=$((failures + 1)); }
+python=${SNLS_PYTHON:-}
+[ -n "$python" ] || python=$(command -v python3)
+
+bench() { "$build/snls" bench --quick "$@"; }
+
+# One thread where that is enough: on a busy machine threads wait for each other longer than they work.
+bench --json >"$work/cases.json" || fail "--quick --json ends with $?"
+bench --threads 1 --op search --svg "$work/cases.svg" >"$work/table" || fail "--quick --svg ends with $?"
+grep -q 'search .* forward ' "$work/table" || fail "the table has no row for search"
+bench --threads 1 --scaling --targets --json --svg "$work/lines.svg" >"$work/lines.json" || fail "--scaling --targets ends with $?"
+
+bench --op nothing 2>/dev/null
+[ $? = 2 ] || fail "--op nothing is not refused with 2"
+bench --case 'no such case' 2>/dev/null
+[ $? = 2 ] || fail "a --case that names nothing is not refused with 2"
+bench --op weights --svg "$work/cases.svg" >/dev/null 2>&1
+[ $? = 7 ] || fail "an existing --svg is not refused with 7"
+
+if [ -n "$python" ]; then
+    "$python" - "$work" <<'END' || fail "the JSON or the SVG is not as promised"
+import json, sys, xml.etree.ElementTree as tree
+folder = sys.argv[1]
+
+report = json.load(open(folder + "/cases.json"))
+for key in ("command", "version", "backend", "threads", "machine", "ceilings", "results", "scaling", "targets"):
+    assert key in report, key
+for key in ("cpu", "cores", "cpu_level", "compiler", "l1_bytes", "l2_bytes", "l3_bytes", "memory_bytes"):
+    assert key in report["machine"], key
+assert {c["threads"] for c in report["ceilings"]} == {1, report["threads"]}
+for c in report["ceilings"]:
+    assert c["fma_flops_per_second"] > 0 and c["triad"][0]["name"] == "L1" and c["triad"][-1]["name"] == "memory"
+    assert all(m["bytes_per_second"] > 0 for m in c["triad"])
+
+ops = {"search", "search_all", "refine", "flow_compose", "weights", "gather", "gather_add", "scatter_add"}
+assert {(r["op"], r["direction"]) for r in report["results"]} == {(o, d) for o in ops for d in ("forward", "backward")}
+for r in report["results"]:
+    for key in ("name", "group", "parameters", "runs", "seconds", "flops", "bytes", "limit_seconds", "of_limit", "bound",
+                "scratch_bytes", "output_bytes", "speedup_over_plain", "speedup_over_ref"):
+        assert key in r, (r["name"], key)
+    assert r["seconds"] > 0 and r["flops"] > 0 and r["bytes"] > 0 and r["of_limit"] > 0, r["name"]
+    if r["op"] == "search" or (r["op"], r["direction"]) == ("gather_add", "forward"):
+        assert r["speedup_over_plain"] > 0, r["name"]
+    if r["plain_difference"] is not None:  # the plain loop computes the same, so comparing their times is fair
+        assert r["plain_difference"] < 1e-3, (r["name"], r["plain_difference"])
+
+report = json.load(open(folder + "/lines.json"))
+assert {s["axis"] for s in report["scaling"]} >= {"pixels", "frames", "ws", "ps", "F"}
+assert all(len(s["points"]) > 2 and s["slope"] is not None for s in report["scaling"])
+assert len(report["targets"]) > 20 and all(t["measured"] is not None for t in report["targets"])
+
+for name in ("cases", "lines"):
+    root = tree.parse("%s/%s.svg" % (folder, name)).getroot()
+    assert root.tag.endswith("}svg") and "".join(root.itertext()).count("snls") >= 1
+END
+elif command -v xmllint >/dev/null; then
+    xmllint --noout "$work/cases.svg" "$work/lines.svg" || fail "the SVG is not well-formed"
+else
+    echo "test_bench: no Python and no xmllint, JSON and SVG were not parsed"
+fi
+
+[ $failures = 0 ] || exit 1
+echo "test_bench: ok"
