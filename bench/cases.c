@@ -34,7 +34,7 @@ static const BenchCase usual[] = {
     SEARCH(BENCH_QUICK, "cpu", 160, 160,  32, 9, 3, 10, 1, 1,   L2,   BENCH_SMOOTH),
     SEARCH(BENCH_USUAL, "cpu", 160, 160,  32, 9, 7, 10, 1, 1,   L2,   BENCH_SMOOTH),
     SEARCH(BENCH_USUAL, "cpu", 160, 160,  32, 9, 1, 10, 1, 1,   L2,   BENCH_RANDOM),
-    SEARCH(BENCH_USUAL, "cpu", 160, 160,  32, 9, 7,  3, 1, 1,   L2,   BENCH_RANDOM),
+    SEARCH(BENCH_USUAL, "cpu", 160, 160,  32, 9, 3, 10, 1, 1,   L2,   BENCH_RANDOM),
     SEARCH(BENCH_USUAL, "cpu", 160, 160,  32, 9, 3, 10, 1, 0.5, L2,   BENCH_SMOOTH),
     SEARCH(BENCH_USUAL, "cpu", 160, 160, 128, 9, 1, 10, 1, 1,   L2,   BENCH_SMOOTH),
     SEARCH(BENCH_USUAL, "cpu", 480, 854,  16, 9, 3, 10, 1, 1,   L2,   BENCH_SMOOTH),
@@ -86,7 +86,7 @@ void bench_name(BenchCase *c)
     if (matching) ADD(" %s%s", c->dist == SNLS_DIST_PROD ? "prod" : "l2", flows[c->flow]);
     if (matching && c->stride1 != 1) ADD(" s1 %g", c->stride1);
     if (c->stride0 != 1) ADD(" s0 %d", (int)c->stride0);
-    if (c->heads != 1) ADD(" heads %d", (int)c->heads);
+    if (c->heads != 1) ADD(" h%d", (int)c->heads);
     if (c->interp == SNLS_INTERP_NEAREST) ADD(" nearest");
 #undef ADD
 }

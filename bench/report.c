@@ -55,11 +55,11 @@ static void print_result(const BenchReport *r, const BenchResult *one)
     char scratch[16], plain[24], ref[24];
     const char *direction = one->backward ? "backward" : "forward";
     if (one->skipped) {
-        printf("%-12s %-48s %-8s not enough memory\n", one->which.op, one->which.name, direction);
+        printf("%-12s %-50s %-8s not enough memory\n", one->which.op, one->which.name, direction);
         return;
     }
     const double least = bench_result_floor(r, one, &bound);
-    printf("%-12s %-48s %-8s %10.3f %10.3f %8.1f %9.1f %8.1f %6.1f%% %-7s %10s %7s %7s\n", one->which.op,
+    printf("%-12s %-50s %-8s %10.3f %10.3f %8.1f %9.1f %8.1f %6.1f%% %-7s %10s %7s %7s\n", one->which.op,
            one->which.name, direction, one->seconds * 1e3, one->flops * 1e-9, one->bytes * 1e-6,
            one->flops / one->seconds * 1e-9, one->bytes / one->seconds * 1e-9, 100 * least / one->seconds, bound,
            size_text(one->scratch, scratch), number_text(one->plain_seconds / one->seconds, "%.1f", plain),
@@ -68,7 +68,7 @@ static void print_result(const BenchReport *r, const BenchResult *one)
 
 static void print_results(const BenchReport *r)
 {
-    printf("\n%-12s %-48s %-8s %10s %10s %8s %9s %8s %7s %-7s %10s %7s %7s\n", "", "", "", "ms", "GFLOP", "MB",
+    printf("\n%-12s %-50s %-8s %10s %10s %8s %9s %8s %7s %-7s %10s %7s %7s\n", "", "", "", "ms", "GFLOP", "MB",
            "GFLOP/s", "GB/s", "limit", "bound", "scratch", "x plain", "x ref");
     for (int i = 0; i < r->count; i++) print_result(r, &r->results[i]);
     printf("\nms: median of up to %d runs. GFLOP and MB: what the definition needs (every term of the sums once, every "
