@@ -52,7 +52,7 @@ SnlsStatus snls_flow_compose_forward(SnlsContext *ctx, const SnlsFlowCompose *s)
 {
     SNLS_CHECK_CALL(ctx, "flow_compose", s);
     SNLS_TRY(check_call(ctx, s, SNLS_ROLE_OUT));
-    return SNLS_DISPATCH(ctx, "flow_compose", flow_compose_forward, s);
+    return SNLS_DISPATCH(ctx, "flow_compose", s->fflow.shape[0], flow_compose_forward, s);
 }
 
 SnlsStatus snls_flow_compose_backward(SnlsContext *ctx, const SnlsFlowCompose *s, const SnlsFlowComposeGrad *g)
@@ -65,5 +65,5 @@ SnlsStatus snls_flow_compose_backward(SnlsContext *ctx, const SnlsFlowCompose *s
     SNLS_TRY(snls_operand(ctx, "flow_compose", "gradient of flow", &g->flow, 6, shape, "(B,T,2*wt,nH,nW,2)", SNLS_ROLE_IN));
     SNLS_TRY(snls_operand(ctx, "flow_compose", "gradient of fflow", &g->fflow, 5, s->fflow.shape, "(B,T,H,W,2)", out));
     SNLS_TRY(snls_operand(ctx, "flow_compose", "gradient of bflow", &g->bflow, 5, s->fflow.shape, "(B,T,H,W,2)", out));
-    return SNLS_DISPATCH(ctx, "flow_compose", flow_compose_backward, s, g);
+    return SNLS_DISPATCH(ctx, "flow_compose", s->fflow.shape[0], flow_compose_backward, s, g);
 }

@@ -91,14 +91,14 @@ SnlsStatus snls_gather_forward(SnlsContext *ctx, const SnlsGather *s)
     SnlsAggregate a;
     SNLS_CHECK_CALL(ctx, "gather", s);
     SNLS_TRY(gather_check(ctx, s, true, SNLS_ROLE_OUT, &a));
-    return covered(SNLS_DISPATCH(ctx, "gather", gather_forward, s), &a);
+    return covered(SNLS_DISPATCH(ctx, "gather", s->value.shape[0], gather_forward, s), &a);
 }
 
 SnlsStatus snls_gather_backward(SnlsContext *ctx, const SnlsGather *s, const SnlsGatherGrad *g)
 {
     SNLS_CHECK_CALL(ctx, "gather", s, g);
     SNLS_TRY(gather_check_grad(ctx, s, g, true));
-    return SNLS_DISPATCH(ctx, "gather", gather_backward, s, g);
+    return SNLS_DISPATCH(ctx, "gather", s->value.shape[0], gather_backward, s, g);
 }
 
 SnlsStatus snls_gather_add_shape(SnlsContext *ctx, SnlsGatherAdd *s)
@@ -112,14 +112,14 @@ SnlsStatus snls_gather_add_forward(SnlsContext *ctx, const SnlsGatherAdd *s)
     SnlsAggregate a;
     SNLS_CHECK_CALL(ctx, "gather_add", s);
     SNLS_TRY(gather_check(ctx, s, false, SNLS_ROLE_OUT, &a));
-    return covered(SNLS_DISPATCH(ctx, "gather_add", gather_add_forward, s), &a);
+    return covered(SNLS_DISPATCH(ctx, "gather_add", s->value.shape[0], gather_add_forward, s), &a);
 }
 
 SnlsStatus snls_gather_add_backward(SnlsContext *ctx, const SnlsGatherAdd *s, const SnlsGatherAddGrad *g)
 {
     SNLS_CHECK_CALL(ctx, "gather_add", s, g);
     SNLS_TRY(gather_check_grad(ctx, s, g, false));
-    return SNLS_DISPATCH(ctx, "gather_add", gather_add_backward, s, g);
+    return SNLS_DISPATCH(ctx, "gather_add", s->value.shape[0], gather_add_backward, s, g);
 }
 
 static SnlsStatus scatter_check(SnlsContext *ctx, const SnlsScatterAdd *s, int32_t output, SnlsAggregate *a)
@@ -146,7 +146,7 @@ SnlsStatus snls_scatter_add_forward(SnlsContext *ctx, const SnlsScatterAdd *s)
     SnlsAggregate a;
     SNLS_CHECK_CALL(ctx, "scatter_add", s);
     SNLS_TRY(scatter_check(ctx, s, SNLS_ROLE_OUT, &a));
-    return SNLS_DISPATCH(ctx, "scatter_add", scatter_add_forward, s);
+    return SNLS_DISPATCH(ctx, "scatter_add", s->value.shape[0], scatter_add_forward, s);
 }
 
 SnlsStatus snls_scatter_add_backward(SnlsContext *ctx, const SnlsScatterAdd *s, const SnlsScatterAddGrad *g)
@@ -158,5 +158,5 @@ SnlsStatus snls_scatter_add_backward(SnlsContext *ctx, const SnlsScatterAdd *s, 
     SNLS_TRY(check_output(ctx, &a, "gradient of out", &g->out, SNLS_ROLE_OPTIONAL));
     SNLS_TRY(snls_operand(ctx, "scatter_add", "gradient of total", &g->total, 5, total, total_layout, SNLS_ROLE_OPTIONAL));
     SNLS_TRY(check_grad(ctx, &a, &g->value, &g->weight, &g->offset));
-    return SNLS_DISPATCH(ctx, "scatter_add", scatter_add_backward, s, g);
+    return SNLS_DISPATCH(ctx, "scatter_add", s->value.shape[0], scatter_add_backward, s, g);
 }

@@ -79,7 +79,7 @@ SnlsStatus snls_refine_forward(SnlsContext *ctx, const SnlsRefine *s)
     SnlsMatch m;
     SNLS_CHECK_CALL(ctx, "refine", s);
     SNLS_TRY(check_call(ctx, s, SNLS_ROLE_OUT, &m));
-    return SNLS_DISPATCH(ctx, "refine", refine_forward, s);
+    return SNLS_DISPATCH(ctx, "refine", m.batch, refine_forward, s);
 }
 
 SnlsStatus snls_refine_backward(SnlsContext *ctx, const SnlsRefine *s, const SnlsRefineGrad *g)
@@ -88,5 +88,5 @@ SnlsStatus snls_refine_backward(SnlsContext *ctx, const SnlsRefine *s, const Snl
     SNLS_CHECK_CALL(ctx, "refine", s, g);
     SNLS_TRY(check_call(ctx, s, SNLS_ROLE_OPTIONAL, &m));
     SNLS_TRY(check_grad(ctx, s, g, &m));
-    return SNLS_DISPATCH(ctx, "refine", refine_backward, s, g);
+    return SNLS_DISPATCH(ctx, "refine", m.batch, refine_backward, s, g);
 }

@@ -117,7 +117,7 @@ SnlsStatus snls_search_forward(SnlsContext *ctx, const SnlsSearch *s)
     SnlsMatch m;
     SNLS_CHECK_CALL(ctx, "search", s);
     SNLS_TRY(check_call(ctx, s, false, SNLS_ROLE_OUT, &m));
-    return SNLS_DISPATCH(ctx, "search", search_forward, s);
+    return SNLS_DISPATCH(ctx, "search", m.batch, search_forward, s);
 }
 
 SnlsStatus snls_search_backward(SnlsContext *ctx, const SnlsSearch *s, const SnlsSearchGrad *g)
@@ -126,7 +126,7 @@ SnlsStatus snls_search_backward(SnlsContext *ctx, const SnlsSearch *s, const Snl
     SNLS_CHECK_CALL(ctx, "search", s, g);
     SNLS_TRY(check_call(ctx, s, false, SNLS_ROLE_OPTIONAL, &m));
     SNLS_TRY(check_grad(ctx, s, g, &m));
-    return SNLS_DISPATCH(ctx, "search", search_backward, s, g);
+    return SNLS_DISPATCH(ctx, "search", m.batch, search_backward, s, g);
 }
 
 void snls_search_all_defaults(SnlsSearchAllParams *params) { snls_search_defaults(params); }
@@ -142,7 +142,7 @@ SnlsStatus snls_search_all_forward(SnlsContext *ctx, const SnlsSearchAll *s)
     SnlsMatch m;
     SNLS_CHECK_CALL(ctx, "search_all", s);
     SNLS_TRY(check_call(ctx, s, true, SNLS_ROLE_OUT, &m));
-    return SNLS_DISPATCH(ctx, "search_all", search_all_forward, s);
+    return SNLS_DISPATCH(ctx, "search_all", m.batch, search_all_forward, s);
 }
 
 SnlsStatus snls_search_all_backward(SnlsContext *ctx, const SnlsSearchAll *s, const SnlsSearchAllGrad *g)
@@ -151,5 +151,5 @@ SnlsStatus snls_search_all_backward(SnlsContext *ctx, const SnlsSearchAll *s, co
     SNLS_CHECK_CALL(ctx, "search_all", s, g);
     SNLS_TRY(check_call(ctx, s, true, SNLS_ROLE_OPTIONAL, &m));
     SNLS_TRY(check_grad(ctx, s, g, &m));
-    return SNLS_DISPATCH(ctx, "search_all", search_all_backward, s, g);
+    return SNLS_DISPATCH(ctx, "search_all", m.batch, search_all_backward, s, g);
 }

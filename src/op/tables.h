@@ -27,9 +27,10 @@ void snls_output_shape(SnlsTensor *t, int32_t ndim, const int64_t *shape);
             if (!snls_given_[snls_i_]) return snls_fail((ctx), SNLS_ERR_ARG, op ": a struct is missing (NULL)");\
     } while (0)
 
-/* Hands a checked call to the backend. */
-#define SNLS_DISPATCH(ctx, op, entry, ...)                                                                                  \
-    ((ctx)->backend->entry ? (ctx)->backend->entry((ctx), __VA_ARGS__)                                                      \
-                           : snls_fail((ctx), SNLS_ERR_UNSUPPORTED, "%s: backend %s has no %s", op, (ctx)->backend->name, #entry))
+/* Hands a checked call to the backend. A batch of nothing is done at once: its other axes may be longer than any memory. */
+#define SNLS_DISPATCH(ctx, op, batch, entry, ...)                                                                           \
+    ((batch) == 0           ? SNLS_OK                                                                                       \
+     : (ctx)->backend->entry ? (ctx)->backend->entry((ctx), __VA_ARGS__)                                                    \
+                             : snls_fail((ctx), SNLS_ERR_UNSUPPORTED, "%s: backend %s has no %s", op, (ctx)->backend->name, #entry))
 
 #endif

@@ -30,7 +30,7 @@ SnlsStatus snls_weights_forward(SnlsContext *ctx, const SnlsWeights *s)
     SNLS_CHECK_CALL(ctx, "weights", s);
     SNLS_TRY(check_inputs(ctx, s, SNLS_ROLE_IN));
     SNLS_TRY(snls_operand(ctx, "weights", "weight", &s->weight, 6, s->dist.shape, layout, SNLS_ROLE_OUT));
-    return SNLS_DISPATCH(ctx, "weights", weights_forward, s);
+    return SNLS_DISPATCH(ctx, "weights", s->dist.shape[0], weights_forward, s);
 }
 
 SnlsStatus snls_weights_backward(SnlsContext *ctx, const SnlsWeights *s, const SnlsWeightsGrad *g)
@@ -40,5 +40,5 @@ SnlsStatus snls_weights_backward(SnlsContext *ctx, const SnlsWeights *s, const S
     SNLS_TRY(snls_operand(ctx, "weights", "weight", &s->weight, 6, s->dist.shape, layout, SNLS_ROLE_IN));
     SNLS_TRY(snls_operand(ctx, "weights", "gradient of weight", &g->weight, 6, s->dist.shape, layout, SNLS_ROLE_IN));
     SNLS_TRY(snls_operand(ctx, "weights", "gradient of dist", &g->dist, 6, s->dist.shape, layout, SNLS_ROLE_OUT | SNLS_ROLE_OPTIONAL));
-    return SNLS_DISPATCH(ctx, "weights", weights_backward, s, g);
+    return SNLS_DISPATCH(ctx, "weights", s->dist.shape[0], weights_backward, s, g);
 }
