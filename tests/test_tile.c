@@ -1,7 +1,7 @@
 /* test_tile.c: search at sizes where queries are worked on in tiles (frames wider than a vector, smooth flow), against every
  * candidate of ref's search_all. test_ops draws from the whole parameter space, where such cases are rare.
  *   test_tile [SEED [COUNT]] */
-/* ctest: args=1 60 */
+/* ctest: args=1 40 */
 /* ctest: name=many label=slow timeout=600 args=1000 600 */
 #include "check.h"
 #include <math.h>
@@ -151,6 +151,40 @@ static void check_case(const Case *c)
     }
 }
 
+/* Memory that holds something odd: results must not depend on what scratch held before. */
+static void *alloc_filled(size_t bytes, void *opaque)
+{
+    void *block = malloc(bytes);
+    if (block) memset(block, *(const int *)opaque, bytes);
+    return block;
+}
+static void free_filled(void *block, void *opaque)
+{
+    (void)opaque;
+    free(block);
+}
+
+static uint64_t hash(const SnlsTensor *t)
+{
+    const unsigned char *bytes = t->data;
+    uint64_t sum = 1469598103934665603u;
+    for (int64_t i = 0; i < 4 * snls_tensor_elements(t); i++) sum = (sum ^ bytes[i]) * 1099511628211u;
+    return sum;
+}
+
+/* The same bits from other scratch and another number of threads. */
+static void check_again(const Case *c, SnlsContextParams params, int32_t threads, int fill)
+{
+    const uint64_t dist = hash(&c->s.dist), index = hash(&c->s.index);
+    SnlsContext *ctx = NULL;
+    params.threads = threads;
+    params.allocator = (SnlsAllocator){alloc_filled, free_filled, &fill};
+    if (!CHECK(snls_open(&ctx, &params) >= 0, "open cpu")) return;
+    CHECK(snls_search_forward(ctx, &c->s) >= 0, "%s", snls_error(ctx));
+    CHECK(hash(&c->s.dist) == dist && hash(&c->s.index) == index, "other bits on %d threads with scratch of 0x%02x", (int)threads, fill);
+    snls_close(&ctx);
+}
+
 int main(int argc, char **argv)
 {
     const long long seed = argc > 1 ? atoll(argv[1]) : 1, count = argc > 2 ? atoll(argv[2]) : 1;
@@ -174,6 +208,9 @@ int main(int argc, char **argv)
             CHECK(snls_search_forward(cpu, &c.s) >= 0, "%s", snls_error(cpu));
             check_case(&c);
             snls_close(&cpu);
+            check_again(&c, params, 1, 0x00);
+            check_again(&c, params, 3, 0x7f); /* floats of 3e38 */
+            check_again(&c, params, 2, 0xff); /* NaN */
         }
         tensors_free();
     }

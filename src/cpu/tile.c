@@ -3,6 +3,7 @@
 #include "cpu/threads.h"
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 34, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SCORES_MAX = 512, REACH_MAX = 16, PATCH_ROWS = 16, PATCH_WIDTH = 32 };
 
@@ -289,6 +290,15 @@ static void run_frame(SnlsContext *ctx, const CpuTile *tile, CpuTilePlace at, Cp
     }
 }
 
+/* Interpolation looks at corrections beyond the frame on behalf of lanes that do not need them. They count for `most`, so
+ * they must not be what happens to lie there. */
+static void clear_bends(const CpuTile *tile)
+{
+    const CpuPlanes *p = &tile->planes;
+    const int64_t rows = tile->c->m.windows * tile->c->m.height;
+    for (int64_t r = 0; p->bend && r < rows; r++) memset(p->data + r * p->row + p->features * p->pitch, 0, (size_t)(3 * p->pitch) * sizeof *p->data);
+}
+
 void snls_cpu_tile_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *single)
 {
     const SnlsMatch *m = &c->m;
@@ -301,6 +311,7 @@ void snls_cpu_tile_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *sin
         scratch[i].single = &single[i];
         for (int64_t a = 0; a < m->side; a++) scratch[i].first[a] = tile.whole ? (int)(a * (int64_t)m->stride1) : 0;
     }
+    clear_bends(&tile);
     for (at.b = 0; at.b < m->batch; at.b++)
         for (at.head = 0; at.head < m->heads; at.head++) {
             for (int64_t i = 0; i < m->windows; i++) tile.planes.frame[i] = -1;
