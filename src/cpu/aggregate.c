@@ -41,7 +41,7 @@ int64_t snls_cpu_band(const SnlsContext *ctx, int64_t planes, int64_t height, in
 /* Work space of every loop: lists of neighbours, sums, the divisors along both axes. */
 static void plan_space(SnlsContext *ctx, const SnlsAggregate *a)
 {
-    snls_arena_plan(&ctx->arena, ctx->threads, snls_cpu_space_size(a->neighbours));
+    snls_arena_plan(&ctx->arena, ctx->threads, snls_cpu_space_size(a));
     snls_arena_plan(&ctx->arena, a->height, sizeof(float));
     snls_arena_plan(&ctx->arena, a->width, sizeof(float));
 }
@@ -55,7 +55,7 @@ static void fill_over(const CpuAggregate *c, float *over, int64_t length)
 static void claim_space(SnlsContext *ctx, CpuAggregate *c)
 {
     const SnlsAggregate *a = &c->a;
-    c->space = snls_arena_claim(&ctx->arena, ctx->threads, snls_cpu_space_size(a->neighbours));
+    c->space = snls_arena_claim(&ctx->arena, ctx->threads, snls_cpu_space_size(a));
     c->over_y = snls_arena_claim(&ctx->arena, a->height, sizeof(float));
     c->over_x = snls_arena_claim(&ctx->arena, a->width, sizeof(float));
     fill_over(c, c->over_y, a->height);

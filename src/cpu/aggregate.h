@@ -5,7 +5,6 @@
 #ifndef SNLS_CPU_AGGREGATE_H
 #define SNLS_CPU_AGGREGATE_H
 
-#include "cpu/taps.h"
 #include "cpu/threads.h"
 #include "cpu/video.h"
 #include "op/aggregate.h"
@@ -45,6 +44,13 @@ static inline CpuRange snls_cpu_range(int64_t start, int64_t ps, int64_t length)
 
 /* ---- places ---- */
 
+/* A row or column of a patch that is reflected pixel by pixel. */
+typedef struct CpuAxis {
+    SnlsTaps taps;
+    double slope;
+    bool dropped;
+} CpuAxis;
+
 /* What one thread works in: arrays for all neighbours of a few queries next to each other in a row. */
 typedef struct CpuSpace {
     int64_t queries;               /* so many at once */
@@ -52,6 +58,8 @@ typedef struct CpuSpace {
     unsigned char *shape;
     double *x;                     /* column of the query */
     float *offset, *weight, *sums; /* 3, 1 and 4 a neighbour */
+    int64_t *row;                  /* of the centre; for scatter */
+    CpuAxis *axis_y, *axis_x;      /* one a row and a column of a patch */
     bool even;                     /* all have one shape; all and shape are of the queries from `first` on */
     int64_t first;
 } CpuSpace;
@@ -62,7 +70,7 @@ typedef struct CpuLists {
     int64_t start[CPU_LISTS], count[CPU_LISTS];
 } CpuLists;
 
-int64_t snls_cpu_space_size(int64_t neighbours); /* bytes for one thread */
+int64_t snls_cpu_space_size(const SnlsAggregate *a); /* bytes for one thread */
 CpuSpace snls_cpu_space(const CpuAggregate *c);  /* of this thread */
 
 /* Frames and steps of a source; slopes: taps right and below must exist even where their weight is 0. */
@@ -70,9 +78,11 @@ SnlsSite snls_cpu_site(const CpuAggregate *c, bool slopes);
 /* ... and the row of queries; base is the pixel that makes `at` the upper left one of the patch. */
 void snls_cpu_site_query(SnlsSite *site, const CpuAggregate *c, const CpuQuery *q);
 
-/* Places the neighbours of query q and some after it in its row; returns how many queries.
- * weighted: weights times the neighbour's, else those along the axes (SnlsDsp.place) */
-int64_t snls_cpu_places(CpuSpace *space, const CpuAggregate *c, SnlsSite *site, const CpuQuery *q, bool weighted);
+/* Weights are times the neighbour's, else those along the axes (SnlsDsp.place); rows are noted; slopes are wanted. */
+enum { CPU_WEIGHTED = 1, CPU_ROWS = 2, CPU_SLOPES = 4 };
+
+/* Places the neighbours of query q and some after it in its row; returns how many queries. */
+int64_t snls_cpu_places(CpuSpace *space, const CpuAggregate *c, SnlsSite *site, const CpuQuery *q, int want);
 /* Of these, the neighbours of query q. */
 void snls_cpu_lists(CpuLists *lists, const CpuSpace *space, const CpuAggregate *c, const CpuQuery *q);
 
@@ -91,15 +101,10 @@ static inline SnlsNeighbour snls_cpu_neighbour(const SnlsAggregate *a, const Cpu
     return snls_neighbour(a, snls_at6(&a->offset, q->b, q->head, q->t, q->i, q->j, k), q->t, q->i * a->stride0, q->j * a->stride0);
 }
 
-/* ---- pixels ---- */
+/* Rows and columns of the patch around a neighbour that is not inside. */
+void snls_cpu_axes(const CpuSpace *space, const CpuAggregate *c, const SnlsNeighbour *n);
 
-/* The neighbour's source pixel for pixel (r, s) of the patch; false: dropped. */
-static inline bool snls_cpu_source_taps(CpuTaps *taps, const CpuAggregate *c, const CpuQuery *q, const SnlsNeighbour *n, int64_t r, int64_t s)
-{
-    const SnlsAggregate *a = &c->a;
-    return snls_cpu_taps(taps, &c->source, q->b, n->frame, q->head * c->channels, n->y + (double)(a->dilation * (r - a->ps / 2)),
-                         n->x + (double)(a->dilation * (s - a->ps / 2)), a->height, a->width, a->drop);
-}
+/* ---- pixels ---- */
 
 static inline float *snls_cpu_destination(const CpuAggregate *c, const CpuQuery *q, int64_t k, int64_t y, int64_t x)
 {

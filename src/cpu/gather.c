@@ -5,50 +5,67 @@
 
 typedef struct Band { int64_t b, t, first, end; } Band; /* destination rows [first, end) of a frame */
 
-/* One row of the patch, destination row y, of the neighbours of one shape. */
-static void add_row(const CpuAggregate *c, const CpuQuery *q, const SnlsGrid *grid, const SnlsPlaces *from, int64_t first, int64_t count, int64_t r, int64_t y)
+/* The patch of a query, as far as it lies in the band and in the frame, of `count` neighbours of one shape. */
+static void add_patch(const CpuAggregate *c, const Band *band, const CpuQuery *q, const SnlsGrid *grid, const SnlsPlaces *from, int64_t first, int64_t count)
 {
     const SnlsAggregate *a = &c->a;
-    const int64_t shift = r * a->dilation * grid->down, k = from->k[first];
-    if (a->dilation == 1) {
-        const int64_t x = snls_cpu_x(a, q, 0);
-        const CpuRange s = snls_cpu_range(x, a->ps, a->width);
-        c->dsp->mix(snls_cpu_destination(c, q, k, y, x + s.first), snls_cpu_step_x(c), s.end - s.first, from, first, count, shift + s.first * grid->right, grid);
-        return;
-    }
-    for (int64_t s = 0; s < a->ps; s++) {
-        const int64_t x = snls_cpu_x(a, q, s);
-        if (x < 0 || x >= a->width) continue;
-        c->dsp->mix(snls_cpu_destination(c, q, k, y, x), 0, 1, from, first, count, shift + s * a->dilation * grid->right, grid);
-    }
+    const int64_t y = snls_cpu_y(a, q, 0), x = snls_cpu_x(a, q, 0), k = from->k[first];
+    const CpuRange r = {y < band->first ? band->first - y : 0, y + a->ps > band->end ? band->end - y : a->ps}, s = snls_cpu_range(x, a->ps, a->width);
+    const SnlsPatch patch = {snls_cpu_step_x(c), snls_cpu_step_y(c), r.end - r.first, s.end - s.first, 0};
+    if (patch.rows <= 0) return;
+    c->dsp->mix(snls_cpu_destination(c, q, k, y + r.first, x + s.first), &patch, from, first, count, r.first * grid->down + s.first * grid->right, grid);
+}
+
+/* The same where the pixels of a patch lie apart. */
+static void add_pixels(const CpuAggregate *c, const Band *band, const CpuQuery *q, const SnlsGrid *grid, const SnlsPlaces *from, int64_t first, int64_t count)
+{
+    const SnlsAggregate *a = &c->a;
+    const SnlsPatch pixel = {0, 0, 1, 1, 0};
+    for (int64_t r = 0; r < a->ps; r++)
+        for (int64_t s = 0; s < a->ps; s++) {
+            const int64_t y = snls_cpu_y(a, q, r), x = snls_cpu_x(a, q, s), shift = a->dilation * (r * grid->down + s * grid->right);
+            if (y < band->first || y >= band->end || x < 0 || x >= a->width) continue;
+            c->dsp->mix(snls_cpu_destination(c, q, from->k[first], y, x), &pixel, from, first, count, shift, grid);
+        }
 }
 
 static void add_inside(const CpuAggregate *c, const Band *band, const CpuQuery *q, const CpuLists *l, int shape)
 {
-    const SnlsAggregate *a = &c->a;
     const SnlsGrid grid = snls_cpu_grid(c, shape);
-    for (int64_t r = 0; r < a->ps; r++) {
-        const int64_t y = snls_cpu_y(a, q, r), count = l->count[shape];
-        if (y < band->first || y >= band->end) continue;
-        if (!c->stack) add_row(c, q, &grid, l->of[shape], l->start[shape], count, r, y);
-        else for (int64_t n = l->start[shape]; n < l->start[shape] + count; n++) add_row(c, q, &grid, l->of[shape], n, 1, r, y);
+    const int64_t at_once = c->stack ? 1 : l->count[shape], end = l->start[shape] + l->count[shape];
+    for (int64_t n = l->start[shape]; n < end; n += at_once) {
+        if (c->a.dilation == 1) add_patch(c, band, q, &grid, l->of[shape], n, at_once);
+        else add_pixels(c, band, q, &grid, l->of[shape], n, at_once);
     }
 }
 
 /* One neighbour, pixel by pixel. */
-static void add_outside(const CpuAggregate *c, const Band *band, const CpuQuery *q, int64_t k)
+static void add_pixel(const CpuAggregate *c, const CpuQuery *q, const SnlsNeighbour *n, const SnlsTaps *ty, const SnlsTaps *tx, double weight, float *to)
+{
+    const float *at = snls_cpu_pixel(&c->source, q->b, n->frame, ty->at[0], tx->at[0]) + q->head * c->channels;
+    float w[4];
+    for (int m = 0; m < 4; m++) w[m] = (float)(ty->weight[m >> 1] * tx->weight[m & 1] * weight);
+    const SnlsPlaces place = {&at, {&w[0], &w[1], &w[2], &w[3]}, NULL};
+    const SnlsGrid grid = snls_cpu_grid(c, (ty->weight[1] != 0) * 2 + (tx->weight[1] != 0));
+    c->dsp->mix(to, &(SnlsPatch){0, 0, 1, 1, 0}, &place, 0, 1, 0, &grid);
+}
+
+static void add_outside(const CpuAggregate *c, const CpuSpace *space, const Band *band, const CpuQuery *q, int64_t k)
 {
     const SnlsAggregate *a = &c->a;
     const SnlsNeighbour n = snls_cpu_neighbour(a, q, k);
-    const float weight = snls_cpu_weight(a, q, k);
-    for (int64_t r = 0; n.valid && r < a->ps; r++)
+    const double weight = snls_cpu_weight(a, q, k);
+    if (!n.valid) return;
+    snls_cpu_axes(space, c, &n);
+    for (int64_t r = 0; r < a->ps; r++) {
+        const int64_t y = snls_cpu_y(a, q, r);
+        if (y < band->first || y >= band->end || space->axis_y[r].dropped) continue;
         for (int64_t s = 0; s < a->ps; s++) {
-            const int64_t y = snls_cpu_y(a, q, r), x = snls_cpu_x(a, q, s);
-            CpuTaps taps;
-            if (y < band->first || y >= band->end || x < 0 || x >= a->width || !snls_cpu_source_taps(&taps, c, q, &n, r, s)) continue;
-            for (int m = 0; m < taps.count; m++)
-                c->dsp->axpy(snls_cpu_destination(c, q, k, y, x), weight * taps.weight[m], taps.at[m], c->channels);
+            const int64_t x = snls_cpu_x(a, q, s);
+            if (x < 0 || x >= a->width || space->axis_x[s].dropped) continue;
+            add_pixel(c, q, &n, &space->axis_y[r].taps, &space->axis_x[s].taps, weight, snls_cpu_destination(c, q, k, y, x));
         }
+    }
 }
 
 static void add_query(const CpuAggregate *c, const CpuSpace *space, const Band *band, const CpuQuery *q)
@@ -57,7 +74,7 @@ static void add_query(const CpuAggregate *c, const CpuSpace *space, const Band *
     snls_cpu_lists(&l, space, c, q);
     for (int shape = 0; shape < CPU_SHAPES; shape++)
         if (l.count[shape]) add_inside(c, band, q, &l, shape);
-    for (int64_t n = 0; n < l.count[CPU_OUTSIDE]; n++) add_outside(c, band, q, l.of[CPU_OUTSIDE]->k[n]);
+    for (int64_t n = 0; n < l.count[CPU_OUTSIDE]; n++) add_outside(c, space, band, q, l.of[CPU_OUTSIDE]->k[n]);
 }
 
 static void add_queries(const CpuAggregate *c, SnlsSite *site, CpuSpace *space, const Band *band, int64_t i)
@@ -66,7 +83,7 @@ static void add_queries(const CpuAggregate *c, SnlsSite *site, CpuSpace *space, 
     for (int64_t first = 0, some = 0; first < c->a.columns; first += some)
         for (q.head = 0; q.head < c->a.heads; q.head++) {
             q.j = first;
-            some = snls_cpu_places(space, c, site, &q, true);
+            some = snls_cpu_places(space, c, site, &q, CPU_WEIGHTED);
             for (; q.j < first + some; q.j++) add_query(c, space, band, &q);
         }
 }

@@ -32,32 +32,32 @@ static void add_along(Pull *pull, double along[2][2], const double ty[2], const 
 
 /* ---- neighbours not inside: pixel by pixel ---- */
 
-static void pull_pixel(const CpuAggregate *c, const CpuQuery *q, const SnlsNeighbour *n, double u, double v, const float *from, double factor, Pull *pull)
+static void pull_pixel(const CpuAggregate *c, const CpuQuery *q, const SnlsNeighbour *n, const CpuAxis *y, const CpuAxis *x, const float *from,
+                       double factor, Pull *pull)
 {
-    const SnlsAggregate *a = &c->a;
-    const SnlsTaps ty = snls_taps(snls_reflect_real(u, a->height), a->height), tx = snls_taps(snls_reflect_real(v, a->width), a->width);
+    const SnlsTaps *ty = &y->taps, *tx = &x->taps;
     double along[2][2] = {{0, 0}, {0, 0}};
     for (int i = 0; i < 2; i++)
         for (int j = 0; j < 2; j++) {
-            if (ty.weight[i] == 0 && tx.weight[j] == 0) continue; /* counts for nothing */
-            const float *tap = snls_cpu_pixel(&c->source, q->b, n->frame, ty.at[i], tx.at[j]) + q->head * c->channels;
+            if (ty->weight[i] == 0 && tx->weight[j] == 0) continue; /* counts for nothing */
+            const float *tap = snls_cpu_pixel(&c->source, q->b, n->frame, ty->at[i], tx->at[j]) + q->head * c->channels;
             along[i][j] = factor * c->dsp->dot(from, tap, c->channels);
         }
-    add_along(pull, along, ty.weight, tx.weight, snls_reflect_slope(u, a->height), snls_reflect_slope(v, a->width));
+    add_along(pull, along, ty->weight, tx->weight, y->slope, x->slope);
 }
 
-static Pull pull_outside(const CpuAggregate *c, const CpuQuery *q, int64_t k, const SnlsNeighbour *n)
+static Pull pull_outside(const CpuAggregate *c, const CpuSpace *space, const CpuQuery *q, int64_t k, const SnlsNeighbour *n)
 {
     const SnlsAggregate *a = &c->a;
     Pull pull = {0, 0, 0};
+    snls_cpu_axes(space, c, n);
     for (int64_t r = 0; r < a->ps; r++)
         for (int64_t s = 0; s < a->ps; s++) {
             const int64_t y = snls_cpu_y(a, q, r), x = snls_cpu_x(a, q, s);
-            const double u = n->y + (double)(a->dilation * (r - a->ps / 2)), v = n->x + (double)(a->dilation * (s - a->ps / 2));
-            if (y < 0 || y >= a->height || x < 0 || x >= a->width) continue;
-            if (a->drop && !(snls_inside(u, a->height) && snls_inside(v, a->width))) continue;
+            const CpuAxis *at_y = &space->axis_y[r], *at_x = &space->axis_x[s];
+            if (y < 0 || y >= a->height || x < 0 || x >= a->width || at_y->dropped || at_x->dropped) continue;
             const float *from = c->destination.data ? snls_cpu_destination(c, q, k, y, x) : &one;
-            pull_pixel(c, q, n, u, v, from, 1 / ((double)c->over_y[y] * c->over_x[x]), &pull);
+            pull_pixel(c, q, n, at_y, at_x, from, 1 / ((double)c->over_y[y] * c->over_x[x]), &pull);
         }
     pull.y *= n->slope_y;
     pull.x *= n->slope_x;
@@ -159,7 +159,7 @@ static void pull_query(const CpuAggregate *c, const CpuQuery *q, Wanted *w)
         const int64_t k = l->of[CPU_OUTSIDE]->k[n];
         const SnlsNeighbour place = snls_cpu_neighbour(&c->a, q, k);
         if (!place.valid) continue;
-        const Pull pull = pull_outside(c, q, k, &place);
+        const Pull pull = pull_outside(c, &w->space, q, k, &place);
         add_pull(c, q, w, k, &pull);
     }
 }
@@ -169,7 +169,7 @@ static void pull_row(const CpuAggregate *c, CpuQuery *q, Wanted *w)
     for (int64_t first = 0, some = 0; first < c->a.columns; first += some)
         for (q->head = 0; q->head < c->a.heads; q->head++) {
             q->j = first;
-            some = snls_cpu_places(&w->space, c, &w->site, q, false);
+            some = snls_cpu_places(&w->space, c, &w->site, q, w->offset->data ? CPU_SLOPES : 0);
             for (; q->j < first + some; q->j++) pull_query(c, q, w);
         }
 }

@@ -58,23 +58,31 @@ void snls_cpu_reach(SnlsContext *ctx, const CpuAggregate *c, CpuReach *reach)
 
 /* ---- one neighbour ---- */
 
-static void push_outside(const CpuAggregate *c, const Band *band, const CpuQuery *q, int64_t k)
+static void push_taps(const CpuAggregate *c, const Band *band, const CpuQuery *q, const SnlsNeighbour *n, const SnlsTaps *ty, const SnlsTaps *tx,
+                      float factor, const float *from)
+{
+    for (int m = 0; m < 4; m++) {
+        const int64_t row = ty->at[m >> 1];
+        const double w = ty->weight[m >> 1] * tx->weight[m & 1];
+        if (ty->weight[m >> 1] == 0 || tx->weight[m & 1] == 0 || row < band->first || row >= band->end) continue;
+        float *to = snls_cpu_pixel(&c->source, q->b, n->frame, row, tx->at[m & 1]) + q->head * c->channels;
+        c->dsp->axpy(to, factor * (float)w, from, c->channels);
+    }
+}
+
+static void push_outside(const CpuAggregate *c, const CpuSpace *space, const Band *band, const CpuQuery *q, int64_t k)
 {
     const SnlsAggregate *a = &c->a;
     const SnlsNeighbour n = snls_cpu_neighbour(a, q, k);
     const float weight = snls_cpu_weight(a, q, k);
     if (!n.valid) return;
+    snls_cpu_axes(space, c, &n);
     for (int64_t r = 0; r < a->ps; r++)
         for (int64_t s = 0; s < a->ps; s++) {
             const int64_t y = snls_cpu_y(a, q, r), x = snls_cpu_x(a, q, s);
-            CpuTaps taps;
-            if (y < 0 || y >= a->height || x < 0 || x >= a->width || !snls_cpu_source_taps(&taps, c, q, &n, r, s)) continue;
-            const float factor = weight / (c->over_y[y] * c->over_x[x]);
-            for (int m = 0; m < taps.count; m++) {
-                if (taps.y[m] < band->first || taps.y[m] >= band->end) continue;
-                float *to = snls_cpu_pixel(&c->source, band->b, n.frame, taps.y[m], taps.x[m]) + q->head * c->channels;
-                c->dsp->axpy(to, factor * taps.weight[m], from_pixel(c, q, k, y, x), c->channels);
-            }
+            const CpuAxis *at_y = &space->axis_y[r], *at_x = &space->axis_x[s];
+            if (y < 0 || y >= a->height || x < 0 || x >= a->width || at_y->dropped || at_x->dropped) continue;
+            push_taps(c, band, q, &n, &at_y->taps, &at_x->taps, weight / (c->over_y[y] * c->over_x[x]), from_pixel(c, q, k, y, x));
         }
 }
 
@@ -119,15 +127,13 @@ static void push_query(const CpuAggregate *c, const CpuSpace *space, const Band 
 {
     const SnlsAggregate *a = &c->a;
     const int64_t start = (q->j - space->first) * a->neighbours, before = snls_cpu_before(a), rows = before + snls_cpu_after(a) + 2;
-    const float *dy = snls_cpu_offset(a, q, 0) + a->offset.stride[6];
-    const double y = (double)(q->i * a->stride0);
     float divisor;
     const bool even = snls_cpu_even(c, q, &divisor);
     const float factor = even ? 1 / divisor : 1;
-    for (int64_t k = 0; k < a->neighbours; k++, dy += a->offset.stride[5]) {
+    for (int64_t k = 0; k < a->neighbours; k++) {
         const int64_t n = start + k;
-        if (space->shape[n] == CPU_OUTSIDE) { push_outside(c, band, q, k); continue; }
-        Pushed p = {.k = k, .top = (int64_t)(y + (a->nearest ? rint(*dy) : *dy)) - before, .grid = snls_cpu_grid(c, space->shape[n])};
+        if (space->shape[n] == CPU_OUTSIDE) { push_outside(c, space, band, q, k); continue; }
+        Pushed p = {.k = k, .top = space->row[n] - before, .grid = snls_cpu_grid(c, space->shape[n])};
         if (p.top + rows <= band->first || p.top >= band->end) continue;
         p.corner = c->source.data + (space->all.at[n] - c->source.data);
         for (int m = 0; m < 4; m++) p.w[m] = factor * space->all.w[m][n];
@@ -141,7 +147,7 @@ static void push_row(const CpuAggregate *c, SnlsSite *site, CpuSpace *space, con
     for (int64_t first = 0, some = 0; first < c->a.columns; first += some)
         for (q->head = 0; q->head < c->a.heads; q->head++) {
             q->j = first;
-            some = snls_cpu_places(space, c, site, q, true);
+            some = snls_cpu_places(space, c, site, q, CPU_WEIGHTED | CPU_ROWS);
             for (; q->j < first + some; q->j++) push_query(c, space, band, q);
         }
 }

@@ -135,18 +135,23 @@ static void sub_c(float *out, const float *a, const float *b, ptrdiff_t n)
     for (ptrdiff_t i = 0; i < n; i++) out[i] = a[i] - b[i];
 }
 
-static void mix_c(float *out, ptrdiff_t step, ptrdiff_t run, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t count, ptrdiff_t shift, const SnlsGrid *grid)
+static void mix_pixel_c(float *out, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t count, ptrdiff_t shift, const SnlsGrid *grid)
 {
     const ptrdiff_t right = grid->right, down = grid->down, n = grid->n;
-    for (ptrdiff_t p = 0; p < run; p++)
-        for (ptrdiff_t k = i; k < i + count; k++) {
-            float *const to = out + p * step;
-            const float *const at = from->at[k] + shift + p * right;
-            axpy_c(to, from->w[0][k], at, n);
-            if (grid->shape & 1) axpy_c(to, from->w[1][k], at + right, n);
-            if (grid->shape & 2) axpy_c(to, from->w[2][k], at + down, n);
-            if (grid->shape == 3) axpy_c(to, from->w[3][k], at + down + right, n);
-        }
+    for (ptrdiff_t k = i; k < i + count; k++) {
+        const float *const at = from->at[k] + shift;
+        axpy_c(out, from->w[0][k], at, n);
+        if (grid->shape & 1) axpy_c(out, from->w[1][k], at + right, n);
+        if (grid->shape & 2) axpy_c(out, from->w[2][k], at + down, n);
+        if (grid->shape == 3) axpy_c(out, from->w[3][k], at + down + right, n);
+    }
+}
+
+static void mix_c(float *out, const SnlsPatch *patch, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t count, ptrdiff_t shift, const SnlsGrid *grid)
+{
+    for (ptrdiff_t r = 0; r < patch->rows; r++)
+        for (ptrdiff_t s = 0; s < patch->run; s++)
+            mix_pixel_c(out + r * patch->down + s * patch->right, from, i, count, shift + r * grid->down + s * grid->right, grid);
 }
 
 static void dot_patch_c(float *out, const SnlsPlaces *from, ptrdiff_t count, ptrdiff_t shift, const float *g, const SnlsPatch *patch, const SnlsGrid *grid)

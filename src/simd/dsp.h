@@ -69,12 +69,12 @@ typedef struct SnlsDsp {
                  const SnlsSite *site);
 
     /* A patch against the pixels around neighbours, one pixel of the patch for one of the grid.
-     * mix: out at p*step += sum over places from i on of the blend at p*right + shift from at, p < run.
+     * mix: the patch out += sum over places from i on of the blends around at + shift and on, one a pixel.
      * dot_patch: out[4*i .. 4*i+3] = sum over patch pixels of <g, pixel of place i>, one sum for each of the four, 0 for
      *   those not in shape; g of place i is g + k[i]*of_k.
      * spread_patch: the adjoint of mix: the patch g added to the pixels from out on with weights w; of these pixel rows
      *   only first .. end-1, counted from out's. rows and run are 1 or more. */
-    void (*mix)(float *out, ptrdiff_t step, ptrdiff_t run, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t count, ptrdiff_t shift, const SnlsGrid *grid);
+    void (*mix)(float *out, const SnlsPatch *patch, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t count, ptrdiff_t shift, const SnlsGrid *grid);
     void (*dot_patch)(float *out, const SnlsPlaces *from, ptrdiff_t count, ptrdiff_t shift, const float *g, const SnlsPatch *patch, const SnlsGrid *grid);
     void (*spread_patch)(float *out, const float *w, const float *g, const SnlsPatch *patch, ptrdiff_t first, ptrdiff_t end, const SnlsGrid *grid);
 

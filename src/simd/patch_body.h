@@ -14,73 +14,123 @@ ALWAYS void write_vec(float *p, Vec x, int whole, Mask mask)
     else v_store_part(p, mask, x);
 }
 
-/* ---- mix: sums stay in registers over all taps. A run of one has a register for each of the four, a longer one for
- * each row: enough chains to cover the latency of the multiplier. ---- */
+/* ---- mix: the sums of a block of up to three by three pixels stay in registers over all places; a pixel of the grid is
+ * read once for up to four of them. Each sum takes its four taps in reading order, whatever the block, so that results do
+ * not depend on how a patch is cut. Only a single pixel has a register for each tap: one chain would be too slow. ---- */
 
 enum { LONGEST = 3 };
 
-ALWAYS void mix_chunk(float *out, ptrdiff_t step, const SnlsPlaces *from, ptrdiff_t k, ptrdiff_t end, ptrdiff_t shift, const SnlsGrid *grid,
-                      const int run, const int shape, const int whole, Mask mask)
+/* Registers a pixel: as many as there is room for. */
+#define VECTORS(rows, run) (LANES == 8 && (rows) * (run) > 4 ? 1 : 2)
+
+ALWAYS void mix_chunk(float *out, const SnlsPatch *patch, const SnlsPlaces *from, ptrdiff_t k, ptrdiff_t end, ptrdiff_t shift, const SnlsGrid *grid,
+                      const int rows, const int run, const int shape, const int vectors, const int whole, Mask mask)
 {
-    const int rows = 1 + (shape >> 1), columns = 1 + (shape & 1), apart = run == 1 && columns == 2, vectors = whole ? 2 : 1;
+    const int lower = shape >> 1, beside = shape & 1;
     const ptrdiff_t right = grid->right, down = grid->down;
     const float *const *const at = from->at, *const w0 = from->w[0], *const w1 = from->w[1], *const w2 = from->w[2], *const w3 = from->w[3];
-    Vec sum[4][LONGEST][2];
-    UNROLL for (int m = 0; m < 4; m++)
+    Vec sum[LONGEST][LONGEST][2];
+    UNROLL for (int r = 0; r < rows; r++)
         UNROLL for (int p = 0; p < run; p++)
-            UNROLL for (int v = 0; v < vectors; v++) sum[m][p][v] = v_zero();
-    for (; k < end; k++)
-        UNROLL for (int a = 0; a < rows; a++) {
-            const float *row = at[k] + shift + a * down;
+            UNROLL for (int v = 0; v < vectors; v++) sum[r][p][v] = v_zero();
+    for (; k < end; k++) {
+        const Vec a = v_set(w0[k]), b = beside ? v_set(w1[k]) : a, c = lower ? v_set(w2[k]) : a, d = shape == 3 ? v_set(w3[k]) : a;
+        const float *row = at[k] + shift;
+        UNROLL for (int r = 0; r < rows + lower; r++, row += down) {
             OPAQUE(row);
-            const Vec left = v_set(a ? w2[k] : w0[k]), other = columns == 2 ? v_set(a ? w3[k] : w1[k]) : left;
-            UNROLL for (int p = 0; p < run + columns - 1; p++)
+            UNROLL for (int p = 0; p < run + beside; p++)
                 UNROLL for (int v = 0; v < vectors; v++) {
                     const Vec x = read_vec(row + p * right + v * LANES, whole, mask);
-                    if (p < run) sum[a][p][v] = v_fma(left, x, sum[a][p][v]);
-                    if (columns == 2 && p > 0) sum[a + 2 * apart][p - 1][v] = v_fma(other, x, sum[a + 2 * apart][p - 1][v]);
+                    if (r < rows && p < run) sum[r][p][v] = v_fma(a, x, sum[r][p][v]);
+                    if (beside && r < rows && p > 0) sum[r][p - 1][v] = v_fma(b, x, sum[r][p - 1][v]);
+                    if (lower && r > 0 && p < run) sum[r - 1][p][v] = v_fma(c, x, sum[r - 1][p][v]);
+                    if (shape == 3 && r > 0 && p > 0) sum[r - 1][p - 1][v] = v_fma(d, x, sum[r - 1][p - 1][v]);
                 }
         }
-    UNROLL for (int p = 0; p < run; p++)
-        UNROLL for (int v = 0; v < vectors; v++) {
-            float *const to = out + p * step + v * LANES;
-            Vec x = sum[0][p][v];
-            if (apart) x = v_add(x, sum[2][p][v]);
-            if (rows == 2) x = v_add(x, apart ? v_add(sum[1][p][v], sum[3][p][v]) : sum[1][p][v]);
-            write_vec(to, v_add(read_vec(to, whole, mask), x), whole, mask);
-        }
-}
-
-ALWAYS void mix_run(float *out, ptrdiff_t step, const SnlsPlaces *from, ptrdiff_t k, ptrdiff_t end, ptrdiff_t shift, const SnlsGrid *grid, const int run,
-                    const int shape)
-{
-    ptrdiff_t i = 0;
-    for (; i + 2 * LANES <= grid->n; i += 2 * LANES) mix_chunk(out + i, step, from, k, end, shift + i, grid, run, shape, 1, v_mask(LANES));
-    for (; i < grid->n; i += LANES) mix_chunk(out + i, step, from, k, end, shift + i, grid, run, shape, 0, v_mask(grid->n - i));
-}
-
-typedef void MixRun(float *out, ptrdiff_t step, const SnlsPlaces *from, ptrdiff_t k, ptrdiff_t end, ptrdiff_t shift, const SnlsGrid *grid);
-
-#define MIX(run, shape)                                                                                                                                  \
-    static void mix_##run##_##shape(float *out, ptrdiff_t step, const SnlsPlaces *from, ptrdiff_t k, ptrdiff_t end, ptrdiff_t shift, const SnlsGrid *grid) \
-    {                                                                                                                                                    \
-        mix_run(out, step, from, k, end, shift, grid, run, shape);                                                                                       \
     }
-MIX(1, 0) MIX(1, 1) MIX(1, 2) MIX(1, 3)
-MIX(2, 0) MIX(2, 1) MIX(2, 2) MIX(2, 3)
-MIX(3, 0) MIX(3, 1) MIX(3, 2) MIX(3, 3)
+    UNROLL for (int r = 0; r < rows; r++)
+        UNROLL for (int p = 0; p < run; p++)
+            UNROLL for (int v = 0; v < vectors; v++) {
+                float *const to = out + r * patch->down + p * patch->right + v * LANES;
+                write_vec(to, v_add(read_vec(to, whole, mask), sum[r][p][v]), whole, mask);
+            }
+}
+
+ALWAYS void mix_one_chunk(float *out, const SnlsPlaces *from, ptrdiff_t k, ptrdiff_t end, ptrdiff_t shift, const SnlsGrid *grid, const int shape, const int vectors,
+                          const int whole, Mask mask)
+{
+    const ptrdiff_t right = grid->right, down = grid->down;
+    const float *const *const at = from->at;
+    Vec sum[4][2];
+    UNROLL for (int m = 0; m < 4; m++) sum[m][0] = sum[m][1] = v_zero();
+    for (; k < end; k++) {
+        const float *const pixel = at[k] + shift;
+        UNROLL for (int m = 0; m < 4; m++) {
+            if ((m & shape) != m) continue;
+            const float *const tap = pixel + (m & 1) * right + (m >> 1) * down;
+            const Vec w = v_set(from->w[m][k]);
+            UNROLL for (int v = 0; v < vectors; v++) sum[m][v] = v_fma(w, read_vec(tap + v * LANES, whole, mask), sum[m][v]);
+        }
+    }
+    UNROLL for (int v = 0; v < vectors; v++) {
+        const Vec x = v_add(v_add(sum[0][v], sum[1][v]), v_add(sum[2][v], sum[3][v]));
+        write_vec(out + v * LANES, v_add(read_vec(out + v * LANES, whole, mask), x), whole, mask);
+    }
+}
+
+ALWAYS void mix_block(float *out, const SnlsPatch *patch, const SnlsPlaces *from, ptrdiff_t k, ptrdiff_t end, ptrdiff_t shift, const SnlsGrid *grid, const int rows,
+                      const int run, const int shape)
+{
+    const int vectors = VECTORS(rows, run);
+    const ptrdiff_t chunk = vectors * LANES, n = grid->n;
+    ptrdiff_t i = 0;
+    for (; i + chunk <= n; i += chunk) {
+        if (run == 1) mix_one_chunk(out + i, from, k, end, shift + i, grid, shape, vectors, 1, v_mask(LANES));
+        else mix_chunk(out + i, patch, from, k, end, shift + i, grid, rows, run, shape, vectors, 1, v_mask(LANES));
+    }
+    for (; i < n; i += LANES) {
+        const Mask mask = v_mask(n - i);
+        if (run == 1) mix_one_chunk(out + i, from, k, end, shift + i, grid, shape, 1, 0, mask);
+        else mix_chunk(out + i, patch, from, k, end, shift + i, grid, rows, run, shape, 1, 0, mask);
+    }
+}
+
+typedef void MixBlock(float *out, const SnlsPatch *patch, const SnlsPlaces *from, ptrdiff_t k, ptrdiff_t end, ptrdiff_t shift, const SnlsGrid *grid);
+
+#define MIX(rows, run, shape)                                                                                                                      \
+    static void mix_##rows##_##run##_##shape(float *out, const SnlsPatch *patch, const SnlsPlaces *from, ptrdiff_t k, ptrdiff_t end, ptrdiff_t shift, \
+                                             const SnlsGrid *grid)                                                                                 \
+    {                                                                                                                                              \
+        mix_block(out, patch, from, k, end, shift, grid, rows, run, shape);                                                                        \
+    }
+#define MIX_SHAPES(rows, run) MIX(rows, run, 0) MIX(rows, run, 1) MIX(rows, run, 2) MIX(rows, run, 3)
+#define MIX_NAMES(rows, run) { mix_##rows##_##run##_0, mix_##rows##_##run##_1, mix_##rows##_##run##_2, mix_##rows##_##run##_3 }
+MIX_SHAPES(1, 1)
+MIX_SHAPES(1, 2)
+MIX_SHAPES(1, 3)
+MIX_SHAPES(2, 2)
+MIX_SHAPES(2, 3)
+MIX_SHAPES(3, 3)
+
+/* By rows and run: a single column has single pixels, two columns have at most two rows. */
+static MixBlock *const mix_of[LONGEST][LONGEST][4] = {
+    { MIX_NAMES(1, 1), MIX_NAMES(1, 2), MIX_NAMES(1, 3) },
+    { { 0 }, MIX_NAMES(2, 2), MIX_NAMES(2, 3) },
+    { { 0 }, { 0 }, MIX_NAMES(3, 3) },
+};
+#undef MIX_NAMES
+#undef MIX_SHAPES
 #undef MIX
 
-static MixRun *const mix_of[LONGEST][4] = {
-    { mix_1_0, mix_1_1, mix_1_2, mix_1_3 }, { mix_2_0, mix_2_1, mix_2_2, mix_2_3 }, { mix_3_0, mix_3_1, mix_3_2, mix_3_3 }
-};
-
-static void mix(float *out, ptrdiff_t step, ptrdiff_t run, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t count, ptrdiff_t shift, const SnlsGrid *grid)
+static void mix(float *out, const SnlsPatch *patch, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t count, ptrdiff_t shift, const SnlsGrid *grid)
 {
-    while (run > 0) {
-        const ptrdiff_t some = run > LONGEST ? LONGEST : run;
-        mix_of[some - 1][grid->shape](out, step, from, i, i + count, shift, grid);
-        run -= some, out += some * step, shift += some * grid->right;
+    for (ptrdiff_t s = 0, run; s < patch->run; s += run) {
+        run = patch->run - s < LONGEST ? patch->run - s : LONGEST;
+        for (ptrdiff_t r = 0, rows; r < patch->rows; r += rows) {
+            rows = patch->rows - r < run ? patch->rows - r : run;
+            mix_of[rows - 1][run - 1][grid->shape](out + r * patch->down + s * patch->right, patch, from, i, i + count,
+                                                   shift + r * grid->down + s * grid->right, grid);
+        }
     }
 }
 
