@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 34, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SCORES_MAX = 512, REACH_MAX = 16, PATCH_ROWS = 16, PATCH_WIDTH = 32 };
+enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 34, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SCORES_MAX = 512, REACH_MAX = 16, PATCH_ROWS = 16, PATCH_WIDTH = 32, STRIP = 4 };
 
 /* Planes have margins of some vectors: not for narrow frames or queries far apart, unless they are small anyway. */
 static bool margins_pay(const SnlsMatch *m)
@@ -278,12 +278,15 @@ static void run_frame(SnlsContext *ctx, const CpuTile *tile, CpuTilePlace at, Cp
     const int64_t width = tile->blocks * tile->lanes;
     const int64_t down = (m->rows + tile->rows - 1) / tile->rows, across = (m->columns + width - 1) / width;
     for (int64_t slot = 0; slot < m->windows; slot++) snls_tile_planes_load(ctx, tile, &at, snls_slot_frame(at.t, slot, m->wt, m->frames));
-    /* down a column of tiles, which share most of their key rows */
-#pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 8)
-    for (int64_t u = 0; u < down * across; u++) {
+    /* Down a strip of tiles, which share most of their key rows; a strip is wide enough to use the cache lines it fetches. */
+    const int64_t strip = m->ps == 1 ? STRIP : 1, strips = (across + strip - 1) / strip;
+#pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 8 * strip)
+    for (int64_t u = 0; u < strips * down * strip; u++) {
         CpuTilePlace p = at;
-        p.i0 = u % down * tile->rows;
-        p.j0 = u / down * width;
+        const int64_t column = u / (down * strip) * strip + u % strip;
+        if (column >= across) continue;
+        p.i0 = u / strip % down * tile->rows;
+        p.j0 = column * width;
         p.rows = m->rows - p.i0 < tile->rows ? m->rows - p.i0 : tile->rows;
         p.columns = m->columns - p.j0 < width ? m->columns - p.j0 : width;
         run_tile(tile, &p, &scratch[snls_cpu_thread()]);

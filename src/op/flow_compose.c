@@ -4,7 +4,7 @@
 static void flow_shape(const SnlsFlowCompose *s, int64_t shape[6])
 {
     const int64_t step = s->params.stride0, *in = s->fflow.shape;
-    const int64_t out[6] = {in[0], in[1], 2 * (int64_t)s->params.wt, (in[2] + step - 1) / step, (in[3] + step - 1) / step, 2};
+    const int64_t out[6] = {in[0], in[1], 2 * (int64_t)s->params.wt, (in[2] - 1) / step + 1, (in[3] - 1) / step + 1, 2};
     for (int i = 0; i < 6; i++) shape[i] = out[i];
 }
 

@@ -12,8 +12,8 @@ static void take_video(SnlsMatch *m, const SnlsTensor *query, const SnlsTensor *
     m->heads = heads;
     m->features = query->shape[4] / heads;
     m->stride0 = stride0;
-    m->rows = (m->height + stride0 - 1) / stride0;
-    m->columns = (m->width + stride0 - 1) / stride0;
+    m->rows = (m->height - 1) / stride0 + 1;
+    m->columns = (m->width - 1) / stride0 + 1;
 }
 
 SnlsMatch snls_match_of_search(const SnlsSearch *s, bool all)
