@@ -1,0 +1,61 @@
+#!/bin/bash
+# Plants faults, one at a time, in a copy of the tree, and tells which test catches each: a suite that cannot fail proves
+# nothing. Not part of `make test` (every fault is a rebuild).
+#   tools/plant_faults.sh [FIRST [LAST]]        numbers of the list below; all without arguments
+# Exit 1 when a fault survives.
+set -u
+source=$(cd "$(dirname "$0")/.." && pwd) || exit 2
+copy=$(mktemp -d) || exit 2
+trap 'rm -rf "$copy"' EXIT
+git -C "$source" ls-files -z | (cd "$source" && xargs -0 tar -cf -) | tar -xf - -C "$copy" || exit 2
+cmake -S "$copy" -B "$copy/build" -DCMAKE_BUILD_TYPE=Release -DSNLS_BUILD_CLI=OFF >/dev/null || exit 2
+
+# name | file | text | planted text | test and its arguments
+faults=$(cat <<'LIST'
+window off by one|src/op/geometry.h|double o = (double)((side - 1) / 2);|double o = (double)(side / 2);|test_ops --op search 1 60
+frames of the past in the wrong order|src/op/geometry.h|: last - slot;|: t - 1 - (2 * wt - slot);|test_spec
+a place at the last pixel is outside|src/op/geometry.h|return x >= 0 && x <= (double)(n - 1); }|return x >= 0 \&\& x < (double)(n - 1); }|test_ops --op search 1 60
+reflection loses its sign|src/op/geometry.h|return (folded < last) == (x > 0) ? 1 : -1;|return 1;|test_grad
+one patch too many at the border|src/op/geometry.h|count += query >= 0 \&\& query < n|count += query >= 0 \&\& query <= n|test_spec_aggregate
+gradient of the flow with the wrong sign|src/ref/match_grad.c|w.slope_y * pull.place_y|-w.slope_y * pull.place_y|test_grad
+gradient of the key with the wrong sign|src/ref/match_grad.c|(m->prod ? a : -2 * (a - b))|(m->prod ? a : 2 * (a - b))|test_grad
+weights of the taps swapped in the gradient|src/ref/ref.c|if (weight != 0) snls_ref_add(sum, base + read->y.at[a]|if (weight != 0) snls_ref_add(sum, base + read->y.at[1 - a]|test_grad
+ties broken by the larger index|src/ref/match.c|return a->id < b->id;|return a->id > b->id;|test_ops --op search 1 60
+softmax of the wrong sign|src/ref/weights.c|p->scale : -p->scale|-p->scale : p->scale|test_ops --op weights 1 20
+last element of a vector's tail dropped|src/simd/dsp_avx512.c|return r >= 16 ? 0xffff : r <= 0 ? 0 : (__mmask16)((1u << r) - 1);|return r >= 16 ? 0xffff : r <= 0 ? 0 : (__mmask16)((1u << r) - 1) >> 1;|test_dsp
+one write too many|src/cpu/tile.c|for (int64_t i = 0; i < m->k; i++, dist|for (int64_t i = 0; i <= m->k; i++, dist|test_ops --op search 1 60
+bands of two threads overlap|src/cpu/flow_compose.c|.end = (band + 1) * height / bands,|.end = (band + 1) * height / bands + 1,|test_ops --op flow_compose 1 160
+a row of the patch left out|src/simd/tile_body.h|for (ptrdiff_t a = 1; a < ps; a++) sum|for (ptrdiff_t a = 1; a < ps - 1; a++) sum|test_tile 1 20
+box of shifts one column short|src/cpu/tile_window.c|(between ? 2 : 1)|1|test_tile 1 20
+interpolated l2 without its correction|src/cpu/tile_score.c|bend \&\& y->between ? lower : NULL|NULL|test_tile 1 20
+no allowance for rounding in the selection|src/cpu/tile.c|bar[l] += slack|bar[l] += 0 * slack|test_tile 1 60
+distances never summed anew|src/cpu/tile.c|if (loses_digits(tile, value, s->most[query])) {|if (0) {|test_tile 1 60
+corrections beyond the frame not cleared|src/cpu/tile.c|    clear_bends(\&tile);||test_tile 1 60
+LIST
+)
+
+number=0 survived=0
+while IFS='|' read -r name file text planted test; do
+    number=$((number + 1))
+    [ $number -ge "${1:-1}" ] && [ $number -le "${2:-${1:-999}}" ] || continue
+    text=${text//\\&/&} planted=${planted//\\&/&}
+    cp "$copy/$file" "$copy/held"
+    grep -qF -- "$text" "$copy/$file" || { echo "$number: $file no longer holds: $text"; survived=1; continue; }
+    python3 - "$copy/$file" "$text" "$planted" <<'PLANT'
+import sys
+path, text, planted = sys.argv[1:]
+content = open(path).read()
+open(path, "w").write(content.replace(text, planted, 1))
+PLANT
+    program=${test%% *}
+    if ! cmake --build "$copy/build" --target "$program" >"$copy/log" 2>&1; then
+        echo "$number: $name: does not compile"; tail -n 5 "$copy/log"; survived=1
+    # shellcheck disable=SC2086 # the test's arguments are words
+    elif timeout 300 "$copy/build/tests/"$test >"$copy/log" 2>&1; then
+        echo "$number: $name: SURVIVED ($test)"; survived=1
+    else
+        echo "$number: $name: caught by $test ($(tail -n 1 "$copy/log"))"
+    fi
+    cp "$copy/held" "$copy/$file"
+done <<<"$faults"
+exit $survived
