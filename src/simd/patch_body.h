@@ -5,6 +5,7 @@
  * whole (two registers, no mask) and the length of a run. */
 
 #define UNROLL _Pragma("GCC unroll 4")
+#define HELD(x) __asm__("" : "+v"(x)) /* read once, not once for each use: loads are what runs out */
 
 ALWAYS Vec read_vec(const float *p, int whole, Mask mask) { return whole ? v_load(p) : v_load_part(p, mask); }
 
@@ -40,7 +41,8 @@ ALWAYS void mix_chunk(float *out, const SnlsPatch *patch, const SnlsPlaces *from
             OPAQUE(row);
             UNROLL for (int p = 0; p < run + beside; p++)
                 UNROLL for (int v = 0; v < vectors; v++) {
-                    const Vec x = read_vec(row + p * right + v * LANES, whole, mask);
+                    Vec x = read_vec(row + p * right + v * LANES, whole, mask);
+                    HELD(x);
                     if (r < rows && p < run) sum[r][p][v] = v_fma(a, x, sum[r][p][v]);
                     if (beside && r < rows && p > 0) sum[r][p - 1][v] = v_fma(b, x, sum[r][p - 1][v]);
                     if (lower && r > 0 && p < run) sum[r - 1][p][v] = v_fma(c, x, sum[r - 1][p][v]);

@@ -1,0 +1,206 @@
+/* test_patch.c: place, mix, dot_patch and spread_patch of the dsp table: every instruction set against plain sums in double.
+ *   test_patch         many seeds        test_patch SEED   that one
+ */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+#include "dsp.h"
+
+enum { PLACES = 3, PATCH = 4 };
+
+/* A grid of pixels for each place; those not in shape and the gaps are NaN. video[i] is pixel (0, 0). */
+typedef struct PatchCase {
+    SnlsGrid grid;
+    SnlsPatch patch;
+    ptrdiff_t count, shift, floats;
+    float *video[PLACES], w[4][PLACES], *g;
+    const float *at[PLACES];
+    int64_t k[PLACES];
+} PatchCase;
+
+static float *grid_fill(Test *t, int block, const PatchCase *c, int kind)
+{
+    float *const p = place(t->in[block], &t->rng, c->floats, sizeof *p);
+    for (ptrdiff_t r = 0; r < c->patch.rows + (c->grid.shape >> 1); r++)
+        for (ptrdiff_t s = 0; s < c->patch.run + (c->grid.shape & 1); s++) fill(&t->rng, p + r * c->grid.down + s * c->grid.right, c->grid.n, kind);
+    return p;
+}
+
+static void patch_case(Test *t, PatchCase *c, ptrdiff_t n, int kind)
+{
+    if (n > 100) n %= 100;
+    const ptrdiff_t rows = rng_int(&t->rng, 1, PATCH), run = rng_int(&t->rng, 1, PATCH), gap = rng_int(&t->rng, 0, 5);
+    c->grid = (SnlsGrid){ n + gap, (n + gap) * (run + 1) + rng_int(&t->rng, 0, 9), n, (int)rng_int(&t->rng, 0, 3) };
+    c->patch = (SnlsPatch){ n + rng_int(&t->rng, 0, 3), 0, rows, run, 0 };
+    c->patch.down = c->patch.right * run + rng_int(&t->rng, 0, 3);
+    c->patch.of_k = rng_one_in(&t->rng, 2) ? 0 : c->patch.down * rows;
+    c->count = rng_int(&t->rng, 0, PLACES);
+    c->shift = rng_int(&t->rng, -5, 5);
+    c->floats = (rows + (c->grid.shape >> 1) - 1) * c->grid.down + (run + (c->grid.shape & 1) - 1) * c->grid.right + n;
+    for (int i = 0; i < PLACES; i++) {
+        c->video[i] = grid_fill(t, i, c, kind);
+        c->at[i] = c->video[i] - c->shift;
+        c->k[i] = i;
+        for (int m = 0; m < 4; m++) c->w[m][i] = (m & c->grid.shape) == m ? value(&t->rng, 0) : NAN;
+    }
+    const ptrdiff_t one = (rows - 1) * c->patch.down + (run - 1) * c->patch.right + n;
+    c->g = place(t->in[3], &t->rng, (PLACES - 1) * c->patch.of_k + one, sizeof *c->g);
+    for (ptrdiff_t k = 0; k < (c->patch.of_k ? PLACES : 1); k++)
+        for (ptrdiff_t r = 0; r < rows; r++)
+            for (ptrdiff_t s = 0; s < run; s++) fill(&t->rng, c->g + k * c->patch.of_k + r * c->patch.down + s * c->patch.right, n, kind);
+}
+
+static SnlsPlaces places_of(PatchCase *c) { return (SnlsPlaces){ c->at, { c->w[0], c->w[1], c->w[2], c->w[3] }, c->k }; }
+
+static void check_mix(Test *t, PatchCase *c, int kind)
+{
+    const SnlsPatch *const p = &c->patch;
+    const ptrdiff_t size = (p->rows - 1) * p->down + (p->run - 1) * p->right + c->grid.n;
+    const SnlsPlaces from = places_of(c);
+    float *const out = place_out(t->out, &t->rng, size, sizeof *out), *const before = malloc((size_t)(size + 1) * sizeof *before);
+    fill(&t->rng, out, size, kind);
+    memcpy(before, out, (size_t)size * sizeof *out);
+    const ptrdiff_t first = c->count ? rng_int(&t->rng, 0, c->count - 1) : 0;
+    t->dsp.mix(out, p, &from, first, c->count - first, c->shift, &c->grid);
+    CHECK(guards_hold(t->out, out, size, sizeof *out), "%s mix n=%td wrote outside", t->level, c->grid.n);
+    for (ptrdiff_t e = 0; e < size; e++) {
+        const ptrdiff_t r = e / p->down, s = e % p->down / p->right, i = e % p->down % p->right;
+        if (p->rows > 1 && r >= p->rows) continue;
+        if (s >= p->run || i >= c->grid.n) { CHECK(bits(out[e]) == bits(before[e]), "%s mix touched a gap", t->level); continue; }
+        Sum sum = { before[e], fabs((double)before[e]), 1 };
+        for (ptrdiff_t k = first; k < c->count; k++)
+            for (int m = 0; m < 4; m++) {
+                if ((m & c->grid.shape) != m) continue;
+                const double term = (double)c->w[m][k] * c->video[k][(r + (m >> 1)) * c->grid.down + (s + (m & 1)) * c->grid.right + i];
+                sum_add(&sum, term, fabs(term));
+            }
+        CHECK(sum_near(&sum, out[e], 4), "%s mix n=%td %tdx%td shape %d: [%td] is %.9g, want %.9g", t->level, c->grid.n, p->rows, p->run, c->grid.shape, e,
+              out[e], sum.value);
+    }
+    /* cut into single rows it must give the same bits */
+    for (ptrdiff_t r = 0; r < p->rows; r++) {
+        SnlsPatch row = *p;
+        row.rows = 1;
+        t->dsp.mix(before + r * p->down, &row, &from, first, c->count - first, c->shift + r * c->grid.down, &c->grid);
+    }
+    CHECK(!memcmp(out, before, (size_t)size * sizeof *out), "%s mix n=%td %tdx%td shape %d depends on how it is cut", t->level, c->grid.n, p->rows, p->run,
+          c->grid.shape);
+    free(before);
+}
+
+static void check_dot_patch(Test *t, PatchCase *c)
+{
+    const SnlsPlaces from = places_of(c);
+    float *const out = place_out(t->out, &t->rng, 4 * c->count, sizeof *out);
+    t->dsp.dot_patch(out, &from, c->count, c->shift, c->g, &c->patch, &c->grid);
+    CHECK(guards_hold(t->out, out, 4 * c->count, sizeof *out), "%s dot_patch n=%td wrote outside", t->level, c->grid.n);
+    for (ptrdiff_t k = 0; k < c->count; k++)
+        for (int m = 0; m < 4; m++) {
+            Sum sum = { 0, 0, 0 };
+            for (ptrdiff_t r = 0; r < c->patch.rows && (m & c->grid.shape) == m; r++)
+                for (ptrdiff_t s = 0; s < c->patch.run; s++) {
+                    const Sum one = sum_of(c->g + k * c->patch.of_k + r * c->patch.down + s * c->patch.right,
+                                           c->video[k] + (r + (m >> 1)) * c->grid.down + (s + (m & 1)) * c->grid.right, c->grid.n, false);
+                    sum.value += one.value, sum.magnitude += one.magnitude, sum.terms += one.terms;
+                }
+            CHECK(sum_near(&sum, out[4 * k + m], 2), "%s dot_patch n=%td %tdx%td shape %d: [%td][%d] is %.9g, want %.9g", t->level, c->grid.n, c->patch.rows,
+                  c->patch.run, c->grid.shape, k, m, out[4 * k + m], sum.value);
+        }
+}
+
+/* Two bands of rows, one after the other, are all of it. */
+static void check_spread_patch(Test *t, PatchCase *c, int kind)
+{
+    const ptrdiff_t rows = c->patch.rows + (c->grid.shape >> 1), cut = rng_int(&t->rng, 0, rows);
+    const float w[4] = { c->w[0][0], c->w[1][0], c->w[2][0], c->w[3][0] };
+    float *const out = place_out(t->out, &t->rng, c->floats, sizeof *out), *const before = malloc((size_t)(c->floats + 1) * sizeof *before);
+    fill(&t->rng, out, c->floats, kind);
+    memcpy(before, out, (size_t)c->floats * sizeof *out);
+    t->dsp.spread_patch(out, w, c->g, &c->patch, cut, rows + 3, &c->grid);
+    CHECK(cut == 0 || !memcmp(out, before, (size_t)((cut - 1) * c->grid.down) * sizeof *out), "%s spread_patch wrote above its rows", t->level);
+    t->dsp.spread_patch(out, w, c->g, &c->patch, -2, cut, &c->grid);
+    CHECK(guards_hold(t->out, out, c->floats, sizeof *out), "%s spread_patch n=%td wrote outside", t->level, c->grid.n);
+    for (ptrdiff_t e = 0; e < c->floats; e++) {
+        const ptrdiff_t r = e / c->grid.down, s = e % c->grid.down / c->grid.right, i = e % c->grid.down % c->grid.right;
+        Sum sum = { before[e], fabs((double)before[e]), 1 };
+        for (int m = 0; m < 4; m++) {
+            const ptrdiff_t y = r - (m >> 1), x = s - (m & 1);
+            if ((m & c->grid.shape) != m || y < 0 || y >= c->patch.rows || x < 0 || x >= c->patch.run || i >= c->grid.n) continue;
+            const double term = (double)w[m] * c->g[y * c->patch.down + x * c->patch.right + i];
+            sum_add(&sum, term, fabs(term));
+        }
+        CHECK(sum_near(&sum, out[e], 0), "%s spread_patch n=%td %tdx%td shape %d: [%td] is %.9g, want %.9g", t->level, c->grid.n, c->patch.rows, c->patch.run,
+              c->grid.shape, e, out[e], sum.value);
+    }
+    free(before);
+}
+
+/* Every level places alike: addresses and shapes the same, weights the same bits. */
+static void check_place(Test *t)
+{
+    enum { MOST = 37, ROOM = 48 };
+    static const float odd[] = { NAN, INFINITY, -INFINITY, 1e30f, -0.0f, 1e-20f, -1e-20f, 0.5f };
+    const ptrdiff_t count = rng_int(&t->rng, 0, MOST);
+    const float *at[2][ROOM], base = 0;
+    float w[2][4][ROOM], *const offset = input(t, 0, 3 * count, 0), *const weight = input(t, 1, count, 0);
+    unsigned char shape[2][ROOM];
+    double *const x = place(t->in[2], &t->rng, count, sizeof *x);
+    SnlsSite site = { .t = (double)rng_int(&t->rng, 0, 4), .y = (double)rng_int(&t->rng, 0, 20), .last = 4, .y0 = 1, .y1 = 19, .x0 = 2, .x1 = 18.5, .base = &base,
+                      .step_t = 1 << 20, .step_y = 1000, .step_x = -7, .nearest = rng_one_in(&t->rng, 3) };
+    const bool whole = rng_one_in(&t->rng, 2);
+    for (ptrdiff_t i = 0; i < count; i++) {
+        x[i] = (double)rng_int(&t->rng, 2, 17);
+        offset[3 * i] = (float)rng_int(&t->rng, -2, 2);
+        for (int m = 1; m < 3; m++) offset[3 * i + m] = whole ? (float)rng_int(&t->rng, -2, 2) : (float)rng_real(&t->rng, -3, 3);
+        if (rng_one_in(&t->rng, 9)) offset[3 * i + rng_int(&t->rng, 0, 2)] = odd[rng_int(&t->rng, 0, 7)];
+    }
+    SnlsDsp plain;
+    snls_dsp_init_c(&plain);
+    int all[2];
+    for (int l = 0; l < 2; l++) {
+        const SnlsPlaces to = { at[l], { w[l][0], w[l][1], w[l][2], w[l][3] }, NULL };
+        all[l] = (l ? &t->dsp : &plain)->place(&to, shape[l], offset, x, whole ? NULL : weight, count, &site);
+    }
+    CHECK(all[0] == all[1], "%s place n=%td: shape of all is %d, want %d", t->level, count, all[1], all[0]);
+    for (ptrdiff_t i = 0; i < count; i++) {
+        CHECK(shape[0][i] == shape[1][i], "%s place: shape is %d, want %d", t->level, shape[1][i], shape[0][i]);
+        if (shape[0][i] == 4) continue;
+        bool same = at[0][i] == at[1][i];
+        for (int m = 0; m < 4; m++) same = same && bits(w[0][m][i]) == bits(w[1][m][i]);
+        CHECK(same, "%s place n=%td: [%td] differs", t->level, count, i);
+    }
+}
+
+static void check_patches(Test *t, ptrdiff_t n, int kind)
+{
+    PatchCase c;
+    patch_case(t, &c, n < 1 ? 1 : n, kind);
+    check_mix(t, &c, kind);
+    check_dot_patch(t, &c);
+    check_spread_patch(t, &c, kind);
+    check_place(t);
+}
+
+static void check_seed(Test *t, uint64_t seed)
+{
+    static const ptrdiff_t usual[] = { 1, 3, 8, 16, 32, 64 };
+    t->rng.state = seed;
+    for (int round = 0; round < 6; round++)
+        check_patches(t, rng_one_in(&t->rng, 2) ? usual[rng_int(&t->rng, 0, 5)] : rng_int(&t->rng, 1, 99), (int)rng_int(&t->rng, 0, 6));
+}
+
+int main(int argc, char **argv)
+{
+    const uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1, last = argc > 1 ? first : SEEDS;
+    static Test t;
+    for (int i = 0; i < 5; i++) t.in[i] = block_new();
+    t.out = block_new();
+    for (int level = 1; level <= snls_dsp_level_max(); level++) {
+        t.level = level_names[level];
+        snls_dsp_init(&t.dsp, level);
+        for (uint64_t seed = first; seed <= last; seed++) {
+            check_repeat("test_patch %llu", (unsigned long long)seed);
+            check_seed(&t, seed);
+        }
+        printf("%s: seeds %llu to %llu\n", t.level, (unsigned long long)first, (unsigned long long)last);
+    }
+    return check_end();
+}
