@@ -58,6 +58,16 @@ static void draw_small(SnlsSearchParams *p, Sizes *z)
     *z = (Sizes){1, 3, 5, 6, 3};
 }
 
+/* Rows longer than a vector, as real frames have them: fast paths that take many queries at once begin there. */
+static void draw_wide(Rng *rng, SnlsSearchParams *p, Sizes *z)
+{
+    *z = (Sizes){1, rng_int(rng, 1, 3), rng_int(rng, 1, 9), rng_int(rng, 20, 50), rng_int(rng, 1, 5)};
+    p->ws = (int32_t)rng_int(rng, 1, 5);
+    p->ps = (int32_t)rng_int(rng, 1, 3);
+    p->heads = 1;
+    p->stride0 = (int32_t)RNG_PICK(rng, 1, 1, 1, 2);
+}
+
 static void draw_sizes(Call *call, SnlsSearchParams *p, Sizes *z)
 {
     static const Cap caps[] = {{"ws", 9}, {"wt", 2}, {"ps", 5}, {"k", 8}, {"heads", 3}, {"stride0", 4}, {"stride1", 2}, {"dilation", 3}, {NULL, 0}};
@@ -65,9 +75,11 @@ static void draw_sizes(Call *call, SnlsSearchParams *p, Sizes *z)
     draw_params(rng, "search", p, caps);
     p->stride1 = draw_step(rng, call->kind, call->exact);
     *z = (Sizes){rng_int(rng, 1, 2), rng_int(rng, 1, 5), draw_size(rng), draw_size(rng), rng_one_in(rng, 3) ? rng_int(rng, 1, 40) : rng_int(rng, 1, 8)};
+    const bool wide = call->kind == CALL_ANY && draw_budget == 1 && rng_one_in(rng, 6);
+    if (wide) draw_wide(rng, p, z);
     if (p->wt > (z->T - 1) / 2) p->wt = (int32_t)((z->T - 1) / 2);
     if (call->kind == CALL_SMOOTH) p->interp = SNLS_INTERP_BILINEAR;
-    shrink(rng, p, z, draw_budget * (call->kind == CALL_SMOOTH ? 1.5e4 : rng_one_in(rng, 16) ? 1.5e6 : 2e5));
+    shrink(rng, p, z, draw_budget * (call->kind == CALL_SMOOTH ? 1.5e4 : wide || rng_one_in(rng, 16) ? 1.2e6 : 2e5));
 }
 
 static void draw_flow(Call *call, SnlsSearch *s, const Sizes *z)

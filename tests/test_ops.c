@@ -2,7 +2,7 @@
  *   test_ops [--backend ref|cpu] [--level c|avx2|avx512] [--op NAME] [SEED [COUNT]]
  * Without --backend: ref, then cpu at every level the machine has. A seed is one call of one operator. */
 /* ctest: name=search args=--op search 1 260 */
-/* ctest: name=search_all args=--op search_all 1 120 */
+/* ctest: name=search_all args=--op search_all 1 80 */
 /* ctest: name=refine args=--op refine 1 160 */
 /* ctest: name=flow_compose args=--op flow_compose 1 160 */
 /* ctest: name=weights args=--op weights 1 120 */
