@@ -2,7 +2,7 @@
  * candidate of ref's search_all. test_ops draws from the whole parameter space, where such cases are rare.
  *   test_tile [SEED [COUNT]] */
 /* ctest: args=1 40 */
-/* ctest: name=many label=slow timeout=600 args=1000 600 */
+/* ctest: name=many label=slow timeout=600 args=1000 200 */
 #include "check.h"
 #include <math.h>
 #include <snls/snls.h>
