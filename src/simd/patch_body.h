@@ -232,9 +232,26 @@ ALWAYS void spread_rows(float *out, const float *w, const float *g, const SnlsPa
     }
 }
 
+/* Pixels of a single float, one by one: a masked store would delay the loads of the next patch. */
+static void spread_floats(float *out, const float *w, const float *g, const SnlsPatch *patch, ptrdiff_t first, ptrdiff_t end, const SnlsGrid *grid)
+{
+    const ptrdiff_t rows = patch->rows, run = patch->run, lower = grid->shape >> 1, beside = grid->shape & 1;
+    for (ptrdiff_t r = first > 0 ? first : 0; r < end && r < rows + lower; r++)
+        for (ptrdiff_t p = 0; p < run + beside; p++) {
+            const float *const from = g + r * patch->down + p * patch->right;
+            float *const to = out + r * grid->down + p * grid->right, x = *to;
+            if (beside && p > 0 && r < rows) x = fmaf(w[1], from[-patch->right], x);
+            if (beside && p > 0 && lower && r > 0) x = fmaf(w[3], from[-patch->right - patch->down], x);
+            if (p < run && r < rows) x = fmaf(w[0], *from, x);
+            if (p < run && lower && r > 0) x = fmaf(w[2], from[-patch->down], x);
+            *to = x;
+        }
+}
+
 static void spread_patch(float *out, const float *w, const float *g, const SnlsPatch *patch, ptrdiff_t first, ptrdiff_t end, const SnlsGrid *grid)
 {
-    if (grid->shape == 0) spread_rows(out, w, g, patch, first, end, grid, 0);
+    if (grid->n == 1) spread_floats(out, w, g, patch, first, end, grid);
+    else if (grid->shape == 0) spread_rows(out, w, g, patch, first, end, grid, 0);
     else if (grid->shape == 1) spread_rows(out, w, g, patch, first, end, grid, 1);
     else if (grid->shape == 2) spread_rows(out, w, g, patch, first, end, grid, 2);
     else spread_rows(out, w, g, patch, first, end, grid, 3);
