@@ -9,7 +9,7 @@
 /* ctest: name=gather args=--op gather 1 120 */
 /* ctest: name=gather_add args=--op gather_add 1 160 */
 /* ctest: name=scatter_add args=--op scatter_add 1 160 */
-/* ctest: name=many label=slow timeout=1800 args=1000000 3000 */
+/* ctest: name=many label=slow timeout=1800 args=1000000 1500 */
 #include "case.h"
 #include <snls/snls.h>
 #include <stdio.h>
