@@ -21,8 +21,8 @@ if(NOT SNLS_SOURCES)
 endif()
 
 # What the archive needs at link time: in this build as targets, outside (pkg-config, CMake package) as linker words.
-set(SNLS_LINK_TARGETS m)
-set(SNLS_LINK_WORDS -lm)
+set(SNLS_LINK_TARGETS m ${CMAKE_DL_LIBS})
+set(SNLS_LINK_WORDS -lm -ldl)
 if(SNLS_HAVE_OPENMP)
     list(APPEND SNLS_LINK_TARGETS OpenMP::OpenMP_C)
     list(APPEND SNLS_LINK_WORDS ${OpenMP_C_FLAGS})

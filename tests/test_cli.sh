@@ -126,7 +126,7 @@ npy nan_flow.npy '<f4' '(1, 3, 2, 12, 14, 2)' 8060
 printf '\000\000\300\177' >> nan_flow.npy
 expect 3 "flow that is not finite" "$snls" search clip.npy clip.npy --flow nan_flow.npy --wt 1 --out-dist x.npy
 names nan_flow.npy
-expect 6 "no cuda" "$snls" search clip.npy clip.npy --backend cuda --out-dist x.npy
+expect 6 "no cuda" env SNLS_CUDA_LIBRARY=/nowhere.so "$snls" search clip.npy clip.npy --backend cuda --out-dist x.npy
 
 # output: 7
 expect 7 "output exists" "$snls" search clip.npy clip.npy --out-dist d_ref.npy

@@ -14,6 +14,7 @@ may_include()
     src/op)   echo "op base $api" ;;
     src/ref)  echo "ref op base $api snls/io.h" ;;
     src/cpu)  echo "cpu op simd base $api" ;;
+    src/cuda) echo "cuda op base $api" ;;
     src/io)   echo "io base snls/types.h snls/context.h snls/io.h" ;;
     cli)      echo "cli bench $api snls/io.h snls/snls.h" ;;
     bench)    echo "bench $api snls/io.h snls/snls.h" ;;
@@ -27,6 +28,8 @@ may_include()
 may_use_system()
 {
     case $2 in
+    cuda*.h)   [[ $1 == src/cuda/* ]] ;;
+    dlfcn.h)   [[ $1 == src/op/load.c ]] ;;
     png.h)     [[ $1 == src/io/* ]] ;;
     jansson.h) [[ $1 == cli/* || $1 == bench/* ]] ;;
     fcntl.h)   [[ $1 == src/io/* || $1 == src/*/threads.c || $1 == cli/* ]] ;;

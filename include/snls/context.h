@@ -58,6 +58,34 @@ SNLS_API int64_t     snls_scratch_bytes(const SnlsContext *ctx); /* scratch held
 SNLS_API int64_t     snls_scratch_peak(const SnlsContext *ctx);  /* most ever held by this context */
 SNLS_API void        snls_scratch_release(SnlsContext *ctx);     /* gives scratch back; the next call takes it anew */
 
+/* ---- memory and time where the backend works ----
+ * For callers that have no other way to the device (the command line, tests); who has CUDA's own or PyTorch's memory uses
+ * that. With a CPU backend this is plain memory and memcpy, so that one program serves both. */
+
+typedef enum SnlsCopy { SNLS_COPY_TO_DEVICE = 0, SNLS_COPY_FROM_DEVICE = 1, SNLS_COPY_ON_DEVICE = 2 } SnlsCopy;
+
+SNLS_API int32_t     snls_device_type(const SnlsContext *ctx); /* SnlsDeviceType that tensors must be on */
+SNLS_API const char *snls_device_name(const SnlsContext *ctx); /* "NVIDIA H200", "cpu"; good as long as ctx */
+SNLS_API SnlsStatus  snls_device_alloc(SnlsContext *ctx, void **out, int64_t bytes); /* not zeroed */
+SNLS_API void        snls_device_free(SnlsContext *ctx, void *ptr);                  /* NULL is allowed */
+/* In the order of the context's stream; both ends are free when it returns. */
+SNLS_API SnlsStatus snls_device_copy(SnlsContext *ctx, void *to, const void *from, int64_t bytes, int32_t direction);
+/* Calls on a GPU return before the work is done, and errors of the work may come with a later call: this waits for all. */
+SNLS_API SnlsStatus snls_device_wait(SnlsContext *ctx);
+/* Waits; *ms: milliseconds of the device's time since the last call of this function on this context, 0 the first time. */
+SNLS_API SnlsStatus snls_device_clock(SnlsContext *ctx, double *ms);
+/* Work that follows goes to this stream (cudaStream_t); waits for what went to the last. Nothing on a CPU. */
+SNLS_API SnlsStatus snls_device_set_stream(SnlsContext *ctx, void *stream);
+
+/* What the device can do at best, measured now by a short loop: what a benchmark compares with. GPU only. */
+typedef enum SnlsRate {
+    SNLS_RATE_COPY = 0,   /* bytes read + written per second, large copy */
+    SNLS_RATE_READ = 1,   /* bytes read per second */
+    SNLS_RATE_FMA = 2,    /* f32 operations per second, a fused multiply-add counts as two */
+    SNLS_RATE_ATOMIC = 3  /* f32 atomic additions per second, spread over memory */
+} SnlsRate;
+SNLS_API SnlsStatus snls_device_rate(SnlsContext *ctx, int32_t kind, double *per_second);
+
 #ifdef __cplusplus
 }
 #endif

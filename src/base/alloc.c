@@ -75,7 +75,7 @@ bool snls_arena_commit(SnlsArena *arena, const SnlsAllocator *allocator, int64_t
     if (!arena->base) return false;
     arena->aligned = (char *)arena->base + (SNLS_ALIGN - (uintptr_t)arena->base % SNLS_ALIGN) % SNLS_ALIGN;
     arena->capacity = arena->planned;
-    ask_for_large_pages(arena->aligned, arena->capacity);
+    if (!arena->device) ask_for_large_pages(arena->aligned, arena->capacity);
     if (arena->capacity > arena->peak) arena->peak = arena->capacity;
     return true;
 }

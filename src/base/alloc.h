@@ -24,6 +24,7 @@ typedef struct SnlsArena {
     int64_t planned, claimed;
     int64_t peak;     /* largest capacity there ever was */
     bool    overflow; /* a planned size did not fit 64 bits */
+    bool    device;   /* memory of a device: its pages are not this processor's to advise on */
 } SnlsArena;
 
 void snls_arena_begin(SnlsArena *arena);                                /* forgets plan and claims, keeps the memory */

@@ -11,10 +11,12 @@ struct SnlsContext {
     const struct SnlsBackend *backend;
     void         *priv;          /* the backend's own */
     SnlsAllocator allocator;
+    SnlsAllocator scratch;       /* where the arena's memory comes from: allocator, or the backend's device */
     SnlsArena     arena;
     int64_t       scratch_limit;
     int32_t       threads, deterministic, cpu_level, device_id;
     void         *stream;
+    double        clock;         /* milliseconds, of snls_device_clock on a CPU */
     char          error[512];
 };
 

@@ -15,7 +15,7 @@ SnlsStatus snls_fail(SnlsContext *ctx, SnlsStatus status, const char *format, ..
 
 SnlsStatus snls_scratch_commit(SnlsContext *ctx, const char *op)
 {
-    if (snls_arena_commit(&ctx->arena, &ctx->allocator, ctx->scratch_limit)) return SNLS_OK;
+    if (snls_arena_commit(&ctx->arena, &ctx->scratch, ctx->scratch_limit)) return SNLS_OK;
     const long long need = (long long)ctx->arena.planned, limit = (long long)ctx->scratch_limit;
     if (limit > 0 && need > limit)
         return snls_fail(ctx, SNLS_ERR_MEMORY, "%s: needs %lld bytes of scratch, the limit is %lld", op, need, limit);

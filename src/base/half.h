@@ -2,22 +2,23 @@
 #ifndef SNLS_HALF_H
 #define SNLS_HALF_H
 
+#include "base/hd.h"
 #include <stdint.h>
 #include <string.h>
 
-static inline uint32_t snls_float_bits(float x) { uint32_t u; memcpy(&u, &x, sizeof u); return u; }
-static inline float snls_bits_float(uint32_t u) { float x; memcpy(&x, &u, sizeof x); return x; }
+static inline SNLS_HD uint32_t snls_float_bits(float x) { uint32_t u; memcpy(&u, &x, sizeof u); return u; }
+static inline SNLS_HD float snls_bits_float(uint32_t u) { float x; memcpy(&x, &u, sizeof x); return x; }
 
-static inline float snls_bf16_to_float(uint16_t h) { return snls_bits_float((uint32_t)h << 16); }
+static inline SNLS_HD float snls_bf16_to_float(uint16_t h) { return snls_bits_float((uint32_t)h << 16); }
 
-static inline uint16_t snls_float_to_bf16(float x)
+static inline SNLS_HD uint16_t snls_float_to_bf16(float x)
 {
     const uint32_t u = snls_float_bits(x);
     if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(u >> 16 | 0x40); /* NaN: quiet, payload's top kept */
     return (uint16_t)((u + 0x7fffu + (u >> 16 & 1)) >> 16);
 }
 
-static inline float snls_f16_to_float(uint16_t h)
+static inline SNLS_HD float snls_f16_to_float(uint16_t h)
 {
     const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = h >> 10 & 31, mantissa = h & 1023;
     if (exponent == 31) /* infinity; NaN becomes quiet, as the hardware conversion does */
@@ -27,7 +28,7 @@ static inline float snls_f16_to_float(uint16_t h)
     return sign ? -tiny : tiny;
 }
 
-static inline uint16_t snls_float_to_f16(float x)
+static inline SNLS_HD uint16_t snls_float_to_f16(float x)
 {
     const uint32_t u = snls_float_bits(x), sign = u >> 16 & 0x8000u, magnitude = u & 0x7fffffffu;
     if (magnitude > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | (magnitude >> 13 & 0x3ffu));

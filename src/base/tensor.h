@@ -3,24 +3,25 @@
 #define SNLS_TENSOR_H
 
 #include "base/context.h"
+#include "base/hd.h"
 #include "base/half.h"
 #include <stdbool.h>
 
 /* Element number (in elements from data) of an index of 5, 6 or 7 axes. */
-static inline int64_t snls_at5(const SnlsTensor *t, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e)
+static inline SNLS_HD int64_t snls_at5(const SnlsTensor *t, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e)
 {
     return a * t->stride[0] + b * t->stride[1] + c * t->stride[2] + d * t->stride[3] + e * t->stride[4];
 }
-static inline int64_t snls_at6(const SnlsTensor *t, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e, int64_t f)
+static inline SNLS_HD int64_t snls_at6(const SnlsTensor *t, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e, int64_t f)
 {
     return snls_at5(t, a, b, c, d, e) + f * t->stride[5];
 }
-static inline int64_t snls_at7(const SnlsTensor *t, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e, int64_t f, int64_t g)
+static inline SNLS_HD int64_t snls_at7(const SnlsTensor *t, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e, int64_t f, int64_t g)
 {
     return snls_at6(t, a, b, c, d, e, f) + g * t->stride[6];
 }
 
-static inline double snls_load(const SnlsTensor *t, int64_t at)
+static inline SNLS_HD double snls_load(const SnlsTensor *t, int64_t at)
 {
     switch (t->dtype) {
     case SNLS_F32: return ((const float *)t->data)[at];
@@ -31,7 +32,7 @@ static inline double snls_load(const SnlsTensor *t, int64_t at)
     return 0;
 }
 
-static inline void snls_store(const SnlsTensor *t, int64_t at, double value)
+static inline SNLS_HD void snls_store(const SnlsTensor *t, int64_t at, double value)
 {
     switch (t->dtype) {
     case SNLS_F32: ((float *)t->data)[at] = (float)value; break;
@@ -42,7 +43,7 @@ static inline void snls_store(const SnlsTensor *t, int64_t at, double value)
 }
 
 /* value as it would come back from storage of this type */
-static inline double snls_rounded(int32_t dtype, double value)
+static inline SNLS_HD double snls_rounded(int32_t dtype, double value)
 {
     switch (dtype) {
     case SNLS_F32: return (float)value;
@@ -52,7 +53,7 @@ static inline double snls_rounded(int32_t dtype, double value)
     return value;
 }
 
-static inline bool snls_is_float(int32_t dtype)
+static inline SNLS_HD bool snls_is_float(int32_t dtype)
 {
     return dtype == SNLS_F32 || dtype == SNLS_F64 || dtype == SNLS_F16 || dtype == SNLS_BF16;
 }

@@ -28,7 +28,7 @@ typedef struct SnlsNeighbour {
 } SnlsNeighbour;
 
 /* at: element number of the neighbour's offset; (t, y, x): the query */
-static inline SnlsNeighbour snls_neighbour(const SnlsAggregate *a, int64_t at, int64_t t, int64_t y, int64_t x)
+static inline SNLS_HD SnlsNeighbour snls_neighbour(const SnlsAggregate *a, int64_t at, int64_t t, int64_t y, int64_t x)
 {
     const int64_t step = a->offset.stride[6];
     const double dt = snls_load(&a->offset, at);
@@ -45,13 +45,13 @@ static inline SnlsNeighbour snls_neighbour(const SnlsAggregate *a, int64_t at, i
 }
 
 /* Element number of channel 0 of a head in out: (t, y, x) of a plain video, or of layer k of a stack. */
-static inline int64_t snls_aggregate_out_at(const SnlsAggregate *a, const SnlsTensor *out, int64_t b, int64_t head, int64_t k,
+static inline SNLS_HD int64_t snls_aggregate_out_at(const SnlsAggregate *a, const SnlsTensor *out, int64_t b, int64_t head, int64_t k,
                                             int64_t t, int64_t y, int64_t x)
 {
     if (a->stack) return snls_at6(out, b, head, k, t, y, x);
     return snls_at5(out, b, t, y, x, head * a->features);
 }
-static inline int64_t snls_aggregate_out_step(const SnlsAggregate *a, const SnlsTensor *out) { return out->stride[a->stack ? 6 : 4]; }
+static inline SNLS_HD int64_t snls_aggregate_out_step(const SnlsAggregate *a, const SnlsTensor *out) { return out->stride[a->stack ? 6 : 4]; }
 
 /* True when every pixel lies under some query patch. */
 bool snls_aggregate_covered(const SnlsAggregate *a);

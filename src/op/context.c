@@ -64,10 +64,7 @@ static SnlsStatus find_backend(const char *name, const SnlsBackend **backend, ch
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (!strcmp(name, all[i]->name)) *backend = all[i];
     if (*backend) return SNLS_OK;
-    if (!strcmp(name, "cuda")) {
-        snprintf(why, size, "open: backend cuda is not part of this build");
-        return SNLS_ERR_DEVICE;
-    }
+    if (!strcmp(name, "cuda")) return snls_load_cuda(backend, getenv("SNLS_CUDA_LIBRARY"), why, size);
     snprintf(why, size, "open: backend is %.40s, must be ref, cpu, cuda or auto", name);
     return SNLS_ERR_ARG;
 }
@@ -85,7 +82,7 @@ static SnlsStatus open_checked(SnlsContext **out, const SnlsContextParams *p, ch
         return SNLS_ERR_MEMORY;
     }
     if (!ceiling || (p->cpu_level && p->cpu_level < ceiling)) ceiling = p->cpu_level;
-    *ctx = (SnlsContext){.backend = backend, .allocator = p->allocator, .scratch_limit = p->scratch_limit,
+    *ctx = (SnlsContext){.backend = backend, .allocator = p->allocator, .scratch = p->allocator, .scratch_limit = p->scratch_limit,
                          .threads = p->threads ? p->threads : snls_threads_available(), .deterministic = p->deterministic != 0,
                          .cpu_level = ceiling, .device_id = p->device_id, .stream = p->stream};
     const SnlsStatus status = backend->open ? backend->open(ctx) : SNLS_OK;
@@ -114,8 +111,8 @@ void snls_close(SnlsContext **ctx)
     if (!ctx || !*ctx) return;
     SnlsContext *c = *ctx;
     const SnlsAllocator allocator = c->allocator;
+    snls_arena_release(&c->arena, &c->scratch);
     if (c->backend->close) c->backend->close(c);
-    snls_arena_release(&c->arena, &allocator);
     snls_mem_free(&allocator, c);
     *ctx = NULL;
 }
@@ -129,5 +126,5 @@ int64_t snls_scratch_peak(const SnlsContext *ctx) { return ctx ? ctx->arena.peak
 
 void snls_scratch_release(SnlsContext *ctx)
 {
-    if (ctx) snls_arena_release(&ctx->arena, &ctx->allocator);
+    if (ctx) snls_arena_release(&ctx->arena, &ctx->scratch);
 }

@@ -53,24 +53,3 @@ SnlsMatchGrad snls_match_grad_of_refine(const SnlsRefineGrad *g)
 {
     return (SnlsMatchGrad){.dist = g->dist, .offset = g->offset, .query = g->query, .key = g->key, .centre = g->centre};
 }
-
-bool snls_match_nearest_self(const SnlsMatch *m, const SnlsQuery *q, const SnlsMatchWindow *w, int64_t *cell)
-{
-    int64_t row0, row1, column0, column1;
-    bool found = false;
-    double best = 0;
-    snls_match_valid_run(w->y, m->stride1, w->origin_y, m->side, m->height, &row0, &row1);
-    snls_match_valid_run(w->x, m->stride1, w->origin_x, m->side, m->width, &column0, &column1);
-    for (int64_t r = row0; r < row1; r++) {
-        const double dy = snls_match_y(m, w, r) - (double)(q->i * m->stride0);
-        for (int64_t c = column0; c < column1; c++) {
-            const double dx = snls_match_x(m, w, c) - (double)(q->j * m->stride0);
-            const double distance = dy * dy + dx * dx;
-            if (found && !(distance < best)) continue;
-            found = true;
-            best = distance;
-            *cell = r * m->side + c;
-        }
-    }
-    return found;
-}

@@ -46,13 +46,13 @@ typedef struct SnlsMatchWindow {
 } SnlsMatchWindow;
 
 /* False for an unshifted slot: no flow, or S = W_t - 1 and slot 0. */
-static inline bool snls_match_has_centre(const SnlsMatch *m, int64_t window)
+static inline SNLS_HD bool snls_match_has_centre(const SnlsMatch *m, int64_t window)
 {
     return m->refine || window >= m->windows - m->flow_slots;
 }
 
 /* Element number of the flow vector or offset that a window has (snls_match_has_centre). */
-static inline int64_t snls_match_centre_at(const SnlsMatch *m, const SnlsQuery *q, int64_t window)
+static inline SNLS_HD int64_t snls_match_centre_at(const SnlsMatch *m, const SnlsQuery *q, int64_t window)
 {
     if (m->refine) return snls_at6(&m->centre, q->b, q->head, q->t, q->i, q->j, window);
     const int64_t slot = window - (m->windows - m->flow_slots);
@@ -61,10 +61,10 @@ static inline int64_t snls_match_centre_at(const SnlsMatch *m, const SnlsQuery *
 }
 
 /* From there to the y and the x component: flow is (x,y), offsets are (dt,dy,dx). */
-static inline int64_t snls_match_step_y(const SnlsMatch *m) { return m->centre.stride[m->centre.ndim - 1]; }
-static inline int64_t snls_match_step_x(const SnlsMatch *m) { return m->refine ? 2 * m->centre.stride[m->centre.ndim - 1] : 0; }
+static inline SNLS_HD int64_t snls_match_step_y(const SnlsMatch *m) { return m->centre.stride[m->centre.ndim - 1]; }
+static inline SNLS_HD int64_t snls_match_step_x(const SnlsMatch *m) { return m->refine ? 2 * m->centre.stride[m->centre.ndim - 1] : 0; }
 
-static inline SnlsMatchWindow snls_match_window(const SnlsMatch *m, const SnlsQuery *q, int64_t window)
+static inline SNLS_HD SnlsMatchWindow snls_match_window(const SnlsMatch *m, const SnlsQuery *q, int64_t window)
 {
     SnlsMatchWindow w = {.valid = true, .slope_y = 1, .slope_x = 1};
     const double by = (double)(q->i * m->stride0), bx = (double)(q->j * m->stride0);
@@ -89,18 +89,18 @@ static inline SnlsMatchWindow snls_match_window(const SnlsMatch *m, const SnlsQu
     return w;
 }
 
-static inline double snls_match_y(const SnlsMatch *m, const SnlsMatchWindow *w, int64_t row)
+static inline SNLS_HD double snls_match_y(const SnlsMatch *m, const SnlsMatchWindow *w, int64_t row)
 {
     return snls_window_place(w->y, m->stride1, row, w->origin_y);
 }
-static inline double snls_match_x(const SnlsMatch *m, const SnlsMatchWindow *w, int64_t column)
+static inline SNLS_HD double snls_match_x(const SnlsMatch *m, const SnlsMatchWindow *w, int64_t column)
 {
     return snls_window_place(w->x, m->stride1, column, w->origin_x);
 }
 
 /* Cells of an axis whose place is inside the frame: [*first, *end), empty when there is none. Places rise with the
  * cell number, so the valid ones are one run. */
-static inline void snls_match_valid_run(double centre, double step, int64_t origin, int64_t side, int64_t n, int64_t *first, int64_t *end)
+static inline SNLS_HD void snls_match_valid_run(double centre, double step, int64_t origin, int64_t side, int64_t n, int64_t *first, int64_t *end)
 {
     int64_t a = 0, b = side;
     while (a < b && !snls_inside(snls_window_place(centre, step, a, origin), n)) a++;
@@ -111,6 +111,25 @@ static inline void snls_match_valid_run(double centre, double step, int64_t orig
 
 /* "Nearest the query itself": cell row*side + column of slot 0 among those inside the frame, lower raster index on a tie.
  * False when none is inside. */
-bool snls_match_nearest_self(const SnlsMatch *m, const SnlsQuery *q, const SnlsMatchWindow *w, int64_t *cell);
+static inline SNLS_HD bool snls_match_nearest_self(const SnlsMatch *m, const SnlsQuery *q, const SnlsMatchWindow *w, int64_t *cell)
+{
+    int64_t row0, row1, column0, column1;
+    bool found = false;
+    double best = 0;
+    snls_match_valid_run(w->y, m->stride1, w->origin_y, m->side, m->height, &row0, &row1);
+    snls_match_valid_run(w->x, m->stride1, w->origin_x, m->side, m->width, &column0, &column1);
+    for (int64_t r = row0; r < row1; r++) {
+        const double dy = snls_match_y(m, w, r) - (double)(q->i * m->stride0);
+        for (int64_t c = column0; c < column1; c++) {
+            const double dx = snls_match_x(m, w, c) - (double)(q->j * m->stride0);
+            const double distance = dy * dy + dx * dx;
+            if (found && !(distance < best)) continue;
+            found = true;
+            best = distance;
+            *cell = r * m->side + c;
+        }
+    }
+    return found;
+}
 
 #endif

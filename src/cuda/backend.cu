@@ -1,0 +1,144 @@
+/* backend.cu: opening the cuda backend, its errors and scratch, and its table, the only thing that libsnls_cuda.so exports. */
+#include "cuda/cuda.h"
+
+SnlsStatus snls_cuda_check(SnlsContext *ctx, const char *op, cudaError_t error)
+{
+    if (error == cudaSuccess) return SNLS_OK;
+    (void)cudaGetLastError(); /* told once; what cannot be cleared comes again with the next call */
+    const SnlsStatus status = error == cudaErrorMemoryAllocation ? SNLS_ERR_MEMORY : SNLS_ERR_DEVICE;
+    return snls_fail(ctx, status, "%s: CUDA says %s (%s)", op, cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
+/* ---- scratch: the context's arena over memory of the device ---- */
+
+static void *scratch_alloc(size_t bytes, void *opaque)
+{
+    void *block = NULL;
+    (void)opaque;
+    if (cudaMalloc(&block, bytes) == cudaSuccess) return block;
+    (void)cudaGetLastError();
+    return NULL;
+}
+
+static void scratch_free(void *block, void *opaque)
+{
+    (void)opaque;
+    (void)cudaFree(block); /* waits for the work that uses it */
+}
+
+SnlsStatus snls_cuda_commit(SnlsContext *ctx, const char *op)
+{
+    if (ctx->arena.planned > ctx->arena.capacity) {
+        cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+        SNLS_CUDA_TRY(ctx, op, cudaStreamIsCapturing(snls_cuda_stream(ctx), &capture));
+        SNLS_REQUIRE(ctx, capture == cudaStreamCaptureStatusNone, SNLS_ERR_DEVICE,
+                     "%s: needs more scratch, which cannot be taken while the stream is captured; make this call once before", op);
+    }
+    return snls_scratch_commit(ctx, op);
+}
+
+/* ---- types ---- */
+
+SnlsStatus snls_cuda_take_video(SnlsContext *ctx, const char *op, const char *name, const SnlsTensor *t)
+{
+    SNLS_REQUIRE(ctx, !t->data || t->dtype == SNLS_F32 || t->dtype == SNLS_F16 || t->dtype == SNLS_BF16, SNLS_ERR_UNSUPPORTED,
+                 "%s: %s is %s, backend cuda takes f32, f16 and bf16 (f64 is backend ref's)", op, name, snls_dtype_name((SnlsDtype)t->dtype));
+    return SNLS_OK;
+}
+
+SnlsStatus snls_cuda_take_numbers(SnlsContext *ctx, const char *op, const char *name, const SnlsTensor *t)
+{
+    SNLS_REQUIRE(ctx, !t->data || t->dtype == SNLS_F32, SNLS_ERR_UNSUPPORTED, "%s: %s is %s, backend cuda takes f32", op, name,
+                 snls_dtype_name((SnlsDtype)t->dtype));
+    return SNLS_OK;
+}
+
+/* ---- opening ---- */
+
+static SnlsStatus describe(SnlsContext *ctx, SnlsCuda *cuda)
+{
+    cudaDeviceProp prop;
+    SNLS_CUDA_TRY(ctx, "open", cudaGetDeviceProperties(&prop, cuda->device));
+    cuda->multiprocessors = prop.multiProcessorCount;
+    cuda->capability = 10 * prop.major + prop.minor;
+    cuda->shared_limit = prop.sharedMemPerBlockOptin;
+    snprintf(cuda->name, sizeof cuda->name, "%s", prop.name);
+    SNLS_REQUIRE(ctx, cuda->capability >= 75, SNLS_ERR_DEVICE, "open: GPU %d (%s) has compute capability %d.%d, 7.5 is needed", cuda->device,
+                 prop.name, prop.major, prop.minor);
+    for (int i = 0; i < 2; i++) SNLS_CUDA_TRY(ctx, "open", cudaEventCreate(&cuda->clock[i]));
+    return SNLS_OK;
+}
+
+static SnlsStatus cuda_open(SnlsContext *ctx)
+{
+    int count = 0, before = 0;
+    const cudaError_t error = cudaGetDeviceCount(&count);
+    if (error != cudaSuccess) (void)cudaGetLastError();
+    SNLS_REQUIRE(ctx, error == cudaSuccess && count > 0, SNLS_ERR_DEVICE, "open: backend cuda finds no GPU: %s",
+                 error == cudaSuccess ? "the driver shows none" : cudaGetErrorString(error));
+    SNLS_REQUIRE(ctx, ctx->device_id >= 0 && ctx->device_id < count, SNLS_ERR_DEVICE, "open: device_id is %d, there are %d GPUs", (int)ctx->device_id, count);
+    SnlsCuda *cuda = (SnlsCuda *)snls_mem_alloc(&ctx->allocator, sizeof *cuda);
+    if (!cuda) return snls_fail(ctx, SNLS_ERR_MEMORY, "open: out of memory");
+    memset(cuda, 0, sizeof *cuda);
+    cuda->device = ctx->device_id;
+    ctx->priv = cuda;
+    ctx->cpu_level = SNLS_CPU_C;
+    ctx->scratch.alloc = scratch_alloc;
+    ctx->scratch.free = scratch_free;
+    ctx->arena.device = true;
+    SNLS_CUDA_TRY(ctx, "open", cudaGetDevice(&before));
+    SNLS_CUDA_TRY(ctx, "open", cudaSetDevice(cuda->device));
+    const SnlsStatus status = describe(ctx, cuda);
+    (void)cudaSetDevice(before);
+    return status;
+}
+
+static void cuda_close(SnlsContext *ctx)
+{
+    SnlsCuda *cuda = snls_cuda(ctx);
+    for (int i = 0; cuda && i < 2; i++)
+        if (cuda->clock[i]) (void)cudaEventDestroy(cuda->clock[i]);
+    snls_mem_free(&ctx->allocator, cuda);
+    ctx->priv = NULL;
+}
+
+/* ---- the table: every call runs with the context's GPU current and leaves the caller's ---- */
+
+#define X(op, Op)                                                                                          \
+    static SnlsStatus op##_forward(SnlsContext *ctx, const Snls##Op *s)                                    \
+    {                                                                                                      \
+        int before = 0;                                                                                    \
+        SNLS_CUDA_TRY(ctx, #op, cudaGetDevice(&before));                                                   \
+        SNLS_CUDA_TRY(ctx, #op, cudaSetDevice(snls_cuda(ctx)->device));                                    \
+        const SnlsStatus status = snls_cuda_##op##_forward(ctx, s);                                        \
+        (void)cudaSetDevice(before);                                                                       \
+        return status;                                                                                     \
+    }                                                                                                      \
+    static SnlsStatus op##_backward(SnlsContext *ctx, const Snls##Op *s, const Snls##Op##Grad *g)          \
+    {                                                                                                      \
+        int before = 0;                                                                                    \
+        SNLS_CUDA_TRY(ctx, #op, cudaGetDevice(&before));                                                   \
+        SNLS_CUDA_TRY(ctx, #op, cudaSetDevice(snls_cuda(ctx)->device));                                    \
+        const SnlsStatus status = snls_cuda_##op##_backward(ctx, s, g);                                    \
+        (void)cudaSetDevice(before);                                                                       \
+        return status;                                                                                     \
+    }
+SNLS_OPS(X)
+#undef X
+
+extern "C" SNLS_API const SnlsBackend *snls_cuda_backend(int32_t api_version, size_t context_size)
+{
+    static SnlsBackend table;
+    if (api_version != SNLS_API_VERSION || context_size != sizeof(SnlsContext)) return NULL;
+    table.name = "cuda";
+    table.device = SNLS_DEVICE_CUDA;
+    table.memory = &snls_cuda_device;
+    table.open = cuda_open;
+    table.close = cuda_close;
+#define X(op, Op)                                                                    \
+    table.op##_forward = snls_cuda_##op##_forward ? op##_forward : NULL;             \
+    table.op##_backward = snls_cuda_##op##_backward ? op##_backward : NULL;
+    SNLS_OPS(X)
+#undef X
+    return &table;
+}
