@@ -71,6 +71,8 @@ bool       call_has_f64(Call *call);
 
 SnlsContext *context_open(const char *backend, int32_t level, int32_t threads); /* exits with a sentence where it fails */
 
+SnlsContext *context_open_cuda(bool deterministic); /* exits with 77, "skipped", where there is no GPU */
+
 /* ---- drawing ---- */
 
 extern double draw_budget; /* 1; scales how much work a drawn call may be */

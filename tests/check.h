@@ -59,6 +59,12 @@ bool   tensor_padding_unchanged(const SnlsTensor *t);        /* every byte that 
 bool   tensor_fits(const SnlsTensor *t, bool *absurd);       /* all elements lie in its allocation; absurd: no memory could hold them */
 uint64_t tensor_hash(const SnlsTensor *t);                   /* of all bytes of the allocation */
 
+/* For a backend on another device: lends the whole allocation of t to it (a copy there, t points into that) and takes it back,
+ * padding and all. Views into one allocation share the copy. Nothing happens where the backend works on this memory. */
+struct SnlsContext;
+void tensor_lend(struct SnlsContext *ctx, SnlsTensor *t);
+void tensor_return(struct SnlsContext *ctx, SnlsTensor *t);
+
 void *check_alloc(int64_t count, size_t size);               /* zeroed, never NULL; lives until tensors_free */
 
 /* ---- sums that know how far a rounded version may be from them ---- */

@@ -101,10 +101,25 @@ static void check_failure(Call *call, SnlsContext *ctx, SnlsStatus status)
           (int)status, said);
 }
 
+/* To the backend's device and back: what forward sees, and the gradients too. */
+static void lend(Call *call, SnlsContext *ctx, bool grads)
+{
+    for (const Slot *s = call->op->test->slots; s->name; s++)
+        if (grads || s->role == ROLE_IN || s->role == ROLE_OUT) tensor_lend(ctx, call_tensor(call, s));
+}
+
+static void take_back(Call *call, SnlsContext *ctx, bool grads)
+{
+    for (const Slot *s = call->op->test->slots; s->name; s++)
+        if (grads || s->role == ROLE_IN || s->role == ROLE_OUT) tensor_return(ctx, call_tensor(call, s));
+}
+
 SnlsStatus call_forward(Call *call, SnlsContext *ctx)
 {
     restore(call, ROLE_OUT);
+    lend(call, ctx, false);
     const SnlsStatus status = call->status = call->op->forward(ctx, call);
+    take_back(call, ctx, false);
     check_inputs(call, ROLE_IN);
     check_padding(call, ROLE_OUT);
     if (status < 0) {
@@ -118,7 +133,9 @@ SnlsStatus call_backward(Call *call, SnlsContext *ctx)
 {
     restore(call, ROLE_GRAD_OUT);
     const uint64_t outputs = call_hash(call, ROLE_OUT);
+    lend(call, ctx, true);
     const SnlsStatus status = call->op->backward(ctx, call);
+    take_back(call, ctx, true);
     check_inputs(call, ROLE_IN);
     check_inputs(call, ROLE_GRAD_IN);
     check_padding(call, ROLE_GRAD_OUT);
@@ -144,4 +161,19 @@ SnlsContext *context_open(const char *backend, int32_t level, int32_t threads)
     if (snls_open(&ctx, &params) == SNLS_OK) return ctx;
     printf("FAIL cannot open backend %s: %s\n", backend, said);
     exit(1);
+}
+
+SnlsContext *context_open_cuda(bool deterministic)
+{
+    char said[400] = "";
+    SnlsContextParams params;
+    snls_context_defaults(&params);
+    params.backend = "cuda";
+    params.deterministic = deterministic;
+    params.error_text = said;
+    params.error_size = sizeof said;
+    SnlsContext *ctx = NULL;
+    if (snls_open(&ctx, &params) == SNLS_OK) return ctx;
+    printf("skipped, there is no GPU to test: %s\n", said);
+    exit(77);
 }

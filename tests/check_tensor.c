@@ -1,6 +1,7 @@
 /* check_tensor.c: tensors of the tests: random strides, canaries in every byte that no element owns. */
 #include "check.h"
 #include "base/half.h"
+#include <snls/context.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,8 @@ typedef struct Block {
     char   *base; /* NULL for plain memory */
     char   *was;
     int64_t bytes;
+    char   *lent; /* its copy on a device */
+    int     views;/* that point into the copy */
 } Block;
 
 static Block *blocks;
@@ -236,6 +239,42 @@ bool tensor_fits(const SnlsTensor *t, bool *absurd)
     const Block *b = block_of(t);
     const char *data = t->data;
     return low >= (long double)(b->base - data) && high <= (long double)(b->base + b->bytes - data);
+}
+
+static void device_must(SnlsContext *ctx, SnlsStatus status)
+{
+    if (status >= 0) return;
+    printf("FAIL %s\n", snls_error(ctx));
+    exit(1);
+}
+
+void tensor_lend(SnlsContext *ctx, SnlsTensor *t)
+{
+    if (!t->data || snls_device_type(ctx) == SNLS_DEVICE_CPU) return;
+    Block *b = block_of(t);
+    if (!b->lent) {
+        void *copy;
+        device_must(ctx, snls_device_alloc(ctx, &copy, b->bytes));
+        device_must(ctx, snls_device_copy(ctx, copy, b->base, b->bytes, SNLS_COPY_TO_DEVICE));
+        b->lent = copy;
+    }
+    b->views++;
+    t->data = b->lent + ((char *)t->data - b->base);
+    t->device = snls_device_type(ctx);
+}
+
+void tensor_return(SnlsContext *ctx, SnlsTensor *t)
+{
+    if (!t->data || t->device == SNLS_DEVICE_CPU) return;
+    Block *b = blocks;
+    while (b && !(b->lent && (char *)t->data >= b->lent && (char *)t->data < b->lent + b->bytes)) b = b->next;
+    if (!b) return;
+    t->data = b->base + ((char *)t->data - b->lent);
+    t->device = SNLS_DEVICE_CPU;
+    if (--b->views) return;
+    device_must(ctx, snls_device_copy(ctx, b->base, b->lent, b->bytes, SNLS_COPY_FROM_DEVICE));
+    snls_device_free(ctx, b->lent);
+    b->lent = NULL;
 }
 
 UNWATCHED uint64_t tensor_hash(const SnlsTensor *t)

@@ -1,6 +1,6 @@
 /* test_ops.c: every operator on every backend against the model: forward, backward, run again, on 1, 2 and 3 threads.
- *   test_ops [--backend ref|cpu] [--level c|avx2|avx512] [--op NAME] [SEED [COUNT]]
- * Without --backend: ref, then cpu at every level the machine has. A seed is one call of one operator. */
+ *   test_ops [--backend ref|cpu|cuda] [--level c|avx2|avx512] [--op NAME] [SEED [COUNT]]
+ * Without --backend: ref, then cpu at every level the machine has; cuda alone where it is asked for. A seed is one call of one operator. */
 /* ctest: name=search args=--op search 1 260 */
 /* ctest: name=search_all args=--op search_all 1 80 */
 /* ctest: name=refine args=--op refine 1 160 */
@@ -9,6 +9,14 @@
 /* ctest: name=gather args=--op gather 1 120 */
 /* ctest: name=gather_add args=--op gather_add 1 160 */
 /* ctest: name=scatter_add args=--op scatter_add 1 160 */
+/* ctest: name=cuda-search label=cuda args=--backend cuda --op search 1 600 */
+/* ctest: name=cuda-search_all label=cuda args=--backend cuda --op search_all 1 200 */
+/* ctest: name=cuda-refine label=cuda args=--backend cuda --op refine 1 300 */
+/* ctest: name=cuda-flow_compose label=cuda args=--backend cuda --op flow_compose 1 300 */
+/* ctest: name=cuda-weights label=cuda args=--backend cuda --op weights 1 200 */
+/* ctest: name=cuda-gather label=cuda args=--backend cuda --op gather 1 300 */
+/* ctest: name=cuda-gather_add label=cuda args=--backend cuda --op gather_add 1 300 */
+/* ctest: name=cuda-scatter_add label=cuda args=--backend cuda --op scatter_add 1 300 */
 /* ctest: name=many label=slow timeout=1800 args=1000000 1500 */
 #include "case.h"
 #include <snls/snls.h>
@@ -19,7 +27,7 @@
 enum { THREAD_COUNTS = 3, LEVELS = 3 };
 
 typedef struct Options { const char *backend; int32_t level; const Operator *op; uint64_t seed, count; } Options;
-typedef struct Contexts { SnlsContext *ref, *cpu[LEVELS + 1][THREAD_COUNTS]; } Contexts;
+typedef struct Contexts { SnlsContext *ref, *cpu[LEVELS + 1][THREAD_COUNTS], *cuda[2]; } Contexts; /* cuda: fast, deterministic */
 
 /* What ref gave, for the cases whose arithmetic is exact. */
 typedef struct Exact { double *out[8]; } Exact;
@@ -73,6 +81,21 @@ static void run_cpu(Call *call, SnlsContext *const *ctx, const Exact *exact)
     for (int i = 0; i < THREAD_COUNTS; i++) run_again(call, ctx[i], hash);
 }
 
+/* The fast context may sum gradients in another order each time, never forward. */
+static void run_cuda(Call *call, SnlsContext *const *ctx, const Exact *exact)
+{
+    uint64_t fast[2], hash[2];
+    if (call_has_f64(call)) {
+        CHECK(call_forward(call, ctx[0]) == SNLS_ERR_UNSUPPORTED, "%s: f64 was not refused", call->op->name);
+        return;
+    }
+    if (!run_checked(call, ctx[0], EPS_F32, fast) || !run_checked(call, ctx[1], EPS_F32, hash)) return;
+    CHECK(fast[0] == hash[0], "%s forward: other bits in deterministic mode", call->op->name);
+    for (int i = 0; i < 2; i++) run_again(call, ctx[1], hash);
+    call_forward(call, ctx[1]); /* what run_again left is backward's */
+    if (exact) compare_exact(call, exact);
+}
+
 static void run_case(const Contexts *c, const Operator *op, uint64_t seed)
 {
     Call call;
@@ -88,6 +111,10 @@ static void run_case(const Contexts *c, const Operator *op, uint64_t seed)
         check_repeat("test_ops --backend cpu --level %s --op %s %llu", snls_cpu_level_name(level), op->name, (unsigned long long)seed);
         run_cpu(&call, c->cpu[level], ran && call.exact ? &exact : NULL);
     }
+    if (c->cuda[0]) {
+        check_repeat("test_ops --backend cuda --op %s %llu", op->name, (unsigned long long)seed);
+        run_cuda(&call, c->cuda, ran && call.exact ? &exact : NULL);
+    }
     tensors_free();
 }
 
@@ -95,6 +122,8 @@ static void open_all(Contexts *c, const Options *o)
 {
     c->ref = context_open("ref", 0, 1);
     if (o->backend && !strcmp(o->backend, "ref")) return;
+    for (int i = 0; i < 2 && o->backend && !strcmp(o->backend, "cuda"); i++) c->cuda[i] = context_open_cuda(i);
+    if (c->cuda[0]) return;
     for (int32_t level = 1; level <= LEVELS; level++)
         for (int32_t i = 0; i < THREAD_COUNTS; i++)
             if (level <= snls_cpu_level_max() && (!o->level || o->level == level)) c->cpu[level][i] = context_open("cpu", level, i + 1);
@@ -103,13 +132,14 @@ static void open_all(Contexts *c, const Options *o)
 static void close_all(Contexts *c)
 {
     snls_close(&c->ref);
+    for (int i = 0; i < 2; i++) snls_close(&c->cuda[i]);
     for (int32_t level = 1; level <= LEVELS; level++)
         for (int32_t i = 0; i < THREAD_COUNTS; i++) snls_close(&c->cpu[level][i]);
 }
 
 static int usage(void)
 {
-    printf("usage: test_ops [--backend ref|cpu] [--level c|avx2|avx512] [--op NAME] [SEED [COUNT]]\n");
+    printf("usage: test_ops [--backend ref|cpu|cuda] [--level c|avx2|avx512] [--op NAME] [SEED [COUNT]]\n");
     return 2;
 }
 

@@ -1,20 +1,21 @@
 /* test_tile.c: search at sizes where queries are worked on in tiles (frames wider than a vector, smooth flow), against every
  * candidate of ref's search_all. test_ops draws from the whole parameter space, where such cases are rare.
- *   test_tile [SEED [COUNT]] */
+ *   test_tile [--backend cuda] [SEED [COUNT]] */
 /* ctest: args=1 40 */
+/* ctest: name=cuda label=cuda args=--backend cuda 1 300 */
 /* ctest: name=many label=slow timeout=600 args=1000 200 */
-#include "check.h"
+#include "case.h"
 #include <math.h>
 #include <snls/snls.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Case {
+typedef struct TileCase {
     SnlsSearch s, all;
     double largest;  /* |feature| */
     int64_t per_query;
-} Case;
+} TileCase;
 
 /* How flow runs over the frame: what decides which lanes are worked on together. */
 enum { FLOW_NONE, FLOW_CONSTANT, FLOW_WHOLE, FLOW_SMOOTH, FLOW_OUTWARD, FLOW_STEP, FLOW_RANDOM, FLOW_KINDS };
@@ -31,7 +32,7 @@ static double flow_at(int kind, double level, Rng *rng, int64_t y, int64_t x, in
     }
 }
 
-static void draw_flow(Case *c, Rng *rng)
+static void draw_flow(TileCase *c, Rng *rng)
 {
     const int kind = (int)rng_int(rng, 0, FLOW_KINDS - 1);
     const int64_t *q = c->s.query.shape, slots = 2 * c->s.params.wt + (int64_t)rng_one_in(rng, 2);
@@ -47,7 +48,7 @@ static void draw_flow(Case *c, Rng *rng)
                     tensor_set(&c->s.flow, flat++, rng_one_in(rng, 500) ? NAN : flow_at(kind, level[axis], rng, y, x, axis));
 }
 
-static void draw_params(SnlsSearchParams *p, Rng *rng)
+static void draw_tile_params(SnlsSearchParams *p, Rng *rng)
 {
     snls_search_defaults(p);
     p->ws = (int32_t)rng_int(rng, 1, 7);
@@ -83,10 +84,10 @@ static void outputs(SnlsSearch *s, SnlsContext *ctx, bool all)
     s->index.data = check_alloc(snls_tensor_elements(&s->index), sizeof(int32_t));
 }
 
-static void draw(Case *c, Rng *rng, SnlsContext *ref)
+static void draw(TileCase *c, Rng *rng, SnlsContext *ref)
 {
     memset(c, 0, sizeof *c);
-    draw_params(&c->s.params, rng);
+    draw_tile_params(&c->s.params, rng);
     const int64_t reach = c->s.params.ps > 3 ? 4 : 8, side = c->s.params.ws > 5 ? 26 : 40;
     const int64_t shape[5] = {1, 2 * c->s.params.wt + 1 + rng_int(rng, 0, 1), rng_int(rng, 1, 22), rng_int(rng, 1, side), rng_int(rng, 1, reach)};
     const double scale = RNG_PICK(rng, 1, 50), level = RNG_PICK(rng, 0, 0, 128);
@@ -102,7 +103,7 @@ static void draw(Case *c, Rng *rng, SnlsContext *ref)
 }
 
 /* (terms + 2) eps sum|term| and what interpolation may add, by Cauchy-Schwarz from the distance and the largest feature. */
-static double tolerance(const Case *c, double dist)
+static double tolerance(const TileCase *c, double dist)
 {
     const double terms = (double)c->s.query.shape[4] * c->s.params.ps * c->s.params.ps, norm = sqrt(terms) * c->largest;
     if (c->s.params.dist == SNLS_DIST_PROD) return (terms + 8) * EPS_F32 * norm * norm;
@@ -116,7 +117,7 @@ static int rising(const void *a, const void *b)
 }
 
 /* Places [first, first+k) of a query against candidates [from, from+n) of the same query. */
-static void check_group(const Case *c, int64_t query, int64_t first, int64_t from, int64_t n, float *sorted)
+static void check_group(const TileCase *c, int64_t query, int64_t first, int64_t from, int64_t n, float *sorted)
 {
     const float *dist = (const float *)c->s.dist.data + query * c->s.dist.shape[5] + first, *every = (const float *)c->all.dist.data + query * c->per_query;
     const int32_t *index = (const int32_t *)c->s.index.data + query * c->s.dist.shape[5] + first;
@@ -141,7 +142,7 @@ static void check_group(const Case *c, int64_t query, int64_t first, int64_t fro
     }
 }
 
-static void check_case(const Case *c)
+static void check_case(const TileCase *c)
 {
     const int64_t slots = 2 * c->s.params.wt + 1, queries = snls_tensor_elements(&c->s.dist) / c->s.dist.shape[5], cells = c->per_query / slots;
     float *sorted = check_alloc(c->per_query, sizeof *sorted);
@@ -173,7 +174,7 @@ static uint64_t hash(const SnlsTensor *t)
 }
 
 /* The same bits from other scratch and another number of threads. */
-static void check_again(const Case *c, SnlsContextParams params, int32_t threads, int fill)
+static void check_again(const TileCase *c, SnlsContextParams params, int32_t threads, int fill)
 {
     const uint64_t dist = hash(&c->s.dist), index = hash(&c->s.index);
     SnlsContext *ctx = NULL;
@@ -185,8 +186,31 @@ static void check_again(const Case *c, SnlsContextParams params, int32_t threads
     snls_close(&ctx);
 }
 
+/* On the device; twice, for the same bits. */
+static void run_cuda(TileCase *c, SnlsContext *ctx)
+{
+    SnlsTensor *all[] = {&c->s.query, &c->s.key, &c->s.flow, &c->s.dist, &c->s.offset, &c->s.index};
+    uint64_t before = 0;
+    for (int run = 0; run < 2; run++) {
+        for (int i = 0; i < 6; i++) tensor_lend(ctx, all[i]);
+        const SnlsStatus status = snls_search_forward(ctx, &c->s);
+        for (int i = 0; i < 6; i++) tensor_return(ctx, all[i]);
+        CHECK(status >= 0, "%s", snls_error(ctx));
+        if (!run) check_case(c);
+        const uint64_t now = hash(&c->s.dist) ^ hash(&c->s.index) * 31;
+        CHECK(!run || now == before, "other bits when run again");
+        before = now;
+    }
+}
+
 int main(int argc, char **argv)
 {
+    SnlsContext *cuda = NULL;
+    if (argc > 2 && !strcmp(argv[1], "--backend")) {
+        cuda = context_open_cuda(false);
+        argc -= 2;
+        argv += 2;
+    }
     const long long seed = argc > 1 ? atoll(argv[1]) : 1, count = argc > 2 ? atoll(argv[2]) : 1;
     SnlsContextParams params;
     SnlsContext *ref = NULL, *cpu = NULL;
@@ -195,11 +219,15 @@ int main(int argc, char **argv)
     if (!CHECK(snls_open(&ref, &params) >= 0, "open ref")) return check_end();
     for (long long n = seed; n < seed + count; n++) {
         Rng rng = {(uint64_t)n};
-        Case c;
+        TileCase c;
         draw(&c, &rng, ref);
         check_repeat("test_tile %lld", n);
         CHECK(snls_search_all_forward(ref, &c.all) >= 0, "%s", snls_error(ref));
-        for (int32_t level = SNLS_CPU_C; level <= snls_cpu_level_max(); level++) {
+        if (cuda) {
+            check_repeat("test_tile --backend cuda %lld", n);
+            run_cuda(&c, cuda);
+        }
+        for (int32_t level = SNLS_CPU_C; !cuda && level <= snls_cpu_level_max(); level++) {
             params.backend = "cpu";
             params.cpu_level = level;
             params.threads = (int32_t)rng_int(&rng, 1, 3);
@@ -215,5 +243,6 @@ int main(int argc, char **argv)
         tensors_free();
     }
     snls_close(&ref);
+    snls_close(&cuda);
     return check_end();
 }
