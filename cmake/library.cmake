@@ -1,5 +1,5 @@
 # The library. A folder of src/ is one word in this list, a file in it needs no line anywhere.
-set(SNLS_FOLDERS base simd op ref cpu io)
+set(SNLS_FOLDERS base simd op ref cpu flow io)
 list(TRANSFORM SNLS_FOLDERS REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1/*.c" OUTPUT_VARIABLE patterns)
 file(GLOB SNLS_SOURCES CONFIGURE_DEPENDS ${patterns})
 

@@ -20,6 +20,7 @@
 #include <snls/context.h>
 #include <snls/options.h>
 #include <snls/ops.h>
+#include <snls/flow.h>
 #include <snls/io.h>
 
 #endif

@@ -1,0 +1,212 @@
+/* flow.c: optical flow of a pair and of a clip: checks, frames to luma, the method, the result to the caller's view. */
+#include "flow/check.h"
+#include "flow/methods.h"
+#include <math.h>
+#include <string.h>
+
+enum { SIDE_MAX = 32767 };
+#define PIXELS_MAX ((int64_t)1 << 29) /* places in a plane are 32-bit numbers */
+
+static SnlsStatus check_size(SnlsContext *ctx, const char *who, const char *name, int64_t height, int64_t width)
+{
+    SNLS_REQUIRE(ctx,
+                 height >= 1 && width >= 1 && height <= SIDE_MAX && width <= SIDE_MAX && height * width <= PIXELS_MAX,
+                 SNLS_ERR_SHAPE, "%s: %s is %lld x %lld pixels, must be 1 to %d each way and at most %lld in all", who,
+                 name, (long long)width, (long long)height, SIDE_MAX, (long long)PIXELS_MAX);
+    return SNLS_OK;
+}
+
+static SnlsStatus check_view(SnlsContext *ctx, const char *who, const char *name, const SnlsTensor *t, int32_t ndim,
+                             const char *layout, int32_t role)
+{
+    static const int64_t any[4] = { SNLS_ANY, SNLS_ANY, SNLS_ANY, SNLS_ANY };
+    SNLS_REQUIRE(ctx, t->device == SNLS_DEVICE_CPU, SNLS_ERR_SHAPE, "%s: %s is not in CPU memory", who, name);
+    if (t->dtype != SNLS_U8) return snls_tensor_require(ctx, who, name, t, ndim, any, layout, role);
+    SnlsTensor shape = *t; /* bytes have no alignment; the rest is checked as for any other type */
+    shape.dtype = SNLS_F16;
+    SNLS_TRY(snls_tensor_require(ctx, who, name, &shape, ndim, any, layout, role | SNLS_ROLE_SHAPE_ONLY));
+    SNLS_REQUIRE(ctx, t->data, SNLS_ERR_ARG, "%s: %s has no data", who, name);
+    return SNLS_OK;
+}
+
+SnlsStatus snls_flow_check_image(SnlsContext *ctx, const char *who, const char *name, const SnlsTensor *t)
+{
+    SNLS_TRY(check_view(ctx, who, name, t, t->ndim == 2 ? 2 : 3, t->ndim == 2 ? "(H,W)" : "(H,W,C)", SNLS_ROLE_IN));
+    SNLS_REQUIRE(ctx, t->ndim == 2 || t->shape[2] >= 1, SNLS_ERR_SHAPE, "%s: %s has no channels", who, name);
+    return check_size(ctx, who, name, t->shape[0], t->shape[1]);
+}
+
+SnlsStatus snls_flow_check_field(SnlsContext *ctx, const char *who, const char *name, const SnlsTensor *t, bool output)
+{
+    SNLS_TRY(check_view(ctx, who, name, t, 3, "(H,W,2)", output ? SNLS_ROLE_OUT : SNLS_ROLE_IN));
+    SNLS_REQUIRE(ctx, t->shape[2] == 2, SNLS_ERR_SHAPE, "%s: %s has %lld components, must be (H,W,2)", who, name,
+                 (long long)t->shape[2]);
+    SNLS_REQUIRE(ctx, t->dtype == SNLS_F32 || t->dtype == SNLS_F64, SNLS_ERR_SHAPE,
+                 "%s: %s has element type %s, must be f32 or f64", who, name, snls_dtype_name((SnlsDtype)t->dtype));
+    return check_size(ctx, who, name, t->shape[0], t->shape[1]);
+}
+
+/* Luma of one pixel; three channels are red, green, blue. */
+static double pixel_luma(const SnlsTensor *image, int64_t y, int64_t x)
+{
+    static const double rgb[3] = { 0.299, 0.587, 0.114 };
+    const int64_t at = y * image->stride[0] + x * image->stride[1], channels = image->ndim == 2 ? 1 : image->shape[2];
+    double sum = 0;
+    for (int64_t c = 0; c < channels; c++)
+        sum += (channels == 3 ? rgb[c] : 1.0 / (double)channels) *
+               snls_flow_load(image, at + (channels > 1 ? c * image->stride[2] : 0));
+    return sum;
+}
+
+static bool row_finite(const float *row, int64_t width)
+{
+    float sum = 0; /* 0 * x is 0 for a finite x, else NaN */
+    for (int64_t x = 0; x < width; x++) sum += 0 * row[x];
+    return sum == 0;
+}
+
+static SnlsStatus load_luma(const SnlsFlowJob *job, const SnlsPlane *plane, const SnlsTensor *image, const char *name)
+{
+    const bool packed = image->dtype == SNLS_F32 && image->ndim == 3 && image->shape[2] == 3 && image->stride[2] == 1 &&
+                        image->stride[1] == 3;
+    int bad = 0;
+#pragma omp parallel for num_threads(job->threads) schedule(static) reduction(| : bad)
+    for (int64_t y = 0; y < plane->height; y++) {
+        float *row = snls_plane_row(plane, y);
+        if (packed) job->loops.luma(row, (const float *)image->data + y * image->stride[0], plane->width);
+        else
+            for (int64_t x = 0; x < plane->width; x++) row[x] = (float)pixel_luma(image, y, x);
+        bad |= !row_finite(row, plane->width);
+    }
+    SNLS_REQUIRE(job->ctx, !bad, SNLS_ERR_ARG, "flow: frame %s holds a value that is not finite", name);
+    return SNLS_OK;
+}
+
+static void store_flow(const SnlsFlowJob *job, const SnlsFlowFrames *frames, const SnlsTensor *flow)
+{
+#pragma omp parallel for num_threads(job->threads) schedule(static)
+    for (int64_t y = 0; y < frames->u.height; y++)
+        for (int64_t x = 0; x < frames->u.width; x++) {
+            const int64_t at = y * flow->stride[0] + x * flow->stride[1];
+            snls_store(flow, at, snls_plane_row(&frames->u, y)[x]);
+            snls_store(flow, at + flow->stride[2], snls_plane_row(&frames->v, y)[x]);
+        }
+}
+
+/* Scratch of a pair: planes for the frames, then the method's own. */
+typedef struct Work {
+    SnlsFlowFrames frames;
+    SnlsFarneback farneback;
+    SnlsTvl1 tvl1;
+    SnlsDis dis;
+} Work;
+
+static void take(SnlsFlowJob *job, Work *work, const SnlsFlowParams *p, int64_t height, int64_t width)
+{
+    SnlsPlane *const planes[4] = { &work->frames.from, &work->frames.to, &work->frames.u, &work->frames.v };
+    for (int i = 0; i < 4; i++) *planes[i] = snls_flow_plane(job, height, width);
+    if (p->method == SNLS_FLOW_FARNEBACK) snls_farneback_take(job, &work->farneback, &p->farneback, height, width);
+    else if (p->method == SNLS_FLOW_TVL1) snls_tvl1_take(job, &work->tvl1, &p->tvl1, height, width);
+    else snls_dis_take(job, &work->dis, &p->dis, height, width);
+}
+
+static void run(const SnlsFlowJob *job, Work *work, const SnlsFlowParams *p)
+{
+    if (p->method == SNLS_FLOW_FARNEBACK) snls_farneback_run(job, &work->farneback, &work->frames);
+    else if (p->method == SNLS_FLOW_TVL1) snls_tvl1_run(job, &work->tvl1, &work->frames);
+    else snls_dis_run(job, &work->dis, &work->frames);
+}
+
+static SnlsStatus check_pair(SnlsContext *ctx, const SnlsFlowPair *pair)
+{
+    SNLS_TRY(snls_flow_check_image(ctx, "flow", "from", &pair->from));
+    SNLS_TRY(snls_flow_check_image(ctx, "flow", "to", &pair->to));
+    SNLS_TRY(snls_flow_check_field(ctx, "flow", "flow", &pair->flow, true));
+    for (int i = 0; i < 2; i++)
+        SNLS_REQUIRE(ctx, pair->from.shape[i] == pair->to.shape[i] && pair->from.shape[i] == pair->flow.shape[i],
+                     SNLS_ERR_SHAPE, "flow: from, to and flow are %lld, %lld and %lld pixels %s, must be the same",
+                     (long long)pair->from.shape[i], (long long)pair->to.shape[i], (long long)pair->flow.shape[i],
+                     i ? "wide" : "high");
+    return SNLS_OK;
+}
+
+SnlsStatus snls_flow(SnlsContext *ctx, const SnlsFlowPair *pair, const SnlsFlowParams *params)
+{
+    if (!ctx) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(ctx, pair && params, SNLS_ERR_ARG, "flow: a struct is missing (NULL)");
+    SNLS_TRY(snls_flow_check_params(ctx, params));
+    SNLS_TRY(check_pair(ctx, pair));
+    const int64_t height = pair->from.shape[0], width = pair->from.shape[1];
+    Work work = { .frames = { .from = { 0 } } };
+    SnlsFlowJob job = { .ctx = ctx, .threads = ctx->threads };
+    snls_flow_loops(&job.loops, ctx->cpu_level ? ctx->cpu_level : SNLS_CPU_C);
+    snls_arena_begin(&ctx->arena);
+    take(&job, &work, params, height, width);
+    SNLS_TRY(snls_scratch_commit(ctx, "flow"));
+    job.claim = true;
+    take(&job, &work, params, height, width);
+    SNLS_TRY(load_luma(&job, &work.frames.from, &pair->from, "from"));
+    SNLS_TRY(load_luma(&job, &work.frames.to, &pair->to, "to"));
+    run(&job, &work, params);
+    store_flow(&job, &work.frames, &pair->flow);
+    return SNLS_OK;
+}
+
+/* ---- clips ---- */
+
+static SnlsTensor slice(const SnlsTensor *t, int64_t index) /* of the first axis */
+{
+    SnlsTensor s = *t;
+    s.data = (char *)t->data + index * t->stride[0] * snls_dtype_size((SnlsDtype)t->dtype);
+    s.ndim--;
+    for (int32_t i = 0; i < s.ndim; i++) {
+        s.shape[i] = t->shape[i + 1];
+        s.stride[i] = t->stride[i + 1];
+    }
+    return s;
+}
+
+static void fill_zero(const SnlsTensor *flow)
+{
+    for (int64_t y = 0; y < flow->shape[0]; y++)
+        for (int64_t x = 0; x < flow->shape[1]; x++)
+            for (int64_t c = 0; c < 2; c++)
+                snls_store(flow, y * flow->stride[0] + x * flow->stride[1] + c * flow->stride[2], 0);
+}
+
+static SnlsStatus check_clip(SnlsContext *ctx, const SnlsTensor *video, const char *name, const SnlsTensor *flow)
+{
+    if (!flow->data) return SNLS_OK;
+    const int64_t want[4] = { video->shape[0], video->shape[1], video->shape[2], 2 };
+    SNLS_REQUIRE(ctx, flow->dtype == SNLS_F32 || flow->dtype == SNLS_F64, SNLS_ERR_SHAPE,
+                 "flow_clip: %s has element type %s, must be f32 or f64", name,
+                 snls_dtype_name((SnlsDtype)flow->dtype));
+    return snls_tensor_require(ctx, "flow_clip", name, flow, 4, want, "(T,H,W,2)", SNLS_ROLE_OUT);
+}
+
+static SnlsStatus clip_direction(SnlsContext *ctx, const SnlsFlowClip *clip, const SnlsTensor *out, int64_t step,
+                                 const SnlsFlowParams *params)
+{
+    for (int64_t t = 0; out->data && t < clip->video.shape[0]; t++) {
+        const SnlsTensor flow = slice(out, t);
+        if (t + step < 0 || t + step >= clip->video.shape[0]) {
+            fill_zero(&flow);
+            continue;
+        }
+        const SnlsFlowPair pair = { slice(&clip->video, t), slice(&clip->video, t + step), flow };
+        SNLS_TRY(snls_flow(ctx, &pair, params));
+    }
+    return SNLS_OK;
+}
+
+SnlsStatus snls_flow_clip(SnlsContext *ctx, const SnlsFlowClip *clip, const SnlsFlowParams *params)
+{
+    if (!ctx) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(ctx, clip && params, SNLS_ERR_ARG, "flow_clip: a struct is missing (NULL)");
+    SNLS_TRY(snls_flow_check_params(ctx, params));
+    SNLS_TRY(check_view(ctx, "flow_clip", "video", &clip->video, 4, "(T,H,W,C)", SNLS_ROLE_IN));
+    SNLS_TRY(check_clip(ctx, &clip->video, "forward", &clip->forward));
+    SNLS_TRY(check_clip(ctx, &clip->video, "backward", &clip->backward));
+    SNLS_TRY(clip_direction(ctx, clip, &clip->forward, 1, params));
+    return clip_direction(ctx, clip, &clip->backward, -1, params);
+}
