@@ -1,0 +1,285 @@
+/* flow_compose.cu: flow followed over several frames, a thread a query, positions in double as the reference has them. Backward: the
+ * same walk, then back along it; what each step pulls at the place it read goes into bins (bins.cuh), and every pixel of the
+ * fields fetches what is pulled at it. */
+#include "cuda/aggregate.cuh"
+#include "cuda/bins.cuh"
+
+enum { THREADS = 128 };
+
+/* What a step pulls: where between the pixels (folded), and how much. Before that: where the walk was before the step. */
+typedef union __align__(16) Step {
+    struct { float fy, fx, x, y; } pull;
+    struct { double x, y; } moved;
+} Step;
+
+typedef struct ComposeJob {
+    SnlsTensor field[2], flow, by_field[2]; /* forward, backward; flow: the output, in the backward pass its gradient */
+    int64_t frames, height, width, rows, columns, wt, stride0;
+    SnlsBins bins;
+    Step *steps;
+    int64_t source, source_lines, targets_at, target_lines, owner, owner_lines; /* lines, as in spread.cu; of a plane 2*T*H are cells */
+} ComposeJob;
+
+typedef struct Query { int64_t b, t, i, j, ahead; } Query;
+
+static __device__ __forceinline__ Query query_of(const ComposeJob *s, int64_t number)
+{
+    Query q;
+    int64_t rest = number / s->columns + s->source;
+    q.j = number % s->columns;
+    q.i = rest % s->rows;
+    rest /= s->rows;
+    q.t = rest % s->frames;
+    q.b = rest / s->frames;
+    /* slots 1 to ahead go forward: frames t+1 to the window's last */
+    const int64_t before = q.t - s->wt < 0 ? q.t - s->wt : 0, after = q.t + s->wt - (s->frames - 1) > 0 ? q.t + s->wt - (s->frames - 1) : 0;
+    const int64_t last = q.t + s->wt - (before + after);
+    q.ahead = (last < s->frames - 1 ? last : s->frames - 1) - q.t;
+    return q;
+}
+
+typedef struct FlowRead { SnlsTaps y, x; double value[2], by_y[2], by_x[2]; bool valid; } FlowRead;
+
+static __device__ __forceinline__ float field_at(const SnlsTensor *t, int64_t at, int64_t y, int64_t x) { return __ldg((const float *)t->data + at + y * t->stride[2] + x * t->stride[3]); }
+
+/* Nested, so that a constant field is read exactly; a tap of weight 0 is not read. */
+static __device__ double read_component(const SnlsTensor *t, int64_t at, const FlowRead *r)
+{
+    double row[2] = {0, 0};
+#pragma unroll
+    for (int a = 0; a < 2; a++) {
+        if (r->y.weight[a] == 0) continue;
+        const double left = field_at(t, at, r->y.at[a], r->x.at[0]);
+        row[a] = r->x.weight[1] == 0 ? left : left + r->x.weight[1] * ((double)field_at(t, at, r->y.at[a], r->x.at[1]) - left);
+    }
+    return r->y.weight[1] == 0 ? row[0] : row[0] + r->y.weight[1] * (row[1] - row[0]);
+}
+
+static __device__ void read_slopes(const SnlsTensor *t, int64_t at, int c, double slope_y, double slope_x, FlowRead *r)
+{
+    double by_y = 0, by_x = 0;
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+        if (r->x.weight[k] != 0) by_y += r->x.weight[k] * ((double)field_at(t, at, r->y.at[1], r->x.at[k]) - (double)field_at(t, at, r->y.at[0], r->x.at[k]));
+        if (r->y.weight[k] != 0) by_x += r->y.weight[k] * ((double)field_at(t, at, r->y.at[k], r->x.at[1]) - (double)field_at(t, at, r->y.at[k], r->x.at[0]));
+    }
+    r->by_y[c] = slope_y * by_y;
+    r->by_x[c] = slope_x * by_x;
+}
+
+static __device__ FlowRead read_flow(const SnlsTensor *t, int64_t b, int64_t frame, double y, double x, bool slopes)
+{
+    FlowRead r;
+    r.valid = isfinite(y) && isfinite(x); /* an undefined position has an undefined motion */
+    r.value[0] = r.value[1] = NAN;
+    if (!r.valid) return r;
+    r.y = snls_taps(snls_reflect_real(y, t->shape[2]), t->shape[2]);
+    r.x = snls_taps(snls_reflect_real(x, t->shape[3]), t->shape[3]);
+#pragma unroll
+    for (int c = 0; c < 2; c++) {
+        const int64_t at = snls_at5(t, b, frame, 0, 0, c);
+        r.value[c] = read_component(t, at, &r);
+        if (slopes) read_slopes(t, at, c, snls_reflect_slope(y, t->shape[2]), snls_reflect_slope(x, t->shape[3]), &r);
+    }
+    r.valid = !isnan(r.value[0]) && !isnan(r.value[1]);
+    return r;
+}
+
+static __global__ void __launch_bounds__(THREADS) walk_forward(const __grid_constant__ ComposeJob s)
+{
+    for (SNLS_CUDA_EACH(number, s.source_lines * s.columns * 2)) {
+        const Query q = query_of(&s, number / 2);
+        const int back = (int)(number % 2); /* one direction a thread */
+        const int64_t first = back ? q.ahead : 0, end = back ? 2 * s.wt : q.ahead;
+        double x = 0, y = 0;
+        for (int64_t slot = first; slot < end; slot++) {
+            const int64_t n = slot - first, frame = back ? q.t - n : q.t + n;
+            const FlowRead f = read_flow(back ? &s.field[1] : &s.field[0], q.b, frame, (double)(q.i * s.stride0) + y, (double)(q.j * s.stride0) + x, false);
+            x += f.value[0];
+            y += f.value[1];
+            float *const to = (float *)s.flow.data + snls_at6(&s.flow, q.b, q.t, slot, q.i, q.j, 0);
+            to[0] = (float)x;
+            to[s.flow.stride[5]] = (float)y;
+        }
+    }
+}
+
+/* ---- backward ---- */
+
+static __device__ void walk_back(const ComposeJob *s, const Query *q, int back, int64_t entry)
+{
+    const SnlsTensor *const field = back ? &s->field[1] : &s->field[0];
+    const bool wanted = (back ? s->by_field[1].data : s->by_field[0].data) != NULL;
+    const int64_t first = back ? q->ahead : 0, end = back ? 2 * s->wt : q->ahead;
+    const double qy = (double)(q->i * s->stride0), qx = (double)(q->j * s->stride0);
+    double x = 0, y = 0;
+    for (int64_t slot = first; slot < end; slot++) {
+        s->steps[entry + slot].moved.x = x;
+        s->steps[entry + slot].moved.y = y;
+        if (!wanted || slot + 1 == end) continue;
+        const FlowRead f = read_flow(field, q->b, back ? q->t - (slot - first) : q->t + slot - first, qy + y, qx + x, false);
+        x += f.value[0];
+        y += f.value[1];
+    }
+    x = y = 0; /* now what is pulled */
+    for (int64_t slot = end; slot-- > first;) {
+        Step *const step = &s->steps[entry + slot];
+        const double my = step->moved.y, mx = step->moved.x;
+        const int64_t frame = back ? q->t - (slot - first) : q->t + slot - first;
+        uint32_t cell = SNLS_BIN_NONE;
+        FlowRead f;
+        f.valid = false;
+        if (wanted) f = read_flow(field, q->b, frame, qy + my, qx + mx, true);
+        if (!f.valid) x = y = 0; /* nothing to learn from an undefined walk */
+        if (f.valid) {
+            const float *const g = (const float *)s->flow.data + snls_at6(&s->flow, q->b, q->t, slot, q->i, q->j, 0);
+            x += g[0];
+            y += g[s->flow.stride[5]];
+            const int64_t line = ((q->b * 2 + back) * s->frames + frame) * s->height + f.y.at[0] - s->targets_at;
+            if (line >= 0 && line < s->target_lines) cell = (uint32_t)(line * s->width + f.x.at[0]);
+            step->pull = {snls_agg_fold(f.y.weight[1]), snls_agg_fold(f.x.weight[1]), (float)x, (float)y};
+            const double by_x = x * f.by_x[0] + y * f.by_x[1], by_y = x * f.by_y[0] + y * f.by_y[1];
+            x += by_x; /* the way before this step moves the result and the place it was read at */
+            y += by_y;
+        }
+        snls_bin_count(&s->bins, entry + slot, cell);
+    }
+}
+
+static __global__ void __launch_bounds__(THREADS) walk_backward(const __grid_constant__ ComposeJob s)
+{
+    for (SNLS_CUDA_EACH(number, s.source_lines * s.columns * 2)) {
+        const Query q = query_of(&s, number / 2);
+        walk_back(&s, &q, (int)(number % 2), number / 2 * 2 * s.wt);
+    }
+}
+
+static __device__ __forceinline__ void fetch_cell(const ComposeJob *s, int64_t cell, bool low_y, bool low_x, double *x, double *y)
+{
+    for (uint32_t at = snls_bin_begin(&s->bins, cell); at < s->bins.ends[cell]; at++) {
+        const Step step = s->steps[s->bins.list[at]];
+        const float wy = low_y ? snls_agg_high(step.pull.fy) : snls_agg_low(step.pull.fy), wx = low_x ? snls_agg_high(step.pull.fx) : snls_agg_low(step.pull.fx);
+        if (wy == 0 || wx == 0) continue;
+        *x += (double)(wy * wx) * (double)step.pull.x;
+        *y += (double)(wy * wx) * (double)step.pull.y;
+    }
+}
+
+static __global__ void __launch_bounds__(THREADS) fetch(const __grid_constant__ ComposeJob s)
+{
+    for (SNLS_CUDA_EACH(pixel, s.owner_lines * s.width)) {
+        const int64_t j = pixel % s.width, line = pixel / s.width + s.owner, i = line % s.height;
+        const int64_t plane = line / s.height, frame = plane % s.frames, b = plane / s.frames / 2, back = plane / s.frames % 2;
+        const int64_t cell = (line - s.targets_at) * s.width + j;
+        const SnlsTensor *const to = back ? &s.by_field[1] : &s.by_field[0];
+        if (!to->data) continue;
+        double x = 0, y = 0;
+        fetch_cell(&s, cell, false, false, &x, &y);
+        if (j > 0) fetch_cell(&s, cell - 1, false, true, &x, &y);
+        if (i > 0) fetch_cell(&s, cell - s.width, true, false, &x, &y);
+        if (i > 0 && j > 0) fetch_cell(&s, cell - s.width - 1, true, true, &x, &y);
+        float *const at = (float *)to->data + snls_at5(to, b, frame, i, j, 0);
+        at[0] = (float)((double)at[0] + x);
+        at[to->stride[4]] = (float)((double)at[to->stride[4]] + y);
+    }
+}
+
+/* ---- host side ---- */
+
+static ComposeJob job_of(const SnlsFlowCompose *s)
+{
+    ComposeJob job;
+    memset(&job, 0, sizeof job);
+    job.field[0] = s->fflow;
+    job.field[1] = s->bflow;
+    job.flow = s->flow;
+    job.frames = s->fflow.shape[1];
+    job.height = s->fflow.shape[2];
+    job.width = s->fflow.shape[3];
+    job.wt = s->params.wt;
+    job.stride0 = s->params.stride0;
+    job.rows = (job.height - 1) / job.stride0 + 1;
+    job.columns = (job.width - 1) / job.stride0 + 1;
+    job.source_lines = s->fflow.shape[0] * job.frames * job.rows;
+    return job;
+}
+
+static SnlsStatus take(SnlsContext *ctx, const SnlsFlowCompose *s)
+{
+    SNLS_TRY(snls_cuda_take_numbers(ctx, "flow_compose", "fflow", &s->fflow));
+    SNLS_TRY(snls_cuda_take_numbers(ctx, "flow_compose", "bflow", &s->bflow));
+    return snls_cuda_take_numbers(ctx, "flow_compose", "flow", &s->flow);
+}
+
+extern "C" SnlsStatus snls_cuda_flow_compose_forward(SnlsContext *ctx, const SnlsFlowCompose *s)
+{
+    SNLS_TRY(take(ctx, s));
+    const ComposeJob job = job_of(s);
+    if (!job.wt) return SNLS_OK;
+    walk_forward<<<snls_cuda_blocks(job.source_lines * job.columns * 2, THREADS, 0), THREADS, 0, snls_cuda_stream(ctx)>>>(job);
+    SNLS_CUDA_LAUNCHED(ctx, "flow_compose");
+    return SNLS_OK;
+}
+
+static SnlsStatus run_part(SnlsContext *ctx, const ComposeJob *job)
+{
+    const cudaStream_t stream = snls_cuda_stream(ctx);
+    SNLS_TRY(snls_bins_begin(ctx, "flow_compose", &job->bins));
+    walk_backward<<<snls_cuda_blocks(job->source_lines * job->columns * 2, THREADS, 0), THREADS, 0, stream>>>(*job);
+    SNLS_CUDA_LAUNCHED(ctx, "flow_compose");
+    SNLS_TRY(snls_bins_sort(ctx, "flow_compose", &job->bins, ctx->deterministic != 0));
+    fetch<<<snls_cuda_blocks(job->owner_lines * job->width, THREADS, 0), THREADS, 0, stream>>>(*job);
+    SNLS_CUDA_LAUNCHED(ctx, "flow_compose");
+    return SNLS_OK;
+}
+
+/* Lines `begin` on of the sources, to every line of their planes. */
+static SnlsStatus run_sources(SnlsContext *ctx, ComposeJob *job, const SnlsBinCut *cut, int64_t begin, int64_t count)
+{
+    const int64_t plane = begin / cut->source_lines, planes = (count + cut->source_lines - 1) / cut->source_lines;
+    const int64_t last = (plane + planes) * cut->target_lines;
+    job->source = begin;
+    job->source_lines = count;
+    for (int64_t at = plane * cut->target_lines; at < last; at += cut->targets) {
+        job->owner = at;
+        job->owner_lines = last - at < cut->targets ? last - at : cut->targets;
+        job->targets_at = at > plane * cut->target_lines ? at - 1 : at; /* the line above reaches down */
+        job->target_lines = at + job->owner_lines - job->targets_at;
+        job->bins.entries = count * job->columns * 2 * job->wt;
+        job->bins.cells = job->target_lines * job->width;
+        SNLS_TRY(run_part(ctx, job));
+    }
+    return SNLS_OK;
+}
+
+extern "C" SnlsStatus snls_cuda_flow_compose_backward(SnlsContext *ctx, const SnlsFlowCompose *s, const SnlsFlowComposeGrad *g)
+{
+    SnlsFlowCompose inputs = *s;
+    inputs.flow = g->flow;
+    SNLS_TRY(take(ctx, &inputs));
+    SNLS_TRY(snls_cuda_take_numbers(ctx, "flow_compose", "gradient of fflow", &g->fflow));
+    SNLS_TRY(snls_cuda_take_numbers(ctx, "flow_compose", "gradient of bflow", &g->bflow));
+    ComposeJob job = job_of(&inputs);
+    if (!job.wt || (!g->fflow.data && !g->bflow.data)) return SNLS_OK;
+    job.by_field[0] = g->fflow;
+    job.by_field[1] = g->bflow;
+    const SnlsTensor *const tensors[] = {&s->fflow, &s->bflow, &g->flow, &g->fflow, &g->bflow};
+    const int64_t line = job.columns * 2 * job.wt;
+    SnlsBinCut cut = {s->fflow.shape[0], job.frames * job.rows, 2 * job.frames * job.height, 0, 0};
+    SNLS_REQUIRE(ctx, snls_bins_cut(&cut, snls_bins_budget(tensors, 5), line, job.width, SNLS_BIN_ENTRY + (int64_t)sizeof(Step)), SNLS_ERR_UNSUPPORTED,
+                 "flow_compose: rows are longer than backend cuda takes");
+    snls_arena_begin(&ctx->arena);
+    snls_bins_plan(ctx, cut.sources * line, (cut.targets + 1) * job.width);
+    snls_arena_plan(&ctx->arena, cut.sources * line, sizeof(Step));
+    SNLS_TRY(snls_cuda_commit(ctx, "flow_compose"));
+    snls_bins_claim(ctx, &job.bins, cut.sources * line, (cut.targets + 1) * job.width);
+    job.steps = (Step *)snls_arena_claim(&ctx->arena, cut.sources * line, sizeof(Step));
+    const int64_t all = cut.planes * cut.source_lines;
+    for (int64_t begin = 0; begin < all;) {
+        const int64_t end = cut.sources < cut.source_lines ? (begin / cut.source_lines + 1) * cut.source_lines : all; /* parts of a plane end with it */
+        const int64_t count = end - begin < cut.sources ? end - begin : cut.sources;
+        SNLS_TRY(run_sources(ctx, &job, &cut, begin, count));
+        begin += count;
+    }
+    return SNLS_OK;
+}
