@@ -1,4 +1,4 @@
-# Flags of every C file, and what the machine has: target snls_flags, variables SNLS_HAVE_OPENMP, SNLS_HAVE_PNG, SNLS_X86.
+# Flags of every C file, and what the machine has: target snls_flags, variables SNLS_HAVE_OPENMP, SNLS_HAVE_PNG, SNLS_HAVE_JPEG, SNLS_X86.
 add_library(snls_flags INTERFACE)
 target_compile_options(snls_flags INTERFACE
     -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes
@@ -36,6 +36,15 @@ if(SNLS_WITH_PNG)
 endif()
 if(NOT SNLS_HAVE_PNG)
     message(STATUS "No libpng: pictures cannot be written")
+endif()
+
+set(SNLS_HAVE_JPEG OFF)
+if(SNLS_WITH_JPEG)
+    find_package(JPEG)
+    set(SNLS_HAVE_JPEG ${JPEG_FOUND})
+endif()
+if(NOT SNLS_HAVE_JPEG)
+    message(STATUS "No libjpeg: JPEG cannot be read")
 endif()
 
 set(SNLS_X86 OFF)

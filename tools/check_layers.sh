@@ -31,7 +31,7 @@ may_use_system()
     case $2 in
     cuda*.h)   [[ $1 == src/cuda/* ]] ;;
     dlfcn.h)   [[ $1 == src/op/load.c ]] ;;
-    png.h)     [[ $1 == src/io/* ]] ;;
+    png.h | jpeglib.h) [[ $1 == src/io/* ]] ;;
     jansson.h) [[ $1 == cli/* || $1 == bench/* ]] ;;
     fcntl.h)   [[ $1 == src/io/* || $1 == src/*/threads.c || $1 == cli/* ]] ;;
     *intrin.h) [[ $1 == src/simd/* ]] ;;

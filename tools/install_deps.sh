@@ -16,6 +16,7 @@ present()
     build-essential) command -v make && compiles cc -x c && compiles c++ -x c++ ;;
     libjansson-dev)  pkg-config --exists jansson ;;
     libpng-dev)      pkg-config --exists libpng ;;
+    libjpeg-dev)     pkg-config --exists libjpeg ;;
     python3-numpy)   has_numpy python3 || has_numpy /usr/bin/python3 ;;
     clang)           compiles clang -x c ;;
     libomp-dev)      compiles clang -x c -fopenmp ;;
@@ -26,7 +27,7 @@ present()
 packages=
 for group in "${@:-build}"; do
     case $group in
-    build)  packages+=" build-essential cmake pkg-config libjansson-dev libpng-dev" ;;
+    build)  packages+=" build-essential cmake pkg-config libjansson-dev libpng-dev libjpeg-dev" ;;
     test)   packages+=" python3 python3-numpy perl" ;;
     clang)  packages+=" clang libomp-dev" ;;
     format) packages+=" clang-format" ;;
@@ -43,7 +44,7 @@ give_up() { echo "snls needs what these Debian packages hold: $missing - $1 (SNL
 
 if ! command -v apt-get >/dev/null; then
     # Another system: only what the build cannot do without is an error.
-    optional=' libpng-dev python3 python3-numpy perl libomp-dev '
+    optional=' libpng-dev libjpeg-dev python3 python3-numpy perl libomp-dev '
     for package in $missing; do
         [[ $optional == *" $package "* ]] || give_up "this system has no apt-get, please install their like"
     done

@@ -110,6 +110,10 @@ SNLS_API SnlsStatus snls_flow_warp(SnlsContext *ctx, const SnlsTensor *image, co
  * in Middlebury's files). *error is NaN where none is. */
 SNLS_API SnlsStatus snls_flow_error(SnlsContext *ctx, const SnlsTensor *flow, const SnlsTensor *truth, double *error);
 
+/* image (H,W,3), u8 = the flow as colours: hue tells the direction, saturation the length beside largest (0: the longest
+ * vector there is), black where the flow is unknown (Baker et al., 2007). */
+SNLS_API SnlsStatus snls_flow_color(SnlsContext *ctx, const SnlsTensor *flow, double largest, const SnlsTensor *image);
+
 #ifdef __cplusplus
 }
 #endif

@@ -33,6 +33,27 @@ SNLS_API SnlsStatus snls_array_copy(SnlsContext *ctx, const SnlsTensor *to, cons
  * SNLS_ERR_UNSUPPORTED where the library was built without libpng. */
 SNLS_API SnlsStatus snls_png_write(SnlsContext *ctx, const char *path, const SnlsTensor *image);
 
+/* Reads a picture: PNG (grey, RGB or palette, 1 to 16 bits; transparency is dropped) or JPEG (grey or colour). *view
+ * becomes (H,W,1) or (H,W,3), u8; of a 16-bit PNG f32, 0..255. snls_array_free gives its memory back; no data on failure.
+ * SNLS_ERR_FORMAT: malformed, cut off, or promises more than its bytes could hold. SNLS_ERR_UNSUPPORTED: another format, or
+ * this build has no libpng or libjpeg. (libjpeg takes its own working memory from malloc.) */
+SNLS_API SnlsStatus snls_image_read(SnlsContext *ctx, const char *path, SnlsTensor *view);
+SNLS_API SnlsStatus snls_image_parse(SnlsContext *ctx, const void *bytes, size_t size, SnlsTensor *view);
+
+/* Optical flow, (H,W,2), (x,y). Where it is unknown, both components are 1e10 after reading; a component of 1e9 or more in
+ * magnitude, or NaN, counts as unknown when it is written. */
+
+/* Middlebury's .flo: "PIEH", width, height (i32), f32 pairs, all little-endian. */
+SNLS_API SnlsStatus snls_flo_read(SnlsContext *ctx, const char *path, SnlsTensor *flow);
+SNLS_API SnlsStatus snls_flo_parse(SnlsContext *ctx, const void *bytes, size_t size, SnlsTensor *flow);
+SNLS_API SnlsStatus snls_flo_write(SnlsContext *ctx, const char *path, const SnlsTensor *flow);
+
+/* KITTI's 16-bit RGB PNG: x and y as 64 * value + 32768, blue 1 where it is known. Values from -512 to 511.98, in steps of
+ * 1/64; others are SNLS_ERR_ARG when written. */
+SNLS_API SnlsStatus snls_kitti_read(SnlsContext *ctx, const char *path, SnlsTensor *flow);
+SNLS_API SnlsStatus snls_kitti_parse(SnlsContext *ctx, const void *bytes, size_t size, SnlsTensor *flow);
+SNLS_API SnlsStatus snls_kitti_write(SnlsContext *ctx, const char *path, const SnlsTensor *flow);
+
 #ifdef __cplusplus
 }
 #endif

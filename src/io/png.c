@@ -1,12 +1,12 @@
-/* png.c: pictures as 8-bit PNG. The only file that includes png.h. */
+/* png.c: writing PNG. png_read.c reads it; no other file includes png.h. */
 #include "io/array.h"
 #include "io/file.h"
+#include "io/image.h"
 #include <snls/io.h>
 
 #ifdef SNLS_HAVE_PNG
 #    include <png.h>
 #    include <setjmp.h>
-#    include <stdio.h>
 
 typedef struct Writer {
     SnlsContext *ctx;
@@ -56,28 +56,22 @@ static void on_write(png_structp png, png_bytep bytes, size_t size)
 static void on_flush(png_structp png) { (void)png; }
 
 /* Everything after setjmp: no local changes here that the caller reads after a longjmp. */
-static void write_rows(png_structp png, png_infop info, Writer *w, const SnlsTensor *image, uint8_t *row)
+static void write_rows(png_structp png, png_infop info, Writer *w, const SnlsPngOut *out, uint8_t *row)
 {
-    const int64_t height = image->shape[0], width = image->shape[1], channels = image->shape[2];
     png_set_write_fn(png, w, on_write, on_flush);
-    png_set_IHDR(png, info, (png_uint_32)width, (png_uint_32)height, 8,
-                 channels == 3 ? PNG_COLOR_TYPE_RGB : PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_NONE,
+    png_set_IHDR(png, info, (png_uint_32)out->width, (png_uint_32)out->height, out->depth,
+                 out->channels == 3 ? PNG_COLOR_TYPE_RGB : PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_NONE,
                  PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     png_write_info(png, info);
-    SnlsTensor from = *image;
-    from.shape[0] = 1;
-    const SnlsTensor to = snls_tensor(row, SNLS_U8, 3, from.shape);
-    const int64_t step = image->stride[0] * snls_dtype_size((SnlsDtype)image->dtype);
-    for (int64_t y = 0; y < height; y++) {
-        from.data = (char *)image->data + y * step;
-        w->status = snls_array_copy(w->ctx, &to, &from);
+    for (int64_t y = 0; y < out->height; y++) {
+        w->status = out->fill(w->ctx, out->opaque, y, row);
         if (w->status < 0) png_error(png, "row");
         png_write_row(png, row);
     }
     png_write_end(png, info);
 }
 
-static void write_png(Writer *w, const SnlsTensor *image, uint8_t *row)
+static void write_png(Writer *w, const SnlsPngOut *out, uint8_t *row)
 {
     /* volatile: set between setjmp and longjmp, read after it */
     volatile png_structp png = NULL;
@@ -85,13 +79,48 @@ static void write_png(Writer *w, const SnlsTensor *image, uint8_t *row)
     if (!setjmp(w->out)) {
         png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, w, on_error, on_warning, w, on_malloc, on_free);
         if (png) info = png_create_info_struct(png);
-        if (info) write_rows(png, info, w, image, row);
+        if (info) write_rows(png, info, w, out, row);
         else if (w->status >= 0)
             w->status = snls_fail(w->ctx, SNLS_ERR_MEMORY, "%s: libpng cannot start", snls_io_name(w->path).text);
     }
     png_structp png_end = png;
     png_infop info_end = info;
     if (png_end) png_destroy_write_struct(&png_end, &info_end);
+}
+
+SnlsStatus snls_png_out(SnlsContext *ctx, const char *path, const SnlsPngOut *out)
+{
+    Writer w = { .ctx = ctx, .path = path, .fd = -1, .status = SNLS_OK };
+    uint8_t *row = snls_mem_alloc(&ctx->allocator, out->width * out->channels * (out->depth / 8));
+    SNLS_REQUIRE(ctx, row, SNLS_ERR_MEMORY, "%s: out of memory for a row", snls_io_name(path).text);
+    SnlsStatus status = snls_io_create(ctx, path, &w.fd);
+    if (status >= 0) {
+        write_png(&w, out, row);
+        status = snls_io_finish(ctx, path, w.fd, w.status);
+    }
+    snls_mem_free(&ctx->allocator, row);
+    return status;
+}
+
+#else
+
+SnlsStatus snls_png_out(SnlsContext *ctx, const char *path, const SnlsPngOut *out)
+{
+    (void)out;
+    return snls_fail(ctx, SNLS_ERR_UNSUPPORTED, "%s: this build has no libpng", snls_io_name(path).text);
+}
+
+#endif
+
+/* Row y of the image, rounded and clamped to bytes. */
+static SnlsStatus fill_bytes(SnlsContext *ctx, void *opaque, int64_t y, uint8_t *row)
+{
+    const SnlsTensor *image = opaque;
+    SnlsTensor from = *image;
+    from.shape[0] = 1;
+    from.data = (char *)image->data + y * image->stride[0] * snls_dtype_size((SnlsDtype)image->dtype);
+    const SnlsTensor to = snls_tensor(row, SNLS_U8, 3, from.shape);
+    return snls_array_copy(ctx, &to, &from);
 }
 
 SnlsStatus snls_png_write(SnlsContext *ctx, const char *path, const SnlsTensor *image)
@@ -106,26 +135,7 @@ SnlsStatus snls_png_write(SnlsContext *ctx, const char *path, const SnlsTensor *
                  image->shape[0] > 0 && image->shape[1] > 0 && image->shape[0] <= 1000000 && image->shape[1] <= 1000000,
                  SNLS_ERR_SHAPE, "png_write: image is %lld x %lld pixels, must be 1 to 1000000 each way",
                  (long long)image->shape[1], (long long)image->shape[0]);
-    Writer w = { .ctx = ctx, .path = path, .fd = -1, .status = SNLS_OK };
-    uint8_t *row = snls_mem_alloc(&ctx->allocator, image->shape[1] * image->shape[2]);
-    SNLS_REQUIRE(ctx, row, SNLS_ERR_MEMORY, "%s: out of memory for a row", snls_io_name(path).text);
-    SnlsStatus status = snls_io_create(ctx, path, &w.fd);
-    if (status >= 0) {
-        write_png(&w, image, row);
-        status = snls_io_finish(ctx, path, w.fd, w.status);
-    }
-    snls_mem_free(&ctx->allocator, row);
-    return status;
+    SnlsTensor view = *image;
+    const SnlsPngOut out = { image->shape[1], image->shape[0], (int32_t)image->shape[2], 8, fill_bytes, &view };
+    return snls_png_out(ctx, path, &out);
 }
-
-#else
-
-SnlsStatus snls_png_write(SnlsContext *ctx, const char *path, const SnlsTensor *image)
-{
-    if (!ctx) return SNLS_ERR_ARG;
-    (void)image;
-    return snls_fail(ctx, SNLS_ERR_UNSUPPORTED, "%s: this build has no libpng",
-                     path ? snls_io_name(path).text : "png_write");
-}
-
-#endif
