@@ -1,30 +1,11 @@
 /* match.cu: forward of search, search_all and refine for any parameters: a warp for each query. Candidates of a window are
- * scored side by side, each by `parts` lanes, from interpolated pixels as docs/operators.md has it; the best are kept by the warp. */
+ * scored side by side, each by `parts` lanes, from interpolated pixels as docs/operators.md has it; the best are kept by the warp.
+ * tile.cu does the common cases faster. */
 #include "cuda/match.h"
-#include "cuda/pair.h"
+#include "cuda/score.h"
+#include "cuda/tile.h"
 
 enum { WARPS = 4 };
-
-/* This lane's share of the distance of the candidate at (y, x). */
-static __device__ float score(const CudaMatch *c, const SnlsQuery *q, int64_t frame, double y, double x, int part)
-{
-    const SnlsMatch *m = &c->m;
-    float sum = 0;
-    for (int64_t r = 0; r < m->ps; r++) {
-        CudaAxis vertical;
-        if (!snls_cuda_axis(m, q->i, y, r, m->height, &vertical)) continue;
-        for (int64_t s = 0; s < m->ps; s++) {
-            CudaAxis horizontal;
-            if (!snls_cuda_axis(m, q->j, x, s, m->width, &horizontal)) continue;
-            const CudaPair pair = snls_cuda_pair(c, q, frame, &vertical, &horizontal);
-            for (int64_t quad = part; quad < c->query.quads; quad += c->parts) {
-                const float4 a = pair.query[quad], b = snls_cuda_blend(&pair, quad);
-                sum = m->prod ? snls_cuda_dot(a, b, sum) : snls_cuda_square(a, b, sum);
-            }
-        }
-    }
-    return sum;
-}
 
 /* Cells of a window that are not treated like the others; -1: there is none. */
 typedef struct Special { int64_t excluded, anchored; } Special;
@@ -56,19 +37,6 @@ static __device__ Cells cells_of(const SnlsMatch *m, const SnlsMatchWindow *w)
 /* Where the next output of a group goes, and how many anchors stand before it. */
 typedef struct Group { int64_t first, anchors; } Group;
 
-/* Key of one candidate, complete in every lane that works on it; SNLS_NO_KEY: it does not count. */
-static __device__ uint64_t candidate_key(const CudaMatch *c, const SnlsQuery *q, const SnlsMatchWindow *w, int64_t window, int64_t row, int64_t column,
-                                         bool there, int part)
-{
-    const SnlsMatch *m = &c->m;
-    const double y = snls_match_y(m, w, row), x = snls_match_x(m, w, column);
-    there = there && w->valid && snls_inside(y, m->height) && snls_inside(x, m->width);
-    float sum = there ? score(c, q, w->frame, y, x, part) : 0;
-    for (int step = c->parts / 2; step > 0; step /= 2) sum += __shfl_xor_sync(SNLS_WARP, sum, step);
-    if (!there || isnan(sum)) return SNLS_NO_KEY;
-    return snls_key(sum, m->prod, (uint32_t)((window * m->side + row) * m->side + column));
-}
-
 static __device__ void scan_window(const CudaMatch *c, const SnlsQuery *q, int64_t window, CudaBest *best, Group *group, int lane)
 {
     const SnlsMatch *m = &c->m;
@@ -83,7 +51,7 @@ static __device__ void scan_window(const CudaMatch *c, const SnlsQuery *q, int64
     for (uint32_t base = 0; base < n; base += (uint32_t)side_by_side) {
         const uint32_t at = base + (uint32_t)(lane / c->parts), line = columns ? at / columns : 0;
         const int64_t row = cells.row0 + line, column = cells.column0 + (at - line * columns), cell = row * m->side + column;
-        uint64_t key = candidate_key(c, q, &w, window, row, column, at < n && cell != special.excluded, part);
+        uint64_t key = snls_cuda_candidate(c, q, &w, window, row, column, at < n && cell != special.excluded, part);
         if (m->all) {
             if (at < n && part == 0) snls_cuda_write(m, q, window * m->side * m->side + cell, key, &w);
             continue;
@@ -163,10 +131,12 @@ SnlsStatus snls_cuda_match_forward(SnlsContext *ctx, const SnlsMatch *m)
     snls_cuda_video_plan(ctx, &m->query, m->heads);
     snls_cuda_video_plan(ctx, &m->key, m->heads);
     if (listed) snls_arena_plan(&ctx->arena, blocks * WARPS * c.k, sizeof(uint64_t));
+    snls_cuda_tile_plan(ctx, &c);
     SNLS_TRY(snls_cuda_commit(ctx, m->op));
     SNLS_TRY(snls_cuda_video_claim(ctx, m->op, &c.query, &m->query, m->heads));
     SNLS_TRY(snls_cuda_video_claim(ctx, m->op, &c.key, &m->key, m->heads));
     if (listed) c.lists = (uint64_t *)snls_arena_claim(&ctx->arena, blocks * WARPS * c.k, sizeof(uint64_t));
+    if (snls_cuda_tile_applies(ctx, &c)) return snls_cuda_tile_forward(ctx, &c);
     match_any<<<(unsigned)blocks, 32 * WARPS, 0, snls_cuda_stream(ctx)>>>(c);
     return snls_cuda_check(ctx, m->op, cudaGetLastError());
 }
