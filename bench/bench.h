@@ -1,6 +1,7 @@
 /* bench.h: timing operators against what the machine can do.
  *   cases.c     what is timed                         inputs.c    the tensors of a case, and the work it is
  *   ceilings.c  the machine's rates                   machine.c   what the machine is, the memory of this process
+ *   device.c    the same on a GPU
  *   measure.c   one case                              plain.c     the loops that anybody would write, to compare with
  *   scaling.c   time against size                     targets.c   what has been promised
  *   run.c       all of it in order                    report.c, json.c, svg.c  what came out
@@ -55,6 +56,8 @@ typedef struct BenchCall {
 
 SnlsStatus bench_call_make(BenchCall *c); /* which and ctx given; op, tensors and parameters filled in */
 void bench_call_free(BenchCall *c);
+SnlsTensor *bench_tensor(BenchCall *c, int slot);
+SnlsTensor *bench_grad(BenchCall *c, int slot); /* NULL: has none */
 
 /* Work that the definition asks for. Flops: 2 for a term of a product, 3 for one of a squared difference, scores at real
  * places not counted as more (their taps can be shared between candidates); aggregation 2 for a tap and channel.
@@ -77,6 +80,7 @@ typedef struct BenchRung { /* of the ladder of memories */
 typedef struct BenchCeilings {
     int32_t threads;
     double fma_rate; /* flops per second, a fused multiply-add counts as two */
+    double atomic_rate; /* of a GPU: f32 atomic additions per second */
     BenchRung rungs[BENCH_RUNGS];
     int count;
 } BenchCeilings;
@@ -127,6 +131,12 @@ typedef struct BenchTimed {
 
 /* In turn, so that what disturbs the machine disturbs all of them: ratios are good to a few percent. */
 SnlsStatus bench_time(BenchTimed *timed, int count, int32_t runs, double limit);
+
+/* On a GPU; the context's backend says where. */
+bool bench_on_device(const BenchSettings *s);
+SnlsStatus bench_call_move(BenchCall *c);                     /* tensors to the device */
+SnlsStatus bench_device_time(BenchTimed *timed, int32_t runs);/* into times and runs */
+SnlsStatus bench_device_ceilings(SnlsContext *ctx, BenchMachine *m, BenchCeilings *c);
 
 typedef struct BenchResult {
     BenchCase which;
@@ -218,6 +228,7 @@ double bench_result_floor(const BenchReport *r, const BenchResult *one, const ch
 
 SnlsStatus bench_add_series(BenchReport *r);
 SnlsStatus bench_add_targets(BenchReport *r);
+SnlsStatus bench_device_targets(BenchReport *r); /* from the results that are there */
 BenchCase bench_shrunk(const BenchSettings *s, BenchCase c); /* much smaller for a quick run */
 
 SnlsStatus bench_run(BenchReport *report); /* settings given; SNLS_ERR_ARG where nothing is chosen */

@@ -160,11 +160,28 @@ SnlsStatus bench_call_make(BenchCall *c)
     return status < 0 ? status : make_outputs(c);
 }
 
+SnlsTensor *bench_tensor(BenchCall *c, int slot) { return tensor_of(c, &c->op->slots[slot]); }
+
+SnlsTensor *bench_grad(BenchCall *c, int slot)
+{
+    return c->op->slots[slot].grad_at < 0 ? NULL : grad_of(c, &c->op->slots[slot]);
+}
+
+static void free_tensor(SnlsContext *ctx, SnlsTensor *t)
+{
+    if (!t || t->device == SNLS_DEVICE_CPU) {
+        snls_array_free(ctx, t);
+        return;
+    }
+    snls_device_free(ctx, t->data);
+    t->data = NULL;
+}
+
 void bench_call_free(BenchCall *c)
 {
     for (int i = 0; c->op && i < c->op->count; i++) {
-        snls_array_free(c->ctx, tensor_of(c, &c->op->slots[i]));
-        if (c->op->slots[i].grad_at >= 0) snls_array_free(c->ctx, grad_of(c, &c->op->slots[i]));
+        free_tensor(c->ctx, bench_tensor(c, i));
+        free_tensor(c->ctx, bench_grad(c, i));
     }
 }
 

@@ -35,6 +35,7 @@ static json_t *ceilings_json(const BenchCeilings *c)
     json_t *j = json_object(), *memories = json_array();
     json_object_set_new(j, "threads", json_integer(c->threads));
     set(j, "fma_flops_per_second", c->fma_rate);
+    if (c->atomic_rate > 0) set(j, "atomic_adds_per_second", c->atomic_rate);
     for (int i = 0; i < c->count; i++) {
         json_t *rung = json_object();
         json_object_set_new(rung, "name", json_string(c->rungs[i].name));
@@ -43,7 +44,7 @@ static json_t *ceilings_json(const BenchCeilings *c)
         set(rung, "bytes_per_second", c->rungs[i].rate);
         json_array_append_new(memories, rung);
     }
-    json_object_set_new(j, "triad", memories);
+    json_object_set_new(j, c->atomic_rate > 0 ? "memory" : "triad", memories);
     return j;
 }
 

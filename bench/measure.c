@@ -56,6 +56,26 @@ static void add_plain(const BenchSettings *s, const BenchCall *c, BenchResult *r
         bench_plain(c, r->backward, s->side_budget, &r->plain_queries, &r->plain_difference) * bench_queries(c->which);
 }
 
+/* On a GPU: no plain loop beside it, and its memory is the scratch. */
+static SnlsStatus measure_on_device(const BenchSettings *s, BenchCall *c, BenchResult *r, char *why)
+{
+    BenchTimed timed = { .call = c, .backward = r->backward };
+    SnlsStatus status = snls_open(&timed.ctx, &s->context);
+    if (status < 0) return status;
+    r->threads = 1;
+    status = said(timed.ctx, bench_device_time(&timed, s->runs), why);
+    if (status >= 0) status = said(timed.ctx, snls_device_wait(timed.ctx), why);
+    r->seconds = median(timed.times, timed.runs);
+    r->runs = timed.runs;
+    r->scratch = (double)snls_scratch_peak(timed.ctx);
+    r->flops = bench_flops(c, r->backward);
+    r->bytes = bench_bytes(c, r->backward);
+    r->output_bytes = bench_output_bytes(c, r->backward);
+    r->working_set = bench_bytes(c, false) - bench_output_bytes(c, false) + r->output_bytes;
+    snls_close(&timed.ctx);
+    return status;
+}
+
 static SnlsStatus measure_direction(const BenchSettings *s, int32_t cpu_level, BenchCall *c, BenchResult *r, char *why)
 {
     BenchTimed timed = { .call = c, .backward = r->backward };
@@ -89,7 +109,9 @@ static SnlsStatus measure_whole(const BenchSettings *s, int32_t cpu_level, const
     SnlsStatus status = snls_open(&c.ctx, &s->context);
     if (status < 0) return status;
     status = said(c.ctx, bench_call_make(&c), why);
-    for (int i = 0; i < 2 && status >= 0; i++) status = measure_direction(s, cpu_level, &c, &results[i], why);
+    if (status >= 0 && bench_on_device(s)) status = said(c.ctx, bench_call_move(&c), why);
+    for (int i = 0; i < 2 && status >= 0; i++)
+        status = bench_on_device(s) ? measure_on_device(s, &c, &results[i], why) : measure_direction(s, cpu_level, &c, &results[i], why);
     bench_call_free(&c);
     snls_close(&c.ctx);
     return status;
@@ -143,6 +165,6 @@ SnlsStatus bench_measure(const BenchSettings *settings, int32_t cpu_level, const
         results[0].skipped = results[1].skipped = true;
         return SNLS_OK;
     }
-    if (status < 0 || (s.context.backend && !strcmp(s.context.backend, "ref"))) return status;
+    if (status < 0 || bench_on_device(&s) || (s.context.backend && !strcmp(s.context.backend, "ref"))) return status;
     return measure_ref(&s, which, results, why);
 }

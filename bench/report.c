@@ -39,8 +39,8 @@ static void print_machine(const BenchReport *r)
            size_text(m->l3, l3), m->is_known ? "" : " (a guess)");
     for (int i = 0; i < r->ceiling_count; i++) {
         const BenchCeilings *c = &r->ceilings[i];
-        printf("%2d thread%s  multiply-add %.1f GFLOP/s; triad", (int)c->threads, c->threads > 1 ? "s" : " ",
-               c->fma_rate * 1e-9);
+        printf("%2d thread%s  multiply-add %.1f GFLOP/s; %s", (int)c->threads, c->threads > 1 ? "s" : " ",
+               c->fma_rate * 1e-9, c->atomic_rate > 0 ? "memory" : "triad");
         for (int j = 0; j < c->count; j++)
             printf("%s %s %.1f", j ? "," : "", c->rungs[j].name, c->rungs[j].rate * 1e-9);
         printf(" GB/s (over");

@@ -42,6 +42,7 @@ static bool is_chosen(const BenchSettings *s, const BenchCase *c)
     snprintf(text, sizeof text, "%s %s", c->op, c->name);
     if (s->op && !names_op(s->op, c->op)) return false;
     if (s->filter && !strstr(text, s->filter)) return false;
+    if (!s->filter && bench_on_device(s) && strlen(c->group) > 1) return false; /* A to D: what others have been timed on */
     return c->tier <= s->tier || (s->filter && s->tier != BENCH_QUICK);
 }
 
@@ -56,9 +57,15 @@ static SnlsStatus describe_machine(BenchReport *r)
     r->backend = snls_backend_name(ctx);
     r->threads = snls_threads(ctx);
     r->cpu_level = strcmp(r->backend, "cpu") ? snls_cpu_level_max() : snls_cpu_level(ctx);
-    snls_close(&ctx);
     if (r->settings.progress) r->settings.progress("the machine's own rates");
     bench_machine(&r->machine);
+    if (bench_on_device(&r->settings)) {
+        const SnlsStatus rates = bench_device_ceilings(ctx, &r->machine, &r->ceilings[r->ceiling_count++]);
+        if (rates < 0) snprintf(r->why, sizeof r->why, "%s", snls_error(ctx));
+        snls_close(&ctx);
+        return rates;
+    }
+    snls_close(&ctx);
     for (int i = 0; i < (r->threads > 1 ? 2 : 1); i++)
         bench_ceilings(&r->machine, i ? r->threads : 1, r->cpu_level, r->settings.tier == BENCH_QUICK,
                        &r->ceilings[r->ceiling_count++]);
@@ -81,7 +88,8 @@ double bench_floor(const BenchCeilings *c, double fma_rate, double flops, double
 
 double bench_result_floor(const BenchReport *r, const BenchResult *one, const char **bound)
 {
-    return bench_floor(bench_ceilings_of(r, one->threads), one->fma_rate, one->flops, one->bytes, one->working_set,
+    const double rate = one->fma_rate > 0 ? one->fma_rate : r->ceilings[0].fma_rate;
+    return bench_floor(bench_ceilings_of(r, one->threads), rate, one->flops, one->bytes, one->working_set,
                        bound);
 }
 
@@ -137,8 +145,9 @@ SnlsStatus bench_run(BenchReport *r)
     SnlsStatus status = check_choice(r, &list);
     if (status >= 0) status = describe_machine(r);
     if (status >= 0 && r->settings.cases) status = run_cases(r, &list);
-    if (status >= 0 && r->settings.scaling) status = bench_add_series(r);
-    if (status >= 0 && r->settings.targets) status = bench_add_targets(r);
+    const bool device = bench_on_device(&r->settings);
+    if (status >= 0 && r->settings.scaling && !device) status = bench_add_series(r);
+    if (status >= 0 && r->settings.targets) status = device ? bench_device_targets(r) : bench_add_targets(r);
     if (r->settings.progress) r->settings.progress(NULL);
     free(list.items);
     return status;

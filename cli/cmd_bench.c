@@ -49,7 +49,7 @@ static int set_up(const BenchParams *params, const Common *common, const Words *
     if (params->frames && params->frames < 5)
         return fail(EXIT_USAGE, "--frames is %d, must be 0 or 5 to 1000", (int)params->frames);
     s->tier = words->quick ? BENCH_QUICK : words->full ? BENCH_FULL : BENCH_USUAL;
-    s->runs = params->runs ? params->runs : words->quick ? 1 : 7;
+    s->runs = params->runs ? params->runs : words->quick ? 1 : common->device && !strncmp(common->device, "cuda", 4) ? 20 : 7;
     s->limit = words->quick ? 0.2 : words->full ? 3 : 0.7;
     s->side_budget = words->quick ? 0.002 : 0.1;
     s->frames = params->frames;
