@@ -24,7 +24,9 @@ static bool refuse(Parser *p, int code)
 static bool names(const char *arg, const char *option, const char **value)
 {
     const size_t n = strlen(option);
-    if (strncmp(arg, "--", 2) || strncmp(arg + 2, option, n)) return false;
+    if (strncmp(arg, "--", 2)) return false;
+    for (size_t i = 0; i < n; i++) /* --pyr_scale, as other programs call it, is --pyr-scale */
+        if (arg[2 + i] != option[i] && !(arg[2 + i] == '_' && option[i] == '-')) return false;
     *value = arg[2 + n] == '=' ? arg + 3 + n : NULL;
     return arg[2 + n] == '=' || !arg[2 + n];
 }

@@ -5,22 +5,31 @@
 static const struct {
     const char *op, *command;
 } operators[] = {
-    { "search", "search" },         { "search_all", "search-all" },   { "refine", "refine" },
-    { "flow_compose", "compose" },  { "weights", "weights" },         { "gather", "gather" },
-    { "gather_add", "gather-add" }, { "scatter_add", "scatter-add" },
+    { "search", "search" },           { "search_all", "search-all" },   { "refine", "refine" },
+    { "flow_compose", "compose" },    { "weights", "weights" },         { "gather", "gather" },
+    { "gather_add", "gather-add" },   { "scatter_add", "scatter-add" }, { "farneback", "flow --method farneback" },
+    { "tvl1", "flow --method tvl1" }, { "dis", "flow --method dis" },
 };
+
+static const SnlsOption *table_of(const char *op)
+{
+    const SnlsOption *table = snls_options(op);
+    return table ? table : snls_flow_options(op);
+}
+
 enum { OPERATORS = sizeof operators / sizeof *operators };
 
 static void print_markdown(void)
 {
     printf("# Options\n\n"
            "Made by `snls options --markdown` from the option tables; do not edit.\n"
-           "A name is a field of the parameter struct in `<snls/ops.h>` and, with two dashes, an option of the "
+           "A name is a field of the parameter struct in `<snls/ops.h>` or `<snls/flow.h>` and, with two dashes, an "
+           "option of the "
            "command.\n");
     for (int i = 0; i < OPERATORS; i++) {
         printf("\n## %s (`snls %s`)\n\n| name | default | accepted | meaning |\n|---|---|---|---|\n", operators[i].op,
                operators[i].command);
-        for (const SnlsOption *o = snls_options(operators[i].op); o && o->name; o++) {
+        for (const SnlsOption *o = table_of(operators[i].op); o && o->name; o++) {
             char accepts[96], def[40];
             option_accepts(o, accepts, sizeof accepts);
             option_default(o, def, sizeof def);
@@ -35,7 +44,7 @@ static void print_text(void)
 {
     for (int i = 0; i < OPERATORS; i++) {
         printf("%s%s\n", i ? "\n" : "", operators[i].command);
-        for (const SnlsOption *o = snls_options(operators[i].op); o && o->name; o++) {
+        for (const SnlsOption *o = table_of(operators[i].op); o && o->name; o++) {
             char accepts[96], def[40];
             option_accepts(o, accepts, sizeof accepts);
             option_default(o, def, sizeof def);
@@ -66,7 +75,7 @@ static json_t *make_json(void)
     json_t *report = report_begin(NULL), *list = json_object();
     for (int i = 0; i < OPERATORS; i++) {
         json_t *options = json_array();
-        for (const SnlsOption *o = snls_options(operators[i].op); o && o->name; o++)
+        for (const SnlsOption *o = table_of(operators[i].op); o && o->name; o++)
             json_array_append_new(options, option_json(o));
         json_object_set_new(list, operators[i].op, options);
     }

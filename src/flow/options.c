@@ -11,6 +11,9 @@ static const char *const window_names[] = { "box", "gaussian", NULL };
 #define REAL(P, field, def, min, max, help) {#field, help, SNLS_OPTION_REAL, offsetof(P, field), def, min, max, NULL}
 #define ENUM(P, field, list, help) \
     {#field, help, SNLS_OPTION_ENUM, offsetof(P, field), 0, 0, (double)(sizeof(list) / sizeof *(list)) - 2, list}
+/* as above, where the field's name has an underscore */
+#define NAMED_INT(P, name, field, def, min, max, help) {name, help, SNLS_OPTION_INT, offsetof(P, field), def, min, max, NULL}
+#define NAMED_REAL(P, name, field, def, min, max, help) {name, help, SNLS_OPTION_REAL, offsetof(P, field), def, min, max, NULL}
 #define END {NULL, NULL, 0, 0, 0, 0, 0, NULL}
 
 static const SnlsOption flow_table[] = {
@@ -18,12 +21,12 @@ static const SnlsOption flow_table[] = {
     END};
 
 static const SnlsOption farneback_table[] = {
-    REAL(SnlsFarnebackParams, pyr_scale, 0.5, 0.01, 0.99, "size of a level beside the one below it"),
+    NAMED_REAL(SnlsFarnebackParams, "pyr-scale", pyr_scale, 0.5, 0.01, 0.99, "size of a level beside the one below it"),
     INT(SnlsFarnebackParams, levels, 3, 0, 100, "levels above the frame itself, none under 32 pixels"),
     INT(SnlsFarnebackParams, winsize, 15, 1, 999, "side of the averaging window, pixels"),
     INT(SnlsFarnebackParams, iterations, 3, 1, 10000, "iterations at each level"),
-    INT(SnlsFarnebackParams, poly_n, 5, 1, 99, "radius of the neighbourhood that is expanded, pixels"),
-    REAL(SnlsFarnebackParams, poly_sigma, 1.1, 0.01, 100, "Gaussian weight of that neighbourhood, pixels"),
+    NAMED_INT(SnlsFarnebackParams, "poly-n", poly_n, 5, 1, 99, "radius of the neighbourhood that is expanded, pixels"),
+    NAMED_REAL(SnlsFarnebackParams, "poly-sigma", poly_sigma, 1.1, 0.01, 100, "Gaussian weight of that neighbourhood, pixels"),
     ENUM(SnlsFarnebackParams, window, window_names, "weights of the averaging window"),
     END};
 
@@ -36,7 +39,7 @@ static const SnlsOption tvl1_table[] = {
     INT(SnlsTvl1Params, finest, 0, 0, 99, "the finest scale that is solved"),
     INT(SnlsTvl1Params, warps, 5, 1, 10000, "warps at each scale"),
     REAL(SnlsTvl1Params, epsilon, 0.01, 0, 1e6, "a warp ends when the flow moves less than this, pixels"),
-    INT(SnlsTvl1Params, max_iterations, 300, 1, 1000000, "most iterations of a warp"),
+    NAMED_INT(SnlsTvl1Params, "max-iterations", max_iterations, 300, 1, 1000000, "most iterations of a warp"),
     END};
 
 static const SnlsOption dis_table[] = {

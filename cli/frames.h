@@ -1,0 +1,18 @@
+/* frames.h: clips between files and memory: a .npy file, an image, a folder of images, a pattern of names. */
+#ifndef SNLS_CLI_FRAMES_H
+#define SNLS_CLI_FRAMES_H
+
+#include "cli.h"
+
+/* (T,H,W,C), f32, 0..255, contiguous. Needs at least least frames. */
+int frames_load(SnlsContext *ctx, const char *path, int64_t least, SnlsTensor *video);
+
+/* Flow (T,H,W,2), f32, from .flo, KITTI's .png, or .npy ([T,H,W,2], [1,T,H,W,2] or [H,W,2]); unknown pixels are 1e10. */
+int flow_load(SnlsContext *ctx, const char *path, SnlsTensor *flow);
+
+SnlsTensor frame_of(const SnlsTensor *video, int64_t t); /* a view of one frame */
+
+bool has_suffix(const char *path, const char *suffix);                           /* ".png", whatever the case */
+bool pattern_name(const char *pattern, int64_t number, char *name, size_t size); /* false: no %d in it, or too long */
+
+#endif

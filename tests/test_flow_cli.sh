@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# test_flow_cli.sh BUILD SOURCE: snls flow from outside: formats, truth, errors; and, where ../shared/data has it, the
+# end-point errors on a real pair.
+set -u
+snls=$1/snls
+source=$2
+if [ ! -x "$snls" ]; then
+    echo "skipped: $snls was not built"
+    exit 77
+fi
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failed=0
+bad() { failed=$((failed + 1)); echo "FAIL $*"; }
+number() { sed -nE "s/.*\"$1\": ([-0-9.e+]+).*/\\1/p"; } # of a JSON line
+below() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a != "" && a + 0 <= b + 0) }'; }
+
+"$snls" synth clip.npy --frames 3 --height 96 --width 128 --object-size 0 --camera-x 2.5 --camera-y=-1.25 --out-fflow true.npy || bad "synth"
+
+# every method finds a known motion
+for method in farneback tvl1 dis; do
+    epe=$("$snls" flow clip.npy $method.npy --method $method --truth true.npy --json | number epe)
+    below "$epe" 0.35 || bad "$method: end-point error '$epe' on a moving camera"
+done
+
+# formats: what .flo and KITTI's PNG hold comes back as truth; KITTI rounds to 1/64
+"$snls" flow clip.npy f%d.flo --method dis > log || bad "pattern of .flo: $(cat log)"
+[ -f f0.flo ] && [ -f f1.flo ] && [ ! -f f2.flo ] || bad "a clip of three frames has two flows, there are: $(ls ./*.flo)"
+if "$snls" --version | grep -q png; then
+    "$snls" flow clip.npy k%d.png --method dis --kitti > log || bad "kitti: $(cat log)"
+    "$snls" flow clip.npy c%d.png --method dis > log || bad "colours: $(cat log)"
+    epe=$("$snls" flow clip.npy again.npy --method dis --truth k0.png --json | number epe)
+    below "$epe" 0.0111 || bad "KITTI's file as truth: '$epe'"
+fi
+"$snls" flow clip.npy n.npy --method dis --truth f0.flo --json > log
+epe=$(number epe < log)
+below "$epe" 0 || bad ".flo as truth: '$epe'"
+"$snls" flow clip.npy d.npy --method dis --out-backward b.npy --out-error e.npy --json > log || bad "backward: $(cat log)"
+below 0.8 "$(number consistent < log)" || bad "forward and backward agree on $(number consistent < log)"
+
+# the parameters of a method belong to it
+expect() # CODE WHAT COMMAND...
+{
+    local want=$1 what=$2
+    shift 2
+    "$@" > out.log 2> err.log
+    local code=$?
+    [ $code = "$want" ] || bad "$what: exit $code, expected $want: $(cat err.log)"
+    [ "$want" = 0 ] || [ "$(wc -l < err.log)" = 1 ] || bad "$what: stderr is not one line: $(cat err.log)"
+}
+expect 0 "winsize of farneback" "$snls" flow clip.npy x1.npy --winsize 9
+expect 2 "winsize of tvl1" "$snls" flow clip.npy x2.npy --method tvl1 --winsize 9
+expect 2 "no such method" "$snls" flow clip.npy x2.npy --method lucas
+expect 2 "out of range" "$snls" flow clip.npy x2.npy --levels -1
+expect 2 "two pairs, one .flo" "$snls" flow clip.npy x.flo
+expect 2 "no known suffix" "$snls" flow clip.npy x.txt
+expect 2 "a pattern of two numbers" "$snls" flow clip.npy x%d%d.flo
+expect 3 "nothing there" "$snls" flow nothing.png x.npy
+expect 3 "one frame" "$snls" flow true.npy x.npy --truth nothing.flo
+mkdir empty && expect 3 "an empty folder" "$snls" flow empty x.npy
+head -c 40 f0.flo > cut.flo && expect 3 "a truth cut short" "$snls" flow clip.npy x3.npy --truth cut.flo
+touch film.mkv && expect 4 "a video" "$snls" flow film.mkv x.npy
+expect 7 "exists" "$snls" flow clip.npy x1.npy
+ls ./*.part 2>/dev/null && bad "parts are left"
+
+# a real pair
+data=$source/../shared/data/flow
+if [ -d "$data" ]; then
+    mkdir pair && cp "$data"/rubberwhale_0.png "$data"/rubberwhale_1.png pair/
+    for limit in farneback:0.340 tvl1:0.214 dis:0.310; do
+        method=${limit%:*}
+        epe=$("$snls" flow pair $method.flo --method $method --truth "$data/rubberwhale.flo" --json | number epe)
+        below "$epe" "${limit#*:}" || bad "$method on RubberWhale: end-point error '$epe', ${limit#*:} is allowed"
+        echo "RubberWhale, $method: $epe"
+    done
+else
+    echo "no ../shared/data/flow: the real pair was left out"
+fi
+[ $failed = 0 ] && echo "test_flow_cli: ok"
+exit $((failed > 0))
