@@ -3,6 +3,7 @@
  */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "dsp.h"
+#include "op/geometry.h"
 
 enum { PLACES = 3, PATCH = 4 };
 
@@ -48,7 +49,7 @@ static void patch_case(Test *t, PatchCase *c, ptrdiff_t n, int kind)
             for (ptrdiff_t s = 0; s < run; s++) fill(&t->rng, c->g + k * c->patch.of_k + r * c->patch.down + s * c->patch.right, n, kind);
 }
 
-static SnlsPlaces places_of(PatchCase *c) { return (SnlsPlaces){ c->at, { c->w[0], c->w[1], c->w[2], c->w[3] }, c->k }; }
+static SnlsPlaces places_of(PatchCase *c) { return (SnlsPlaces){ c->at, { c->w[0], c->w[1], c->w[2], c->w[3] }, c->k, NULL }; }
 
 static void check_mix(Test *t, PatchCase *c, int kind)
 {
@@ -133,6 +134,39 @@ static void check_spread_patch(Test *t, PatchCase *c, int kind)
     free(before);
 }
 
+/* Several queries at once: the sums of one after the other; set: whatever was there. */
+static void check_mix_run(Test *t, PatchCase *c, int kind)
+{
+    const bool set = rng_one_in(&t->rng, 2);
+    SnlsPatch p = c->patch;
+    if (set) p.rows = p.run = 1;
+    const SnlsRun run = { PLACES, 1, 1, p.down * p.rows, set };
+    const ptrdiff_t size = PLACES * run.step;
+    const SnlsPlaces from = places_of(c);
+    float *const out = place_out(t->out, &t->rng, size, sizeof *out), *const want = malloc((size_t)(size + 1) * sizeof *want);
+    fill(&t->rng, out, size, kind);
+    memcpy(want, out, (size_t)size * sizeof *out);
+    for (ptrdiff_t q = 0; q < PLACES; q++) {
+        if (set) memset(want + q * run.step, 0, (size_t)c->grid.n * sizeof *want);
+        t->dsp.mix(want + q * run.step, &p, &from, q, 1, c->shift, &c->grid);
+    }
+    if (set && size) out[0] = NAN;
+    t->dsp.mix_run(out, &p, &run, &from, 0, c->shift, &c->grid);
+    CHECK(guards_hold(t->out, out, size, sizeof *out), "%s mix_run n=%td wrote outside", t->level, c->grid.n);
+    for (ptrdiff_t e = 0; e < size; e++)
+        CHECK(out[e] == want[e] || (isnan(out[e]) && isnan(want[e])), "%s mix_run n=%td: [%td] is %.9g, want %.9g", t->level, c->grid.n, e, out[e], want[e]);
+    free(want);
+}
+
+/* What the page says about a place, where one reflection is enough; false: another shape. */
+static bool is_placed(const SnlsSite *s, const float *offset, double column, const float *at, int64_t row)
+{
+    const double dy = s->nearest ? rint(offset[1]) : offset[1], dx = s->nearest ? rint(offset[2]) : offset[2];
+    const double y = snls_reflect_real(s->y + dy, (int64_t)s->fold_y / 2 + 1), x = snls_reflect_real(s->x + column + dx, (int64_t)s->fold_x / 2 + 1);
+    const int64_t frame = (int64_t)snls_reflect_real(s->t + offset[0], (int64_t)s->fold_t / 2 + 1);
+    return row == (int64_t)floor(y) && at == s->base + (frame * s->step_t + row * s->step_y + (int64_t)floor(x) * s->step_x);
+}
+
 /* Every level places alike: addresses and shapes the same, weights the same bits. */
 static void check_place(Test *t)
 {
@@ -141,13 +175,14 @@ static void check_place(Test *t)
     const ptrdiff_t count = rng_int(&t->rng, 0, MOST);
     const float *at[2][ROOM], base = 0;
     float w[2][4][ROOM], *const offset = input(t, 0, 3 * count, 0), *const weight = input(t, 1, count, 0);
+    int64_t row[2][ROOM];
     unsigned char shape[2][ROOM];
     double *const x = place(t->in[2], &t->rng, count, sizeof *x);
-    SnlsSite site = { .t = (double)rng_int(&t->rng, 0, 4), .y = (double)rng_int(&t->rng, 0, 20), .last = 4, .y0 = 1, .y1 = 19, .x0 = 2, .x1 = 18.5, .base = &base,
-                      .step_t = 1 << 20, .step_y = 1000, .step_x = -7, .nearest = rng_one_in(&t->rng, 3) };
+    SnlsSite site = { .t = (double)rng_int(&t->rng, 0, 4), .y = (double)rng_int(&t->rng, 0, 20), .x = (double)rng_int(&t->rng, 0, 9), .fold_t = 8, .fold_y = 38, .fold_x = 38, .y0 = 1, .y1 = 19, .x0 = 2, .x1 = 18.5, .base = &base,
+                      .step_t = 1 << 20, .step_y = 1000, .step_x = -7, .nearest = rng_one_in(&t->rng, 3), .slopes = rng_one_in(&t->rng, 3) };
     const bool whole = rng_one_in(&t->rng, 2);
     for (ptrdiff_t i = 0; i < count; i++) {
-        x[i] = (double)rng_int(&t->rng, 2, 17);
+        x[i] = (double)rng_int(&t->rng, 0, 12);
         offset[3 * i] = (float)rng_int(&t->rng, -2, 2);
         for (int m = 1; m < 3; m++) offset[3 * i + m] = whole ? (float)rng_int(&t->rng, -2, 2) : (float)rng_real(&t->rng, -3, 3);
         if (rng_one_in(&t->rng, 9)) offset[3 * i + rng_int(&t->rng, 0, 2)] = odd[rng_int(&t->rng, 0, 7)];
@@ -156,14 +191,15 @@ static void check_place(Test *t)
     snls_dsp_init_c(&plain);
     int all[2];
     for (int l = 0; l < 2; l++) {
-        const SnlsPlaces to = { at[l], { w[l][0], w[l][1], w[l][2], w[l][3] }, NULL };
+        const SnlsPlaces to = { at[l], { w[l][0], w[l][1], w[l][2], w[l][3] }, NULL, row[l] };
         all[l] = (l ? &t->dsp : &plain)->place(&to, shape[l], offset, x, whole ? NULL : weight, count, &site);
     }
     CHECK(all[0] == all[1], "%s place n=%td: shape of all is %d, want %d", t->level, count, all[1], all[0]);
     for (ptrdiff_t i = 0; i < count; i++) {
         CHECK(shape[0][i] == shape[1][i], "%s place: shape is %d, want %d", t->level, shape[1][i], shape[0][i]);
         if (shape[0][i] == 4) continue;
-        bool same = at[0][i] == at[1][i];
+        CHECK(is_placed(&site, offset + 3 * i, x[i], at[0][i], row[0][i]), "%s place: [%td] is elsewhere", t->level, i);
+        bool same = at[0][i] == at[1][i] && row[0][i] == row[1][i];
         for (int m = 0; m < 4; m++) same = same && bits(w[0][m][i]) == bits(w[1][m][i]);
         CHECK(same, "%s place n=%td: [%td] differs", t->level, count, i);
     }
@@ -174,6 +210,7 @@ static void check_patches(Test *t, ptrdiff_t n, int kind)
     PatchCase c;
     patch_case(t, &c, n < 1 ? 1 : n, kind);
     check_mix(t, &c, kind);
+    check_mix_run(t, &c, kind);
     check_dot_patch(t, &c);
     check_spread_patch(t, &c, kind);
     check_place(t);

@@ -37,7 +37,7 @@ number=0 survived=0
 while IFS='|' read -r name file text planted test; do
     number=$((number + 1))
     [ $number -ge "${1:-1}" ] && [ $number -le "${2:-${1:-999}}" ] || continue
-    text=${text//\\&/&} planted=${planted//\\&/&}
+    text=${text//\\&/"&"} planted=${planted//\\&/"&"} # quoted: a bare & is the match itself since bash 5.2
     cp "$copy/$file" "$copy/held"
     grep -qF -- "$text" "$copy/$file" || { echo "$number: $file no longer holds: $text"; survived=1; continue; }
     python3 - "$copy/$file" "$text" "$planted" <<'PLANT'

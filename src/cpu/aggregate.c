@@ -105,6 +105,7 @@ static SnlsStatus gather_forward(SnlsContext *ctx, const SnlsAggregate *a)
     snls_cpu_sum_claim(ctx, &c.destination, &a->out);
     claim_space(ctx, &c);
     c.overwrite = !c.destination.packed;
+    c.set = c.overwrite && a->ps == 1 && a->stride0 == 1;
     if (c.destination.packed) snls_cpu_clear(ctx, &a->out);
     snls_cpu_gather_rows(ctx, &c);
     snls_cpu_sum_finish(ctx, &c.destination, &a->out);

@@ -19,6 +19,7 @@ typedef struct CpuAggregate {
     bool stack;           /* destination is a stack */
     bool divide;          /* by the number of query patches over a destination pixel */
     bool overwrite;       /* gather: the destination is not added to */
+    bool set;             /* ... and each of its pixels has one query, which writes it */
     int64_t channels;
     const SnlsDsp *dsp;
     char *space;          /* CpuSpace's arrays, for each thread */
@@ -56,9 +57,8 @@ typedef struct CpuSpace {
     int64_t queries;               /* so many at once */
     SnlsPlaces all, sorted[CPU_LISTS];
     unsigned char *shape;
-    double *x;                     /* column of the query */
+    double *x;                     /* columns from the first query */
     float *offset, *weight, *sums; /* 3, 1 and 4 a neighbour */
-    int64_t *row;                  /* of the centre; for scatter */
     CpuAxis *axis_y, *axis_x;      /* one a row and a column of a patch */
     bool even;                     /* all have one shape; all and shape are of the queries from `first` on */
     int64_t first;
@@ -78,11 +78,9 @@ SnlsSite snls_cpu_site(const CpuAggregate *c, bool slopes);
 /* ... and the row of queries; base is the pixel that makes `at` the upper left one of the patch. */
 void snls_cpu_site_query(SnlsSite *site, const CpuAggregate *c, const CpuQuery *q);
 
-/* Weights are times the neighbour's, else those along the axes (SnlsDsp.place); rows are noted; slopes are wanted. */
-enum { CPU_WEIGHTED = 1, CPU_ROWS = 2, CPU_SLOPES = 4 };
-
-/* Places the neighbours of query q and some after it in its row; returns how many queries. */
-int64_t snls_cpu_places(CpuSpace *space, const CpuAggregate *c, SnlsSite *site, const CpuQuery *q, int want);
+/* Places the neighbours of query q and some after it in its row, before column end; returns how many queries. weighted: weights are times the
+ * neighbour's, else those along the axes (SnlsDsp.place). */
+int64_t snls_cpu_places(CpuSpace *space, const CpuAggregate *c, SnlsSite *site, const CpuQuery *q, int64_t end, bool weighted);
 /* Of these, the neighbours of query q. */
 void snls_cpu_lists(CpuLists *lists, const CpuSpace *space, const CpuAggregate *c, const CpuQuery *q);
 

@@ -3,7 +3,12 @@
 #include "cpu/aggregate.h"
 #include <string.h>
 
-typedef struct Band { int64_t b, t, first, end; } Band; /* destination rows [first, end) of a frame */
+/* Destination rows [first, end) of some frames, and the columns at hand: queries [left, right); pixels cleared and divided. */
+typedef struct Band {
+    int64_t b, t, t_end, first, end, left, right;
+    int64_t top, bottom; /* rows of queries whose patches reach it */
+    CpuRange clear, divide;
+} Band;
 
 /* The patch of a query, as far as it lies in the band and in the frame, of `count` neighbours of one shape. */
 static void add_patch(const CpuAggregate *c, const Band *band, const CpuQuery *q, const SnlsGrid *grid, const SnlsPlaces *from, int64_t first, int64_t count)
@@ -45,7 +50,7 @@ static void add_pixel(const CpuAggregate *c, const CpuQuery *q, const SnlsNeighb
     const float *at = snls_cpu_pixel(&c->source, q->b, n->frame, ty->at[0], tx->at[0]) + q->head * c->channels;
     float w[4];
     for (int m = 0; m < 4; m++) w[m] = (float)(ty->weight[m >> 1] * tx->weight[m & 1] * weight);
-    const SnlsPlaces place = {&at, {&w[0], &w[1], &w[2], &w[3]}, NULL};
+    const SnlsPlaces place = {&at, {&w[0], &w[1], &w[2], &w[3]}, NULL, NULL};
     const SnlsGrid grid = snls_cpu_grid(c, (ty->weight[1] != 0) * 2 + (tx->weight[1] != 0));
     c->dsp->mix(to, &(SnlsPatch){0, 0, 1, 1, 0}, &place, 0, 1, 0, &grid);
 }
@@ -77,14 +82,52 @@ static void add_query(const CpuAggregate *c, const CpuSpace *space, const Band *
     for (int64_t n = 0; n < l.count[CPU_OUTSIDE]; n++) add_outside(c, space, band, q, l.of[CPU_OUTSIDE]->k[n]);
 }
 
+/* Queries [q->j, end) whose neighbours all have one shape and whose patches do not reach beyond the sides of the frame. */
+static void add_run(const CpuAggregate *c, const CpuSpace *space, const Band *band, const CpuQuery *q, int64_t end)
+{
+    const SnlsAggregate *a = &c->a;
+    const SnlsGrid grid = snls_cpu_grid(c, space->shape[0]);
+    const int64_t y = snls_cpu_y(a, q, 0), x = snls_cpu_x(a, q, 0), n = a->neighbours, at = (q->j - space->first) * n;
+    const CpuRange r = {y < band->first ? band->first - y : 0, y + a->ps > band->end ? band->end - y : a->ps};
+    const SnlsPatch patch = {snls_cpu_step_x(c), snls_cpu_step_y(c), r.end - r.first, a->ps, 0};
+    const SnlsRun run = {end - q->j, c->stack ? 1 : n, n, a->stride0 * snls_cpu_step_x(c), c->set};
+    if (patch.rows <= 0 || run.queries <= 0) return;
+    for (int64_t k = 0; k < (c->stack ? n : 1); k++)
+        c->dsp->mix_run(snls_cpu_destination(c, q, k, y + r.first, x), &patch, &run, &space->all, at + k, r.first * grid.down, &grid);
+}
+
+static void clear_pixels(const CpuAggregate *c, const CpuQuery *q, int64_t count)
+{
+    for (int64_t k = 0; k < (c->stack ? c->a.neighbours : 1); k++) {
+        float *pixel = snls_cpu_destination(c, q, k, q->i, q->j);
+        for (int64_t j = 0; j < count; j++, pixel += snls_cpu_step_x(c)) memset(pixel, 0, (size_t)c->channels * sizeof *pixel);
+    }
+}
+
+/* As many queries at once as may be. */
+static void add_some(const CpuAggregate *c, const CpuSpace *space, const Band *band, CpuQuery q, int64_t end)
+{
+    const SnlsAggregate *a = &c->a;
+    const bool together = space->even && (a->dilation == 1 || a->ps == 1);
+    if (c->set && !together) clear_pixels(c, &q, end - q.j);
+    if (together) {
+        int64_t last = end;
+        for (; q.j < end && snls_cpu_x(a, &q, 0) < 0; q.j++) add_query(c, space, band, &q);
+        while (last > q.j && (last - 1) * a->stride0 + snls_cpu_after(a) >= a->width) last--;
+        add_run(c, space, band, &q, last);
+        q.j = last;
+    }
+    for (; q.j < end; q.j++) add_query(c, space, band, &q);
+}
+
 static void add_queries(const CpuAggregate *c, SnlsSite *site, CpuSpace *space, const Band *band, int64_t i)
 {
     CpuQuery q = {.b = band->b, .t = band->t, .i = i};
-    for (int64_t first = 0, some = 0; first < c->a.columns; first += some)
+    for (int64_t first = band->left, some = 0; first < band->right; first += some)
         for (q.head = 0; q.head < c->a.heads; q.head++) {
             q.j = first;
-            some = snls_cpu_places(space, c, site, &q, CPU_WEIGHTED);
-            for (; q.j < first + some; q.j++) add_query(c, space, band, &q);
+            some = snls_cpu_places(space, c, site, &q, band->right, true);
+            add_some(c, space, band, q, first + some);
         }
 }
 
@@ -105,9 +148,10 @@ static void scale_row(const CpuAggregate *c, const Band *band, int64_t y, bool c
 {
     const SnlsAggregate *a = &c->a;
     const int64_t heads = c->stack ? a->heads : 1, layers = c->stack ? a->neighbours : 1, floats = c->stack ? c->channels : a->heads * c->channels;
+    const CpuRange columns = clear ? band->clear : band->divide;
     CpuQuery q = {.b = band->b, .t = band->t};
-    for (int64_t x = 0, end; x < a->width; x = end) {
-        for (end = x + 1; end < a->width && (clear || c->over_x[end] == c->over_x[x]);) end++;
+    for (int64_t x = columns.first, end; x < columns.end; x = end) {
+        for (end = x + 1; end < columns.end && (clear || c->over_x[end] == c->over_x[x]);) end++;
         const float over = c->over_y[y] * c->over_x[x];
         if (!clear && (over == 0 || over == 1)) continue;
         for (q.head = 0; q.head < heads; q.head++)
@@ -115,36 +159,73 @@ static void scale_row(const CpuAggregate *c, const Band *band, int64_t y, bool c
     }
 }
 
-/* Rows are cleared just before the first query that reaches them and divided just after the last: they are in cache. */
-static void gather_band(const CpuAggregate *c, const Band *band)
+/* What is due before row i of queries is added: rows are cleared just before the first query that reaches them and divided
+ * just after the last, when they are in cache. i = rows: all that is left. */
+static void scale_rows(const CpuAggregate *c, const Band *band, int64_t i)
 {
     const SnlsAggregate *a = &c->a;
-    const int64_t before = snls_cpu_before(a), after = snls_cpu_after(a);
+    const int64_t y = i * a->stride0, before = snls_cpu_before(a), after = snls_cpu_after(a);
+    const bool first = i == band->top, last = i == band->bottom, clear = c->overwrite && !c->set;
+    const CpuRange cleared = {first ? band->first : y - a->stride0 + after + 1, last ? band->end : y + after + 1};
+    const CpuRange divided = {first ? band->first : y - a->stride0 - before, last ? band->end : y - before};
+    for (int64_t row = cleared.first > band->first ? cleared.first : band->first; clear && row < cleared.end && row < band->end; row++) scale_row(c, band, row, true);
+    for (int64_t row = divided.first > band->first ? divided.first : band->first; c->divide && row < divided.end && row < band->end; row++) scale_row(c, band, row, false);
+}
+
+/* All frames of a row before the next row: what their neighbours have in common is still at hand. */
+static void gather_columns(const CpuAggregate *c, Band *band)
+{
+    const int64_t first = band->t;
     SnlsSite site = snls_cpu_site(c, false);
     CpuSpace space = snls_cpu_space(c);
-    int64_t cleared = band->first, divided = band->first;
-    for (int64_t i = 0; i <= a->rows; i++) {
-        const int64_t y = i * a->stride0;
-        if (i < a->rows && y + after < band->first) continue;
-        const bool last = i == a->rows || y - before >= band->end;
-        for (; c->divide && divided < band->end && (last || divided < y - before); divided++) {
-            if (c->overwrite && cleared == divided) scale_row(c, band, cleared++, true);
-            scale_row(c, band, divided, false);
+    for (int64_t i = band->top; i <= band->bottom; i++) {
+        for (band->t = first; band->t < band->t_end; band->t++) {
+            scale_rows(c, band, i);
+            if (i < band->bottom) add_queries(c, &site, &space, band, i);
         }
-        for (; c->overwrite && cleared < band->end && (last || cleared <= y + after); cleared++) scale_row(c, band, cleared, true);
-        if (last) break;
-        add_queries(c, &site, &space, band, i);
+        band->t = first;
+    }
+}
+
+/* Columns of queries whose neighbours' surroundings, some rows of some frames, stay in the second-level cache from row to
+ * row. No sum depends on the rows of a band or on its frames, but the columns order those of pixels near their border:
+ * they are the same for any number of threads. */
+enum { FRAMES = 8, ROWS = 64, AROUND = 9, CACHE = 1 << 18 /* floats */ };
+
+static int64_t columns_at_once(const CpuAggregate *c)
+{
+    const SnlsAggregate *a = &c->a;
+    const int64_t frames = a->frames < FRAMES ? a->frames : FRAMES, pixel = a->heads * c->channels, one = frames * (AROUND + a->ps) * pixel * a->stride0;
+    const int64_t together = snls_cpu_space(c).queries, columns = CACHE / (one > 0 ? one : 1) / together;
+    return together * (columns < 2 ? 2 : columns);
+}
+
+static void gather_band(const CpuAggregate *c, Band *band)
+{
+    const SnlsAggregate *a = &c->a;
+    const int64_t before = snls_cpu_before(a), after = snls_cpu_after(a), columns = columns_at_once(c);
+    while (band->top < a->rows && band->top * a->stride0 + after < band->first) band->top++;
+    for (band->bottom = band->top; band->bottom < a->rows && band->bottom * a->stride0 - before < band->end;) band->bottom++;
+    for (band->left = 0; band->left < a->columns; band->left = band->right) {
+        band->right = band->left + columns < a->columns ? band->left + columns : a->columns;
+        const bool last = band->right == a->columns;
+        const int64_t clear = (band->right - 1) * a->stride0 + after + 1, divide = band->right * a->stride0 - before;
+        band->clear = (CpuRange){band->clear.end, last || clear > a->width ? a->width : clear};
+        band->divide = (CpuRange){band->divide.end, last || divide > a->width ? a->width : divide < band->divide.end ? band->divide.end : divide};
+        gather_columns(c, band);
     }
 }
 
 void snls_cpu_gather_rows(SnlsContext *ctx, const CpuAggregate *c)
 {
     const SnlsAggregate *a = &c->a;
-    const int64_t planes = a->batch * a->frames, rows = snls_cpu_band(ctx, planes, a->height, 32), bands = (a->height + rows - 1) / rows;
+    const int64_t parts = (a->frames + FRAMES - 1) / FRAMES, planes = a->batch * parts;
+    const int64_t rows = snls_cpu_band(ctx, planes, a->height, ROWS), bands = (a->height + rows - 1) / rows;
 #pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 1)
     for (int64_t u = 0; u < planes * bands; u++) {
-        const int64_t plane = u / bands, first = u % bands * rows;
-        const Band band = {plane / a->frames, plane % a->frames, first, first + rows < a->height ? first + rows : a->height};
+        const int64_t plane = u / bands, first = u % bands * rows, t = plane % parts * FRAMES;
+        Band band = {.b = plane / parts, .t = t, .t_end = t + FRAMES < a->frames ? t + FRAMES : a->frames, .first = first,
+                     .end = first + rows < a->height ? first + rows : a->height};
         gather_band(c, &band);
     }
 }

@@ -1,8 +1,8 @@
 /* places.c: where the neighbours of a query are, as lists of equal shape. */
 #include "cpu/aggregate.h"
 
-/* Bytes a neighbour: at, k and four weights for each list and for all; x, row; offset, weight, sums; shape. */
-enum { LIST_BYTES = 2 * sizeof(int64_t) + 4 * sizeof(float), NEIGHBOUR_BYTES = (CPU_LISTS + 1) * LIST_BYTES + 16 + 8 * sizeof(float) + 8 };
+/* Bytes a neighbour: at, k, row and four weights for each list and for all; x; offset, weight, sums; shape. */
+enum { LIST_BYTES = 3 * sizeof(int64_t) + 4 * sizeof(float), NEIGHBOUR_BYTES = (CPU_LISTS + 1) * LIST_BYTES + 8 + 8 * sizeof(float) + 8 };
 
 enum { TOGETHER = 128 }; /* neighbours: enough to fill registers, few enough for the first-level cache */
 
@@ -27,6 +27,7 @@ static SnlsPlaces cut_places(char **at, int64_t n)
     SnlsPlaces p;
     p.at = (const float **)(void *)cut(at, n * (int64_t)sizeof *p.at);
     p.k = (int64_t *)(void *)cut(at, n * (int64_t)sizeof *p.k);
+    p.row = (int64_t *)(void *)cut(at, n * (int64_t)sizeof *p.row);
     for (int m = 0; m < 4; m++) p.w[m] = (float *)(void *)cut(at, n * (int64_t)sizeof(float));
     return p;
 }
@@ -39,14 +40,17 @@ CpuSpace snls_cpu_space(const CpuAggregate *c)
     s.all = cut_places(&at, n);
     for (int i = 0; i < CPU_LISTS; i++) s.sorted[i] = cut_places(&at, n);
     s.x = (double *)(void *)cut(&at, n * (int64_t)sizeof(double));
-    s.row = (int64_t *)(void *)cut(&at, n * (int64_t)sizeof(int64_t));
     s.offset = (float *)(void *)cut(&at, 3 * n * (int64_t)sizeof(float));
     s.weight = (float *)(void *)cut(&at, n * (int64_t)sizeof(float));
     s.sums = (float *)(void *)cut(&at, 4 * n * (int64_t)sizeof(float));
     s.shape = (unsigned char *)cut(&at, 8 * n);
     s.axis_y = (CpuAxis *)(void *)cut(&at, c->a.ps * (int64_t)sizeof(CpuAxis));
     s.axis_x = (CpuAxis *)(void *)cut(&at, c->a.ps * (int64_t)sizeof(CpuAxis));
-    for (int64_t i = 0; i < s.queries * c->a.neighbours; i++) s.all.k[i] = i % c->a.neighbours;
+    for (int64_t j = 0, i = 0; j < s.queries; j++)
+        for (int64_t k = 0; k < c->a.neighbours; k++, i++) {
+            s.all.k[i] = k;
+            s.x[i] = (double)(j * c->a.stride0);
+        }
     return s;
 }
 
@@ -54,9 +58,9 @@ SnlsSite snls_cpu_site(const CpuAggregate *c, bool slopes)
 {
     const SnlsAggregate *a = &c->a;
     const double y1 = (double)(a->height - 1 - snls_cpu_after(a)), x1 = (double)(a->width - 1 - snls_cpu_after(a)), first = (double)snls_cpu_before(a);
-    return (SnlsSite){.last = (double)(a->frames - 1), .y0 = first, .y1 = slopes ? y1 : nextafter(y1, INFINITY), .x0 = first,
+    return (SnlsSite){.fold_t = 2 * (double)(a->frames - 1), .fold_y = 2 * (double)(a->height - 1), .fold_x = 2 * (double)(a->width - 1), .y0 = first, .y1 = slopes ? y1 : nextafter(y1, INFINITY), .x0 = first,
                       .x1 = slopes ? x1 : nextafter(x1, INFINITY), .step_t = c->source.step[1], .step_y = c->source.step[2],
-                      .step_x = c->source.step[3], .nearest = a->nearest};
+                      .step_x = c->source.step[3], .nearest = a->nearest, .slopes = slopes};
 }
 
 void snls_cpu_site_query(SnlsSite *site, const CpuAggregate *c, const CpuQuery *q)
@@ -64,6 +68,7 @@ void snls_cpu_site_query(SnlsSite *site, const CpuAggregate *c, const CpuQuery *
     const SnlsAggregate *a = &c->a;
     site->t = (double)q->t;
     site->y = (double)(q->i * a->stride0);
+    site->x = (double)(q->j * a->stride0);
     site->base = c->source.data + (q->b * c->source.step[0] + q->head * c->channels - snls_cpu_before(a) * (site->step_y + site->step_x));
 }
 
@@ -79,52 +84,16 @@ static const float *contiguous(float *room, const SnlsTensor *t, const CpuQuery 
     return room;
 }
 
-/* A neighbour beyond its frame or clip whose reflection is inside, patch and all, is as good as one inside. Where its
- * slope is wanted the reflection must not have turned it. */
-static void place_reflected(CpuSpace *s, const CpuAggregate *c, const SnlsSite *site, const CpuQuery *q, int64_t i, int64_t k, int want)
-{
-    const SnlsNeighbour n = snls_cpu_neighbour(&c->a, q, k);
-    if (!n.valid || n.y < site->y0 || n.y >= site->y1 || n.x < site->x0 || n.x >= site->x1) return;
-    if ((want & CPU_SLOPES) && !(n.slope_y == 1 && n.slope_x == 1)) return;
-    const int64_t y = (int64_t)n.y, x = (int64_t)n.x;
-    const double fy = n.y - (double)y, fx = n.x - (double)x, w = want & CPU_WEIGHTED ? snls_cpu_weight(&c->a, q, k) : 0;
-    const double axes[4] = {1 - fy, fy, 1 - fx, fx}, by[4] = {(1 - fy) * w * (1 - fx), (1 - fy) * w * fx, fy * w * (1 - fx), fy * w * fx};
-    s->all.at[i] = site->base + (n.frame * site->step_t + y * site->step_y + x * site->step_x);
-    for (int m = 0; m < 4; m++) s->all.w[m][i] = (float)(want & CPU_WEIGHTED ? by[m] : axes[m]);
-    s->shape[i] = (unsigned char)((fy != 0) * 2 + (fx != 0));
-    s->row[i] = y;
-}
-
-static void place_all_reflected(CpuSpace *s, const CpuAggregate *c, const SnlsSite *site, CpuQuery q, int64_t queries, int want)
-{
-    const int64_t n = c->a.neighbours, first = q.j;
-    for (; q.j < first + queries; q.j++)
-        for (int64_t k = 0; k < n; k++) {
-            const int64_t i = (q.j - first) * n + k;
-            if (s->shape[i] == CPU_OUTSIDE) place_reflected(s, c, site, &q, i, k, want);
-        }
-}
-
-static void note_rows(CpuSpace *s, const CpuAggregate *c, const SnlsSite *site, const float *offset, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++)
-        if (s->shape[i] != CPU_OUTSIDE) s->row[i] = (int64_t)(site->y + (c->a.nearest ? rint(offset[3 * i + 1]) : offset[3 * i + 1]));
-}
-
-int64_t snls_cpu_places(CpuSpace *space, const CpuAggregate *c, SnlsSite *site, const CpuQuery *q, int want)
+int64_t snls_cpu_places(CpuSpace *space, const CpuAggregate *c, SnlsSite *site, const CpuQuery *q, int64_t end, bool weighted)
 {
     const SnlsAggregate *a = &c->a;
-    const int64_t left = a->columns - q->j, queries = left < space->queries ? left : space->queries, n = a->neighbours;
+    const int64_t left = end - q->j, queries = left < space->queries ? left : space->queries, n = a->neighbours;
     const float *o = contiguous(space->offset, &a->offset, q, queries, n, 3);
-    const float *w = want & CPU_WEIGHTED ? contiguous(space->weight, &a->weight, q, queries, n, 1) : NULL;
+    const float *w = weighted ? contiguous(space->weight, &a->weight, q, queries, n, 1) : NULL;
     snls_cpu_site_query(site, c, q);
-    for (int64_t j = 0; j < queries; j++)
-        for (int64_t k = 0; k < n; k++) space->x[j * n + k] = (double)((q->j + j) * a->stride0);
     const int all = c->dsp->place(&space->all, space->shape, o, space->x, w, queries * n, site);
     space->even = all >= 0 && all < CPU_SHAPES;
     space->first = q->j;
-    if (want & CPU_ROWS) note_rows(space, c, site, o, queries * n);
-    if (!space->even) place_all_reflected(space, c, site, *q, queries, want);
     return queries;
 }
 
@@ -150,6 +119,7 @@ static void sort(CpuLists *lists, const CpuSpace *s, int64_t first, int64_t coun
         const int64_t n = lists->count[shape]++;
         to->k[n] = i - first;
         to->at[n] = s->all.at[i];
+        to->row[n] = s->all.row[i];
         for (int m = 0; m < 4; m++) to->w[m][n] = s->all.w[m][i];
     }
     for (int i = 0; i < CPU_LISTS; i++) lists->of[i] = &s->sorted[i];

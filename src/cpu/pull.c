@@ -169,7 +169,7 @@ static void pull_row(const CpuAggregate *c, CpuQuery *q, Wanted *w)
     for (int64_t first = 0, some = 0; first < c->a.columns; first += some)
         for (q->head = 0; q->head < c->a.heads; q->head++) {
             q->j = first;
-            some = snls_cpu_places(&w->space, c, &w->site, q, w->offset->data ? CPU_SLOPES : 0);
+            some = snls_cpu_places(&w->space, c, &w->site, q, c->a.columns, false);
             for (; q->j < first + some; q->j++) pull_query(c, q, w);
         }
 }

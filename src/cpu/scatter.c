@@ -133,7 +133,7 @@ static void push_query(const CpuAggregate *c, const CpuSpace *space, const Band 
     for (int64_t k = 0; k < a->neighbours; k++) {
         const int64_t n = start + k;
         if (space->shape[n] == CPU_OUTSIDE) { push_outside(c, space, band, q, k); continue; }
-        Pushed p = {.k = k, .top = space->row[n] - before, .grid = snls_cpu_grid(c, space->shape[n])};
+        Pushed p = {.k = k, .top = space->all.row[n] - before, .grid = snls_cpu_grid(c, space->shape[n])};
         if (p.top + rows <= band->first || p.top >= band->end) continue;
         p.corner = c->source.data + (space->all.at[n] - c->source.data);
         for (int m = 0; m < 4; m++) p.w[m] = factor * space->all.w[m][n];
@@ -147,7 +147,7 @@ static void push_row(const CpuAggregate *c, SnlsSite *site, CpuSpace *space, con
     for (int64_t first = 0, some = 0; first < c->a.columns; first += some)
         for (q->head = 0; q->head < c->a.heads; q->head++) {
             q->j = first;
-            some = snls_cpu_places(space, c, site, q, CPU_WEIGHTED | CPU_ROWS);
+            some = snls_cpu_places(space, c, site, q, c->a.columns, true);
             for (; q->j < first + some; q->j++) push_query(c, space, band, q);
         }
 }

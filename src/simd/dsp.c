@@ -154,6 +154,14 @@ static void mix_c(float *out, const SnlsPatch *patch, const SnlsPlaces *from, pt
             mix_pixel_c(out + r * patch->down + s * patch->right, from, i, count, shift + r * grid->down + s * grid->right, grid);
 }
 
+static void mix_run_c(float *out, const SnlsPatch *patch, const SnlsRun *run, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t shift, const SnlsGrid *grid)
+{
+    for (ptrdiff_t q = 0; q < run->queries; q++, out += run->step, i += run->places) {
+        if (run->set) memset(out, 0, (size_t)grid->n * sizeof *out);
+        mix_c(out, patch, from, i, run->count, shift, grid);
+    }
+}
+
 static void dot_patch_c(float *out, const SnlsPlaces *from, ptrdiff_t count, ptrdiff_t shift, const float *g, const SnlsPatch *patch, const SnlsGrid *grid)
 {
     for (ptrdiff_t i = 0; i < count; i++, out += 4) {
@@ -238,7 +246,7 @@ void snls_dsp_init_c(SnlsDsp *dsp)
         .blend = blend_c, .dot_blend = dot_blend_c, .l2_blend = l2_blend_c,
         .blend_sub = blend_sub_c, .dots = dots_c, .unblend = unblend_c,
         .axpy = axpy_c, .scale = scale_c, .sub = sub_c,
-        .place = snls_place, .mix = mix_c, .dot_patch = dot_patch_c, .spread_patch = spread_patch_c,
+        .place = snls_place, .mix = mix_c, .mix_run = mix_run_c, .dot_patch = dot_patch_c, .spread_patch = spread_patch_c,
         .from_f16 = from_f16_c, .from_bf16 = from_bf16_c, .to_f16 = to_f16_c, .to_bf16 = to_bf16_c,
     };
 }

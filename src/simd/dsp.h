@@ -9,20 +9,22 @@
 #include <stdint.h>
 
 /* Bilinear reads: pixel at[i] of a video, the one to its right, the two below; weights w[0..3][i] in reading order; k[i]:
- * which neighbour it is. */
+ * which neighbour it is; row[i]: that of at[i]; without row it is not wanted. */
 typedef struct SnlsPlaces {
     const float **at;
     float *w[4];
-    int64_t *k;
+    int64_t *k, *row;
 } SnlsPlaces;
 
-/* A query, or several of a row, and the frames their neighbours may lie in without being reflected: at 0 .. last,
- * y0 <= y < y1, x0 <= x < x1. Floats from pixel to pixel, and in all, are below 2^52. */
+/* A query, or several of a row, and where their neighbours may lie: y0 <= y < y1, x0 <= x < x1, reflected once where they
+ * are not. fold: twice the last frame, row, column. Floats from pixel to pixel, and in all, are below 2^52. */
 typedef struct SnlsSite {
-    double t, y, last, y0, y1, x0, x1;
+    double t, y, x;    /* of the first query */
+    double fold_t, fold_y, fold_x, y0, y1, x0, x1;
     const float *base; /* pixel (0, 0, 0) */
     ptrdiff_t step_t, step_y, step_x;
     int nearest;       /* dy and dx are rounded half to even */
+    int slopes;        /* those reflected along y or x do not count as inside */
 } SnlsSite;
 
 /* The video they are in: floats from a pixel to the next ones, floats of a pixel, and which of the four count: bit 0 the
@@ -36,6 +38,12 @@ typedef struct SnlsGrid {
 typedef struct SnlsPatch {
     ptrdiff_t right, down, rows, run, of_k;
 } SnlsPatch;
+
+/* Queries next to each other: `count` places each, those of the next one `places` further on, its patch `step` floats. */
+typedef struct SnlsRun {
+    ptrdiff_t queries, count, places, step;
+    int set; /* patches of one pixel are written, not added to */
+} SnlsRun;
 
 typedef struct SnlsDsp {
     /* sum a[i]*b[i];  sum (a[i]-b[i])^2 */
@@ -62,19 +70,22 @@ typedef struct SnlsDsp {
     void (*scale)(float *y, float a, ptrdiff_t n);                       /* y[i] *= a */
     void (*sub)(float *out, const float *a, const float *b, ptrdiff_t n);/* out[i] = a[i] - b[i] */
 
-    /* Neighbours' places from offsets (dt, dy, dx), three floats each, neighbour i of a query at column x[i]. shape[i] as in SnlsGrid; 4: at no whole frame, or
-     * not inside, or not finite, then at[i] and w[.][i] are not to be used. w: the four weights times weight[i]; without
-     * weight 1-fy, fy, 1-fx, fx. There is room for count rounded up to 16. Returns the shape of all, or -1. k is not set. */
+    /* Neighbours' places from offsets (dt, dy, dx), three floats each, neighbour i of a query x[i] columns after the first. shape[i]
+     * as in SnlsGrid; 4: at no whole frame, or not inside, or not finite, then at[i], row[i] and w[.][i] are not to be used. w: the
+     * four weights times weight[i]; without weight 1-fy, fy, 1-fx, fx. There is room for count rounded up to 16. Returns the
+     * shape of all, or -1. k is not set. */
     int (*place)(const SnlsPlaces *to, unsigned char *shape, const float *offset, const double *x, const float *weight, ptrdiff_t count,
                  const SnlsSite *site);
 
     /* A patch against the pixels around neighbours, one pixel of the patch for one of the grid.
      * mix: the patch out += sum over places from i on of the blends around at + shift and on, one a pixel.
+     * mix_run: the same for every query of a run.
      * dot_patch: out[4*i .. 4*i+3] = sum over patch pixels of <g, pixel of place i>, one sum for each of the four, 0 for
      *   those not in shape; g of place i is g + k[i]*of_k.
      * spread_patch: the adjoint of mix: the patch g added to the pixels from out on with weights w; of these pixel rows
      *   only first .. end-1, counted from out's. rows and run are 1 or more. */
     void (*mix)(float *out, const SnlsPatch *patch, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t count, ptrdiff_t shift, const SnlsGrid *grid);
+    void (*mix_run)(float *out, const SnlsPatch *patch, const SnlsRun *run, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t shift, const SnlsGrid *grid);
     void (*dot_patch)(float *out, const SnlsPlaces *from, ptrdiff_t count, ptrdiff_t shift, const float *g, const SnlsPatch *patch, const SnlsGrid *grid);
     void (*spread_patch)(float *out, const float *w, const float *g, const SnlsPatch *patch, ptrdiff_t first, ptrdiff_t end, const SnlsGrid *grid);
 

@@ -387,6 +387,7 @@ void snls_dsp_init_avx512(SnlsDsp *dsp) /* bfloat16 stays with AVX2: two shifts 
     dsp->sub = sub_avx512;
     dsp->place = place_avx512;
     dsp->mix = mix;
+    dsp->mix_run = mix_run;
     dsp->dot_patch = dot_patch;
     dsp->spread_patch = spread_patch;
     dsp->from_f16 = from_f16_avx512;

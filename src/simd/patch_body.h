@@ -59,24 +59,29 @@ ALWAYS void mix_chunk(float *out, const SnlsPatch *patch, const SnlsPlaces *from
 }
 
 ALWAYS void mix_one_chunk(float *out, const SnlsPlaces *from, ptrdiff_t k, ptrdiff_t end, ptrdiff_t shift, const SnlsGrid *grid, const int shape, const int vectors,
-                          const int whole, Mask mask)
+                          const int whole, Mask mask, const int set)
 {
-    const ptrdiff_t right = grid->right, down = grid->down;
-    const float *const *const at = from->at;
+    const int lower = shape >> 1, beside = shape & 1;
+    ptrdiff_t right = grid->right, down = grid->down;
+    const float *const *const at = from->at, *const w0 = from->w[0], *const w1 = from->w[1], *const w2 = from->w[2], *const w3 = from->w[3];
     Vec sum[4][2];
+    OPAQUE(right); /* addresses from two rows on, not one register for each of eight */
+    OPAQUE(down);
     UNROLL for (int m = 0; m < 4; m++) sum[m][0] = sum[m][1] = v_zero();
     for (; k < end; k++) {
-        const float *const pixel = at[k] + shift;
-        UNROLL for (int m = 0; m < 4; m++) {
-            if ((m & shape) != m) continue;
-            const float *const tap = pixel + (m & 1) * right + (m >> 1) * down;
-            const Vec w = v_set(from->w[m][k]);
-            UNROLL for (int v = 0; v < vectors; v++) sum[m][v] = v_fma(w, read_vec(tap + v * LANES, whole, mask), sum[m][v]);
-        }
+        const float *row = at[k] + shift;
+        const Vec a = v_set(w0[k]), b = beside ? v_set(w1[k]) : a, c = lower ? v_set(w2[k]) : a, d = shape == 3 ? v_set(w3[k]) : a;
+        OPAQUE(row);
+        UNROLL for (int v = 0; v < vectors; v++) sum[0][v] = v_fma(a, read_vec(row + v * LANES, whole, mask), sum[0][v]);
+        UNROLL for (int v = 0; beside && v < vectors; v++) sum[1][v] = v_fma(b, read_vec(row + right + v * LANES, whole, mask), sum[1][v]);
+        row += down;
+        OPAQUE(row);
+        UNROLL for (int v = 0; lower && v < vectors; v++) sum[2][v] = v_fma(c, read_vec(row + v * LANES, whole, mask), sum[2][v]);
+        UNROLL for (int v = 0; shape == 3 && v < vectors; v++) sum[3][v] = v_fma(d, read_vec(row + right + v * LANES, whole, mask), sum[3][v]);
     }
     UNROLL for (int v = 0; v < vectors; v++) {
         const Vec x = v_add(v_add(sum[0][v], sum[1][v]), v_add(sum[2][v], sum[3][v]));
-        write_vec(out + v * LANES, v_add(read_vec(out + v * LANES, whole, mask), x), whole, mask);
+        write_vec(out + v * LANES, set ? x : v_add(read_vec(out + v * LANES, whole, mask), x), whole, mask);
     }
 }
 
@@ -87,12 +92,12 @@ ALWAYS void mix_block(float *out, const SnlsPatch *patch, const SnlsPlaces *from
     const ptrdiff_t chunk = vectors * LANES, n = grid->n;
     ptrdiff_t i = 0;
     for (; i + chunk <= n; i += chunk) {
-        if (run == 1) mix_one_chunk(out + i, from, k, end, shift + i, grid, shape, vectors, 1, v_mask(LANES));
+        if (run == 1) mix_one_chunk(out + i, from, k, end, shift + i, grid, shape, vectors, 1, v_mask(LANES), 0);
         else mix_chunk(out + i, patch, from, k, end, shift + i, grid, rows, run, shape, vectors, 1, v_mask(LANES));
     }
     for (; i < n; i += LANES) {
         const Mask mask = v_mask(n - i);
-        if (run == 1) mix_one_chunk(out + i, from, k, end, shift + i, grid, shape, 1, 0, mask);
+        if (run == 1) mix_one_chunk(out + i, from, k, end, shift + i, grid, shape, 1, 0, mask, 0);
         else mix_chunk(out + i, patch, from, k, end, shift + i, grid, rows, run, shape, 1, 0, mask);
     }
 }
@@ -134,6 +139,28 @@ static void mix(float *out, const SnlsPatch *patch, const SnlsPlaces *from, ptrd
                                                    shift + r * grid->down + s * grid->right, grid);
         }
     }
+}
+
+/* Runs of single pixels, which one query alone writes: all of a chunk of channels, then the next. */
+ALWAYS void set_pixels(float *out, const SnlsRun *run, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t shift, const SnlsGrid *grid, const int shape)
+{
+    const ptrdiff_t n = grid->n;
+    ptrdiff_t c = 0;
+    for (; c + 2 * LANES <= n; c += 2 * LANES)
+        for (ptrdiff_t q = 0; q < run->queries; q++)
+            mix_one_chunk(out + q * run->step + c, from, i + q * run->places, i + q * run->places + run->count, shift + c, grid, shape, 2, 1, v_mask(LANES), 1);
+    for (; c < n; c += LANES)
+        for (ptrdiff_t q = 0; q < run->queries; q++)
+            mix_one_chunk(out + q * run->step + c, from, i + q * run->places, i + q * run->places + run->count, shift + c, grid, shape, 1, 0, v_mask(n - c), 1);
+}
+
+static void mix_run(float *out, const SnlsPatch *patch, const SnlsRun *run, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t shift, const SnlsGrid *grid)
+{
+    if (run->set && grid->shape == 0) set_pixels(out, run, from, i, shift, grid, 0);
+    else if (run->set && grid->shape == 1) set_pixels(out, run, from, i, shift, grid, 1);
+    else if (run->set && grid->shape == 2) set_pixels(out, run, from, i, shift, grid, 2);
+    else if (run->set) set_pixels(out, run, from, i, shift, grid, 3);
+    else for (ptrdiff_t q = 0; q < run->queries; q++) mix(out + q * run->step, patch, from, i + q * run->places, run->count, shift, grid);
 }
 
 /* ---- dot_patch: <g, left pixel> and <g before, the same pixel> share the pixel; one sum over the lanes at the end ---- */

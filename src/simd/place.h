@@ -7,17 +7,27 @@
 /* Half to even, wherever the result can matter: a larger number is in no frame. */
 static inline double snls_place_round(double x) { return (x + 0x1.8p52) - 0x1.8p52; }
 
+/* The triangle wave of period `fold`, once: what comes out is below 0, or not a number, where that is not enough. */
+static inline double snls_place_fold(double z, double fold)
+{
+    z = z < 0 ? -z : z;
+    return z < fold - z ? z : fold - z;
+}
+
 static int snls_place_one(const SnlsPlaces *to, ptrdiff_t i, const float *offset, double x, const float *weight, const SnlsSite *s)
 {
     double dy = offset[1], dx = offset[2];
     if (s->nearest) dy = snls_place_round(dy), dx = snls_place_round(dx);
-    const double t = s->t + offset[0], y = s->y + dy;
-    x += dx;
-    if (!((t >= 0) & (t <= s->last) & (y >= s->y0) & (y < s->y1) & (x >= s->x0) & (x < s->x1))) return 4;
+    const double t = snls_place_fold(s->t + offset[0], s->fold_t), y = snls_place_fold(s->y + dy, s->fold_y);
+    const double z = s->x + x + dx, turned = s->y + dy;
+    x = snls_place_fold(z, s->fold_x);
+    if (!((t >= 0) & (y >= s->y0) & (y < s->y1) & (x >= s->x0) & (x < s->x1))) return 4;
+    if (s->slopes && !((y == turned) & (x == z))) return 4;
     const ptrdiff_t frame = (ptrdiff_t)t, row = (ptrdiff_t)y, column = (ptrdiff_t)x;
     const double fy = y - (double)row, fx = x - (double)column;
     if ((double)frame != t) return 4;
     to->at[i] = s->base + (frame * s->step_t + row * s->step_y + column * s->step_x);
+    if (to->row) to->row[i] = row;
     if (weight) {
         const double upper = (1 - fy) * weight[i], lower = fy * weight[i];
         to->w[0][i] = (float)(upper * (1 - fx));
