@@ -185,6 +185,7 @@ static void check_place(Test *t)
         x[i] = (double)rng_int(&t->rng, 0, 12);
         offset[3 * i] = (float)rng_int(&t->rng, -2, 2);
         for (int m = 1; m < 3; m++) offset[3 * i + m] = whole ? (float)rng_int(&t->rng, -2, 2) : (float)rng_real(&t->rng, -3, 3);
+        if (rng_one_in(&t->rng, 12)) weight[i] = odd[rng_int(&t->rng, 0, 7)];
         if (rng_one_in(&t->rng, 9)) offset[3 * i + rng_int(&t->rng, 0, 2)] = odd[rng_int(&t->rng, 0, 7)];
     }
     SnlsDsp plain;

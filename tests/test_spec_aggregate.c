@@ -143,6 +143,32 @@ static SnlsGather gather_of(int32_t ps, int32_t stride0, int64_t T, int64_t H, i
 
 static bool full_coverage(int64_t ps, int64_t stride0) { return stride0 - 1 <= (ps - 1) / 2; }
 
+/* A weight is a factor of what is read, not of its taps: an infinite one gives infinity of the sign that is read, though the
+ * taps are of both signs. */
+static void infinite_weight(SnlsContext *ctx)
+{
+    enum { N = 19, F = 5 };
+    Rng rng = {3};
+    for (int32_t ps = 1; ps < 4; ps += 2)
+        for (int sign = -1; sign < 2; sign += 2) {
+            SnlsGather s = gather_of(ps, 1, 1, N, N, F, 1, 2);
+            spec_random(&s.value, &rng);
+            for (int64_t q = 0; q < N * N; q++) {
+                tensor_set(&s.weight, 2 * q, 1);
+                tensor_set(&s.weight, 2 * q + 1, sign * INFINITY);
+                for (int axis = 1; axis < 3; axis++) tensor_set(&s.offset, 3 * (2 * q + 1) + axis, 0.5);
+            }
+            CHECK(snls_gather_add_forward(ctx, &s) == SNLS_OK, "gather_add: %s", snls_error(ctx));
+            for (int64_t y = 2; y < N - 4; y++)
+                for (int64_t i = 2 * F; i < (N - 4) * F; i++) {
+                    const int64_t at = y * N * F + i;
+                    const double read = tensor_get(&s.value, at) + tensor_get(&s.value, at + F) + tensor_get(&s.value, at + N * F) + tensor_get(&s.value, at + N * F + F);
+                    const double got = tensor_get(&s.out, at);
+                    CHECK(isinf(got) && (got > 0) == (sign * read > 0), "ps %d: infinity times %g is %g", (int)ps, read, got);
+                }
+        }
+}
+
 /* One-hot weights at offset 0: the value itself, where covered: 0 elsewhere. */
 static void identity_of(SnlsContext *ctx, int32_t ps, int32_t stride0, int64_t H, int64_t W)
 {
@@ -275,7 +301,7 @@ static void adjoint(SnlsContext *ctx)
 int main(int argc, char **argv)
 {
     static const Fact facts[] = {{"constant_flow", constant_flow}, {"affine_flow", affine_flow}, {"no_flow", no_flow}, {"softmax", softmax},
-                                 {"identity", identity}, {"coverage_rule", coverage_rule}, {"ones", ones},
+                                 {"infinite_weight", infinite_weight}, {"identity", identity}, {"coverage_rule", coverage_rule}, {"ones", ones},
                                  {"stack_sums_to_gather_add", stack_sums_to_gather_add}, {"adjoint", adjoint}};
     spec_run_facts("test_spec_aggregate", facts, (int)(sizeof facts / sizeof *facts), argc, argv);
     return check_end();

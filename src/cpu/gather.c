@@ -44,10 +44,26 @@ static void add_inside(const CpuAggregate *c, const Band *band, const CpuQuery *
     }
 }
 
+/* An infinite weight times what is read: taps times infinity could be of either sign, and their sum no number. */
+static void add_infinite(const CpuAggregate *c, const float *at, const SnlsTaps *ty, const SnlsTaps *tx, float weight, float *to)
+{
+    enum { PIECE = 64 };
+    float blend[PIECE];
+    for (int64_t i = 0, n; i < c->channels; i += n) {
+        n = c->channels - i < PIECE ? c->channels - i : PIECE;
+        memset(blend, 0, sizeof blend);
+        for (int m = 0; m < 4; m++)
+            if (ty->weight[m >> 1] != 0 && tx->weight[m & 1] != 0)
+                c->dsp->axpy(blend, (float)(ty->weight[m >> 1] * tx->weight[m & 1]), at + i + (m >> 1) * c->source.step[2] + (m & 1) * c->source.step[3], n);
+        c->dsp->axpy(to + i, weight, blend, n);
+    }
+}
+
 /* One neighbour, pixel by pixel. */
 static void add_pixel(const CpuAggregate *c, const CpuQuery *q, const SnlsNeighbour *n, const SnlsTaps *ty, const SnlsTaps *tx, double weight, float *to)
 {
     const float *at = snls_cpu_pixel(&c->source, q->b, n->frame, ty->at[0], tx->at[0]) + q->head * c->channels;
+    if (isinf(weight)) { add_infinite(c, at, ty, tx, (float)weight, to); return; }
     float w[4];
     for (int m = 0; m < 4; m++) w[m] = (float)(ty->weight[m >> 1] * tx->weight[m & 1] * weight);
     const SnlsPlaces place = {&at, {&w[0], &w[1], &w[2], &w[3]}, NULL, NULL};

@@ -71,7 +71,7 @@ typedef struct SnlsDsp {
     void (*sub)(float *out, const float *a, const float *b, ptrdiff_t n);/* out[i] = a[i] - b[i] */
 
     /* Neighbours' places from offsets (dt, dy, dx), three floats each, neighbour i of a query x[i] columns after the first. shape[i]
-     * as in SnlsGrid; 4: at no whole frame, or not inside, or not finite, then at[i], row[i] and w[.][i] are not to be used. w: the
+     * as in SnlsGrid; 4: at no whole frame, or not inside, or not finite, or of infinite weight, then at[i], row[i] and w[.][i] are not to be used. w: the
      * four weights times weight[i]; without weight 1-fy, fy, 1-fx, fx. There is room for count rounded up to 16. Returns the
      * shape of all, or -1. k is not set. */
     int (*place)(const SnlsPlaces *to, unsigned char *shape, const float *offset, const double *x, const float *weight, ptrdiff_t count,

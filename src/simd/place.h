@@ -3,6 +3,7 @@
 #define SNLS_PLACE_H
 
 #include "simd/dsp.h"
+#include <float.h>
 
 /* Half to even, wherever the result can matter: a larger number is in no frame. */
 static inline double snls_place_round(double x) { return (x + 0x1.8p52) - 0x1.8p52; }
@@ -25,7 +26,7 @@ static int snls_place_one(const SnlsPlaces *to, ptrdiff_t i, const float *offset
     if (s->slopes && !((y == turned) & (x == z))) return 4;
     const ptrdiff_t frame = (ptrdiff_t)t, row = (ptrdiff_t)y, column = (ptrdiff_t)x;
     const double fy = y - (double)row, fx = x - (double)column;
-    if ((double)frame != t) return 4;
+    if ((double)frame != t || (weight && (weight[i] > FLT_MAX || weight[i] < -FLT_MAX))) return 4;
     to->at[i] = s->base + (frame * s->step_t + row * s->step_y + column * s->step_x);
     if (to->row) to->row[i] = row;
     if (weight) {

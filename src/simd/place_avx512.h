@@ -31,12 +31,14 @@ ALWAYS void read_offsets(__m512d d[3], const float *offset, ptrdiff_t count, con
         d[i] = _mm512_cvtps_pd(_mm512_castps512_ps256(_mm512_permutex2var_ps(a, _mm512_add_epi32(at, _mm512_set1_epi32(i)), b)));
 }
 
+ALWAYS __m256 read_weights(const float *weight, __mmask8 lanes, const int full) { return full ? _mm256_loadu_ps(weight) : _mm256_maskz_loadu_ps(lanes, weight); }
+
 ALWAYS void write_weights(const SnlsPlaces *to, ptrdiff_t i, __m512d fy, __m512d fx, const float *weight, __mmask8 lanes, const int full)
 {
     const __m512d one = _mm512_set1_pd(1);
     __m512d w[4] = { _mm512_sub_pd(one, fy), fy, _mm512_sub_pd(one, fx), fx };
     if (weight) {
-        const __m512d by = _mm512_cvtps_pd(full ? _mm256_loadu_ps(weight + i) : _mm256_maskz_loadu_ps(lanes, weight + i));
+        const __m512d by = _mm512_cvtps_pd(read_weights(weight + i, lanes, full));
         const __m512d upper = _mm512_mul_pd(w[0], by), lower = _mm512_mul_pd(w[1], by), left = w[2];
         w[0] = _mm512_mul_pd(upper, left), w[1] = _mm512_mul_pd(upper, fx);
         w[2] = _mm512_mul_pd(lower, left), w[3] = _mm512_mul_pd(lower, fx);
@@ -45,6 +47,7 @@ ALWAYS void write_weights(const SnlsPlaces *to, ptrdiff_t i, __m512d fy, __m512d
 }
 
 #define DOWN (_MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC) /* of what is not below 0; rounded to minus infinity, 1 - 1 would be -0 */
+#define INFINITE 0x18 /* of either sign */
 #define NEAREST (_MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
 
 ALWAYS __m512d fold_once(__m512d z, double fold)
@@ -80,6 +83,7 @@ ALWAYS Place8 place_eight(const SnlsPlaces *to, ptrdiff_t i, const float *offset
         in = within(within(lanes, y, s->y0, s->y1), x, s->x0, s->x1);
     }
     in = _mm512_mask_cmp_pd_mask(in & timely, _mm512_reduce_pd(t, DOWN), zero, _CMP_EQ_OQ);
+    if (weight) in &= (__mmask8)~_mm256_fpclass_ps_mask(read_weights(weight + i, lanes, full), INFINITE);
     const __m512d fy = _mm512_maskz_reduce_pd(in, y, DOWN), fx = _mm512_maskz_reduce_pd(in, x, DOWN);
     const __m512d row = _mm512_sub_pd(y, fy), beside = _mm512_sub_pd(x, fx); /* what is not inside is not used */
     const __m512d bytes = _mm512_fmadd_pd(t, s->step_t, _mm512_fmadd_pd(row, s->step_y, _mm512_mul_pd(beside, s->step_x)));
