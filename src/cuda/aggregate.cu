@@ -3,7 +3,7 @@
 
 SnlsStatus snls_agg_job(SnlsContext *ctx, SnlsAggJob *job, const SnlsAggregate *a)
 {
-    const int64_t sizes[] = {a->frames, a->height, a->width, a->heads, a->rows, a->columns};
+    const int64_t sizes[] = {a->frames, a->height, a->width, a->heads, a->rows, a->columns, 2 * a->features};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         SNLS_REQUIRE(ctx, sizes[i] < INT32_MAX, SNLS_ERR_UNSUPPORTED, "%s: an axis has length %lld, backend cuda takes less than 2^31-1", a->op,
                      (long long)sizes[i]);

@@ -119,7 +119,17 @@ typedef struct SnlsAggOwner {
     int32_t b, head, t, i, j; /* i: row */
     int64_t line;             /* from line0 on */
     int32_t lane, chunk;      /* of the group; of the channels */
+    int64_t offsets, weights, from, to; /* elements of row 0, column 0, neighbour 0 (0 in frame 0: from) of its clip */
 } SnlsAggOwner;
+
+/* Where the tensors of a clip begin, so that the rest is indexed by small numbers. at_source: from is read there. */
+static __device__ __forceinline__ void snls_agg_bases(const SnlsAggJob *job, SnlsAggOwner *o)
+{
+    o->offsets = snls_at5(&job->a.offset, o->b, o->head, o->t, 0, 0);
+    o->weights = snls_at5(&job->a.weight, o->b, o->head, o->t, 0, 0);
+    o->from = job->from.ndim == 7 ? snls_at5(&job->from, o->b, o->head, 0, 0, 0) : snls_at5(&job->from, o->b, 0, 0, 0, o->head * job->a.features);
+    o->to = job->to.ndim == 7 ? snls_at5(&job->to, o->b, o->head, 0, 0, 0) : snls_at5(&job->to, o->b, 0, 0, 0, o->head * job->a.features);
+}
 
 static __device__ __forceinline__ SnlsAggOwner snls_agg_owner(const SnlsAggJob *job, int64_t lines, int32_t columns, SnlsDivisor rows)
 {
@@ -148,21 +158,64 @@ static __device__ __forceinline__ int snls_agg_count(const SnlsAggJob *job, int6
     return left < 0 ? 0 : left > 4 ? 4 : (int)left;
 }
 
-/* ---- where a patch pixel is read ---- */
+/* ---- where a neighbour is, and where a patch pixel is read ---- */
+
+/* Beyond the frame: rare, and long, so apart. The sign carries the slope: -0 is no place with a slope of -1. */
+static __device__ __noinline__ double snls_agg_far(double u, int32_t n)
+{
+    const double z = snls_reflect_real(u, n);
+    return snls_reflect_slope(u, n) < 0 ? -z : z;
+}
+
+static __device__ __forceinline__ double snls_agg_reflect(double u, int32_t n, float *slope)
+{
+    *slope = n > 1 ? 1 : 0;
+    if (u >= 0 && u <= (double)(n - 1)) return u;
+    if (n == 1) return 0;
+    const double z = snls_agg_far(u, n);
+    if (z < 0) *slope = -1;
+    return fabs(z);
+}
+
+typedef struct SnlsAggNear { int32_t frame; double y, x; float slope_y, slope_x; } SnlsAggNear;
+
+/* As snls_neighbour, for a query at (t, y, x) whose offset is element `at`; false: not finite. */
+static __device__ __forceinline__ bool snls_agg_near(const SnlsAggJob *job, int64_t at, int32_t t, int32_t y, int32_t x, SnlsAggNear *n)
+{
+    const SnlsAggregate *a = &job->a;
+    const float *const o = (const float *)a->offset.data + at;
+    const float dt = rintf(__ldg(o));
+    float dy = __ldg(o + a->offset.stride[6]), dx = __ldg(o + 2 * a->offset.stride[6]);
+    if (!isfinite(dt) || !isfinite(dy) || !isfinite(dx)) return false;
+    if (a->nearest) { dy = rintf(dy); dx = rintf(dx); }
+    const int32_t frames = (int32_t)a->frames, frame = fabsf(dt) < 1e6f && t < 1000000000 ? t + (int32_t)dt : -1;
+    n->frame = frame >= 0 && frame < frames ? frame : (int32_t)fabs(snls_agg_far((double)t + (double)dt, frames));
+    n->y = snls_agg_reflect((double)y + (double)dy, (int32_t)a->height, &n->slope_y);
+    n->x = snls_agg_reflect((double)x + (double)dx, (int32_t)a->width, &n->slope_x);
+    return true;
+}
+
+static __device__ __forceinline__ float snls_agg_weight(const SnlsAggJob *job, int64_t at) { return __ldg((const float *)job->a.weight.data + at); }
+
+/* Element of a query's neighbour in a tensor shaped like weight (or offset), from where its clip begins. */
+static __device__ __forceinline__ int64_t snls_agg_at(const SnlsTensor *t, int64_t clip, int32_t i, int32_t j, int32_t k)
+{
+    return clip + i * t->stride[3] + j * t->stride[4] + k * t->stride[5];
+}
 
 /* One axis of a read at u: taps and their weights; inside: the border rule keeps it. A tap of weight 0 is not read for a value. */
 typedef struct SnlsAggAxis { int32_t at[2]; float weight[2], slope; bool inside; } SnlsAggAxis;
 
-static __device__ __forceinline__ SnlsAggAxis snls_agg_axis(double u, int64_t n, bool drop)
+static __device__ __forceinline__ SnlsAggAxis snls_agg_axis(double u, int32_t n, bool drop)
 {
     SnlsAggAxis r;
-    const SnlsTaps taps = snls_taps(snls_reflect_real(u, n), n);
-    r.at[0] = (int32_t)taps.at[0];
-    r.at[1] = (int32_t)taps.at[1];
-    r.weight[0] = (float)taps.weight[0];
-    r.weight[1] = (float)taps.weight[1];
-    r.slope = (float)snls_reflect_slope(u, n);
-    r.inside = !drop || snls_inside(u, n);
+    r.inside = !drop || (u >= 0 && u <= (double)(n - 1));
+    const double z = snls_agg_reflect(u, n, &r.slope);
+    const int32_t i = (int32_t)z;
+    r.at[0] = i;
+    r.at[1] = i + 1 < n ? i + 1 : n > 1 ? n - 2 : 0;
+    r.weight[0] = (float)(1 - (z - (double)i));
+    r.weight[1] = (float)(z - (double)i);
     return r;
 }
 
@@ -171,16 +224,28 @@ static __device__ __forceinline__ float snls_agg_fold(double f) { return (float)
 static __device__ __forceinline__ float snls_agg_low(float folded) { return folded < 0 ? -folded : 1 - folded; }  /* 1-f */
 static __device__ __forceinline__ float snls_agg_high(float folded) { return folded < 0 ? 1 + folded : folded; }  /* f */
 
-/* Query patches over pixel y, both axes apart. */
-static __device__ __forceinline__ float snls_agg_cover(const SnlsAggregate *a, int64_t y, int64_t n)
+/* Query patches over pixel y, each axis apart. The long way is rare. */
+static __device__ __noinline__ int32_t snls_agg_count_cover(int32_t y, int32_t n, int32_t ps, int32_t dilation, int32_t stride0)
+{
+    return (int32_t)snls_cover_count(y, n, ps, dilation, stride0);
+}
+
+static __device__ __forceinline__ float snls_agg_cover(const SnlsAggregate *a, int32_t y, int32_t n)
 {
     if (a->scatter) return 1;
-    const int64_t before = a->ps - 1 - a->ps / 2, after = a->ps / 2; /* reach of a patch below and above its query */
-    if (a->stride0 == 1 && a->dilation == 1) {
-        const int64_t first = y - before > 0 ? y - before : 0, last = y + after < n - 1 ? y + after : n - 1;
-        return (float)(last - first + 1);
-    }
-    return (float)snls_cover_count(y, n, a->ps, a->dilation, a->stride0);
+    const int32_t ps = (int32_t)a->ps, after = ps / 2, before = ps - 1 - after; /* reach of a patch below and above its query */
+    if (a->stride0 == 1 && a->dilation == 1) return (float)(min(y + after, n - 1) - max(y - before, 0) + 1);
+    return (float)snls_agg_count_cover(y, n, ps, (int32_t)a->dilation, (int32_t)a->stride0);
+}
+
+/* ---- what a group shares ---- */
+
+/* The lanes of a group lay out records of `units` float4 in shared memory, which all of them then read: the group's records
+ * begin at an odd place, so that the groups of a warp read from different banks. SNLS_AGG_SHARED(units) is room for a block. */
+#define SNLS_AGG_SHARED(units) (SNLS_AGG_THREADS * ((units) + 1))
+static __device__ __forceinline__ float4 *snls_agg_records(float4 *shared, int lanes_log2, int units)
+{
+    return shared + ((int)threadIdx.x >> lanes_log2) * ((units << lanes_log2) | 1);
 }
 
 /* ---- host side ---- */

@@ -162,7 +162,7 @@ static __global__ void __launch_bounds__(SORTERS) sort_crowded(const SnlsBins bi
     }
 }
 
-SnlsStatus snls_bins_sort(SnlsContext *ctx, const char *op, const SnlsBins *bins, bool ordered)
+SnlsStatus snls_bins_scan(SnlsContext *ctx, const char *op, const SnlsBins *bins)
 {
     const cudaStream_t stream = snls_cuda_stream(ctx);
     const int64_t blocks = blocks_of(bins->cells);
@@ -172,6 +172,12 @@ SnlsStatus snls_bins_sort(SnlsContext *ctx, const char *op, const SnlsBins *bins
     SNLS_CUDA_LAUNCHED(ctx, op);
     scan_blocks<<<(unsigned)blocks, THREADS, 0, stream>>>(*bins);
     SNLS_CUDA_LAUNCHED(ctx, op);
+    return SNLS_OK;
+}
+
+SnlsStatus snls_bins_fill(SnlsContext *ctx, const char *op, const SnlsBins *bins, bool ordered)
+{
+    const cudaStream_t stream = snls_cuda_stream(ctx);
     fill<<<snls_cuda_blocks(bins->entries, THREADS, 0), THREADS, 0, stream>>>(*bins);
     SNLS_CUDA_LAUNCHED(ctx, op);
     if (!ordered) return SNLS_OK;

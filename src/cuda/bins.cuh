@@ -7,7 +7,7 @@
 
 #define SNLS_BIN_NONE UINT32_MAX
 
-/* Entries of cell c, after snls_bins_sort: list[c ? ends[c-1] : 0] up to list[ends[c]]. */
+/* Entries of cell c, after snls_bins_fill: list[c ? ends[c-1] : 0] up to list[ends[c]]. */
 typedef struct SnlsBins {
     int64_t entries, cells; /* in use; fewer than 2^31 - 1 */
     uint32_t *keys;         /* entry -> cell, or SNLS_BIN_NONE */
@@ -19,7 +19,7 @@ typedef struct SnlsBins {
 
 static __device__ __forceinline__ uint32_t snls_bin_begin(const SnlsBins *b, int64_t cell) { return cell > 0 ? b->ends[cell - 1] : 0; }
 
-/* Called for each entry by a kernel between begin and sort. */
+/* Called for each entry by a kernel between begin and scan. */
 static __device__ __forceinline__ void snls_bin_count(const SnlsBins *b, int64_t entry, uint32_t cell)
 {
     b->keys[entry] = cell;
@@ -29,7 +29,9 @@ static __device__ __forceinline__ void snls_bin_count(const SnlsBins *b, int64_t
 void snls_bins_plan(SnlsContext *ctx, int64_t entries, int64_t cells);
 void snls_bins_claim(SnlsContext *ctx, SnlsBins *bins, int64_t entries, int64_t cells);
 SnlsStatus snls_bins_begin(SnlsContext *ctx, const char *op, const SnlsBins *bins); /* no entries yet */
-SnlsStatus snls_bins_sort(SnlsContext *ctx, const char *op, const SnlsBins *bins, bool ordered);
+SnlsStatus snls_bins_scan(SnlsContext *ctx, const char *op, const SnlsBins *bins);  /* ends: where each cell's entries begin */
+/* The list; ordered: each cell's entries rise. Who needs no order can fill a list of his own by atomicAdd(&ends[cell], 1). */
+SnlsStatus snls_bins_fill(SnlsContext *ctx, const char *op, const SnlsBins *bins, bool ordered);
 
 /* How a job larger than the scratch it may have is cut: lines of sources, `entries` a line, go to lines of cells; both run over
  * planes that have nothing to do with each other. */

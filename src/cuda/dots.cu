@@ -12,34 +12,37 @@ typedef struct __align__(16) DotTap {
     uint32_t valid;
 } DotTap;
 
+enum { UNITS = sizeof(DotTap) / sizeof(float4) };
+
 /* Link l of a query: neighbour l / (ps*ps), patch pixel l % (ps*ps). */
-static __device__ __noinline__ DotTap find_tap(const SnlsAggJob *job, const SnlsAggOwner *o, uint32_t link)
+static __device__ __forceinline__ void find_tap(const SnlsAggJob *job, const SnlsAggOwner *o, uint32_t link, DotTap *tap)
 {
     const SnlsAggregate *a = &job->a;
-    DotTap tap;
-    tap.valid = 0;
+    const int32_t ps = (int32_t)a->ps, height = (int32_t)a->height, width = (int32_t)a->width;
     const uint32_t k = snls_divide(link, job->links), cell = link - k * job->links.divisor, row = snls_divide(cell, job->side);
-    const int64_t dy = a->dilation * ((int64_t)row - a->ps / 2), dx = a->dilation * ((int64_t)(cell - row * job->side.divisor) - a->ps / 2);
-    const int64_t qy = o->i * a->stride0, qx = o->j * a->stride0, y = qy + dy, x = qx + dx;
-    if (!o->valid || k >= a->neighbours || y < 0 || y >= a->height || x < 0 || x >= a->width) return tap;
-    const SnlsNeighbour n = snls_neighbour(a, snls_at6(&a->offset, o->b, o->head, o->t, o->i, o->j, k), o->t, qy, qx);
-    if (!n.valid) return tap;
-    const SnlsAggAxis v = snls_agg_axis(n.y + (double)dy, a->height, a->drop), u = snls_agg_axis(n.x + (double)dx, a->width, a->drop);
-    if (!v.inside || !u.inside) return tap;
-    const float w = __ldg((const float *)a->weight.data + snls_at6(&a->weight, o->b, o->head, o->t, o->i, o->j, k));
-    tap.base = snls_at5(&job->from, o->b, n.frame, v.at[0], u.at[0], o->head * a->features);
-    tap.down = (v.at[1] - v.at[0]) * job->from.stride[2];
-    tap.right = (u.at[1] - u.at[0]) * job->from.stride[3];
-    tap.destination = job->to.data ? snls_aggregate_out_at(a, &job->to, o->b, o->head, k, o->t, y, x) : 0;
+    const int32_t dy = (int32_t)a->dilation * ((int32_t)row - ps / 2), dx = (int32_t)a->dilation * ((int32_t)(cell - row * job->side.divisor) - ps / 2);
+    const int32_t qy = o->i * (int32_t)a->stride0, qx = o->j * (int32_t)a->stride0, y = qy + dy, x = qx + dx;
+    SnlsAggNear n;
+    tap->valid = 0;
+    if (!o->valid || k >= (uint32_t)a->neighbours || y < 0 || y >= height || x < 0 || x >= width) return;
+    if (!snls_agg_near(job, snls_agg_at(&a->offset, o->offsets, o->i, o->j, (int32_t)k), o->t, qy, qx, &n)) return;
+    const SnlsAggAxis v = snls_agg_axis(n.y + (double)dy, height, a->drop), u = snls_agg_axis(n.x + (double)dx, width, a->drop);
+    if (!v.inside || !u.inside) return;
+    const float w = snls_agg_weight(job, snls_agg_at(&a->weight, o->weights, o->i, o->j, (int32_t)k));
+    const int64_t *const by_axis = job->to.stride + (a->stack ? 3 : 1); /* of frames, rows, columns */
+    tap->base = o->from + n.frame * job->from.stride[1] + v.at[0] * job->from.stride[2] + u.at[0] * job->from.stride[3];
+    tap->down = (v.at[1] - v.at[0]) * job->from.stride[2];
+    tap->right = (u.at[1] - u.at[0]) * job->from.stride[3];
+    tap->destination = o->to + (a->stack ? k * job->to.stride[2] : 0) + o->t * by_axis[0] + y * by_axis[1] + x * by_axis[2];
     for (int c = 0; c < 2; c++) {
-        tap.wy[c] = v.weight[c];
-        tap.wx[c] = u.weight[c];
+        tap->wy[c] = v.weight[c];
+        tap->wx[c] = u.weight[c];
     }
-    tap.scale = 1 / (snls_agg_cover(a, y, a->height) * snls_agg_cover(a, x, a->width));
-    tap.slope_y = tap.scale * w * (float)n.slope_y * v.slope;
-    tap.slope_x = tap.scale * w * (float)n.slope_x * u.slope;
-    tap.valid = 1;
-    return tap;
+    const float scale = 1 / (snls_agg_cover(a, y, height) * snls_agg_cover(a, x, width));
+    tap->scale = scale;
+    tap->slope_y = scale * w * n.slope_y * v.slope;
+    tap->slope_x = scale * w * n.slope_x * u.slope;
+    tap->valid = 1;
 }
 
 typedef struct Dots { float weight, y, x; } Dots;
@@ -82,22 +85,23 @@ static __device__ __forceinline__ void store_dots(const SnlsAggJob *job, const S
 
 template <int DTYPE, bool VECTOR> static __global__ void __launch_bounds__(SNLS_AGG_THREADS) dots_kernel(const __grid_constant__ SnlsAggJob job)
 {
-    __shared__ DotTap taps[SNLS_AGG_THREADS];
+    __shared__ float4 shared[SNLS_AGG_SHARED(UNITS)];
     const SnlsAggregate *a = &job.a;
-    const SnlsAggOwner o = snls_agg_owner(&job, a->batch * a->heads * a->frames * a->rows, (int32_t)a->columns, job.rows);
+    SnlsAggOwner o = snls_agg_owner(&job, a->batch * a->heads * a->frames * a->rows, (int32_t)a->columns, job.rows);
+    snls_agg_bases(&job, &o);
     const int lanes = 1 << job.lanes_log2;
     const uint32_t links = (uint32_t)a->neighbours * job.links.divisor;
-    const DotTap *group = taps + (threadIdx.x & ~(unsigned)(lanes - 1));
+    DotTap *const group = (DotTap *)snls_agg_records(shared, job.lanes_log2, UNITS);
     Dots d = {0, 0, 0};
     uint32_t cell = 0, k = 0;
     for (uint32_t begin = 0; begin < links; begin += (uint32_t)lanes) {
         __syncwarp();
-        taps[threadIdx.x] = find_tap(&job, &o, begin + (uint32_t)o.lane);
+        find_tap(&job, &o, begin + (uint32_t)o.lane, &group[o.lane]);
         __syncwarp();
         const int n = links - begin < (uint32_t)lanes ? (int)(links - begin) : lanes;
         for (int s = 0; s < n; s++) {
             if (group[s].valid)
-                for (int64_t first = 4 * (int64_t)o.lane; first < a->features; first += 4 * (int64_t)lanes)
+                for (int32_t first = 4 * o.lane; first < (int32_t)a->features; first += 4 * lanes)
                     add_channels<DTYPE, VECTOR>(&d, &job, &group[s], first, snls_agg_count(&job, first));
             if (++cell < job.links.divisor) continue;
             d.weight = snls_agg_group_sum(d.weight, lanes);

@@ -18,53 +18,53 @@ typedef struct __align__(16) DotPlace {
 typedef struct Mine { float weight, slope_y, slope_x; bool valid; } Mine; /* what the neighbour's own lane keeps of it */
 typedef struct Dots { float weight, y, x; } Dots;
 
-static __device__ __noinline__ DotPlace find_place(const SnlsAggJob *job, const SnlsAggOwner *o, int64_t k, Mine *mine)
+enum { UNITS = sizeof(DotPlace) / sizeof(float4) };
+
+static __device__ __forceinline__ void find_place(const SnlsAggJob *job, const SnlsAggOwner *o, int32_t k, DotPlace *p, Mine *mine)
 {
     const SnlsAggregate *a = &job->a;
-    DotPlace p;
-    p.kind = DOT_NONE;
+    const int32_t height = (int32_t)a->height, width = (int32_t)a->width, qy = o->i * (int32_t)a->stride0, qx = o->j * (int32_t)a->stride0;
+    SnlsAggNear n;
+    p->kind = DOT_NONE;
     mine->valid = false;
-    if (!o->valid || k >= a->neighbours) return p;
-    const SnlsNeighbour n = snls_neighbour(a, snls_at6(&a->offset, o->b, o->head, o->t, o->i, o->j, k), o->t, o->i * a->stride0, o->j * a->stride0);
-    if (!n.valid) return p;
-    const int64_t y = snls_floor_inside(n.y), x = snls_floor_inside(n.x);
+    if (!o->valid || k >= a->neighbours || !snls_agg_near(job, snls_agg_at(&a->offset, o->offsets, o->i, o->j, k), o->t, qy, qx, &n)) return;
+    const int32_t y = (int32_t)n.y, x = (int32_t)n.x;
+    const float fy = snls_agg_fold(n.y - (double)y), fx = snls_agg_fold(n.x - (double)x);
     mine->valid = true;
-    mine->weight = __ldg((const float *)a->weight.data + snls_at6(&a->weight, o->b, o->head, o->t, o->i, o->j, k));
-    mine->slope_y = (float)n.slope_y;
-    mine->slope_x = (float)n.slope_x;
-    p.y = n.y;
-    p.x = n.x;
-    p.frame = (int32_t)n.frame;
-    p.fy = snls_agg_fold(n.y - (double)y);
-    p.fx = snls_agg_fold(n.x - (double)x);
-    p.base = snls_at5(&job->from, o->b, n.frame, y - 1, x - 1, o->head * a->features);
-    const int64_t qy = o->i * a->stride0, qx = o->j * a->stride0;
-    const bool own = qy >= 1 && qy + 1 < a->height && qx >= 1 && qx + 1 < a->width;
-    const bool nine = own && y >= 1 && y + 1 < a->height && x >= 1 && x + 1 < a->width;
-    const bool sixteen = nine && y + 2 < a->height && x + 2 < a->width;
-    const bool whole = !job->by_offset.data && p.fy == 0 && p.fx == 0;
-    p.kind = whole && nine ? DOT_WHOLE : sixteen ? DOT_INSIDE : DOT_ODD;
-    return p;
+    mine->weight = snls_agg_weight(job, snls_agg_at(&a->weight, o->weights, o->i, o->j, k));
+    mine->slope_y = n.slope_y;
+    mine->slope_x = n.slope_x;
+    p->y = n.y;
+    p->x = n.x;
+    p->frame = n.frame;
+    p->fy = fy;
+    p->fx = fx;
+    p->base = o->from + n.frame * job->from.stride[1] + (y - 1) * job->from.stride[2] + (x - 1) * job->from.stride[3];
+    const bool own = qy >= 1 && qy + 1 < height && qx >= 1 && qx + 1 < width;
+    const bool nine = own && y >= 1 && y + 1 < height && x >= 1 && x + 1 < width, sixteen = nine && y + 2 < height && x + 2 < width;
+    p->kind = !job->by_offset.data && fy == 0 && fx == 0 && nine ? DOT_WHOLE : sixteen ? DOT_INSIDE : DOT_ODD;
 }
 
 /* Four channels of a destination pixel, divided by its cover. */
-static __device__ __forceinline__ float4 load_pixel(const SnlsAggJob *job, const SnlsAggOwner *o, int64_t k, int64_t y, int64_t x, int64_t first)
+static __device__ __forceinline__ float4 load_pixel(const SnlsAggJob *job, const SnlsAggOwner *o, int32_t k, int32_t y, int32_t x, int32_t first)
 {
     const SnlsAggregate *a = &job->a;
-    const float by = snls_agg_cover(a, y, a->height) * snls_agg_cover(a, x, a->width);
-    const float4 v = snls_agg_load_any<true>(&job->to, snls_aggregate_out_at(a, &job->to, o->b, o->head, k, o->t, y, x) + first, 1, 4);
-    return make_float4(v.x / by, v.y / by, v.z / by, v.w / by);
+    const int64_t *const by_axis = job->to.stride + (a->stack ? 3 : 1); /* of frames, rows, columns */
+    const int64_t at = o->to + (a->stack ? k * job->to.stride[2] : 0) + o->t * by_axis[0] + y * by_axis[1] + x * by_axis[2] + first;
+    const float by = 1 / (snls_agg_cover(a, y, (int32_t)a->height) * snls_agg_cover(a, x, (int32_t)a->width));
+    const float4 v = snls_agg_load_any<true>(&job->to, at, 1, 4);
+    return make_float4(v.x * by, v.y * by, v.z * by, v.w * by);
 }
 
 /* The nine of a query; 0 outside the frame, where nobody looks at them. */
-static __device__ __forceinline__ void load_patch(float4 g[3][3], const SnlsAggJob *job, const SnlsAggOwner *o, int64_t k, int64_t first)
+static __device__ __forceinline__ void load_patch(float4 g[3][3], const SnlsAggJob *job, const SnlsAggOwner *o, int32_t k, int32_t first)
 {
     const SnlsAggregate *a = &job->a;
 #pragma unroll
     for (int r = 0; r < 3; r++)
 #pragma unroll
         for (int c = 0; c < 3; c++) {
-            const int64_t y = o->i * a->stride0 + r - 1, x = o->j * a->stride0 + c - 1;
+            const int32_t y = o->i * (int32_t)a->stride0 + r - 1, x = o->j * (int32_t)a->stride0 + c - 1;
             const bool there = o->valid && y >= 0 && y < a->height && x >= 0 && x < a->width;
             g[r][c] = there ? load_pixel(job, o, k, y, x, first) : make_float4(0, 0, 0, 0);
         }
@@ -79,7 +79,7 @@ static __device__ __forceinline__ void combine(Dots *d, const float s[4], const 
 }
 
 template <int DTYPE>
-static __device__ __forceinline__ void dot_inside(Dots *d, const SnlsAggJob *job, const DotPlace *p, const float4 g[3][3], int64_t first)
+static __device__ __forceinline__ void dot_inside(Dots *d, const SnlsAggJob *job, const DotPlace *p, const float4 g[3][3], int32_t first)
 {
     int64_t at = p->base + first;
     float s[4] = {0, 0, 0, 0};
@@ -98,7 +98,7 @@ static __device__ __forceinline__ void dot_inside(Dots *d, const SnlsAggJob *job
 }
 
 template <int DTYPE>
-static __device__ __forceinline__ void dot_whole(Dots *d, const SnlsAggJob *job, const DotPlace *p, const float4 g[3][3], int64_t first)
+static __device__ __forceinline__ void dot_whole(Dots *d, const SnlsAggJob *job, const DotPlace *p, const float4 g[3][3], int32_t first)
 {
     int64_t at = p->base + first;
 #pragma unroll
@@ -108,27 +108,38 @@ static __device__ __forceinline__ void dot_whole(Dots *d, const SnlsAggJob *job,
             d->weight = snls_agg_dot(g[r][c], snls_agg_load4<DTYPE, true>(job->from.data, at + c * job->from.stride[3], 1, 4), d->weight);
 }
 
-/* By the rules, pixel by pixel. Apart, so that what it needs does not crowd the registers of the usual case. */
-template <int DTYPE> static __device__ __noinline__ Dots dot_odd(const SnlsAggJob *job, const SnlsAggOwner *o, const DotPlace *p, int64_t k, int64_t first)
+/* One pixel by the rules: destination g against place (y, x) of the frame that begins at element `frame`. Apart, so that what it
+ * needs does not crowd the registers of the usual case. */
+typedef struct OddFrame { const void *data; int64_t down, right; int32_t height, width; bool drop; } OddFrame;
+
+template <int DTYPE> static __device__ __noinline__ Dots odd_pixel(OddFrame f, int64_t frame, double y, double x, float4 g)
+{
+    const SnlsAggAxis v = snls_agg_axis(y, f.height, f.drop), u = snls_agg_axis(x, f.width, f.drop);
+    Dots d = {0, 0, 0};
+    if (!v.inside || !u.inside) return d;
+    float s[4];
+#pragma unroll
+    for (int tap = 0; tap < 4; tap++)
+        s[tap] = snls_agg_dot(g, snls_agg_load4<DTYPE, true>(f.data, frame + v.at[tap / 2] * f.down + u.at[tap % 2] * f.right, 1, 4), 0);
+    combine(&d, s, v.weight, u.weight, v.slope, u.slope);
+    return d;
+}
+
+template <int DTYPE>
+static __device__ __forceinline__ void dot_odd(Dots *d, const SnlsAggJob *job, const SnlsAggOwner *o, const DotPlace *p, int32_t k, int32_t first)
 {
     const SnlsAggregate *a = &job->a;
-    const int64_t origin = snls_at5(&job->from, o->b, p->frame, 0, 0, o->head * a->features) + first;
-    Dots d = {0, 0, 0};
+    const OddFrame f = {job->from.data, job->from.stride[2], job->from.stride[3], (int32_t)a->height, (int32_t)a->width, a->drop};
+    const int64_t frame = o->from + p->frame * job->from.stride[1] + first;
+#pragma unroll 1
     for (int cell = 0; cell < 9; cell++) {
-        const int64_t dy = cell / 3 - 1, dx = cell % 3 - 1, y = o->i * a->stride0 + dy, x = o->j * a->stride0 + dx;
+        const int32_t dy = cell / 3 - 1, dx = cell % 3 - 1, y = o->i * (int32_t)a->stride0 + dy, x = o->j * (int32_t)a->stride0 + dx;
         if (y < 0 || y >= a->height || x < 0 || x >= a->width) continue;
-        const SnlsAggAxis v = snls_agg_axis(p->y + (double)dy, a->height, a->drop), u = snls_agg_axis(p->x + (double)dx, a->width, a->drop);
-        if (!v.inside || !u.inside) continue;
-        const float4 g = load_pixel(job, o, k, y, x, first);
-        float s[4];
-#pragma unroll
-        for (int tap = 0; tap < 4; tap++) {
-            const int64_t at = origin + v.at[tap / 2] * job->from.stride[2] + u.at[tap % 2] * job->from.stride[3];
-            s[tap] = snls_agg_dot(g, snls_agg_load4<DTYPE, true>(job->from.data, at, 1, 4), 0);
-        }
-        combine(&d, s, v.weight, u.weight, v.slope, u.slope);
+        const Dots one = odd_pixel<DTYPE>(f, frame, p->y + dy, p->x + dx, load_pixel(job, o, k, y, x, first));
+        d->weight += one.weight;
+        d->y += one.y;
+        d->x += one.x;
     }
-    return d;
 }
 
 static __device__ __forceinline__ void store_dots(const SnlsAggJob *job, const SnlsAggOwner *o, int64_t k, const Mine *mine, const Dots *d)
@@ -144,21 +155,23 @@ static __device__ __forceinline__ void store_dots(const SnlsAggJob *job, const S
 template <int DTYPE, bool STACK>
 static __global__ void __launch_bounds__(SNLS_AGG_THREADS, 2) dots_patch_kernel(const __grid_constant__ SnlsAggJob job)
 {
-    __shared__ DotPlace places[SNLS_AGG_THREADS];
+    __shared__ float4 shared[SNLS_AGG_SHARED(UNITS)];
     const SnlsAggregate *a = &job.a;
-    const SnlsAggOwner o = snls_agg_owner(&job, a->batch * a->heads * a->frames * a->rows, (int32_t)a->columns, job.rows);
+    SnlsAggOwner o = snls_agg_owner(&job, a->batch * a->heads * a->frames * a->rows, (int32_t)a->columns, job.rows);
+    snls_agg_bases(&job, &o);
     const int lanes = 1 << job.lanes_log2;
-    const DotPlace *group = places + (threadIdx.x & ~(unsigned)(lanes - 1));
-    for (int64_t begin = 0; begin < a->neighbours; begin += lanes) {
+    const int32_t all = (int32_t)a->neighbours, features = (int32_t)a->features;
+    DotPlace *const group = (DotPlace *)snls_agg_records(shared, job.lanes_log2, UNITS);
+    for (int32_t begin = 0; begin < all; begin += lanes) {
         Mine mine;
         Dots own = {0, 0, 0};
         __syncwarp();
-        places[threadIdx.x] = find_place(&job, &o, begin + o.lane, &mine);
+        find_place(&job, &o, begin + o.lane, &group[o.lane], &mine);
         __syncwarp();
-        const int n = a->neighbours - begin < lanes ? (int)(a->neighbours - begin) : lanes;
-        for (int64_t chunk = 0; chunk < a->features; chunk += 4 * (int64_t)lanes) {
-            const int64_t first = chunk + 4 * o.lane;
-            const bool has = first < a->features;
+        const int n = min(all - begin, lanes);
+        for (int32_t chunk = 0; chunk < features; chunk += 4 * lanes) {
+            const int32_t first = chunk + 4 * o.lane;
+            const bool has = first < features;
             float4 g[3][3];
             if (!STACK && has) load_patch(g, &job, &o, 0, first);
             for (int s = 0; s < n; s++) {
@@ -167,7 +180,7 @@ static __global__ void __launch_bounds__(SNLS_AGG_THREADS, 2) dots_patch_kernel(
                 if (STACK && has && p->kind != DOT_NONE) load_patch(g, &job, &o, begin + s, first);
                 if (has && p->kind == DOT_INSIDE) dot_inside<DTYPE>(&d, &job, p, g, first);
                 else if (has && p->kind == DOT_WHOLE) dot_whole<DTYPE>(&d, &job, p, g, first);
-                else if (has && p->kind == DOT_ODD) d = dot_odd<DTYPE>(&job, &o, p, begin + s, first);
+                else if (has && p->kind == DOT_ODD) dot_odd<DTYPE>(&d, &job, &o, p, begin + s, first);
                 __syncwarp();
                 d.weight = snls_agg_group_sum(d.weight, lanes);
                 d.y = snls_agg_group_sum(d.y, lanes);

@@ -1,6 +1,6 @@
-/* flow_compose.cu: flow followed over several frames, a thread a query, positions in double as the reference has them. Backward: the
- * same walk, then back along it; what each step pulls at the place it read goes into bins (bins.cuh), and every pixel of the
- * fields fetches what is pulled at it. */
+/* flow_compose.cu: flow followed over several frames, a thread a query and direction, positions in double as the reference has them.
+ * Backward: the same walk, then back along it. What each step pulls at the place it read is added there at once, in whatever order;
+ * in deterministic mode it goes into bins (bins.cuh), and every pixel of the fields fetches what is pulled at it. */
 #include "cuda/aggregate.cuh"
 #include "cuda/bins.cuh"
 
@@ -15,22 +15,23 @@ typedef union __align__(16) Step {
 typedef struct ComposeJob {
     SnlsTensor field[2], flow, by_field[2]; /* forward, backward; flow: the output, in the backward pass its gradient */
     int64_t frames, height, width, rows, columns, wt, stride0;
-    SnlsBins bins;
+    SnlsDivisor by_frames, by_rows, by_columns;
+    SnlsBins bins;                          /* deterministic mode alone */
     Step *steps;
     int64_t source, source_lines, targets_at, target_lines, owner, owner_lines; /* lines, as in spread.cu; of a plane 2*T*H are cells */
 } ComposeJob;
 
 typedef struct Query { int64_t b, t, i, j, ahead; } Query;
 
-static __device__ __forceinline__ Query query_of(const ComposeJob *s, int64_t number)
+static __device__ __forceinline__ Query query_of(const ComposeJob *s, uint32_t number)
 {
     Query q;
-    int64_t rest = number / s->columns + s->source;
-    q.j = number % s->columns;
-    q.i = rest % s->rows;
-    rest /= s->rows;
-    q.t = rest % s->frames;
-    q.b = rest / s->frames;
+    const uint32_t row = snls_divide(number, s->by_columns), line = row + (uint32_t)s->source, clip = snls_divide(line, s->by_rows);
+    const uint32_t b = snls_divide(clip, s->by_frames);
+    q.j = number - row * s->by_columns.divisor;
+    q.i = line - clip * s->by_rows.divisor;
+    q.t = clip - b * s->by_frames.divisor;
+    q.b = b;
     /* slots 1 to ahead go forward: frames t+1 to the window's last */
     const int64_t before = q.t - s->wt < 0 ? q.t - s->wt : 0, after = q.t + s->wt - (s->frames - 1) > 0 ? q.t + s->wt - (s->frames - 1) : 0;
     const int64_t last = q.t + s->wt - (before + after);
@@ -38,9 +39,20 @@ static __device__ __forceinline__ Query query_of(const ComposeJob *s, int64_t nu
     return q;
 }
 
-typedef struct FlowRead { SnlsTaps y, x; double value[2], by_y[2], by_x[2]; bool valid; } FlowRead;
+/* As SnlsTaps. */
+typedef struct FlowTaps { int32_t at[2]; double weight[2]; } FlowTaps;
 
-static __device__ __forceinline__ float field_at(const SnlsTensor *t, int64_t at, int64_t y, int64_t x) { return __ldg((const float *)t->data + at + y * t->stride[2] + x * t->stride[3]); }
+static __device__ __forceinline__ FlowTaps taps_at(double z, int32_t n)
+{
+    const int32_t i = (int32_t)z;
+    const double f = z - (double)i;
+    const FlowTaps taps = {{i, i + 1 < n ? i + 1 : n > 1 ? n - 2 : 0}, {1 - f, f}};
+    return taps;
+}
+
+typedef struct FlowRead { FlowTaps y, x; double value[2], by_y[2], by_x[2]; bool valid; } FlowRead;
+
+static __device__ __forceinline__ float field_at(const SnlsTensor *t, int64_t at, int32_t y, int32_t x) { return __ldg((const float *)t->data + at + y * t->stride[2] + x * t->stride[3]); }
 
 /* Nested, so that a constant field is read exactly; a tap of weight 0 is not read. */
 static __device__ double read_component(const SnlsTensor *t, int64_t at, const FlowRead *r)
@@ -73,13 +85,14 @@ static __device__ FlowRead read_flow(const SnlsTensor *t, int64_t b, int64_t fra
     r.valid = isfinite(y) && isfinite(x); /* an undefined position has an undefined motion */
     r.value[0] = r.value[1] = NAN;
     if (!r.valid) return r;
-    r.y = snls_taps(snls_reflect_real(y, t->shape[2]), t->shape[2]);
-    r.x = snls_taps(snls_reflect_real(x, t->shape[3]), t->shape[3]);
+    float slope_y, slope_x;
+    r.y = taps_at(snls_agg_reflect(y, (int32_t)t->shape[2], &slope_y), (int32_t)t->shape[2]);
+    r.x = taps_at(snls_agg_reflect(x, (int32_t)t->shape[3], &slope_x), (int32_t)t->shape[3]);
 #pragma unroll
     for (int c = 0; c < 2; c++) {
         const int64_t at = snls_at5(t, b, frame, 0, 0, c);
         r.value[c] = read_component(t, at, &r);
-        if (slopes) read_slopes(t, at, c, snls_reflect_slope(y, t->shape[2]), snls_reflect_slope(x, t->shape[3]), &r);
+        if (slopes) read_slopes(t, at, c, slope_y, slope_x, &r);
     }
     r.valid = !isnan(r.value[0]) && !isnan(r.value[1]);
     return r;
@@ -88,7 +101,7 @@ static __device__ FlowRead read_flow(const SnlsTensor *t, int64_t b, int64_t fra
 static __global__ void __launch_bounds__(THREADS) walk_forward(const __grid_constant__ ComposeJob s)
 {
     for (SNLS_CUDA_EACH(number, s.source_lines * s.columns * 2)) {
-        const Query q = query_of(&s, number / 2);
+        const Query q = query_of(&s, (uint32_t)(number / 2));
         const int back = (int)(number % 2); /* one direction a thread */
         const int64_t first = back ? q.ahead : 0, end = back ? 2 * s.wt : q.ahead;
         double x = 0, y = 0;
@@ -106,51 +119,95 @@ static __global__ void __launch_bounds__(THREADS) walk_forward(const __grid_cons
 
 /* ---- backward ---- */
 
+/* What a step pulls goes to the taps it read, at once. */
+static __device__ void add_pull(const SnlsTensor *to, int64_t b, int64_t frame, const FlowRead *f, double x, double y)
+{
+#pragma unroll
+    for (int tap = 0; tap < 4; tap++) {
+        const double w = f->y.weight[tap / 2] * f->x.weight[tap % 2];
+        if (w == 0) continue;
+        float *const at = (float *)to->data + b * to->stride[0] + frame * to->stride[1] + f->y.at[tap / 2] * to->stride[2] + f->x.at[tap % 2] * to->stride[3];
+        atomicAdd(at, (float)(w * x));
+        atomicAdd(at + to->stride[4], (float)(w * y));
+    }
+}
+
+/* ... or into its bin. */
+static __device__ void keep_pull(const ComposeJob *s, const Query *q, int back, int64_t frame, const FlowRead *f, double x, double y, int64_t entry)
+{
+    const int64_t line = ((q->b * 2 + back) * s->frames + frame) * s->height + f->y.at[0] - s->targets_at;
+    const bool here = line >= 0 && line < s->target_lines;
+    s->steps[entry].pull = {snls_agg_fold(f->y.weight[1]), snls_agg_fold(f->x.weight[1]), (float)x, (float)y};
+    snls_bin_count(&s->bins, entry, here ? (uint32_t)(line * s->width + f->x.at[0]) : SNLS_BIN_NONE);
+}
+
+/* The walk, its steps kept for the way back: the first few here, all of them in the bins' steps where there are any. */
+enum { KEPT = 8 };
+
+static __device__ __forceinline__ double2 place_of(const ComposeJob *s, const Query *q, int back, int64_t first, int64_t slot, const double2 *kept, int64_t entry)
+{
+    if (slot - first < KEPT) return kept[slot - first];
+    if (s->steps) return make_double2(s->steps[entry + slot].moved.x, s->steps[entry + slot].moved.y);
+    double x = kept[KEPT - 1].x, y = kept[KEPT - 1].y; /* a long walk without steps: once more from the last one kept */
+    for (int64_t n = KEPT - 1; n < slot - first; n++) {
+        const FlowRead f = read_flow(&s->field[back], q->b, back ? q->t - n : q->t + n, (double)(q->i * s->stride0) + y, (double)(q->j * s->stride0) + x, false);
+        x += f.value[0];
+        y += f.value[1];
+    }
+    return make_double2(x, y);
+}
+
 static __device__ void walk_back(const ComposeJob *s, const Query *q, int back, int64_t entry)
 {
-    const SnlsTensor *const field = back ? &s->field[1] : &s->field[0];
-    const bool wanted = (back ? s->by_field[1].data : s->by_field[0].data) != NULL;
+    const SnlsTensor *const field = &s->field[back];
     const int64_t first = back ? q->ahead : 0, end = back ? 2 * s->wt : q->ahead;
     const double qy = (double)(q->i * s->stride0), qx = (double)(q->j * s->stride0);
+    double2 kept[KEPT];
     double x = 0, y = 0;
     for (int64_t slot = first; slot < end; slot++) {
-        s->steps[entry + slot].moved.x = x;
-        s->steps[entry + slot].moved.y = y;
-        if (!wanted || slot + 1 == end) continue;
+        if (slot - first < KEPT) kept[slot - first] = make_double2(x, y);
+        else if (s->steps) s->steps[entry + slot].moved = {x, y};
+        else break;
+        if (slot + 1 == end) continue;
         const FlowRead f = read_flow(field, q->b, back ? q->t - (slot - first) : q->t + slot - first, qy + y, qx + x, false);
         x += f.value[0];
         y += f.value[1];
     }
     x = y = 0; /* now what is pulled */
     for (int64_t slot = end; slot-- > first;) {
-        Step *const step = &s->steps[entry + slot];
-        const double my = step->moved.y, mx = step->moved.x;
+        const double2 moved = place_of(s, q, back, first, slot, kept, entry);
         const int64_t frame = back ? q->t - (slot - first) : q->t + slot - first;
-        uint32_t cell = SNLS_BIN_NONE;
-        FlowRead f;
-        f.valid = false;
-        if (wanted) f = read_flow(field, q->b, frame, qy + my, qx + mx, true);
-        if (!f.valid) x = y = 0; /* nothing to learn from an undefined walk */
-        if (f.valid) {
-            const float *const g = (const float *)s->flow.data + snls_at6(&s->flow, q->b, q->t, slot, q->i, q->j, 0);
-            x += g[0];
-            y += g[s->flow.stride[5]];
-            const int64_t line = ((q->b * 2 + back) * s->frames + frame) * s->height + f.y.at[0] - s->targets_at;
-            if (line >= 0 && line < s->target_lines) cell = (uint32_t)(line * s->width + f.x.at[0]);
-            step->pull = {snls_agg_fold(f.y.weight[1]), snls_agg_fold(f.x.weight[1]), (float)x, (float)y};
-            const double by_x = x * f.by_x[0] + y * f.by_x[1], by_y = x * f.by_y[0] + y * f.by_y[1];
-            x += by_x; /* the way before this step moves the result and the place it was read at */
-            y += by_y;
+        const FlowRead f = read_flow(field, q->b, frame, qy + moved.y, qx + moved.x, true);
+        if (!f.valid) { /* nothing to learn from an undefined walk */
+            x = y = 0;
+            if (s->steps) snls_bin_count(&s->bins, entry + slot, SNLS_BIN_NONE);
+            continue;
         }
-        snls_bin_count(&s->bins, entry + slot, cell);
+        const float *const g = (const float *)s->flow.data + snls_at6(&s->flow, q->b, q->t, slot, q->i, q->j, 0);
+        x += g[0];
+        y += g[s->flow.stride[5]];
+        if (s->steps) keep_pull(s, q, back, frame, &f, x, y, entry + slot);
+        else add_pull(&s->by_field[back], q->b, frame, &f, x, y);
+        const double by_x = x * f.by_x[0] + y * f.by_x[1], by_y = x * f.by_y[0] + y * f.by_y[1];
+        x += by_x; /* the way before this step moves the result and the place it was read at */
+        y += by_y;
     }
+}
+
+/* A direction whose gradient nobody wants has no part in the bins. */
+static __device__ void leave_out(const ComposeJob *s, const Query *q, int back, int64_t entry)
+{
+    const int64_t first = back ? q->ahead : 0, end = back ? 2 * s->wt : q->ahead;
+    for (int64_t slot = first; s->steps && slot < end; slot++) snls_bin_count(&s->bins, entry + slot, SNLS_BIN_NONE);
 }
 
 static __global__ void __launch_bounds__(THREADS) walk_backward(const __grid_constant__ ComposeJob s)
 {
     for (SNLS_CUDA_EACH(number, s.source_lines * s.columns * 2)) {
-        const Query q = query_of(&s, number / 2);
-        walk_back(&s, &q, (int)(number % 2), number / 2 * 2 * s.wt);
+        const Query q = query_of(&s, (uint32_t)(number / 2));
+        const int back = (int)(number % 2);
+        if (s.by_field[back].data) walk_back(&s, &q, back, number / 2 * 2 * s.wt);
+        else leave_out(&s, &q, back, number / 2 * 2 * s.wt);
     }
 }
 
@@ -201,6 +258,9 @@ static ComposeJob job_of(const SnlsFlowCompose *s)
     job.rows = (job.height - 1) / job.stride0 + 1;
     job.columns = (job.width - 1) / job.stride0 + 1;
     job.source_lines = s->fflow.shape[0] * job.frames * job.rows;
+    job.by_frames = snls_divisor(job.frames);
+    job.by_rows = snls_divisor(job.rows);
+    job.by_columns = snls_divisor(job.columns);
     return job;
 }
 
@@ -208,6 +268,9 @@ static SnlsStatus take(SnlsContext *ctx, const SnlsFlowCompose *s)
 {
     SNLS_TRY(snls_cuda_take_numbers(ctx, "flow_compose", "fflow", &s->fflow));
     SNLS_TRY(snls_cuda_take_numbers(ctx, "flow_compose", "bflow", &s->bflow));
+    const int64_t *const n = s->fflow.shape;
+    SNLS_REQUIRE(ctx, n[2] < INT32_MAX && n[3] < INT32_MAX && n[1] < INT32_MAX / n[2] && n[0] < INT32_MAX / (n[1] * n[2]) &&
+                 n[0] * n[1] * n[2] < INT32_MAX / n[3], SNLS_ERR_UNSUPPORTED, "flow_compose: backend cuda takes less than 2^31-1 pixels in one call");
     return snls_cuda_take_numbers(ctx, "flow_compose", "flow", &s->flow);
 }
 
@@ -227,7 +290,8 @@ static SnlsStatus run_part(SnlsContext *ctx, const ComposeJob *job)
     SNLS_TRY(snls_bins_begin(ctx, "flow_compose", &job->bins));
     walk_backward<<<snls_cuda_blocks(job->source_lines * job->columns * 2, THREADS, 0), THREADS, 0, stream>>>(*job);
     SNLS_CUDA_LAUNCHED(ctx, "flow_compose");
-    SNLS_TRY(snls_bins_sort(ctx, "flow_compose", &job->bins, ctx->deterministic != 0));
+    SNLS_TRY(snls_bins_scan(ctx, "flow_compose", &job->bins));
+    SNLS_TRY(snls_bins_fill(ctx, "flow_compose", &job->bins, true));
     fetch<<<snls_cuda_blocks(job->owner_lines * job->width, THREADS, 0), THREADS, 0, stream>>>(*job);
     SNLS_CUDA_LAUNCHED(ctx, "flow_compose");
     return SNLS_OK;
@@ -252,6 +316,29 @@ static SnlsStatus run_sources(SnlsContext *ctx, ComposeJob *job, const SnlsBinCu
     return SNLS_OK;
 }
 
+static SnlsStatus run_ordered(SnlsContext *ctx, const SnlsFlowCompose *s, const SnlsFlowComposeGrad *g, ComposeJob *job)
+{
+    const SnlsTensor *const tensors[] = {&s->fflow, &s->bflow, &g->flow, &g->fflow, &g->bflow};
+    const int64_t line = job->columns * 2 * job->wt;
+    SnlsBinCut cut = {s->fflow.shape[0], job->frames * job->rows, 2 * job->frames * job->height, 0, 0};
+    SNLS_REQUIRE(ctx, snls_bins_cut(&cut, snls_bins_budget(tensors, 5), line, job->width, SNLS_BIN_ENTRY + (int64_t)sizeof(Step)), SNLS_ERR_UNSUPPORTED,
+                 "flow_compose: rows are longer than backend cuda takes");
+    snls_arena_begin(&ctx->arena);
+    snls_bins_plan(ctx, cut.sources * line, (cut.targets + 1) * job->width);
+    snls_arena_plan(&ctx->arena, cut.sources * line, sizeof(Step));
+    SNLS_TRY(snls_cuda_commit(ctx, "flow_compose"));
+    snls_bins_claim(ctx, &job->bins, cut.sources * line, (cut.targets + 1) * job->width);
+    job->steps = (Step *)snls_arena_claim(&ctx->arena, cut.sources * line, sizeof(Step));
+    const int64_t all = cut.planes * cut.source_lines;
+    for (int64_t begin = 0; begin < all;) {
+        const int64_t end = cut.sources < cut.source_lines ? (begin / cut.source_lines + 1) * cut.source_lines : all; /* parts of a plane end with it */
+        const int64_t count = end - begin < cut.sources ? end - begin : cut.sources;
+        SNLS_TRY(run_sources(ctx, job, &cut, begin, count));
+        begin += count;
+    }
+    return SNLS_OK;
+}
+
 extern "C" SnlsStatus snls_cuda_flow_compose_backward(SnlsContext *ctx, const SnlsFlowCompose *s, const SnlsFlowComposeGrad *g)
 {
     SnlsFlowCompose inputs = *s;
@@ -263,23 +350,8 @@ extern "C" SnlsStatus snls_cuda_flow_compose_backward(SnlsContext *ctx, const Sn
     if (!job.wt || (!g->fflow.data && !g->bflow.data)) return SNLS_OK;
     job.by_field[0] = g->fflow;
     job.by_field[1] = g->bflow;
-    const SnlsTensor *const tensors[] = {&s->fflow, &s->bflow, &g->flow, &g->fflow, &g->bflow};
-    const int64_t line = job.columns * 2 * job.wt;
-    SnlsBinCut cut = {s->fflow.shape[0], job.frames * job.rows, 2 * job.frames * job.height, 0, 0};
-    SNLS_REQUIRE(ctx, snls_bins_cut(&cut, snls_bins_budget(tensors, 5), line, job.width, SNLS_BIN_ENTRY + (int64_t)sizeof(Step)), SNLS_ERR_UNSUPPORTED,
-                 "flow_compose: rows are longer than backend cuda takes");
-    snls_arena_begin(&ctx->arena);
-    snls_bins_plan(ctx, cut.sources * line, (cut.targets + 1) * job.width);
-    snls_arena_plan(&ctx->arena, cut.sources * line, sizeof(Step));
-    SNLS_TRY(snls_cuda_commit(ctx, "flow_compose"));
-    snls_bins_claim(ctx, &job.bins, cut.sources * line, (cut.targets + 1) * job.width);
-    job.steps = (Step *)snls_arena_claim(&ctx->arena, cut.sources * line, sizeof(Step));
-    const int64_t all = cut.planes * cut.source_lines;
-    for (int64_t begin = 0; begin < all;) {
-        const int64_t end = cut.sources < cut.source_lines ? (begin / cut.source_lines + 1) * cut.source_lines : all; /* parts of a plane end with it */
-        const int64_t count = end - begin < cut.sources ? end - begin : cut.sources;
-        SNLS_TRY(run_sources(ctx, &job, &cut, begin, count));
-        begin += count;
-    }
+    if (ctx->deterministic) return run_ordered(ctx, s, g, &job);
+    walk_backward<<<snls_cuda_blocks(job.source_lines * job.columns * 2, THREADS, 0), THREADS, 0, snls_cuda_stream(ctx)>>>(job);
+    SNLS_CUDA_LAUNCHED(ctx, "flow_compose");
     return SNLS_OK;
 }

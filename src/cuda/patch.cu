@@ -17,28 +17,26 @@ typedef struct __align__(16) PatchPlace {
     float fy, fx, weight; /* fractions folded */
     int32_t kind, frame, unused;
 } PatchPlace;
+enum { UNITS = sizeof(PatchPlace) / sizeof(float4) };
 
-static __device__ __noinline__ PatchPlace find_place(const SnlsAggJob *job, const SnlsAggOwner *o, int64_t k)
+static __device__ __forceinline__ void find_place(const SnlsAggJob *job, const SnlsAggOwner *o, int32_t k, PatchPlace *p)
 {
     const SnlsAggregate *a = &job->a;
-    PatchPlace p;
-    p.kind = PATCH_NONE;
-    if (!o->valid || k >= a->neighbours) return p;
-    const SnlsNeighbour n = snls_neighbour(a, snls_at6(&a->offset, o->b, o->head, o->t, o->i, o->j, k), o->t, o->i, o->j);
-    if (!n.valid) return p;
-    const int64_t y = snls_floor_inside(n.y), x = snls_floor_inside(n.x);
-    p.y = n.y;
-    p.x = n.x;
-    p.frame = (int32_t)n.frame;
-    p.fy = snls_agg_fold(n.y - (double)y);
-    p.fx = snls_agg_fold(n.x - (double)x);
-    p.weight = __ldg((const float *)a->weight.data + snls_at6(&a->weight, o->b, o->head, o->t, o->i, o->j, k));
-    p.base = snls_at5(&job->from, o->b, n.frame, y - 1, x - 1, o->head * a->features);
-    const bool real = p.fy != 0 && p.fx != 0, whole = p.fy == 0 && p.fx == 0;
-    const bool nine = y >= 1 && y + 1 < a->height && x >= 1 && x + 1 < a->width;
-    const bool sixteen = nine && y + 2 < a->height && x + 2 < a->width;
-    p.kind = real && sixteen ? PATCH_REAL : whole && nine ? PATCH_WHOLE : PATCH_ODD;
-    return p;
+    const int32_t height = (int32_t)a->height, width = (int32_t)a->width;
+    SnlsAggNear n;
+    p->kind = PATCH_NONE;
+    if (!o->valid || k >= a->neighbours || !snls_agg_near(job, snls_agg_at(&a->offset, o->offsets, o->i, o->j, k), o->t, o->i, o->j, &n)) return;
+    const int32_t y = (int32_t)n.y, x = (int32_t)n.x;
+    const float fy = snls_agg_fold(n.y - (double)y), fx = snls_agg_fold(n.x - (double)x);
+    p->y = n.y;
+    p->x = n.x;
+    p->frame = n.frame;
+    p->fy = fy;
+    p->fx = fx;
+    p->weight = snls_agg_weight(job, snls_agg_at(&a->weight, o->weights, o->i, o->j, k));
+    p->base = o->from + n.frame * job->from.stride[1] + (y - 1) * job->from.stride[2] + (x - 1) * job->from.stride[3];
+    const bool nine = y >= 1 && y + 1 < height && x >= 1 && x + 1 < width, sixteen = nine && y + 2 < height && x + 2 < width;
+    p->kind = fy != 0 && fx != 0 && sixteen ? PATCH_REAL : fy == 0 && fx == 0 && nine ? PATCH_WHOLE : PATCH_ODD;
 }
 
 template <int DTYPE> static __device__ __forceinline__ void add_real(float4 sum[3][3], const SnlsAggJob *job, const PatchPlace *p, int64_t first)
@@ -71,19 +69,19 @@ template <int DTYPE> static __device__ __forceinline__ void add_whole(float4 sum
         for (int c = 0; c < 3; c++) snls_agg_fma(&sum[r][c], p->weight, snls_agg_load4<DTYPE, true>(job->from.data, at + c * job->from.stride[3], 1, 4));
 }
 
-/* One patch pixel by the rules. Apart, so that what it needs does not crowd the registers of the usual case. */
-template <int DTYPE>
-static __device__ __noinline__ float4 odd_pixel(const SnlsAggJob *job, const SnlsAggOwner *o, const PatchPlace *p, int r, int c, int64_t first)
+/* One patch pixel by the rules: place (y, x) of the frame that begins at element `frame`. Apart, so that what it needs does not
+ * crowd the registers of the usual case. */
+typedef struct OddFrame { const void *data; int64_t down, right; int32_t height, width; bool drop; } OddFrame;
+
+template <int DTYPE> static __device__ __noinline__ float4 odd_pixel(OddFrame f, int64_t frame, double y, double x, float weight)
 {
-    const SnlsAggregate *a = &job->a;
-    const int64_t origin = snls_at5(&job->from, o->b, p->frame, 0, 0, o->head * a->features) + first;
-    const SnlsAggAxis v = snls_agg_axis(p->y + (double)(r - 1), a->height, a->drop), u = snls_agg_axis(p->x + (double)(c - 1), a->width, a->drop);
+    const SnlsAggAxis v = snls_agg_axis(y, f.height, f.drop), u = snls_agg_axis(x, f.width, f.drop);
     float4 sum = make_float4(0, 0, 0, 0);
+#pragma unroll
     for (int tap = 0; tap < 4; tap++) {
-        const float wy = tap / 2 ? v.weight[1] : v.weight[0], wx = tap % 2 ? u.weight[1] : u.weight[0];
+        const float wy = v.weight[tap / 2], wx = u.weight[tap % 2];
         if (!v.inside || !u.inside || wy == 0 || wx == 0) continue;
-        const int64_t at = origin + (tap / 2 ? v.at[1] : v.at[0]) * job->from.stride[2] + (tap % 2 ? u.at[1] : u.at[0]) * job->from.stride[3];
-        snls_agg_fma(&sum, wy * wx * p->weight, snls_agg_load4<DTYPE, true>(job->from.data, at, 1, 4));
+        snls_agg_fma(&sum, wy * wx * weight, snls_agg_load4<DTYPE, true>(f.data, frame + v.at[tap / 2] * f.down + u.at[tap % 2] * f.right, 1, 4));
     }
     return sum;
 }
@@ -91,23 +89,25 @@ static __device__ __noinline__ float4 odd_pixel(const SnlsAggJob *job, const Snl
 template <int DTYPE>
 static __device__ __forceinline__ void add_odd(float4 sum[3][3], const SnlsAggJob *job, const SnlsAggOwner *o, const PatchPlace *p, int64_t first)
 {
+    const OddFrame f = {job->from.data, job->from.stride[2], job->from.stride[3], (int32_t)job->a.height, (int32_t)job->a.width, job->a.drop};
+    const int64_t frame = o->from + p->frame * job->from.stride[1] + first;
 #pragma unroll
     for (int r = 0; r < 3; r++)
 #pragma unroll
-        for (int c = 0; c < 3; c++) snls_agg_fma(&sum[r][c], 1, odd_pixel<DTYPE>(job, o, p, r, c, first));
+        for (int c = 0; c < 3; c++) snls_agg_fma(&sum[r][c], 1, odd_pixel<DTYPE>(f, frame, p->y + (r - 1), p->x + (c - 1), p->weight));
 }
 
 /* All neighbours of the query, into the sums of its patch. */
 template <int DTYPE>
-static __device__ __forceinline__ void add_query(float4 sum[3][3], const SnlsAggJob *job, const SnlsAggOwner *o, PatchPlace *places, int64_t first)
+static __device__ __forceinline__ void add_query(float4 sum[3][3], const SnlsAggJob *job, const SnlsAggOwner *o, PatchPlace *group, int64_t first)
 {
     const int lanes = 1 << job->lanes_log2;
-    const PatchPlace *group = places + (threadIdx.x & ~(unsigned)(lanes - 1));
-    for (int64_t begin = 0; begin < job->a.neighbours; begin += lanes) {
+    const int32_t all = (int32_t)job->a.neighbours;
+    for (int32_t begin = 0; begin < all; begin += lanes) {
         __syncwarp();
-        places[threadIdx.x] = find_place(job, o, begin + o->lane);
+        find_place(job, o, begin + o->lane, &group[o->lane]);
         __syncwarp();
-        const int n = job->a.neighbours - begin < lanes ? (int)(job->a.neighbours - begin) : lanes;
+        const int n = min(all - begin, lanes);
         if (first >= job->a.features) continue;
         for (int s = 0; s < n; s++) {
             const PatchPlace *p = &group[s];
@@ -137,28 +137,30 @@ static __device__ __forceinline__ SnlsAggOwner strip_column(const SnlsAggJob *jo
     o.head = (int32_t)(rest % a->heads);
     o.b = (int32_t)(rest / a->heads);
     o.lane = (int32_t)threadIdx.x & ((1 << job->lanes_log2) - 1);
+    snls_agg_bases(job, &o);
     return o;
 }
 
 /* Row i of the pixels: three columns meet. */
-static __device__ __forceinline__ void write_row(const SnlsAggJob *job, const SnlsAggOwner *o, int64_t i, int64_t first, const float4 *meet)
+static __device__ __forceinline__ void write_row(const SnlsAggJob *job, const SnlsAggOwner *o, int32_t i, int64_t first, const float4 *meet)
 {
     const SnlsAggregate *a = &job->a;
     const int lanes = 1 << job->lanes_log2, column = (int)threadIdx.x >> job->lanes_log2, here = (int)threadIdx.x;
     if (column < 1 || column > OWNED || o->j >= a->width || first >= a->features) return;
     const float4 left = meet[2 * COLUMNS * lanes + here - lanes], middle = meet[COLUMNS * lanes + here], right = meet[here + lanes];
-    const float by = snls_agg_cover(a, i, a->height) * snls_agg_cover(a, o->j, a->width);
+    const float by = snls_agg_cover(a, i, (int32_t)a->height) * snls_agg_cover(a, o->j, (int32_t)a->width);
     const float4 v = make_float4((left.x + middle.x + right.x) / by, (left.y + middle.y + right.y) / by, (left.z + middle.z + right.z) / by,
                                  (left.w + middle.w + right.w) / by);
-    const int64_t at = snls_at5(&job->to, o->b, o->t, i, o->j, o->head * a->features + first);
+    const int64_t at = o->to + o->t * job->to.stride[1] + i * job->to.stride[2] + o->j * job->to.stride[3] + first * job->to.stride[4];
     snls_agg_store(&job->to, at, job->to.stride[4], 4, v, job->add);
 }
 
 template <int DTYPE>
 static __global__ void __launch_bounds__(COLUMNS << LANES_MAX_LOG2, 2) patch_kernel(const __grid_constant__ SnlsAggJob job, const Strips strips)
 {
-    extern __shared__ PatchPlace places[]; /* one a thread; then the three sums of every thread */
-    float4 *const meet = (float4 *)(places + blockDim.x);
+    extern __shared__ float4 shared[]; /* a place for each thread, padded; then the three sums of every thread */
+    float4 *const meet = shared + COLUMNS * ((UNITS << job.lanes_log2) | 1);
+    PatchPlace *const group = (PatchPlace *)snls_agg_records(shared, job.lanes_log2, UNITS);
     int64_t top;
     SnlsAggOwner o = strip_column(&job, &strips, &top);
     const int64_t first = 4 * (((int64_t)o.chunk << job.lanes_log2) + o.lane);
@@ -168,7 +170,7 @@ static __global__ void __launch_bounds__(COLUMNS << LANES_MAX_LOG2, 2) patch_ker
     for (int64_t i = top - 1; i <= end; i++) { /* rows of queries: they reach one above and one below */
         o.i = (int32_t)i;
         o.valid = in_frame && i >= 0 && i < job.a.height;
-        add_query<DTYPE>(sum, &job, &o, places, first);
+        add_query<DTYPE>(sum, &job, &o, group, first);
         __syncthreads();
 #pragma unroll
         for (int c = 0; c < 3; c++) {
@@ -178,7 +180,7 @@ static __global__ void __launch_bounds__(COLUMNS << LANES_MAX_LOG2, 2) patch_ker
             sum[2][c] = make_float4(0, 0, 0, 0);
         }
         __syncthreads();
-        if (i > top) write_row(&job, &o, i - 1, first, meet);
+        if (i > top) write_row(&job, &o, (int32_t)i - 1, first, meet);
     }
 }
 
@@ -199,7 +201,7 @@ template <int DTYPE> static SnlsStatus launch(SnlsContext *ctx, const SnlsAggJob
 {
     const SnlsAggregate *a = &job->a;
     const int threads = COLUMNS << job->lanes_log2;
-    const size_t shared = (size_t)threads * (sizeof(PatchPlace) + 3 * sizeof(float4));
+    const size_t shared = ((size_t)COLUMNS * ((UNITS << job->lanes_log2) | 1) + 3 * (size_t)threads) * sizeof(float4);
     int resident = 1;
     SNLS_CUDA_TRY(ctx, a->op, cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, patch_kernel<DTYPE>, threads, shared));
     Strips strips = {(a->width + OWNED - 1) / OWNED, 0, 0};

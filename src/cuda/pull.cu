@@ -9,33 +9,34 @@ typedef struct __align__(16) PullTap {
     uint32_t flags, unused;    /* bit 2*a+b: tap (a, b) counts */
     float weight[4];           /* of the taps, times that of the neighbour */
 } PullTap;
+enum { UNITS = sizeof(PullTap) / sizeof(float4) };
 
 /* Link l of a pixel: neighbour l / (ps*ps), patch pixel l % (ps*ps) of the query whose patch has it over the owner. */
-static __device__ __noinline__ PullTap find_tap(const SnlsAggJob *job, const SnlsAggOwner *o, uint32_t link)
+static __device__ __forceinline__ void find_tap(const SnlsAggJob *job, const SnlsAggOwner *o, uint32_t link, PullTap *tap)
 {
     const SnlsAggregate *a = &job->a;
-    PullTap tap;
-    tap.flags = 0;
+    const int32_t ps = (int32_t)a->ps, height = (int32_t)a->height, width = (int32_t)a->width, stride0 = (int32_t)a->stride0;
     const uint32_t k = snls_divide(link, job->links), cell = link - k * job->links.divisor, row = snls_divide(cell, job->side);
-    const int64_t dy = a->dilation * ((int64_t)row - a->ps / 2), dx = a->dilation * ((int64_t)(cell - row * job->side.divisor) - a->ps / 2);
-    const int64_t y = o->i - dy, x = o->j - dx; /* the query */
-    if (!o->valid || k >= a->neighbours || y < 0 || y >= a->height || x < 0 || x >= a->width) return tap;
-    const int64_t i = a->stride0 == 1 ? y : y / a->stride0, j = a->stride0 == 1 ? x : x / a->stride0;
-    if (i * a->stride0 != y || j * a->stride0 != x) return tap;
-    const SnlsNeighbour n = snls_neighbour(a, snls_at6(&a->offset, o->b, o->head, o->t, i, j, k), o->t, y, x);
-    if (!n.valid) return tap;
-    const SnlsAggAxis v = snls_agg_axis(n.y + (double)dy, a->height, a->drop), u = snls_agg_axis(n.x + (double)dx, a->width, a->drop);
-    if (!v.inside || !u.inside) return tap;
-    const float w = __ldg((const float *)a->weight.data + snls_at6(&a->weight, o->b, o->head, o->t, i, j, k));
-    tap.base = snls_at5(&job->from, o->b, n.frame, v.at[0], u.at[0], o->head * a->features);
-    tap.down = (v.at[1] - v.at[0]) * job->from.stride[2];
-    tap.right = (u.at[1] - u.at[0]) * job->from.stride[3];
+    const int32_t dy = (int32_t)a->dilation * ((int32_t)row - ps / 2), dx = (int32_t)a->dilation * ((int32_t)(cell - row * job->side.divisor) - ps / 2);
+    const int32_t y = o->i - dy, x = o->j - dx; /* the query */
+    tap->flags = 0;
+    if (!o->valid || k >= (uint32_t)a->neighbours || y < 0 || y >= height || x < 0 || x >= width) return;
+    const int32_t i = stride0 == 1 ? y : y / stride0, j = stride0 == 1 ? x : x / stride0;
+    SnlsAggNear n;
+    if (i * stride0 != y || j * stride0 != x || !snls_agg_near(job, snls_agg_at(&a->offset, o->offsets, i, j, (int32_t)k), o->t, y, x, &n)) return;
+    const SnlsAggAxis v = snls_agg_axis(n.y + (double)dy, height, a->drop), u = snls_agg_axis(n.x + (double)dx, width, a->drop);
+    if (!v.inside || !u.inside) return;
+    const float w = snls_agg_weight(job, snls_agg_at(&a->weight, o->weights, i, j, (int32_t)k));
+    tap->base = o->from + n.frame * job->from.stride[1] + v.at[0] * job->from.stride[2] + u.at[0] * job->from.stride[3];
+    tap->down = (v.at[1] - v.at[0]) * job->from.stride[2];
+    tap->right = (u.at[1] - u.at[0]) * job->from.stride[3];
+    uint32_t flags = 0;
 #pragma unroll
     for (int c = 0; c < 4; c++) {
-        tap.weight[c] = v.weight[c / 2] * u.weight[c % 2] * w;
-        tap.flags |= (uint32_t)(v.weight[c / 2] != 0 && u.weight[c % 2] != 0) << c;
+        tap->weight[c] = v.weight[c / 2] * u.weight[c % 2] * w;
+        flags |= (uint32_t)(v.weight[c / 2] != 0 && u.weight[c % 2] != 0) << c;
     }
-    return tap;
+    tap->flags = flags;
 }
 
 /* What a lane needs of a video: its channels. */
@@ -43,11 +44,18 @@ typedef struct Channels { int64_t first, step; int count; } Channels;
 
 template <int DTYPE, bool VECTOR> static __device__ __forceinline__ void read_tap(float4 *sum, const void *data, const PullTap *tap, const Channels *c)
 {
-    const int64_t at = tap->base + c->first;
-    if (tap->flags & 1) snls_agg_fma(sum, tap->weight[0], snls_agg_load4<DTYPE, VECTOR>(data, at, c->step, c->count));
-    if (tap->flags & 2) snls_agg_fma(sum, tap->weight[1], snls_agg_load4<DTYPE, VECTOR>(data, at + tap->right, c->step, c->count));
-    if (tap->flags & 4) snls_agg_fma(sum, tap->weight[2], snls_agg_load4<DTYPE, VECTOR>(data, at + tap->down, c->step, c->count));
-    if (tap->flags & 8) snls_agg_fma(sum, tap->weight[3], snls_agg_load4<DTYPE, VECTOR>(data, at + tap->down + tap->right, c->step, c->count));
+    const PullTap t = *tap;
+    const int64_t at = t.base + c->first;
+    float4 v[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) { /* all loads before the first sum */
+        const int64_t place = at + (i / 2 ? t.down : 0) + (i % 2 ? t.right : 0);
+        v[i] = make_float4(0, 0, 0, 0);
+        if (t.flags >> i & 1) v[i] = snls_agg_load4<DTYPE, VECTOR>(data, place, c->step, c->count);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        if (t.flags >> i & 1) snls_agg_fma(sum, t.weight[i], v[i]);
 }
 
 static __device__ __forceinline__ void store_sum(const SnlsAggJob *job, const SnlsAggOwner *o, int64_t k, int64_t first, int count, float cover, float4 sum)
@@ -55,7 +63,8 @@ static __device__ __forceinline__ void store_sum(const SnlsAggJob *job, const Sn
     const SnlsAggregate *a = &job->a;
     if (!o->valid || !count) return;
     const int64_t step = snls_aggregate_out_step(a, &job->to);
-    const int64_t at = snls_aggregate_out_at(a, &job->to, o->b, o->head, k, o->t, o->i, o->j) + first * step;
+    const int64_t *const by_axis = job->to.stride + (a->stack ? 3 : 1); /* of frames, rows, columns */
+    const int64_t at = o->to + (a->stack ? k * job->to.stride[2] : 0) + o->t * by_axis[0] + o->i * by_axis[1] + o->j * by_axis[2] + first * step;
     const float by = cover > 0 ? cover : 1; /* under no patch: the sum is 0 */
     const float4 v = make_float4(sum.x / by, sum.y / by, sum.z / by, sum.w / by);
     snls_agg_store(&job->to, at, step, count, v, job->add);
@@ -63,20 +72,21 @@ static __device__ __forceinline__ void store_sum(const SnlsAggJob *job, const Sn
 
 template <int DTYPE, bool VECTOR> static __global__ void __launch_bounds__(SNLS_AGG_THREADS) pull_kernel(const __grid_constant__ SnlsAggJob job)
 {
-    __shared__ PullTap taps[SNLS_AGG_THREADS];
+    __shared__ float4 shared[SNLS_AGG_SHARED(UNITS)];
     const SnlsAggregate *a = &job.a;
-    const SnlsAggOwner o = snls_agg_owner(&job, a->batch * a->heads * a->frames * a->height, (int32_t)a->width, job.height);
+    SnlsAggOwner o = snls_agg_owner(&job, a->batch * a->heads * a->frames * a->height, (int32_t)a->width, job.height);
+    snls_agg_bases(&job, &o);
     const int lanes = 1 << job.lanes_log2;
     const int64_t first = 4 * ((int64_t)o.chunk * lanes + o.lane);
     const Channels c = {first * job.from.stride[4], job.from.stride[4], o.valid ? snls_agg_count(&job, first) : 0};
-    const float cover = snls_agg_cover(a, o.i, a->height) * snls_agg_cover(a, o.j, a->width);
+    const float cover = snls_agg_cover(a, o.i, (int32_t)a->height) * snls_agg_cover(a, o.j, (int32_t)a->width);
     const uint32_t links = (uint32_t)a->neighbours * job.links.divisor;
-    const PullTap *group = taps + (threadIdx.x & ~(unsigned)(lanes - 1));
+    PullTap *const group = (PullTap *)snls_agg_records(shared, job.lanes_log2, UNITS);
     float4 sum = make_float4(0, 0, 0, 0);
     uint32_t cell = 0, k = 0;
     for (uint32_t begin = 0; begin < links; begin += (uint32_t)lanes) {
         __syncwarp();
-        taps[threadIdx.x] = find_tap(&job, &o, begin + (uint32_t)o.lane);
+        find_tap(&job, &o, begin + (uint32_t)o.lane, &group[o.lane]);
         __syncwarp();
         const int n = links - begin < (uint32_t)lanes ? (int)(links - begin) : lanes;
         for (int s = 0; s < n; s++) {

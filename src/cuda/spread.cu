@@ -19,12 +19,14 @@ typedef struct SpreadJob {
     int64_t target_lines;       /* lines of cells, with those around the owners' */
     int64_t owner, owner_lines; /* lines of owners */
     SnlsDivisor dilation;
+    int32_t half, span;         /* pixels of a patch before its centre; from its first to its last, and one more for the taps */
+    float full_cover, by_full_cover; /* along an axis, away from the borders; its inverse */
     bool add;
 } SpreadJob;
 
 /* ---- into the bins ---- */
 
-typedef struct Source { int32_t b, head, t, i, j; uint32_t k; } Source;
+typedef struct Source { int32_t plane, t, i, j, k; } Source;
 
 static __device__ __forceinline__ Source source_of(const SpreadJob *s, uint32_t number)
 {
@@ -32,19 +34,25 @@ static __device__ __forceinline__ Source source_of(const SpreadJob *s, uint32_t 
     Source r;
     const uint32_t query = snls_divide(number, job->neighbours), row = snls_divide(query, job->columns);
     const uint32_t line = (uint32_t)s->source + row, clip = snls_divide(line, job->rows), plane = snls_divide(clip, job->frames);
-    r.k = number - query * job->neighbours.divisor;
+    r.k = (int32_t)(number - query * job->neighbours.divisor);
     r.j = (int32_t)(query - row * job->columns.divisor);
     r.i = (int32_t)(line - clip * job->rows.divisor);
     r.t = (int32_t)(clip - plane * job->frames.divisor);
-    r.b = (int32_t)snls_divide(plane, job->heads);
-    r.head = (int32_t)(plane - (uint32_t)r.b * job->heads.divisor);
+    r.plane = (int32_t)plane;
     return r;
 }
 
-static __device__ __forceinline__ SnlsNeighbour neighbour_of(const SpreadJob *s, const Source *q)
+/* Element of a neighbour in weight or offset. */
+static __device__ __forceinline__ int64_t number_at(const SpreadJob *s, const SnlsTensor *t, const Source *q)
+{
+    const int32_t b = (int32_t)snls_divide((uint32_t)q->plane, s->job.heads), head = q->plane - b * (int32_t)s->job.heads.divisor;
+    return b * t->stride[0] + head * t->stride[1] + q->t * t->stride[2] + q->i * t->stride[3] + q->j * t->stride[4] + q->k * t->stride[5];
+}
+
+static __device__ __forceinline__ bool near_of(const SpreadJob *s, const Source *q, SnlsAggNear *n)
 {
     const SnlsAggregate *a = &s->job.a;
-    return snls_neighbour(a, snls_at6(&a->offset, q->b, q->head, q->t, q->i, q->j, q->k), q->t, q->i * a->stride0, q->j * a->stride0);
+    return snls_agg_near(&s->job, number_at(s, &a->offset, q), q->t, q->i * (int32_t)a->stride0, q->j * (int32_t)a->stride0, n);
 }
 
 static __global__ void __launch_bounds__(SNLS_AGG_THREADS) count_entries(const __grid_constant__ SpreadJob s)
@@ -52,30 +60,42 @@ static __global__ void __launch_bounds__(SNLS_AGG_THREADS) count_entries(const _
     const SnlsAggregate *a = &s.job.a;
     for (SNLS_CUDA_EACH(e, s.bins.entries)) {
         const Source q = source_of(&s, (uint32_t)e);
-        const SnlsNeighbour n = neighbour_of(&s, &q);
+        SnlsAggNear n;
         uint32_t cell = SNLS_BIN_NONE;
-        if (n.valid) {
-            const int64_t line = (((int64_t)q.b * a->heads + q.head) * a->frames + n.frame) * a->height + snls_floor_inside(n.y) - s.targets_at;
-            if (line >= 0 && line < s.target_lines) cell = (uint32_t)(line * a->width + snls_floor_inside(n.x));
+        if (near_of(&s, &q, &n)) {
+            const int64_t line = (q.plane * a->frames + n.frame) * a->height + (int32_t)n.y - s.targets_at;
+            if (line >= 0 && line < s.target_lines) cell = (uint32_t)(line * a->width + (int32_t)n.x);
         }
         snls_bin_count(&s.bins, e, cell);
     }
 }
 
+static __device__ __forceinline__ void write_entry(const SpreadJob *s, uint32_t number, uint32_t to)
+{
+    const Source q = source_of(s, number);
+    SnlsAggNear n;
+    SpreadEntry e;
+    if (!near_of(s, &q, &n)) return;
+    e.number = number;
+    e.fy = snls_agg_fold(n.y - (double)(int32_t)n.y);
+    e.fx = snls_agg_fold(n.x - (double)(int32_t)n.x);
+    e.weight = snls_agg_weight(&s->job, number_at(s, &s->job.a.weight, &q));
+    s->entries[to] = e;
+}
+
+/* In the order of the list ... */
 static __global__ void __launch_bounds__(SNLS_AGG_THREADS) expand_entries(const __grid_constant__ SpreadJob s)
 {
-    const SnlsAggregate *a = &s.job.a;
     const int64_t all = s.bins.ends[s.bins.cells - 1];
-    for (SNLS_CUDA_EACH(at, all)) {
-        const uint32_t number = s.bins.list[at];
-        const Source q = source_of(&s, number);
-        const SnlsNeighbour n = neighbour_of(&s, &q);
-        SpreadEntry e;
-        e.number = number;
-        e.fy = snls_agg_fold(n.y - floor(n.y));
-        e.fx = snls_agg_fold(n.x - floor(n.x));
-        e.weight = __ldg((const float *)a->weight.data + snls_at6(&a->weight, q.b, q.head, q.t, q.i, q.j, q.k));
-        s.entries[at] = e;
+    for (SNLS_CUDA_EACH(at, all)) write_entry(&s, s.bins.list[at], (uint32_t)at);
+}
+
+/* ... or as they come, without one. */
+static __global__ void __launch_bounds__(SNLS_AGG_THREADS) fill_entries(const __grid_constant__ SpreadJob s)
+{
+    for (SNLS_CUDA_EACH(e, s.bins.entries)) {
+        const uint32_t cell = s.bins.keys[e];
+        if (cell != SNLS_BIN_NONE) write_entry(&s, (uint32_t)e, atomicAdd(&s.bins.ends[cell], 1u));
     }
 }
 
@@ -87,12 +107,13 @@ typedef struct __align__(16) SpreadTap {
     uint32_t flags, unused; /* bit 2*a+b: pixel (a, b) counts */
     float weight[4];
 } SpreadTap;
+enum { UNITS = sizeof(SpreadTap) / sizeof(float4) };
 
 /* One axis of a tap: weights of the destinations that see virtual pixel v as their upper (0) and lower (1) tap, 0 where there is
  * none. reach: v - anchor + half, so patch pixel i is the one with dilation*i = reach - tap. */
 typedef struct SpreadAxis { float weight[2]; uint32_t flags; } SpreadAxis;
 
-static __device__ __forceinline__ SpreadAxis spread_axis(const SpreadJob *s, float folded, int32_t reach, int64_t query, int64_t v, int64_t n)
+static __device__ __forceinline__ SpreadAxis spread_axis(const SpreadJob *s, float folded, int32_t reach, int32_t query, int32_t v, int32_t n)
 {
     const SnlsAggregate *a = &s->job.a;
     const float tap[2] = {snls_agg_low(folded), snls_agg_high(folded)};
@@ -100,40 +121,39 @@ static __device__ __forceinline__ SpreadAxis spread_axis(const SpreadJob *s, flo
     r.flags = 0;
 #pragma unroll
     for (int c = 0; c < 2; c++) {
-        const int32_t step = reach - c;
-        const int64_t place = query + step - a->dilation * (a->ps / 2), floor_u = v - c;
-        const uint32_t i = step < 0 ? 0 : snls_divide((uint32_t)step, s->dilation);
-        const bool in_patch = step >= 0 && i < (uint32_t)a->ps && i * s->dilation.divisor == (uint32_t)step;
+        const int32_t step = reach - c, place = query + step - s->half, floor_u = v - c;
+        const uint32_t i = snls_divide((uint32_t)max(step, 0), s->dilation);
+        const bool in_patch = step >= 0 && i < s->job.side.divisor && i * s->dilation.divisor == (uint32_t)step;
         const bool kept = !a->drop || (floor_u >= 0 && (floor_u < n - 1 || (floor_u == n - 1 && tap[1] == 0)));
         const bool counts = in_patch && kept && tap[c] != 0 && place >= 0 && place < n;
+        const float cover = counts ? snls_agg_cover(a, place, n) : 1;
         r.flags |= (uint32_t)counts << c;
-        r.weight[c] = counts ? tap[c] / snls_agg_cover(a, place, n) : 0;
+        r.weight[c] = cover == s->full_cover ? tap[c] * s->by_full_cover : tap[c] / cover;
     }
     return r;
 }
 
-/* Entry number `at` of the bins, in row `row` of the cells around virtual pixel (y, x). */
-static __device__ __noinline__ SpreadTap find_tap(const SpreadJob *s, const SnlsAggOwner *o, int64_t y, int64_t x, int32_t row, uint32_t at)
+/* Entry number `at` of the bins, in row `row` of the cells around virtual pixel (y, x); clip: line of cells of the frame's top. */
+static __device__ __forceinline__ void find_tap(const SpreadJob *s, const SnlsAggOwner *o, int32_t clip, int32_t y, int32_t x, int32_t row, uint32_t at, SpreadTap *tap)
 {
     const SnlsAggregate *a = &s->job.a;
-    const int64_t half = a->dilation * (a->ps / 2), line = o->line + s->owner - o->i + y + half - row - s->targets_at;
-    int64_t anchor = x + half - (a->dilation * (a->ps - 1) + 1); /* the leftmost cell of the row */
-    if (anchor < 0) anchor = 0;
-    while (at >= s->bins.ends[line * a->width + anchor]) anchor++;
+    const int32_t width = (int32_t)a->width;
+    int32_t anchor = max(x + s->half - s->span, 0); /* the leftmost cell of the row */
+    const uint32_t *const ends = s->bins.ends + (int64_t)(clip + y + s->half - row) * width;
     const SpreadEntry e = s->entries[at];
+    while (at >= __ldg(ends + anchor)) anchor++;
     const Source q = source_of(s, e.number);
-    const int64_t qy = q.i * a->stride0, qx = q.j * a->stride0;
-    const int32_t column = (int32_t)(x + half - anchor);
-    const SpreadAxis v = spread_axis(s, e.fy, row, qy, y, a->height), u = spread_axis(s, e.fx, column, qx, x, a->width);
-    SpreadTap tap;
-    tap.at = snls_aggregate_out_at(a, &s->job.from, q.b, q.head, q.k, q.t, qy + row - half, qx + column - half);
-    tap.flags = 0;
+    const int32_t qy = q.i * (int32_t)a->stride0, qx = q.j * (int32_t)a->stride0, column = x + s->half - anchor;
+    const SpreadAxis v = spread_axis(s, e.fy, row, qy, y, (int32_t)a->height), u = spread_axis(s, e.fx, column, qx, x, width);
+    const int64_t *const by_axis = s->job.from.stride + (a->stack ? 3 : 1); /* of frames, rows, columns */
+    tap->at = o->from + (a->stack ? q.k * s->job.from.stride[2] : 0) + q.t * by_axis[0] + (qy + row - s->half) * by_axis[1] + (qx + column - s->half) * by_axis[2];
+    uint32_t flags = 0;
 #pragma unroll
     for (int c = 0; c < 4; c++) {
-        tap.weight[c] = v.weight[c / 2] * u.weight[c % 2] * e.weight;
-        tap.flags |= (v.flags >> c / 2 & u.flags >> c % 2 & 1u) << c;
+        tap->weight[c] = v.weight[c / 2] * u.weight[c % 2] * e.weight;
+        flags |= (v.flags >> c / 2 & u.flags >> c % 2 & 1u) << c;
     }
-    return tap;
+    tap->flags = flags;
 }
 
 typedef struct SpreadSums { float4 sum; float total; } SpreadSums;
@@ -142,41 +162,51 @@ typedef struct SpreadLane { int64_t first, down, right, step; int count; } Sprea
 template <int DTYPE, bool VECTOR>
 static __device__ __forceinline__ void add_tap(SpreadSums *sums, const SpreadJob *s, const SpreadTap *tap, const SpreadLane *c)
 {
-    const int64_t at = tap->at + c->first;
+    const SpreadTap t = *tap;
+    const int64_t at = t.at + c->first;
+    float4 v[4];
     if (s->total.data)
-        for (int i = 0; i < 4; i++) sums->total += tap->flags >> i & 1 ? tap->weight[i] : 0;
+        for (int i = 0; i < 4; i++) sums->total += t.flags >> i & 1 ? t.weight[i] : 0;
     if (!c->count) return;
-    if (tap->flags & 1) snls_agg_fma(&sums->sum, tap->weight[0], snls_agg_load4<DTYPE, VECTOR>(s->job.from.data, at, c->step, c->count));
-    if (tap->flags & 2) snls_agg_fma(&sums->sum, tap->weight[1], snls_agg_load4<DTYPE, VECTOR>(s->job.from.data, at - c->right, c->step, c->count));
-    if (tap->flags & 4) snls_agg_fma(&sums->sum, tap->weight[2], snls_agg_load4<DTYPE, VECTOR>(s->job.from.data, at - c->down, c->step, c->count));
-    if (tap->flags & 8) snls_agg_fma(&sums->sum, tap->weight[3], snls_agg_load4<DTYPE, VECTOR>(s->job.from.data, at - c->down - c->right, c->step, c->count));
+#pragma unroll
+    for (int i = 0; i < 4; i++) { /* all loads before the first sum */
+        v[i] = make_float4(0, 0, 0, 0);
+        if (t.flags >> i & 1) v[i] = snls_agg_load4<DTYPE, VECTOR>(s->job.from.data, at - (i / 2 ? c->down : 0) - (i % 2 ? c->right : 0), c->step, c->count);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        if (t.flags >> i & 1) snls_agg_fma(&sums->sum, t.weight[i], v[i]);
 }
 
 /* The next virtual pixel along an axis that shows pixel p: p itself, then those of the mirrored frame that a patch can reach. */
-static __device__ __forceinline__ bool next_virtual(const SnlsAggregate *a, int64_t *v, int64_t p, int64_t n)
+static __device__ __noinline__ int32_t search_virtual(int32_t from, int32_t end, int32_t p, int32_t n)
 {
-    const int64_t before = a->dilation * (a->ps / 2), after = a->dilation * (a->ps - 1 - a->ps / 2) + 1;
-    if (a->drop || (p > before && p < n - 1 - after)) return false;
-    int64_t at = *v == p ? -before : *v + 1;
-    for (; at < n + after; at++) {
-        if (at == 0) at = n;
-        if (snls_reflect(at, n) == p) break;
+    for (; from < end; from++) {
+        if (from == 0) from = n;
+        if (snls_reflect(from, n) == p) break;
     }
-    *v = at;
-    return at < n + after;
+    return from;
+}
+
+static __device__ __forceinline__ bool next_virtual(const SpreadJob *s, int32_t *v, int32_t p, int32_t n)
+{
+    const int32_t after = s->span - s->half;
+    if (s->job.a.drop || (p > s->half && p < n - 1 - after)) return false;
+    *v = search_virtual(*v == p ? -s->half : *v + 1, n + after, p, n);
+    return *v < n + after;
 }
 
 /* Rows `from` on of the cells around a virtual pixel: where their entries begin, and how many. */
-static __device__ __forceinline__ void look_up(const SpreadJob *s, const SnlsAggOwner *o, int64_t y, int64_t x, int32_t from, int32_t rows, bool active, uint2 *table)
+static __device__ __forceinline__ void look_up(const SpreadJob *s, const SnlsAggOwner *o, int32_t clip, int32_t y, int32_t x, int32_t from, int32_t rows, bool active,
+                                               uint2 *table)
 {
-    const SnlsAggregate *a = &s->job.a;
-    const int64_t half = a->dilation * (a->ps / 2), span = a->dilation * (a->ps - 1) + 1;
-    const int64_t right = x + half < a->width - 1 ? x + half : a->width - 1, left = x + half - span > 0 ? x + half - span : 0;
+    const int32_t height = (int32_t)s->job.a.height, width = (int32_t)s->job.a.width;
+    const int32_t right = min(x + s->half, width - 1), left = max(x + s->half - s->span, 0);
     for (int32_t r = o->lane; r < rows; r += 1 << s->job.lanes_log2) {
-        const int64_t anchor = y + half - from - r;
+        const int32_t anchor = y + s->half - from - r;
         uint2 found = make_uint2(0, 0);
-        if (active && anchor >= 0 && anchor < a->height && left <= right) {
-            const int64_t line = (o->line + s->owner - o->i + anchor - s->targets_at) * a->width;
+        if (active && anchor >= 0 && anchor < height && left <= right) {
+            const int64_t line = (int64_t)(clip + anchor) * width;
             found.x = snls_bin_begin(&s->bins, line + left);
             found.y = s->bins.ends[line + right] - found.x;
         }
@@ -186,17 +216,16 @@ static __device__ __forceinline__ void look_up(const SpreadJob *s, const SnlsAgg
 
 /* Everything that reaches virtual pixel (y, x). All lanes of the warp come here together; active: the group has such a pixel. */
 template <int DTYPE, bool VECTOR>
-static __device__ __forceinline__ void add_virtual(SpreadSums *sums, const SpreadJob *s, const SnlsAggOwner *o, int64_t y, int64_t x, bool active, const SpreadLane *c,
-                                                   SpreadTap *taps, uint2 *table)
+static __device__ __forceinline__ void add_virtual(SpreadSums *sums, const SpreadJob *s, const SnlsAggOwner *o, int32_t clip, int32_t y, int32_t x, bool active,
+                                                   const SpreadLane *c, SpreadTap *group, uint2 *table)
 {
     const int lanes = 1 << s->job.lanes_log2;
-    const int32_t all = (int32_t)(s->job.a.dilation * (s->job.a.ps - 1) + 2);
-    const SpreadTap *group = taps + (threadIdx.x & ~(unsigned)(lanes - 1));
+    const int32_t all = s->span + 1;
     for (int32_t from = 0; from < all; from += TABLE) {
-        const int32_t rows = all - from < TABLE ? all - from : TABLE;
+        const int32_t rows = min(all - from, (int32_t)TABLE);
         uint32_t count = 0;
         __syncwarp();
-        look_up(s, o, y, x, from, rows, active, table);
+        look_up(s, o, clip, y, x, from, rows, active, table);
         __syncwarp();
         for (int32_t r = 0; r < rows; r++) count += table[r].y;
         for (uint32_t begin = 0; __any_sync(0xffffffffu, begin < count); begin += (uint32_t)lanes) {
@@ -204,32 +233,35 @@ static __device__ __forceinline__ void add_virtual(SpreadSums *sums, const Sprea
             int32_t r = 0;
             __syncwarp();
             if (mine < count) {
-                while (mine >= table[r].y) mine -= table[r++].y;
-                taps[threadIdx.x] = find_tap(s, o, y, x, from + r, table[r].x + mine);
+                for (uint32_t here = table[0].y; mine >= here; here = table[++r].y) mine -= here;
+                find_tap(s, o, clip, y, x, from + r, table[r].x + mine, &group[o->lane]);
             }
             __syncwarp();
-            const int n = begin >= count ? 0 : count - begin < (uint32_t)lanes ? (int)(count - begin) : lanes;
+            const int n = begin >= count ? 0 : (int)min(count - begin, (uint32_t)lanes);
             for (int i = 0; i < n; i++) add_tap<DTYPE, VECTOR>(sums, s, &group[i], c);
         }
     }
 }
 
-template <int DTYPE, bool VECTOR> static __global__ void __launch_bounds__(SNLS_AGG_THREADS) spread_kernel(const __grid_constant__ SpreadJob s)
+template <int DTYPE, bool VECTOR> static __global__ void __launch_bounds__(SNLS_AGG_THREADS, 3) spread_kernel(const __grid_constant__ SpreadJob s)
 {
-    __shared__ SpreadTap taps[SNLS_AGG_THREADS];
+    __shared__ float4 shared[SNLS_AGG_SHARED(UNITS)];
     __shared__ uint2 tables[SNLS_AGG_THREADS][TABLE];
     const SnlsAggJob *job = &s.job;
     const SnlsAggregate *a = &job->a;
-    const SnlsAggOwner o = snls_agg_owner(job, s.owner_lines, (int32_t)a->width, job->height);
+    SnlsAggOwner o = snls_agg_owner(job, s.owner_lines, (int32_t)a->width, job->height);
+    snls_agg_bases(job, &o);
     const int lanes = 1 << job->lanes_log2, axis = a->stack ? 4 : 2; /* of rows in from */
     const int64_t first = 4 * ((int64_t)o.chunk * lanes + o.lane), step = snls_aggregate_out_step(a, &job->from);
     const SpreadLane c = {first * step, job->from.stride[axis], job->from.stride[axis + 1], step, o.valid ? snls_agg_count(job, first) : 0};
+    const int32_t clip = (int32_t)(o.line + s.owner - o.i - s.targets_at); /* below 0 where the frame's top is not among the cells */
+    SpreadTap *const group = (SpreadTap *)snls_agg_records(shared, job->lanes_log2, UNITS);
     SpreadSums sums = {make_float4(0, 0, 0, 0), 0};
-    int64_t y = o.i;
-    for (bool more_y = o.valid; __any_sync(0xffffffffu, more_y); more_y = more_y && next_virtual(a, &y, o.i, a->height)) {
-        int64_t x = o.j;
-        for (bool more_x = more_y; __any_sync(0xffffffffu, more_x); more_x = more_x && next_virtual(a, &x, o.j, a->width))
-            add_virtual<DTYPE, VECTOR>(&sums, &s, &o, y, x, more_x, &c, taps, tables[threadIdx.x >> job->lanes_log2]);
+    int32_t y = o.i;
+    for (bool more_y = o.valid; __any_sync(0xffffffffu, more_y); more_y = more_y && next_virtual(&s, &y, o.i, (int32_t)a->height)) {
+        int32_t x = o.j;
+        for (bool more_x = more_y; __any_sync(0xffffffffu, more_x); more_x = more_x && next_virtual(&s, &x, o.j, (int32_t)a->width))
+            add_virtual<DTYPE, VECTOR>(&sums, &s, &o, clip, y, x, more_x, &c, group, tables[threadIdx.x >> job->lanes_log2]);
     }
     if (!o.valid) return;
     if (c.count)
@@ -252,8 +284,13 @@ static SnlsStatus run_part(SnlsContext *ctx, SpreadJob *s, bool ordered)
     SNLS_TRY(snls_bins_begin(ctx, op, &s->bins));
     count_entries<<<blocks, SNLS_AGG_THREADS, 0, stream>>>(*s);
     SNLS_CUDA_LAUNCHED(ctx, op);
-    SNLS_TRY(snls_bins_sort(ctx, op, &s->bins, ordered));
-    expand_entries<<<blocks, SNLS_AGG_THREADS, 0, stream>>>(*s);
+    SNLS_TRY(snls_bins_scan(ctx, op, &s->bins));
+    if (ordered) {
+        SNLS_TRY(snls_bins_fill(ctx, op, &s->bins, true));
+        expand_entries<<<blocks, SNLS_AGG_THREADS, 0, stream>>>(*s);
+    } else {
+        fill_entries<<<blocks, SNLS_AGG_THREADS, 0, stream>>>(*s);
+    }
     SNLS_CUDA_LAUNCHED(ctx, op);
     SNLS_TRY(snls_agg_lay_out(ctx, &s->job, s->owner_lines, s->job.a.width, true, &vector, &owners));
 #define LAUNCH(type) \
@@ -307,6 +344,10 @@ SnlsStatus snls_agg_spread(SnlsContext *ctx, SnlsAggJob *job, const SnlsTensor *
     s.job = *job;
     s.total = *total;
     s.dilation = snls_divisor(a->dilation);
+    s.half = (int32_t)(a->dilation * (a->ps / 2));
+    s.span = (int32_t)(a->dilation * (a->ps - 1) + 1);
+    s.full_cover = a->scatter ? 1 : (float)a->ps;
+    s.by_full_cover = 1 / s.full_cover;
     const int64_t all = cut.planes * cut.source_lines;
     for (int64_t begin = 0; begin < all;) {
         const int64_t end = cut.sources < cut.source_lines ? (begin / cut.source_lines + 1) * cut.source_lines : all; /* parts of a plane end with it */

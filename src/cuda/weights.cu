@@ -23,30 +23,28 @@ static __device__ int64_t row_at(const SnlsTensor *t, int64_t row)
     return at;
 }
 
-/* weights of one row; scores in double, so that no finite distance overflows */
-static __device__ void softmax(const float *dist, int64_t dist_step, float *weight, int64_t step, int64_t k, double factor)
+/* Weights of one row: exp(factor * (d - best)) over their sum. The difference first, so that no score overflows. */
+static __device__ void softmax(const float *dist, int64_t dist_step, float *weight, int64_t step, int32_t k, float factor)
 {
-    double top = -INFINITY;
-    float sum = 0;
-    for (int64_t i = 0; i < k; i++) {
+    float best = factor < 0 ? INFINITY : -INFINITY, sum = 0;
+    for (int32_t i = 0; i < k; i++) {
         const float d = dist[i * dist_step];
-        if (isfinite(d)) top = fmax(top, factor * (double)d);
+        if (isfinite(d)) best = factor < 0 ? fminf(best, d) : fmaxf(best, d);
     }
-    for (int64_t i = 0; i < k; i++) {
-        const float d = dist[i * dist_step];
-        if (isfinite(d)) sum += expf((float)(factor * (double)d - top));
+    for (int32_t i = 0; i < k; i++) {
+        const float d = dist[i * dist_step], e = !isfinite(d) ? 0 : factor == 0 ? 1 : expf(factor * (d - best));
+        weight[i * step] = e; /* may be where d was */
+        sum += e;
     }
-    for (int64_t i = 0; i < k; i++) {
-        const float d = dist[i * dist_step];
-        weight[i * step] = isfinite(d) ? expf((float)(factor * (double)d - top)) / sum : 0;
-    }
+    const float by = sum > 0 ? 1 / sum : 0;
+    for (int32_t i = 0; i < k; i++) weight[i * step] *= by;
 }
 
 static __global__ void __launch_bounds__(ROWS) forward_any(const __grid_constant__ WeightsJob s)
 {
     for (SNLS_CUDA_EACH(row, s.rows))
         softmax((const float *)s.dist.data + row_at(&s.dist, row), s.dist.stride[5], (float *)s.weight.data + row_at(&s.weight, row), s.weight.stride[5], s.k,
-                s.factor);
+                (float)s.factor);
 }
 
 static __global__ void __launch_bounds__(ROWS) forward_packed(const __grid_constant__ WeightsJob s)
@@ -62,7 +60,7 @@ static __global__ void __launch_bounds__(ROWS) forward_packed(const __grid_const
     }
     __syncthreads();
     float *const own = rows + threadIdx.x * (uint32_t)s.pitch;
-    if (threadIdx.x < left) softmax(own, 1, own, 1, s.k, s.factor);
+    if (threadIdx.x < left) softmax(own, 1, own, 1, s.k, (float)s.factor);
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < count; i += ROWS) {
         const uint32_t row = snls_divide(i, s.by_k);
