@@ -13,6 +13,7 @@ static const Command commands[] = {
     { "gather-add", "weighted sum of the neighbours' patches", cmd_gather_add },
     { "scatter-add", "query patches pushed to the neighbours' places", cmd_scatter_add },
     { "flow", "the motion between the frames of a clip", cmd_flow },
+    { "metrics", "PSNR, SSIM and ST-RRED of a clip against the clean one", cmd_metrics },
     { "synth", "make a clip with known flow", cmd_synth },
     { "demo", "align a clip with wrong flow, and see what the search repairs", cmd_demo },
     { "bench", "time every operator against what this machine can do", cmd_bench },

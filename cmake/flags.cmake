@@ -1,4 +1,4 @@
-# Flags of every C file, and what the machine has: target snls_flags, variables SNLS_HAVE_OPENMP, SNLS_HAVE_PNG, SNLS_HAVE_JPEG, SNLS_X86.
+# Flags of every C file, and what the machine has: target snls_flags, variables SNLS_HAVE_OPENMP, SNLS_HAVE_PNG, SNLS_HAVE_JPEG, SNLS_HAVE_LAPACK, SNLS_X86.
 add_library(snls_flags INTERFACE)
 target_compile_options(snls_flags INTERFACE
     -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes
@@ -45,6 +45,15 @@ if(SNLS_WITH_JPEG)
 endif()
 if(NOT SNLS_HAVE_JPEG)
     message(STATUS "No libjpeg: JPEG cannot be read")
+endif()
+
+set(SNLS_HAVE_LAPACK OFF)
+if(SNLS_WITH_LAPACK)
+    find_package(LAPACK)
+    set(SNLS_HAVE_LAPACK ${LAPACK_FOUND})
+endif()
+if(NOT SNLS_HAVE_LAPACK)
+    message(STATUS "No LAPACK: ST-RRED cannot be computed")
 endif()
 
 set(SNLS_X86 OFF)

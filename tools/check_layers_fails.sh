@@ -5,7 +5,7 @@ set -u
 root=$(cd "${1:-$(dirname "$0")/..}" && pwd) || exit 2
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
-mkdir -p "$copy"/tree/{include/snls,src/{base,simd,op,ref,cpu,cuda,flow,io},cli,bench,examples}
+mkdir -p "$copy"/tree/{include/snls,src/{base,simd,op,ref,cpu,cuda,flow,metrics,io},cli,bench,examples}
 touch "$copy"/tree/src/{base,simd,op,cpu,flow}/planted.h
 check() { bash "$root/tools/check_layers.sh" "$copy/tree" >"$copy/log" 2>&1; }
 
@@ -39,6 +39,7 @@ plant yes src/cuda/planted.cu '#include "cpu/planted.h"'
 plant yes src/cpu/planted.c  '#include <cuda_runtime.h>'
 plant yes src/cpu/planted.c  '#include <dlfcn.h>'
 plant yes src/cuda/planted.cu 'void f(void) { printf("x"); }'
+plant yes src/metrics/planted.c '#include "flow/planted.h"'
 plant yes src/flow/planted.c '#include "op/planted.h"'
 plant yes src/simd/planted.c '#include "flow/planted.h"'
 plant yes src/op/planted.c   '#include <png.h>'

@@ -17,6 +17,7 @@ present()
     libjansson-dev)  pkg-config --exists jansson ;;
     libpng-dev)      pkg-config --exists libpng ;;
     libjpeg-dev)     pkg-config --exists libjpeg ;;
+    liblapack-dev)   pkg-config --exists lapack ;;
     python3-numpy)   has_numpy python3 || has_numpy /usr/bin/python3 ;;
     clang)           compiles clang -x c ;;
     libomp-dev)      compiles clang -x c -fopenmp ;;
@@ -27,7 +28,7 @@ present()
 packages=
 for group in "${@:-build}"; do
     case $group in
-    build)  packages+=" build-essential cmake pkg-config libjansson-dev libpng-dev libjpeg-dev" ;;
+    build)  packages+=" build-essential cmake pkg-config libjansson-dev libpng-dev libjpeg-dev liblapack-dev" ;;
     test)   packages+=" python3 python3-numpy perl" ;;
     clang)  packages+=" clang libomp-dev" ;;
     format) packages+=" clang-format" ;;
@@ -44,7 +45,7 @@ give_up() { echo "snls needs what these Debian packages hold: $missing - $1 (SNL
 
 if ! command -v apt-get >/dev/null; then
     # Another system: only what the build cannot do without is an error.
-    optional=' libpng-dev libjpeg-dev python3 python3-numpy perl libomp-dev '
+    optional=' libpng-dev libjpeg-dev liblapack-dev python3 python3-numpy perl libomp-dev '
     for package in $missing; do
         [[ $optional == *" $package "* ]] || give_up "this system has no apt-get, please install their like"
     done

@@ -1,0 +1,103 @@
+/* test_metrics.c: metrics where the answer is known; types, strides, threads; bad input. test_metrics_cli.sh compares whole clips with
+ * definitions in NumPy. */
+#include "spec.h"
+#include <math.h>
+#include <string.h>
+
+static void known(SnlsContext *ctx)
+{
+    SnlsTensor a = spec_tensor(SNLS_F32, SHAPE(9, 8, 3)), b = spec_tensor(SNLS_F32, SHAPE(9, 8, 3));
+    double psnr, ssim;
+    for (int64_t i = 0; i < 216; i++) {
+        tensor_set(&a, i, 100);
+        tensor_set(&b, i, 105);
+    }
+    CHECK(snls_psnr(ctx, &a, &b, &psnr) == SNLS_OK && fabs(psnr - 20 * log10(51)) < 1e-12,
+          "psnr of a difference of 5: %.15g", psnr);
+    /* no variance: the luminance term alone */
+    const double x = 100.0 / 255, y = 105.0 / 255, want = (2 * x * y + 1e-4) / (x * x + y * y + 1e-4);
+    CHECK(snls_ssim(ctx, &a, &b, &ssim) == SNLS_OK && fabs(ssim - want) < 1e-9,
+          "ssim of flat frames: %.15g, expected %.15g", ssim, want);
+    CHECK(snls_psnr(ctx, &a, &a, &psnr) == SNLS_OK && isinf(psnr), "psnr of a frame and itself: %g", psnr);
+    CHECK(snls_ssim(ctx, &a, &a, &ssim) == SNLS_OK && fabs(ssim - 1) < 1e-12, "ssim of a frame and itself: %g", ssim);
+}
+
+static void layouts(void)
+{
+    Rng rng = { 3 };
+    static const int32_t types[] = { SNLS_F64, SNLS_F16, SNLS_BF16, SNLS_U8 };
+    double first[3] = { 0 };
+    for (int i = 0; i < 8; i++) {
+        SnlsContext *ctx = NULL;
+        SnlsStrred strred = { .score = 0 };
+        if (!CHECK(snls_open(&ctx, &(SnlsContextParams){ .threads = 1 + i % 3 }) == SNLS_OK, "open")) return;
+        SnlsTensor video[2];
+        for (int v = 0; v < 2; v++) {
+            video[v] = tensor_new(&rng, types[i % 4], SHAPE(3, 41, 50, 3), LAYOUT_OUTPUT);
+            for (int64_t e = 0; e < tensor_count(&video[v]); e++)
+                tensor_set(&video[v], e, (double)((e * e * 31 + e / 150 * 7 + v * (e % 11)) % 128 * 2));
+        }
+        SnlsTensor frame[2] = { video[0], video[1] };
+        double got[3];
+        for (int v = 0; v < 2; v++) {
+            frame[v].ndim = 3;
+            for (int k = 0; k < 3; k++)
+                frame[v].shape[k] = video[v].shape[k + 1], frame[v].stride[k] = video[v].stride[k + 1];
+        }
+        CHECK(snls_psnr(ctx, &frame[0], &frame[1], &got[0]) == SNLS_OK &&
+                  snls_ssim(ctx, &frame[0], &frame[1], &got[1]) == SNLS_OK,
+              "%s", snls_error(ctx));
+        const SnlsStatus status = snls_strred(ctx, &video[0], &video[1], &strred);
+#ifdef SNLS_HAVE_LAPACK
+        CHECK(status == SNLS_OK && strred.pairs == 1 && strred.score > 0, "strred: %s", snls_error(ctx));
+#else
+        CHECK(status == SNLS_ERR_UNSUPPORTED, "strred without LAPACK: status %d", (int)status);
+#endif
+        got[2] = strred.score;
+        if (!i) memcpy(first, got, sizeof first);
+        CHECK(!memcmp(first, got, sizeof first), "type %s, %d threads: %.17g %.17g %.17g, expected %.17g %.17g %.17g",
+              snls_dtype_name((SnlsDtype)types[i % 4]), 1 + i % 3, got[0], got[1], got[2], first[0], first[1],
+              first[2]);
+        snls_close(&ctx);
+    }
+}
+
+static void refused(SnlsContext *ctx)
+{
+    double value;
+    SnlsStrred strred;
+    SnlsTensor a = spec_tensor(SNLS_F32, SHAPE(2, 20, 20, 3)), b = a, c = a, small = spec_tensor(SNLS_F32, SHAPE(6, 7));
+    b.shape[2] = 19;
+    c.dtype = SNLS_I32;
+    CHECK(snls_psnr(ctx, &a, &b, &value) == SNLS_ERR_SHAPE && strstr(snls_error(ctx), "(2,20,19,3)"), "two shapes: %s",
+          snls_error(ctx));
+    CHECK(snls_psnr(ctx, &a, NULL, &value) == SNLS_ERR_ARG && snls_psnr(ctx, &a, &a, NULL) == SNLS_ERR_ARG &&
+              snls_psnr(NULL, &a, &a, &value) == SNLS_ERR_ARG,
+          "NULL");
+    CHECK(snls_psnr(ctx, &c, &c, &value) == SNLS_ERR_SHAPE && strstr(snls_error(ctx), "i32"), "i32: %s",
+          snls_error(ctx));
+    CHECK(snls_ssim(ctx, &small, &small, &value) == SNLS_ERR_SHAPE && strstr(snls_error(ctx), "7 x 7"), "small: %s",
+          snls_error(ctx));
+    CHECK(snls_ssim(ctx, &a, &a, &value) == SNLS_ERR_SHAPE, "ssim of a clip");
+    CHECK(snls_strred(ctx, &small, &small, &strred) == SNLS_ERR_SHAPE, "strred of a frame");
+    a.shape[0] = 1;
+    CHECK(snls_strred(ctx, &a, &a, &strred) == SNLS_ERR_SHAPE && strstr(snls_error(ctx), "frames"), "one frame: %s",
+          snls_error(ctx));
+    a.shape[0] = 2, a.shape[1] = 16;
+    CHECK(snls_strred(ctx, &a, &a, &strred) == SNLS_ERR_SHAPE && strstr(snls_error(ctx), "17"), "16 rows: %s",
+          snls_error(ctx));
+}
+
+int main(void)
+{
+    SnlsContext *ctx = NULL;
+    check_repeat("test_metrics");
+    if (CHECK(snls_open(&ctx, &(SnlsContextParams){ .threads = 2 }) == SNLS_OK, "open")) {
+        known(ctx);
+        refused(ctx);
+    }
+    layouts();
+    snls_close(&ctx);
+    tensors_free();
+    return check_end();
+}
