@@ -219,6 +219,9 @@ static __device__ __forceinline__ SnlsAggAxis snls_agg_axis(double u, int32_t n,
     return r;
 }
 
+/* Pixel i of the mirrored frame, where one reflection is enough: -n < i < 2n-1. */
+static __device__ __forceinline__ int32_t snls_agg_mirror(int32_t i, int32_t n) { i = abs(i); return i < n ? i : 2 * (n - 1) - i; }
+
 /* A fraction f and 1-f in one f32, both to its full precision: f up to a half, f-1 beyond. */
 static __device__ __forceinline__ float snls_agg_fold(double f) { return (float)(f <= 0.5 ? f : f - 1); }
 static __device__ __forceinline__ float snls_agg_low(float folded) { return folded < 0 ? -folded : 1 - folded; }  /* 1-f */

@@ -4,36 +4,36 @@
  * and slopes are combinations of them. */
 #include "cuda/aggregate.cuh"
 
-/* As in patch.cu; a patch inside may have any fraction here, since sums of taps that weigh 0 are left out at the end. Where the
- * query's own patch crosses the border every neighbour is odd. */
-typedef enum DotKind { DOT_NONE, DOT_INSIDE, DOT_WHOLE, DOT_ODD } DotKind;
+/* As in patch.cu; a patch inside may have any fraction here, since sums of taps that weigh 0 are left out at the end. EDGE: the
+ * neighbour's patch or the query's own crosses the border. There the slope at a whole place is that of the reflected side: odd. */
+typedef enum DotKind { DOT_NONE, DOT_INSIDE, DOT_WHOLE, DOT_EDGE, DOT_ODD } DotKind;
 
 typedef struct __align__(16) DotPlace {
     double y, x;
     int64_t base; /* element of the patch's first pixel, channel 0 of the head */
     float fy, fx; /* folded */
-    int32_t kind, frame, unused[2];
+    int32_t kind, frame;
+    float weight, slope_y, slope_x; /* of the neighbour: what its own lane needs at the end */
+    float odd_weight, odd_y, odd_x; /* sums of an odd one */
 } DotPlace;
 
-typedef struct Mine { float weight, slope_y, slope_x; bool valid; } Mine; /* what the neighbour's own lane keeps of it */
 typedef struct Dots { float weight, y, x; } Dots;
 
 enum { UNITS = sizeof(DotPlace) / sizeof(float4) };
 
-static __device__ __forceinline__ void find_place(const SnlsAggJob *job, const SnlsAggOwner *o, int32_t k, DotPlace *p, Mine *mine)
+static __device__ __forceinline__ void find_place(const SnlsAggJob *job, const SnlsAggOwner *o, int32_t k, DotPlace *p)
 {
     const SnlsAggregate *a = &job->a;
     const int32_t height = (int32_t)a->height, width = (int32_t)a->width, qy = o->i * (int32_t)a->stride0, qx = o->j * (int32_t)a->stride0;
     SnlsAggNear n;
     p->kind = DOT_NONE;
-    mine->valid = false;
     if (!o->valid || k >= a->neighbours || !snls_agg_near(job, snls_agg_at(&a->offset, o->offsets, o->i, o->j, k), o->t, qy, qx, &n)) return;
     const int32_t y = (int32_t)n.y, x = (int32_t)n.x;
     const float fy = snls_agg_fold(n.y - (double)y), fx = snls_agg_fold(n.x - (double)x);
-    mine->valid = true;
-    mine->weight = snls_agg_weight(job, snls_agg_at(&a->weight, o->weights, o->i, o->j, k));
-    mine->slope_y = n.slope_y;
-    mine->slope_x = n.slope_x;
+    p->weight = snls_agg_weight(job, snls_agg_at(&a->weight, o->weights, o->i, o->j, k));
+    p->slope_y = n.slope_y;
+    p->slope_x = n.slope_x;
+    p->odd_weight = p->odd_y = p->odd_x = 0;
     p->y = n.y;
     p->x = n.x;
     p->frame = n.frame;
@@ -42,31 +42,37 @@ static __device__ __forceinline__ void find_place(const SnlsAggJob *job, const S
     p->base = o->from + n.frame * job->from.stride[1] + (y - 1) * job->from.stride[2] + (x - 1) * job->from.stride[3];
     const bool own = qy >= 1 && qy + 1 < height && qx >= 1 && qx + 1 < width;
     const bool nine = own && y >= 1 && y + 1 < height && x >= 1 && x + 1 < width, sixteen = nine && y + 2 < height && x + 2 < width;
-    p->kind = !job->by_offset.data && fy == 0 && fx == 0 && nine ? DOT_WHOLE : sixteen ? DOT_INSIDE : DOT_ODD;
+    const bool whole = !job->by_offset.data && fy == 0 && fx == 0, edge = !a->drop && height > 2 && width > 2 && (!job->by_offset.data || (fy != 0 && fx != 0));
+    p->kind = whole && nine ? DOT_WHOLE : sixteen ? DOT_INSIDE : edge ? DOT_EDGE : DOT_ODD;
+}
+
+/* Element of the destination's pixel (0, 0), channel `first` of the head: its frame, and the neighbour's layer of a stack. */
+static __device__ __forceinline__ int64_t destination_of(const SnlsAggJob *job, const SnlsAggOwner *o, int32_t k, int32_t first)
+{
+    return o->to + (job->a.stack ? k * job->to.stride[2] + o->t * job->to.stride[3] : o->t * job->to.stride[1]) + first;
 }
 
 /* Four channels of a destination pixel, divided by its cover. */
-static __device__ __forceinline__ float4 load_pixel(const SnlsAggJob *job, const SnlsAggOwner *o, int32_t k, int32_t y, int32_t x, int32_t first)
+static __device__ __forceinline__ float4 load_pixel(const SnlsAggJob *job, int64_t destination, int32_t y, int32_t x)
 {
     const SnlsAggregate *a = &job->a;
-    const int64_t *const by_axis = job->to.stride + (a->stack ? 3 : 1); /* of frames, rows, columns */
-    const int64_t at = o->to + (a->stack ? k * job->to.stride[2] : 0) + o->t * by_axis[0] + y * by_axis[1] + x * by_axis[2] + first;
-    const float by = 1 / (snls_agg_cover(a, y, (int32_t)a->height) * snls_agg_cover(a, x, (int32_t)a->width));
-    const float4 v = snls_agg_load_any<true>(&job->to, at, 1, 4);
+    const int64_t *const by_axis = job->to.stride + (a->stack ? 4 : 2); /* of rows, columns */
+    const bool usual = a->stride0 == 1 && !a->scatter && y > 0 && y + 1 < a->height && x > 0 && x + 1 < a->width; /* nine patches over it */
+    const float by = usual ? 1.0f / 9 : 1 / (snls_agg_cover(a, y, (int32_t)a->height) * snls_agg_cover(a, x, (int32_t)a->width));
+    const float4 v = snls_agg_load_any<true>(&job->to, destination + y * by_axis[0] + x * by_axis[1], 1, 4);
     return make_float4(v.x * by, v.y * by, v.z * by, v.w * by);
 }
 
-/* The nine of a query; 0 outside the frame, where nobody looks at them. */
-static __device__ __forceinline__ void load_patch(float4 g[3][3], const SnlsAggJob *job, const SnlsAggOwner *o, int32_t k, int32_t first)
+/* The nine around the query at (qy, qx); 0 outside the frame, where nobody looks at them. */
+static __device__ __forceinline__ void load_patch(float4 g[3][3], const SnlsAggJob *job, int64_t destination, int32_t qy, int32_t qx)
 {
-    const SnlsAggregate *a = &job->a;
 #pragma unroll
     for (int r = 0; r < 3; r++)
 #pragma unroll
         for (int c = 0; c < 3; c++) {
-            const int32_t y = o->i * (int32_t)a->stride0 + r - 1, x = o->j * (int32_t)a->stride0 + c - 1;
-            const bool there = o->valid && y >= 0 && y < a->height && x >= 0 && x < a->width;
-            g[r][c] = there ? load_pixel(job, o, k, y, x, first) : make_float4(0, 0, 0, 0);
+            const int32_t y = qy + r - 1, x = qx + c - 1;
+            const bool there = y >= 0 && y < job->a.height && x >= 0 && x < job->a.width;
+            g[r][c] = there ? load_pixel(job, destination, y, x) : make_float4(0, 0, 0, 0);
         }
 }
 
@@ -78,78 +84,131 @@ static __device__ __forceinline__ void combine(Dots *d, const float s[4], const 
     d->x += slope_x * ((wy[0] != 0 ? wy[0] * (s[1] - s[0]) : 0) + (wy[1] != 0 ? wy[1] * (s[3] - s[2]) : 0));
 }
 
-template <int DTYPE>
-static __device__ __forceinline__ void dot_inside(Dots *d, const SnlsAggJob *job, const DotPlace *p, const float4 g[3][3], int32_t first)
+/* Pixel (r, c) of the 16 around the neighbour is tap (a, b) of destination (r - a, c - b). */
+static __device__ __forceinline__ void meet(float s[4], const float4 g[3][3], const bool rows[3], const bool columns[3], int r, int c, float4 v)
 {
-    int64_t at = p->base + first;
-    float s[4] = {0, 0, 0, 0};
 #pragma unroll
-    for (int r = 0; r < 4; r++, at += job->from.stride[2])
-#pragma unroll
-        for (int c = 0; c < 4; c++) {
-            const float4 v = snls_agg_load4<DTYPE, true>(job->from.data, at + c * job->from.stride[3], 1, 4);
-            if (r < 3 && c < 3) s[0] = snls_agg_dot(g[r % 3][c % 3], v, s[0]);
-            if (r < 3 && c > 0) s[1] = snls_agg_dot(g[r % 3][(c + 2) % 3], v, s[1]);
-            if (r > 0 && c < 3) s[2] = snls_agg_dot(g[(r + 2) % 3][c % 3], v, s[2]);
-            if (r > 0 && c > 0) s[3] = snls_agg_dot(g[(r + 2) % 3][(c + 2) % 3], v, s[3]);
-        }
-    const float wy[2] = {snls_agg_low(p->fy), snls_agg_high(p->fy)}, wx[2] = {snls_agg_low(p->fx), snls_agg_high(p->fx)};
-    combine(d, s, wy, wx, 1, 1);
+    for (int tap = 0; tap < 4; tap++) {
+        const int i = r - tap / 2, j = c - tap % 2;
+        if (i >= 0 && i < 3 && j >= 0 && j < 3 && rows[(i + 3) % 3] && columns[(j + 3) % 3]) s[tap] = snls_agg_dot(g[(i + 3) % 3][(j + 3) % 3], v, s[tap]);
+    }
 }
 
 template <int DTYPE>
-static __device__ __forceinline__ void dot_whole(Dots *d, const SnlsAggJob *job, const DotPlace *p, const float4 g[3][3], int32_t first)
+static __device__ __forceinline__ void dot_inside(float s[4], const SnlsAggJob *job, const DotPlace *p, const float4 g[3][3], int32_t first)
+{
+    const bool all[3] = {true, true, true};
+    int64_t at = p->base + first;
+#pragma unroll
+    for (int r = 0; r < 4; r++, at += job->from.stride[2])
+#pragma unroll
+        for (int c = 0; c < 4; c++) meet(s, g, all, all, r, c, snls_agg_load4<DTYPE, true>(job->from.data, at + c * job->from.stride[3], 1, 4));
+}
+
+/* Over a border: of the mirrored frame, and without destinations outside the frame, whose taps must not come in: 0 times NaN is not
+ * 0. Apart, so that what it needs does not crowd the registers of the usual case; it reads the nine destinations itself. */
+template <int DTYPE>
+static __device__ __noinline__ float4 dot_edge(const SnlsAggJob *job, int64_t frame, int64_t destination, int32_t y, int32_t x, int32_t qy, int32_t qx)
+{
+    const int32_t height = (int32_t)job->a.height, width = (int32_t)job->a.width;
+    float4 g[3][3];
+    bool rows[3], columns[3];
+    float s[4] = {0, 0, 0, 0};
+    load_patch(g, job, destination, qy, qx);
+#pragma unroll
+    for (int c = 0; c < 3; c++) {
+        rows[c] = qy + c - 1 >= 0 && qy + c - 1 < height;
+        columns[c] = qx + c - 1 >= 0 && qx + c - 1 < width;
+    }
+#pragma unroll
+    for (int r = 0; r < 4; r++)
+#pragma unroll
+        for (int c = 0; c < 4; c++) {
+            const int64_t at = frame + snls_agg_mirror(y + r - 1, height) * job->from.stride[2] + snls_agg_mirror(x + c - 1, width) * job->from.stride[3];
+            meet(s, g, rows, columns, r, c, snls_agg_load4<DTYPE, true>(job->from.data, at, 1, 4));
+        }
+    return make_float4(s[0], s[1], s[2], s[3]);
+}
+
+template <int DTYPE>
+static __device__ __forceinline__ void dot_whole(float s[4], const SnlsAggJob *job, const DotPlace *p, const float4 g[3][3], int32_t first)
 {
     int64_t at = p->base + first;
 #pragma unroll
     for (int r = 0; r < 3; r++, at += job->from.stride[2])
 #pragma unroll
-        for (int c = 0; c < 3; c++)
-            d->weight = snls_agg_dot(g[r][c], snls_agg_load4<DTYPE, true>(job->from.data, at + c * job->from.stride[3], 1, 4), d->weight);
+        for (int c = 0; c < 3; c++) s[0] = snls_agg_dot(g[r][c], snls_agg_load4<DTYPE, true>(job->from.data, at + c * job->from.stride[3], 1, 4), s[0]);
 }
 
-/* One pixel by the rules: destination g against place (y, x) of the frame that begins at element `frame`. Apart, so that what it
- * needs does not crowd the registers of the usual case. */
-typedef struct OddFrame { const void *data; int64_t down, right; int32_t height, width; bool drop; } OddFrame;
-
-template <int DTYPE> static __device__ __noinline__ Dots odd_pixel(OddFrame f, int64_t frame, double y, double x, float4 g)
-{
-    const SnlsAggAxis v = snls_agg_axis(y, f.height, f.drop), u = snls_agg_axis(x, f.width, f.drop);
-    Dots d = {0, 0, 0};
-    if (!v.inside || !u.inside) return d;
-    float s[4];
-#pragma unroll
-    for (int tap = 0; tap < 4; tap++)
-        s[tap] = snls_agg_dot(g, snls_agg_load4<DTYPE, true>(f.data, frame + v.at[tap / 2] * f.down + u.at[tap % 2] * f.right, 1, 4), 0);
-    combine(&d, s, v.weight, u.weight, v.slope, u.slope);
-    return d;
-}
-
+/* By the rules, pixel by pixel. */
 template <int DTYPE>
-static __device__ __forceinline__ void dot_odd(Dots *d, const SnlsAggJob *job, const SnlsAggOwner *o, const DotPlace *p, int32_t k, int32_t first)
+static __device__ __noinline__ float4 dot_odd(const SnlsAggJob *job, int64_t frame, int64_t destination, double y, double x, int32_t qy, int32_t qx)
 {
     const SnlsAggregate *a = &job->a;
-    const OddFrame f = {job->from.data, job->from.stride[2], job->from.stride[3], (int32_t)a->height, (int32_t)a->width, a->drop};
-    const int64_t frame = o->from + p->frame * job->from.stride[1] + first;
-#pragma unroll 1
+    Dots d = {0, 0, 0};
     for (int cell = 0; cell < 9; cell++) {
-        const int32_t dy = cell / 3 - 1, dx = cell % 3 - 1, y = o->i * (int32_t)a->stride0 + dy, x = o->j * (int32_t)a->stride0 + dx;
-        if (y < 0 || y >= a->height || x < 0 || x >= a->width) continue;
-        const Dots one = odd_pixel<DTYPE>(f, frame, p->y + dy, p->x + dx, load_pixel(job, o, k, y, x, first));
-        d->weight += one.weight;
-        d->y += one.y;
-        d->x += one.x;
+        const int32_t dy = cell / 3 - 1, dx = cell % 3 - 1;
+        if (qy + dy < 0 || qy + dy >= a->height || qx + dx < 0 || qx + dx >= a->width) continue;
+        const SnlsAggAxis v = snls_agg_axis(y + dy, (int32_t)a->height, a->drop), u = snls_agg_axis(x + dx, (int32_t)a->width, a->drop);
+        if (!v.inside || !u.inside) continue;
+        const float4 g = load_pixel(job, destination, qy + dy, qx + dx);
+        float s[4];
+#pragma unroll
+        for (int tap = 0; tap < 4; tap++) {
+            const int64_t at = frame + v.at[tap / 2] * job->from.stride[2] + u.at[tap % 2] * job->from.stride[3];
+            s[tap] = snls_agg_dot(g, snls_agg_load4<DTYPE, true>(job->from.data, at, 1, 4), 0);
+        }
+        combine(&d, s, v.weight, u.weight, v.slope, u.slope);
     }
+    return make_float4(d.weight, d.y, d.x, 0);
 }
 
-static __device__ __forceinline__ void store_dots(const SnlsAggJob *job, const SnlsAggOwner *o, int64_t k, const Mine *mine, const Dots *d)
+/* s: sums of a patch that was read as a whole; those of an odd one stand in its place. */
+static __device__ __forceinline__ void store_dots(const SnlsAggJob *job, const SnlsAggOwner *o, int32_t k, const DotPlace *p, const float s[4])
 {
-    if (!mine->valid) return;
-    if (job->by_weight.data) ((float *)job->by_weight.data)[snls_at6(&job->by_weight, o->b, o->head, o->t, o->i, o->j, k)] += d->weight;
+    if (p->kind == DOT_NONE) return;
+    const float wy[2] = {snls_agg_low(p->fy), snls_agg_high(p->fy)}, wx[2] = {snls_agg_low(p->fx), snls_agg_high(p->fx)};
+    Dots d = {p->odd_weight, p->odd_y, p->odd_x};
+    combine(&d, s, wy, wx, 1, 1);
+    if (job->by_weight.data) ((float *)job->by_weight.data)[snls_at6(&job->by_weight, o->b, o->head, o->t, o->i, o->j, k)] += d.weight;
     if (!job->by_offset.data) return;
     float *const to = (float *)job->by_offset.data + snls_at6(&job->by_offset, o->b, o->head, o->t, o->i, o->j, k);
-    to[job->by_offset.stride[6]] += mine->weight * mine->slope_y * d->y;
-    to[2 * job->by_offset.stride[6]] += mine->weight * mine->slope_x * d->x;
+    to[job->by_offset.stride[6]] += p->weight * p->slope_y * d.y;
+    to[2 * job->by_offset.stride[6]] += p->weight * p->slope_x * d.x;
+}
+
+/* The neighbours of a batch, one after the other; the sums of number `lane` stay with that lane. */
+template <int DTYPE, bool STACK>
+static __device__ __forceinline__ void dot_batch(const SnlsAggJob *job, const SnlsAggOwner *o, DotPlace *group, int32_t begin, int n, int32_t first, float4 g[3][3], float own[4])
+{
+    const int lanes = 1 << job->lanes_log2;
+    const bool has = first < job->a.features;
+    const int32_t qy = o->i * (int32_t)job->a.stride0, qx = o->j * (int32_t)job->a.stride0;
+    for (int i = 0; i < n; i++) {
+        DotPlace *p = &group[i];
+        const int kind = has ? p->kind : DOT_NONE;
+        float s[4] = {0, 0, 0, 0};
+        if (STACK && (kind == DOT_INSIDE || kind == DOT_WHOLE)) load_patch(g, job, destination_of(job, o, begin + i, first), qy, qx);
+        if (kind == DOT_INSIDE) dot_inside<DTYPE>(s, job, p, g, first);
+        else if (kind == DOT_WHOLE) dot_whole<DTYPE>(s, job, p, g, first);
+        if (__any_sync(0xffffffffu, kind > DOT_WHOLE)) {
+            float4 four = make_float4(0, 0, 0, 0);
+            const int64_t frame = o->from + p->frame * job->from.stride[1] + first, destination = destination_of(job, o, begin + i, first);
+            if (kind == DOT_EDGE) four = dot_edge<DTYPE>(job, frame, destination, (int32_t)p->y, (int32_t)p->x, qy, qx);
+            if (kind == DOT_EDGE) { s[0] = four.x; s[1] = four.y; s[2] = four.z; s[3] = four.w; }
+            four = make_float4(0, 0, 0, 0);
+            if (kind == DOT_ODD) four = dot_odd<DTYPE>(job, frame, destination, p->y, p->x, qy, qx);
+            four.x = snls_agg_group_sum(four.x, lanes);
+            four.y = snls_agg_group_sum(four.y, lanes);
+            four.z = snls_agg_group_sum(four.z, lanes);
+            if (i == o->lane) { p->odd_weight = four.x; p->odd_y = four.y; p->odd_x = four.z; }
+        }
+#pragma unroll
+        for (int tap = 0; tap < 4; tap++) {
+            const float sum = snls_agg_group_sum(s[tap], lanes);
+            if (i == o->lane) own[tap] = sum;
+        }
+    }
 }
 
 template <int DTYPE, bool STACK>
@@ -162,33 +221,18 @@ static __global__ void __launch_bounds__(SNLS_AGG_THREADS, 2) dots_patch_kernel(
     const int lanes = 1 << job.lanes_log2;
     const int32_t all = (int32_t)a->neighbours, features = (int32_t)a->features;
     DotPlace *const group = (DotPlace *)snls_agg_records(shared, job.lanes_log2, UNITS);
-    for (int32_t begin = 0; begin < all; begin += lanes) {
-        Mine mine;
-        Dots own = {0, 0, 0};
-        __syncwarp();
-        find_place(&job, &o, begin + o.lane, &group[o.lane], &mine);
-        __syncwarp();
-        const int n = min(all - begin, lanes);
-        for (int32_t chunk = 0; chunk < features; chunk += 4 * lanes) {
-            const int32_t first = chunk + 4 * o.lane;
-            const bool has = first < features;
-            float4 g[3][3];
-            if (!STACK && has) load_patch(g, &job, &o, 0, first);
-            for (int s = 0; s < n; s++) {
-                const DotPlace *p = &group[s];
-                Dots d = {0, 0, 0};
-                if (STACK && has && p->kind != DOT_NONE) load_patch(g, &job, &o, begin + s, first);
-                if (has && p->kind == DOT_INSIDE) dot_inside<DTYPE>(&d, &job, p, g, first);
-                else if (has && p->kind == DOT_WHOLE) dot_whole<DTYPE>(&d, &job, p, g, first);
-                else if (has && p->kind == DOT_ODD) dot_odd<DTYPE>(&d, &job, &o, p, begin + s, first);
-                __syncwarp();
-                d.weight = snls_agg_group_sum(d.weight, lanes);
-                d.y = snls_agg_group_sum(d.y, lanes);
-                d.x = snls_agg_group_sum(d.x, lanes);
-                if (s == o.lane) { own.weight += d.weight; own.y += d.y; own.x += d.x; }
-            }
+    for (int32_t chunk = 0; chunk < features; chunk += 4 * lanes) {
+        const int32_t first = chunk + 4 * o.lane;
+        float4 g[3][3];
+        if (!STACK && first < features && o.valid) load_patch(g, &job, destination_of(&job, &o, 0, first), o.i * (int32_t)a->stride0, o.j * (int32_t)a->stride0);
+        for (int32_t begin = 0; begin < all; begin += lanes) {
+            float own[4] = {0, 0, 0, 0};
+            __syncwarp();
+            find_place(&job, &o, begin + o.lane, &group[o.lane]);
+            __syncwarp();
+            dot_batch<DTYPE, STACK>(&job, &o, group, begin, min(all - begin, lanes), first, g, own);
+            store_dots(&job, &o, begin + o.lane, &group[o.lane], own);
         }
-        store_dots(&job, &o, begin + o.lane, &mine, &own);
     }
 }
 

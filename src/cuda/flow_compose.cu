@@ -1,4 +1,4 @@
-/* flow_compose.cu: flow followed over several frames, a thread a query and direction, positions in double as the reference has them.
+/* flow_compose.cu: flow followed over several frames, a thread a query, positions in double as the reference has them.
  * Backward: the same walk, then back along it. What each step pulls at the place it read is added there at once, in whatever order;
  * in deterministic mode it goes into bins (bins.cuh), and every pixel of the fields fetches what is pulled at it. */
 #include "cuda/aggregate.cuh"
@@ -52,47 +52,48 @@ static __device__ __forceinline__ FlowTaps taps_at(double z, int32_t n)
 
 typedef struct FlowRead { FlowTaps y, x; double value[2], by_y[2], by_x[2]; bool valid; } FlowRead;
 
-static __device__ __forceinline__ float field_at(const SnlsTensor *t, int64_t at, int32_t y, int32_t x) { return __ldg((const float *)t->data + at + y * t->stride[2] + x * t->stride[3]); }
-
 /* Nested, so that a constant field is read exactly; a tap of weight 0 is not read. */
-static __device__ double read_component(const SnlsTensor *t, int64_t at, const FlowRead *r)
+static __device__ __forceinline__ double mix_taps(const float tap[4], const FlowRead *r)
 {
-    double row[2] = {0, 0};
-#pragma unroll
-    for (int a = 0; a < 2; a++) {
-        if (r->y.weight[a] == 0) continue;
-        const double left = field_at(t, at, r->y.at[a], r->x.at[0]);
-        row[a] = r->x.weight[1] == 0 ? left : left + r->x.weight[1] * ((double)field_at(t, at, r->y.at[a], r->x.at[1]) - left);
-    }
-    return r->y.weight[1] == 0 ? row[0] : row[0] + r->y.weight[1] * (row[1] - row[0]);
+    const double up = r->x.weight[1] == 0 ? (double)tap[0] : (double)tap[0] + r->x.weight[1] * ((double)tap[1] - (double)tap[0]);
+    if (r->y.weight[1] == 0) return up;
+    const double low = r->x.weight[1] == 0 ? (double)tap[2] : (double)tap[2] + r->x.weight[1] * ((double)tap[3] - (double)tap[2]);
+    return up + r->y.weight[1] * (low - up);
 }
 
-static __device__ void read_slopes(const SnlsTensor *t, int64_t at, int c, double slope_y, double slope_x, FlowRead *r)
+static __device__ __forceinline__ void mix_slopes(const float tap[4], int c, float slope_y, float slope_x, FlowRead *r)
 {
+    const double *const wx = r->x.weight, *const wy = r->y.weight;
     double by_y = 0, by_x = 0;
-#pragma unroll
-    for (int k = 0; k < 2; k++) {
-        if (r->x.weight[k] != 0) by_y += r->x.weight[k] * ((double)field_at(t, at, r->y.at[1], r->x.at[k]) - (double)field_at(t, at, r->y.at[0], r->x.at[k]));
-        if (r->y.weight[k] != 0) by_x += r->y.weight[k] * ((double)field_at(t, at, r->y.at[k], r->x.at[1]) - (double)field_at(t, at, r->y.at[k], r->x.at[0]));
-    }
-    r->by_y[c] = slope_y * by_y;
-    r->by_x[c] = slope_x * by_x;
+    if (wx[0] != 0) by_y += wx[0] * ((double)tap[2] - (double)tap[0]);
+    if (wx[1] != 0) by_y += wx[1] * ((double)tap[3] - (double)tap[1]);
+    if (wy[0] != 0) by_x += wy[0] * ((double)tap[1] - (double)tap[0]);
+    if (wy[1] != 0) by_x += wy[1] * ((double)tap[3] - (double)tap[2]);
+    r->by_y[c] = (double)slope_y * by_y;
+    r->by_x[c] = (double)slope_x * by_x;
 }
 
-static __device__ FlowRead read_flow(const SnlsTensor *t, int64_t b, int64_t frame, double y, double x, bool slopes)
+static __device__ __forceinline__ FlowRead read_flow(const SnlsTensor *t, int64_t b, int64_t frame, double y, double x, bool slopes)
 {
     FlowRead r;
+    const int32_t height = (int32_t)t->shape[2], width = (int32_t)t->shape[3];
     r.valid = isfinite(y) && isfinite(x); /* an undefined position has an undefined motion */
     r.value[0] = r.value[1] = NAN;
     if (!r.valid) return r;
-    float slope_y, slope_x;
-    r.y = taps_at(snls_agg_reflect(y, (int32_t)t->shape[2], &slope_y), (int32_t)t->shape[2]);
-    r.x = taps_at(snls_agg_reflect(x, (int32_t)t->shape[3], &slope_x), (int32_t)t->shape[3]);
+    float slope_y, slope_x, tap[2][4];
+    r.y = taps_at(snls_agg_reflect(y, height, &slope_y), height);
+    r.x = taps_at(snls_agg_reflect(x, width, &slope_x), width);
+    const float *const at = (const float *)t->data + b * t->stride[0] + frame * t->stride[1];
+    const int64_t rows[2] = {r.y.at[0] * t->stride[2], r.y.at[1] * t->stride[2]}, columns[2] = {r.x.at[0] * t->stride[3], r.x.at[1] * t->stride[3]};
+#pragma unroll
+    for (int i = 0; i < 4; i++) { /* all four lie in the frame */
+        tap[0][i] = __ldg(at + rows[i / 2] + columns[i % 2]);
+        tap[1][i] = __ldg(at + rows[i / 2] + columns[i % 2] + t->stride[4]);
+    }
 #pragma unroll
     for (int c = 0; c < 2; c++) {
-        const int64_t at = snls_at5(t, b, frame, 0, 0, c);
-        r.value[c] = read_component(t, at, &r);
-        if (slopes) read_slopes(t, at, c, slope_y, slope_x, &r);
+        r.value[c] = mix_taps(tap[c], &r);
+        if (slopes) mix_slopes(tap[c], c, slope_y, slope_x, &r);
     }
     r.valid = !isnan(r.value[0]) && !isnan(r.value[1]);
     return r;
@@ -100,19 +101,19 @@ static __device__ FlowRead read_flow(const SnlsTensor *t, int64_t b, int64_t fra
 
 static __global__ void __launch_bounds__(THREADS) walk_forward(const __grid_constant__ ComposeJob s)
 {
-    for (SNLS_CUDA_EACH(number, s.source_lines * s.columns * 2)) {
-        const Query q = query_of(&s, (uint32_t)(number / 2));
-        const int back = (int)(number % 2); /* one direction a thread */
-        const int64_t first = back ? q.ahead : 0, end = back ? 2 * s.wt : q.ahead;
+    for (SNLS_CUDA_EACH(number, s.source_lines * s.columns)) {
+        const Query q = query_of(&s, (uint32_t)number);
+        float *const to = (float *)s.flow.data + snls_at5(&s.flow, q.b, q.t, 0, q.i, q.j);
         double x = 0, y = 0;
-        for (int64_t slot = first; slot < end; slot++) {
-            const int64_t n = slot - first, frame = back ? q.t - n : q.t + n;
-            const FlowRead f = read_flow(back ? &s.field[1] : &s.field[0], q.b, frame, (double)(q.i * s.stride0) + y, (double)(q.j * s.stride0) + x, false);
+        for (int32_t slot = 0; slot < 2 * (int32_t)s.wt; slot++) {
+            const bool back = slot >= q.ahead;
+            if (slot == q.ahead) x = y = 0;
+            const int32_t frame = (int32_t)(back ? q.t - (slot - q.ahead) : q.t + slot);
+            const FlowRead f = read_flow(&s.field[back], q.b, frame, (double)(q.i * s.stride0) + y, (double)(q.j * s.stride0) + x, false);
             x += f.value[0];
             y += f.value[1];
-            float *const to = (float *)s.flow.data + snls_at6(&s.flow, q.b, q.t, slot, q.i, q.j, 0);
-            to[0] = (float)x;
-            to[s.flow.stride[5]] = (float)y;
+            to[slot * s.flow.stride[2]] = (float)x;
+            to[slot * s.flow.stride[2] + s.flow.stride[5]] = (float)y;
         }
     }
 }
@@ -279,7 +280,7 @@ extern "C" SnlsStatus snls_cuda_flow_compose_forward(SnlsContext *ctx, const Snl
     SNLS_TRY(take(ctx, s));
     const ComposeJob job = job_of(s);
     if (!job.wt) return SNLS_OK;
-    walk_forward<<<snls_cuda_blocks(job.source_lines * job.columns * 2, THREADS, 0), THREADS, 0, snls_cuda_stream(ctx)>>>(job);
+    walk_forward<<<snls_cuda_blocks(job.source_lines * job.columns, THREADS, 0), THREADS, 0, snls_cuda_stream(ctx)>>>(job);
     SNLS_CUDA_LAUNCHED(ctx, "flow_compose");
     return SNLS_OK;
 }

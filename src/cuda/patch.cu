@@ -7,9 +7,10 @@
 
 enum { COLUMNS = 32, OWNED = COLUMNS - 2, LANES_MAX_LOG2 = 3 };
 
-/* How a neighbour's patch can be read: not at all; all 16 pixels inside and no weight 0; nine pixels inside and whole numbers; by
- * the rules, tap by tap (borders, and where only some taps weigh 0 and so must not be read). */
-typedef enum PatchKind { PATCH_NONE, PATCH_REAL, PATCH_WHOLE, PATCH_ODD } PatchKind;
+/* How a neighbour's patch can be read: not at all; all 16 pixels inside and no weight 0; nine pixels inside and whole numbers; the
+ * same two over the border, where the mirrored frame goes on (a read between two pixels is the same there); by the rules, tap by tap
+ * (border drop, tiny frames, and where only some taps weigh 0 and so must not be read). */
+typedef enum PatchKind { PATCH_NONE, PATCH_REAL, PATCH_WHOLE, PATCH_REAL_EDGE, PATCH_WHOLE_EDGE, PATCH_ODD } PatchKind;
 
 typedef struct __align__(16) PatchPlace {
     double y, x;
@@ -36,37 +37,36 @@ static __device__ __forceinline__ void find_place(const SnlsAggJob *job, const S
     p->weight = snls_agg_weight(job, snls_agg_at(&a->weight, o->weights, o->i, o->j, k));
     p->base = o->from + n.frame * job->from.stride[1] + (y - 1) * job->from.stride[2] + (x - 1) * job->from.stride[3];
     const bool nine = y >= 1 && y + 1 < height && x >= 1 && x + 1 < width, sixteen = nine && y + 2 < height && x + 2 < width;
-    p->kind = fy != 0 && fx != 0 && sixteen ? PATCH_REAL : fy == 0 && fx == 0 && nine ? PATCH_WHOLE : PATCH_ODD;
+    const bool real = fy != 0 && fx != 0, whole = fy == 0 && fx == 0, edge = !a->drop && height > 2 && width > 2;
+    p->kind = real && sixteen ? PATCH_REAL : whole && nine ? PATCH_WHOLE : edge && real ? PATCH_REAL_EDGE : edge && whole ? PATCH_WHOLE_EDGE : PATCH_ODD;
 }
 
-template <int DTYPE> static __device__ __forceinline__ void add_real(float4 sum[3][3], const SnlsAggJob *job, const PatchPlace *p, int64_t first)
+/* SIDE rows and columns of pixels (4 for real places, 3 for whole ones) around the neighbour, into the nine sums. */
+template <int DTYPE, int SIDE, bool EDGE>
+static __device__ __forceinline__ void add_patch(float4 sum[3][3], const SnlsAggJob *job, const SnlsAggOwner *o, const PatchPlace *p, int64_t first)
 {
     const int64_t down = job->from.stride[2], right = job->from.stride[3];
     const float up = p->weight * snls_agg_low(p->fy), low = p->weight * snls_agg_high(p->fy); /* of the rows of taps */
-    const float c00 = up * snls_agg_low(p->fx), c01 = up * snls_agg_high(p->fx), c10 = low * snls_agg_low(p->fx), c11 = low * snls_agg_high(p->fx);
-    int64_t at = p->base + first;
+    const float c00 = SIDE == 3 ? p->weight : up * snls_agg_low(p->fx), c01 = up * snls_agg_high(p->fx), c10 = low * snls_agg_low(p->fx), c11 = low * snls_agg_high(p->fx);
+    const int32_t y = (int32_t)p->y - 1, x = (int32_t)p->x - 1;
+    const int64_t frame = o->from + p->frame * job->from.stride[1] + first;
+    int64_t columns[SIDE];
 #pragma unroll
-    for (int r = 0; r < 4; r++, at += down) {
-        float4 v[4];
+    for (int c = 0; c < SIDE; c++) columns[c] = (EDGE ? snls_agg_mirror(x + c, (int32_t)job->a.width) : c) * right;
 #pragma unroll
-        for (int c = 0; c < 4; c++) v[c] = snls_agg_load4<DTYPE, true>(job->from.data, at + c * right, 1, 4);
+    for (int r = 0; r < SIDE; r++) {
+        const int64_t at = EDGE ? frame + snls_agg_mirror(y + r, (int32_t)job->a.height) * down : p->base + first + r * down;
+        float4 v[SIDE];
+#pragma unroll
+        for (int c = 0; c < SIDE; c++) v[c] = snls_agg_load4<DTYPE, true>(job->from.data, at + columns[c], 1, 4);
 #pragma unroll
         for (int c = 0; c < 3; c++) {
-            if (r < 3) snls_agg_fma(&sum[r][c], c00, v[c]);
-            if (r < 3) snls_agg_fma(&sum[r][c], c01, v[c + 1]);
-            if (r > 0) snls_agg_fma(&sum[r - 1][c], c10, v[c]);
-            if (r > 0) snls_agg_fma(&sum[r - 1][c], c11, v[c + 1]);
+            if (r < 3) snls_agg_fma(&sum[r % 3][c], c00, v[c]);
+            if (SIDE == 4 && r < 3) snls_agg_fma(&sum[r % 3][c], c01, v[(c + 1) % SIDE]);
+            if (SIDE == 4 && r > 0) snls_agg_fma(&sum[(r + 2) % 3][c], c10, v[c]);
+            if (SIDE == 4 && r > 0) snls_agg_fma(&sum[(r + 2) % 3][c], c11, v[(c + 1) % SIDE]);
         }
     }
-}
-
-template <int DTYPE> static __device__ __forceinline__ void add_whole(float4 sum[3][3], const SnlsAggJob *job, const PatchPlace *p, int64_t first)
-{
-    int64_t at = p->base + first;
-#pragma unroll
-    for (int r = 0; r < 3; r++, at += job->from.stride[2])
-#pragma unroll
-        for (int c = 0; c < 3; c++) snls_agg_fma(&sum[r][c], p->weight, snls_agg_load4<DTYPE, true>(job->from.data, at + c * job->from.stride[3], 1, 4));
 }
 
 /* One patch pixel by the rules: place (y, x) of the frame that begins at element `frame`. Apart, so that what it needs does not
@@ -111,8 +111,10 @@ static __device__ __forceinline__ void add_query(float4 sum[3][3], const SnlsAgg
         if (first >= job->a.features) continue;
         for (int s = 0; s < n; s++) {
             const PatchPlace *p = &group[s];
-            if (p->kind == PATCH_REAL) add_real<DTYPE>(sum, job, p, first);
-            else if (p->kind == PATCH_WHOLE) add_whole<DTYPE>(sum, job, p, first);
+            if (p->kind == PATCH_REAL) add_patch<DTYPE, 4, false>(sum, job, o, p, first);
+            else if (p->kind == PATCH_WHOLE) add_patch<DTYPE, 3, false>(sum, job, o, p, first);
+            else if (p->kind == PATCH_REAL_EDGE) add_patch<DTYPE, 4, true>(sum, job, o, p, first);
+            else if (p->kind == PATCH_WHOLE_EDGE) add_patch<DTYPE, 3, true>(sum, job, o, p, first);
             else if (p->kind == PATCH_ODD) add_odd<DTYPE>(sum, job, o, p, first);
         }
     }
@@ -184,14 +186,14 @@ static __global__ void __launch_bounds__(COLUMNS << LANES_MAX_LOG2, 2) patch_ker
     }
 }
 
-/* The height that wastes least: every strip does two rows more, and a last round of blocks may find few left. */
+/* The height that wastes least: every strip does two rows more, and the last round of blocks, half of it on average, finds few left. */
 static int64_t strip_height(const SnlsAggregate *a, int64_t strips_in_a_row, int64_t at_once)
 {
-    int64_t best = 8;
+    int64_t best = 4;
     double least = INFINITY;
-    for (int64_t high = 8; high <= 64; high += 4) {
+    for (int64_t high = 4; high <= 64; high += 2) {
         const int64_t blocks = strips_in_a_row * ((a->height + high - 1) / high);
-        const double cost = (double)((blocks + at_once - 1) / at_once) * (double)(high + 2);
+        const double rounds = (double)blocks / (double)at_once, cost = (fmax(rounds, 1) + 0.5) * (double)(high + 2);
         if (cost < least) { least = cost; best = high; }
     }
     return best;

@@ -7,8 +7,12 @@
 
 enum { TABLE = 8 }; /* rows of cells looked up at once */
 
-/* A neighbour as its bin keeps it. */
+/* A neighbour as its bin keeps it. Mostly its query's patch is inside the frame and under full cover, and from is laid out in whole
+ * pixels: then `number` has PACKED set, the last bits of its anchor's column, and how many pixels after the clip's first (of the
+ * neighbour's layer, in a stack) its query is. Else it is its number among the sources, and the rest is worked out again. */
 typedef struct __align__(16) SpreadEntry { uint32_t number; float fy, fx, weight; } SpreadEntry; /* fractions folded */
+enum { PIXEL_BITS = 28, COLUMN_BITS = 3 };
+#define PACKED 0x80000000u
 
 typedef struct SpreadJob {
     SnlsAggJob job;
@@ -21,6 +25,7 @@ typedef struct SpreadJob {
     SnlsDivisor dilation;
     int32_t half, span;         /* pixels of a patch before its centre; from its first to its last, and one more for the taps */
     float full_cover, by_full_cover; /* along an axis, away from the borders; its inverse */
+    int32_t pixel_t, pixel_y, pixel_k; /* pixels of from to the next frame, row and layer; pixel_y 0: from is not laid out so */
     bool add;
 } SpreadJob;
 
@@ -70,13 +75,24 @@ static __global__ void __launch_bounds__(SNLS_AGG_THREADS) count_entries(const _
     }
 }
 
+/* number of the entry as it is kept. */
+static __device__ __forceinline__ uint32_t pack_number(const SpreadJob *s, const Source *q, uint32_t number, int32_t anchor)
+{
+    const SnlsAggregate *a = &s->job.a;
+    const int32_t y = q->i * (int32_t)a->stride0, x = q->j * (int32_t)a->stride0, most = (int32_t)a->ps - 1; /* half or more before a border: full cover */
+    const bool inside = y >= most && y < (int32_t)a->height - most && x >= most && x < (int32_t)a->width - most;
+    if (!s->pixel_y || !inside) return number;
+    const uint32_t pixel = (uint32_t)(q->t * s->pixel_t + y * s->pixel_y + x + q->k * s->pixel_k);
+    return PACKED | ((uint32_t)anchor & ((1u << COLUMN_BITS) - 1)) << PIXEL_BITS | pixel;
+}
+
 static __device__ __forceinline__ void write_entry(const SpreadJob *s, uint32_t number, uint32_t to)
 {
     const Source q = source_of(s, number);
     SnlsAggNear n;
     SpreadEntry e;
     if (!near_of(s, &q, &n)) return;
-    e.number = number;
+    e.number = pack_number(s, &q, number, (int32_t)n.x);
     e.fy = snls_agg_fold(n.y - (double)(int32_t)n.y);
     e.fx = snls_agg_fold(n.x - (double)(int32_t)n.x);
     e.weight = snls_agg_weight(&s->job, number_at(s, &s->job.a.weight, &q));
@@ -133,27 +149,61 @@ static __device__ __forceinline__ SpreadAxis spread_axis(const SpreadJob *s, flo
     return r;
 }
 
-/* Entry number `at` of the bins, in row `row` of the cells around virtual pixel (y, x); clip: line of cells of the frame's top. */
-static __device__ __forceinline__ void find_tap(const SpreadJob *s, const SnlsAggOwner *o, int32_t clip, int32_t y, int32_t x, int32_t row, uint32_t at, SpreadTap *tap)
+static __device__ __forceinline__ void set_tap(SpreadTap *tap, const SpreadAxis *v, const SpreadAxis *u, float weight)
 {
-    const SnlsAggregate *a = &s->job.a;
-    const int32_t width = (int32_t)a->width;
-    int32_t anchor = max(x + s->half - s->span, 0); /* the leftmost cell of the row */
-    const uint32_t *const ends = s->bins.ends + (int64_t)(clip + y + s->half - row) * width;
-    const SpreadEntry e = s->entries[at];
-    while (at >= __ldg(ends + anchor)) anchor++;
-    const Source q = source_of(s, e.number);
-    const int32_t qy = q.i * (int32_t)a->stride0, qx = q.j * (int32_t)a->stride0, column = x + s->half - anchor;
-    const SpreadAxis v = spread_axis(s, e.fy, row, qy, y, (int32_t)a->height), u = spread_axis(s, e.fx, column, qx, x, width);
-    const int64_t *const by_axis = s->job.from.stride + (a->stack ? 3 : 1); /* of frames, rows, columns */
-    tap->at = o->from + (a->stack ? q.k * s->job.from.stride[2] : 0) + q.t * by_axis[0] + (qy + row - s->half) * by_axis[1] + (qx + column - s->half) * by_axis[2];
     uint32_t flags = 0;
 #pragma unroll
     for (int c = 0; c < 4; c++) {
-        tap->weight[c] = v.weight[c / 2] * u.weight[c % 2] * e.weight;
-        flags |= (v.flags >> c / 2 & u.flags >> c % 2 & 1u) << c;
+        tap->weight[c] = v->weight[c / 2] * u->weight[c % 2] * weight;
+        flags |= (v->flags >> c / 2 & u->flags >> c % 2 & 1u) << c;
     }
     tap->flags = flags;
+}
+
+/* An entry that is not packed, in row `row` of the cells around virtual pixel (y, x); anchor: its column. */
+static __device__ __forceinline__ void find_tap(const SpreadJob *s, const SnlsAggOwner *o, int32_t y, int32_t x, int32_t row, int32_t anchor, const SpreadEntry *e, SpreadTap *tap)
+{
+    const SnlsAggregate *a = &s->job.a;
+    const Source q = source_of(s, e->number);
+    const int32_t qy = q.i * (int32_t)a->stride0, qx = q.j * (int32_t)a->stride0, column = x + s->half - anchor;
+    const SpreadAxis v = spread_axis(s, e->fy, row, qy, y, (int32_t)a->height), u = spread_axis(s, e->fx, column, qx, x, (int32_t)a->width);
+    const int64_t *const by_axis = s->job.from.stride + (a->stack ? 3 : 1); /* of frames, rows, columns */
+    tap->at = o->from + (a->stack ? q.k * s->job.from.stride[2] : 0) + q.t * by_axis[0] + (qy + row - s->half) * by_axis[1] + (qx + column - s->half) * by_axis[2];
+    set_tap(tap, &v, &u, e->weight);
+}
+
+/* As spread_axis where every destination is inside and under full cover, dilation 1. */
+static __device__ __forceinline__ SpreadAxis packed_axis(const SpreadJob *s, float folded, int32_t reach, int32_t v, int32_t n)
+{
+    const float tap[2] = {snls_agg_low(folded), snls_agg_high(folded)};
+    SpreadAxis r;
+    bool upper = reach < (int32_t)s->job.side.divisor && tap[0] != 0, lower = reach > 0 && tap[1] != 0;
+    if (s->job.a.drop) {
+        upper = upper && v >= 0 && (v < n - 1 || (v == n - 1 && tap[1] == 0));
+        lower = lower && v >= 1 && v - 1 < n - 1;
+    }
+    r.flags = (uint32_t)upper | (uint32_t)lower << 1;
+    r.weight[0] = tap[0] * s->by_full_cover;
+    r.weight[1] = tap[1] * s->by_full_cover;
+    return r;
+}
+
+/* Entry number `at` of the bins, in row `row` of the cells around virtual pixel (y, x); clip: line of cells of the frame's top. */
+static __device__ __forceinline__ void read_entry(const SpreadJob *s, const SnlsAggOwner *o, int32_t clip, int32_t y, int32_t x, int32_t row, uint32_t at, SpreadTap *tap)
+{
+    const SpreadEntry e = s->entries[at];
+    if (e.number & PACKED) {
+        const int32_t column = (x + s->half - (int32_t)(e.number >> PIXEL_BITS)) & ((1 << COLUMN_BITS) - 1);
+        const int32_t pixel = (int32_t)(e.number & ((1u << PIXEL_BITS) - 1)) + (row - s->half) * s->pixel_y + column - s->half;
+        const SpreadAxis v = packed_axis(s, e.fy, row, y, (int32_t)s->job.a.height), u = packed_axis(s, e.fx, column, x, (int32_t)s->job.a.width);
+        tap->at = o->from + pixel * s->job.from.stride[s->job.a.stack ? 5 : 3];
+        set_tap(tap, &v, &u, e.weight);
+        return;
+    }
+    int32_t anchor = max(x + s->half - s->span, 0); /* the leftmost cell of the row */
+    const uint32_t *const ends = s->bins.ends + (int64_t)(clip + y + s->half - row) * (int32_t)s->job.a.width;
+    while (at >= __ldg(ends + anchor)) anchor++;
+    find_tap(s, o, y, x, row, anchor, &e, tap);
 }
 
 typedef struct SpreadSums { float4 sum; float total; } SpreadSums;
@@ -234,7 +284,7 @@ static __device__ __forceinline__ void add_virtual(SpreadSums *sums, const Sprea
             __syncwarp();
             if (mine < count) {
                 for (uint32_t here = table[0].y; mine >= here; here = table[++r].y) mine -= here;
-                find_tap(s, o, clip, y, x, from + r, table[r].x + mine, &group[o->lane]);
+                read_entry(s, o, clip, y, x, from + r, table[r].x + mine, &group[o->lane]);
             }
             __syncwarp();
             const int n = begin >= count ? 0 : (int)min(count - begin, (uint32_t)lanes);
@@ -324,6 +374,22 @@ static SnlsStatus run_sources(SnlsContext *ctx, SpreadJob *s, const SnlsBinCut *
     return SNLS_OK;
 }
 
+/* Where from is laid out in whole pixels, few enough to be numbered, entries can be packed. */
+static void plan_packing(SpreadJob *s)
+{
+    const SnlsAggregate *a = &s->job.a;
+    const int64_t *const step = s->job.from.stride + (a->stack ? 3 : 1); /* of frames, rows, columns */
+    const int64_t pixel = step[2], layer = a->stack ? s->job.from.stride[2] : 0;
+    if (a->stride0 != 1 || a->dilation != 1 || s->span >= 1 << COLUMN_BITS || pixel <= 0) return;
+    if (step[0] % pixel || step[1] % pixel || layer % pixel || step[0] < 0 || step[1] <= 0 || layer < 0) return;
+    const double last = (double)step[0] / (double)pixel * (double)a->frames + (double)step[1] / (double)pixel * (double)a->height + (double)a->width +
+                        (double)layer / (double)pixel * (double)a->neighbours;
+    if (last >= (double)(1 << PIXEL_BITS)) return;
+    s->pixel_t = (int32_t)(step[0] / pixel);
+    s->pixel_y = (int32_t)(step[1] / pixel);
+    s->pixel_k = (int32_t)(layer / pixel);
+}
+
 SnlsStatus snls_agg_spread(SnlsContext *ctx, SnlsAggJob *job, const SnlsTensor *total, bool ordered)
 {
     const SnlsAggregate *a = &job->a;
@@ -348,6 +414,7 @@ SnlsStatus snls_agg_spread(SnlsContext *ctx, SnlsAggJob *job, const SnlsTensor *
     s.span = (int32_t)(a->dilation * (a->ps - 1) + 1);
     s.full_cover = a->scatter ? 1 : (float)a->ps;
     s.by_full_cover = 1 / s.full_cover;
+    plan_packing(&s);
     const int64_t all = cut.planes * cut.source_lines;
     for (int64_t begin = 0; begin < all;) {
         const int64_t end = cut.sources < cut.source_lines ? (begin / cut.source_lines + 1) * cut.source_lines : all; /* parts of a plane end with it */
