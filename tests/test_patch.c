@@ -1,4 +1,4 @@
-/* test_patch.c: place, mix, dot_patch and spread_patch of the dsp table: every instruction set against plain sums in double.
+/* test_patch.c: place, mix, dot_patch, spread_patch, pull_patch and diff_patch of the dsp table: every instruction set against plain sums in double.
  *   test_patch         many seeds        test_patch SEED   that one
  */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
@@ -134,6 +134,54 @@ static void check_spread_patch(Test *t, PatchCase *c, int kind)
     free(before);
 }
 
+/* The bilinear read at an element of the patch, as a sum. */
+static Sum pair_read(const PatchCase *c, ptrdiff_t r, ptrdiff_t s, ptrdiff_t i)
+{
+    Sum sum = { 0, 0, 0 };
+    for (int m = 0; m < 4; m++) {
+        if ((m & c->grid.shape) != m) continue;
+        const double term = (double)c->w[m][0] * c->video[0][(r + (m >> 1)) * c->grid.down + (s + (m & 1)) * c->grid.right + i];
+        sum_add(&sum, term, fabs(term));
+    }
+    return sum;
+}
+
+/* e for every element, then what is made of it. The sums along the taps need all four of them: shape 3 alone has them here. */
+static void check_pair(Test *t, PatchCase *c, int kind)
+{
+    const SnlsPatch *const p = &c->patch;
+    const ptrdiff_t n = c->grid.n, size = (p->rows - 1) * p->down + (p->run - 1) * p->right + n, pixels = p->rows * p->run;
+    const bool prod = rng_one_in(&t->rng, 2), along = c->grid.shape == 3 && rng_one_in(&t->rng, 2);
+    const SnlsPair pair = { c->video[0], c->g, { c->w[0][0], c->w[1][0], c->w[2][0], c->w[3][0] }, prod };
+    float *const e = malloc((size_t)(pixels * n + 1) * sizeof *e), *const before = malloc((size_t)(size + 1) * sizeof *before), sums[4], alone[4];
+    float *const to = place_out(t->out, &t->rng, size, sizeof *to), g = value(&t->rng, 0);
+    fill(&t->rng, to, size, kind);
+    memcpy(before, to, (size_t)size * sizeof *to);
+    t->dsp.diff_patch(e, &pair, p, &c->grid);
+    t->dsp.pull_patch(along ? sums : NULL, to, g, &pair, p, &c->grid);
+    CHECK(guards_hold(t->out, to, size, sizeof *to), "%s pull_patch n=%td wrote outside", t->level, n);
+    Sum want[4] = { { 0, 0, 0 }, { 0, 0, 0 }, { 0, 0, 0 }, { 0, 0, 0 } };
+    for (ptrdiff_t a = 0; a < pixels * n; a++) {
+        const ptrdiff_t i = a % n, s = a / n % p->run, r = a / n / p->run, at = r * p->down + s * p->right + i;
+        Sum read = pair_read(c, r, s, i), added = { before[at], fabs((double)before[at]), 1 };
+        if (!prod) sum_add(&read, -(double)c->g[at], fabs((double)c->g[at]));
+        CHECK(sum_near(&read, e[a], 4), "%s diff_patch n=%td shape %d: [%td] is %.9g, want %.9g", t->level, n, c->grid.shape, a, e[a], read.value);
+        sum_add(&added, (double)g * e[a], fabs((double)g) * read.magnitude);
+        CHECK(sum_near(&added, to[at], 6), "%s pull_patch n=%td shape %d: [%td] is %.9g, want %.9g", t->level, n, c->grid.shape, at, to[at], added.value);
+        for (int m = 0; m < 4 && along; m++) {
+            const double x = prod ? c->g[at] : e[a], tap = c->video[0][(r + (m >> 1)) * c->grid.down + (s + (m & 1)) * c->grid.right + i];
+            sum_add(&want[m], x * tap, fabs(tap) * (prod ? fabs((double)c->g[at]) : read.magnitude));
+        }
+    }
+    if (along) {
+        t->dsp.pull_patch(alone, NULL, g, &pair, p, &c->grid);
+        for (int m = 0; m < 4; m++) CHECK(sum_near(&want[m], sums[m], 4), "%s pull_patch n=%td: along tap %d is %.9g, want %.9g", t->level, n, m, sums[m], want[m].value);
+        CHECK(!memcmp(sums, alone, sizeof sums), "%s pull_patch n=%td: sums depend on what else is wanted", t->level, n);
+    }
+    free(e);
+    free(before);
+}
+
 /* Several queries at once: the sums of one after the other; set: whatever was there. */
 static void check_mix_run(Test *t, PatchCase *c, int kind)
 {
@@ -213,6 +261,7 @@ static void check_patches(Test *t, ptrdiff_t n, int kind)
     check_mix(t, &c, kind);
     check_mix_run(t, &c, kind);
     check_dot_patch(t, &c);
+    check_pair(t, &c, kind);
     check_spread_patch(t, &c, kind);
     check_place(t);
 }

@@ -70,6 +70,14 @@ static bool is_joined(const CpuGrad *p)
     return joined;
 }
 
+/* Whole patches: their pixels side by side, the gradient of the query laid out as the query is. */
+static bool is_taken_whole(const CpuGrad *p)
+{
+    const SnlsMatch *m = &p->c.m;
+    const bool alike = !p->d_query.data || (p->d_query.step[2] == p->c.query.step[2] && p->d_query.step[3] == p->c.query.step[3]);
+    return m->ps > 1 && m->dilation == 1 && alike; /* single pixels: no gain */
+}
+
 SnlsStatus snls_cpu_match_backward(SnlsContext *ctx, const SnlsMatch *m, const SnlsMatchGrad *g)
 {
     CpuGrad p = grad_of(ctx, m, g);
@@ -77,7 +85,7 @@ SnlsStatus snls_cpu_match_backward(SnlsContext *ctx, const SnlsMatch *m, const S
     const int64_t patch = m->ps * m->dilation, query_bands = bands_of(ctx, m, 8, 4 * patch), key_bands = bands_of(ctx, m, 4, 16 + 4 * patch);
     const int64_t reaches = keys && (key_bands > 1 || m->refine) ? m->batch * m->frames * m->rows : 0;
     SNLS_TRY(take_tensors(ctx, m, g));
-    p.spare_size = (m->features * m->ps + 15) / 16 * 16 + snls_grad_spare();
+    p.spare_size = (m->features * m->ps * m->ps + 15) / 16 * 16 + snls_grad_spare();
     snls_arena_begin(&ctx->arena);
     snls_cpu_video_plan(ctx, &m->query);
     snls_cpu_video_plan(ctx, &m->key);
@@ -93,6 +101,7 @@ SnlsStatus snls_cpu_match_backward(SnlsContext *ctx, const SnlsMatch *m, const S
     p.spare = snls_arena_claim(&ctx->arena, ctx->threads * p.spare_size, sizeof(float));
     p.reach = snls_arena_claim(&ctx->arena, reaches, sizeof *p.reach);
     p.pixels = is_joined(&p) ? m->ps : 1;
+    p.inside = is_taken_whole(&p);
     if (queries || p.reach) snls_grad_queries(ctx, &p, query_bands);
     if (keys) snls_grad_keys(ctx, &p, key_bands);
     snls_cpu_sum_finish(ctx, &p.d_query, &g->query);

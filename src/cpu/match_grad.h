@@ -20,6 +20,7 @@ typedef struct CpuGrad {
     double   last_y, last_x;       /* last place of the frame; -1 where no window is plain */
     int64_t  centre_head, centre_column, centre_window; /* floats along these axes of centre */
     int64_t  tile;                 /* columns of queries whose windows stay in the second-level cache from row to row */
+    bool     inside;               /* patches inside their frames may be taken whole */
     int64_t  pixels;               /* of a patch row, that are one run of floats in every video; else 1 */
     float   *spare;                /* per thread */
     int64_t  spare_size;           /* floats per thread */
@@ -201,6 +202,36 @@ static inline void snls_grad_walk(const CpuGrad *p, int64_t i, const CpuKept *ke
             visit(p, kept, &pair, user);
         }
     }
+}
+
+/* Both patches inside their frames, taps and all, so that one call of the dsp table has them: the usual case. */
+typedef struct CpuInside {
+    SnlsPair pair;
+    SnlsPatch patch;               /* of the query */
+    SnlsGrid grid;                 /* of the key */
+    int64_t query_y, query_x, key_y, key_x;
+    double  along_y[2], along_x[2]; /* weights of the taps along the axes */
+} CpuInside;
+
+/* False: to be walked. t, i: frame and row of the query. */
+static inline bool snls_grad_inside(const CpuGrad *p, int64_t b, int64_t t, int64_t i, const CpuKept *kept, CpuInside *in)
+{
+    const SnlsMatch *m = &p->c.m;
+    const int64_t half = m->ps / 2, row = snls_floor_inside(kept->y), column = snls_floor_inside(kept->x), channel = kept->head * m->features;
+    const double most = (double)(m->ps - 1 - half), fy = kept->y - (double)row, fx = kept->x - (double)column;
+    in->query_y = i * m->stride0 - half, in->query_x = kept->j * m->stride0 - half;
+    in->key_y = row - half, in->key_x = column - half;
+    if (!p->inside || in->query_y < 0 || in->query_x < 0 || in->key_y < 0 || in->key_x < 0) return false;
+    if (in->query_y + m->ps > m->height || in->query_x + m->ps > m->width || in->key_y + m->ps >= m->height || in->key_x + m->ps >= m->width) return false;
+    if (kept->y + most - most != kept->y || kept->x + most - most != kept->x) return false; /* digits lost on the way */
+    in->along_y[0] = 1 - fy, in->along_y[1] = fy, in->along_x[0] = 1 - fx, in->along_x[1] = fx;
+    in->pair.at = snls_cpu_pixel(&p->c.key, b, kept->frame, in->key_y, in->key_x) + channel;
+    in->pair.q = snls_cpu_pixel(&p->c.query, b, t, in->query_y, in->query_x) + channel;
+    in->pair.prod = m->prod;
+    for (int a = 0; a < 4; a++) in->pair.w[a] = (float)(in->along_y[a >> 1] * in->along_x[a & 1]);
+    in->patch = (SnlsPatch){p->c.query.step[3], p->c.query.step[2], m->ps, m->ps, 0};
+    in->grid = (SnlsGrid){p->c.key.step[3], p->c.key.step[2], m->features, (fy != 0) * 2 + (fx != 0)};
+    return true;
 }
 
 /* The one pair of a patch of one pixel: never outside. */

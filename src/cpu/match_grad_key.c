@@ -59,11 +59,32 @@ static inline void spread_pair(const CpuGrad *p, const CpuKept *kept, const CpuP
     }
 }
 
+/* A whole patch: the pull on each of its pixels, spread over the taps in the band. */
+static void spread_inside(const CpuGrad *p, const Band *band, const CpuKept *kept, const CpuInside *in)
+{
+    const SnlsMatch *m = &p->c.m;
+    if (in->key_y + m->ps + (in->grid.shape >> 1) <= band->first || in->key_y >= band->end) return;
+    SnlsPatch patch = in->patch;
+    SnlsGrid to = {p->d_key.step[3], p->d_key.step[2], m->features, in->grid.shape};
+    const float *pull = in->pair.q, g = m->prod ? kept->g : 2 * kept->g;
+    float w[4];
+    for (int a = 0; a < 4; a++) w[a] = g * in->pair.w[a];
+    if (!m->prod) {
+        p->c.dsp->diff_patch(band->spare, &in->pair, &patch, &in->grid);
+        pull = band->spare;
+        patch.right = m->features, patch.down = m->ps * m->features;
+    }
+    float *at = snls_cpu_pixel(&p->d_key, band->b, band->frame, in->key_y, in->key_x) + kept->head * m->features;
+    p->c.dsp->spread_patch(at, w, pull, &patch, band->first - in->key_y, band->end - in->key_y, &to);
+}
+
 static void take_list(const CpuGrad *p, Band *band, int64_t n)
 {
     const bool single = p->c.m.ps == 1;
+    CpuInside in;
     for (const CpuKept *kept = band->list; kept < band->list + n; kept++)
-        if (single) snls_grad_single(p, band->i, kept, spread_pair, band);
+        if (snls_grad_inside(p, band->b, band->t, band->i, kept, &in)) spread_inside(p, band, kept, &in);
+        else if (single) snls_grad_single(p, band->i, kept, spread_pair, band);
         else snls_grad_walk(p, band->i, kept, spread_pair, band);
 }
 

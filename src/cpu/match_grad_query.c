@@ -16,15 +16,15 @@ typedef struct Band {
 } Band;
 
 /* Slopes of the key along y and x, times the pull on it: from the products of the pull with the four corners */
-static inline void add_place(Band *band, const CpuPair *pair, const float *along, float scale)
+static inline void add_place(Band *band, const double wy[2], const double wx[2], const float *along, double scale_y, double scale_x)
 {
     double dy = 0, dx = 0;
     for (int i = 0; i < 2; i++) {
-        if (pair->x.weight[i] != 0) dy += pair->x.weight[i] * ((double)along[2 + i] - along[i]);
-        if (pair->y.weight[i] != 0) dx += pair->y.weight[i] * ((double)along[2 * i + 1] - along[2 * i]);
+        if (wx[i] != 0) dy += wx[i] * ((double)along[2 + i] - along[i]);
+        if (wy[i] != 0) dx += wy[i] * ((double)along[2 * i + 1] - along[2 * i]);
     }
-    band->by_y += pair->slope_y * scale * dy;
-    band->by_x += pair->slope_x * scale * dx;
+    band->by_y += scale_y * dy;
+    band->by_x += scale_x * dx;
 }
 
 /* Corners that only a slope needs are read too, the one that neither needs is not. */
@@ -36,7 +36,7 @@ static inline void pull_place(const CpuGrad *p, Band *band, const CpuPair *pair,
     const float *const corner[4] = {first, first + right, first + down, last ? first + down + right : first};
     float along[4];
     p->c.dsp->dots(along, pull, corner, n);
-    add_place(band, pair, along, scale);
+    add_place(band, pair->y.weight, pair->x.weight, along, pair->slope_y * scale, pair->slope_x * scale);
 }
 
 /* n floats: dL/dk is g*q (prod) or 2g(k - q) (l2), dL/dq is g*k or 2g(q - k). frame: of the key, moved on with the pixel */
@@ -78,6 +78,28 @@ static inline void pull_pair(const CpuGrad *p, const CpuKept *kept, const CpuPai
     }
 }
 
+/* A whole patch: all rows for the place, those in the band for the query. The sums for the place are made in one call whatever
+ * the band is, so that they do not depend on it. */
+static void pull_inside(const CpuGrad *p, Band *band, const CpuKept *kept, CpuInside *in)
+{
+    const SnlsMatch *m = &p->c.m;
+    const SnlsDsp *dsp = p->c.dsp;
+    const int64_t first = in->query_y < band->first ? band->first - in->query_y : 0, end = in->query_y + m->ps > band->end ? band->end - in->query_y : m->ps;
+    const float g = m->prod ? kept->g : -2 * kept->g;
+    float along[4], *to = band->want_query && end > first ? snls_cpu_pixel(&p->d_query, band->b, band->t, in->query_y, in->query_x) + kept->head * m->features : NULL;
+    const bool whole = end - first == m->ps;
+    if (band->want_place) {
+        dsp->pull_patch(along, whole ? to : NULL, g, &in->pair, &in->patch, &in->grid);
+        const double scale = m->prod ? kept->g : 2 * (double)kept->g;
+        add_place(band, in->along_y, in->along_x, along, scale, scale);
+        if (whole) return;
+    }
+    if (!to) return;
+    in->pair.at += first * in->grid.down, in->pair.q += first * in->patch.down;
+    in->patch.rows = end - first;
+    dsp->pull_patch(NULL, to + first * in->patch.down, g, &in->pair, &in->patch, &in->grid);
+}
+
 static void add_centre(const CpuGrad *p, const CpuKept *kept, Band *band)
 {
     const SnlsMatch *m = &p->c.m;
@@ -115,7 +137,9 @@ static void take_list(const CpuGrad *p, Band *band, int64_t n)
         const bool want_centre = p->g.centre.data && band->own && snls_match_has_centre(m, kept->window);
         band->want_place = want_centre && p->g.dist.data;
         band->by_y = band->by_x = 0;
-        if (m->ps == 1) snls_grad_single(p, band->i, kept, pull_pair, band);
+        CpuInside in;
+        if (snls_grad_inside(p, band->b, band->t, band->i, kept, &in)) pull_inside(p, band, kept, &in);
+        else if (m->ps == 1) snls_grad_single(p, band->i, kept, pull_pair, band);
         else snls_grad_walk(p, band->i, kept, pull_pair, band);
         if (want_centre) add_centre(p, kept, band);
     }

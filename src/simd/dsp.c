@@ -187,6 +187,40 @@ static void spread_patch_c(float *out, const float *w, const float *g, const Snl
             }
 }
 
+static float read_c(const SnlsPair *pair, const float *at, const SnlsGrid *grid)
+{
+    float sum = pair->w[0] * at[0];
+    if (grid->shape & 1) sum += pair->w[1] * at[grid->right];
+    if (grid->shape & 2) sum += pair->w[2] * at[grid->down];
+    if (grid->shape == 3) sum += pair->w[3] * at[grid->down + grid->right];
+    return sum;
+}
+
+static void pull_patch_c(float *along, float *to, float g, const SnlsPair *pair, const SnlsPatch *patch, const SnlsGrid *grid)
+{
+    float s[4][LANES] = { { 0 } };
+    for (ptrdiff_t e = 0; e < patch->rows * patch->run; e++) {
+        const ptrdiff_t r = e / patch->run, c = e % patch->run, there = r * patch->down + c * patch->right;
+        const float *const at = pair->at + r * grid->down + c * grid->right, *const q = pair->q + there;
+        for (ptrdiff_t i = 0; i < grid->n; i++) {
+            const float read = read_c(pair, at + i, grid), d = pair->prod ? read : read - q[i], x = pair->prod ? q[i] : d;
+            if (to) to[there + i] += g * d;
+            for (int m = 0; along && m < 4; m++) s[m][i % LANES] += x * at[i + (m & 1) * grid->right + (m >> 1) * grid->down];
+        }
+    }
+    for (int m = 0; along && m < 4; m++) along[m] = lanes_sum(s[m]);
+}
+
+static void diff_patch_c(float *out, const SnlsPair *pair, const SnlsPatch *patch, const SnlsGrid *grid)
+{
+    for (ptrdiff_t r = 0; r < patch->rows; r++)
+        for (ptrdiff_t c = 0; c < patch->run; c++)
+            for (ptrdiff_t i = 0; i < grid->n; i++) {
+                const float read = read_c(pair, pair->at + r * grid->down + c * grid->right + i, grid);
+                *out++ = pair->prod ? read : read - pair->q[r * patch->down + c * patch->right + i];
+            }
+}
+
 /* The same conversions as base/half.h, which simd/ may not include; test_dsp holds the two equal, bit for bit. */
 
 static uint32_t bits_of(float x) { uint32_t u; memcpy(&u, &x, sizeof u); return u; }
@@ -246,7 +280,7 @@ void snls_dsp_init_c(SnlsDsp *dsp)
         .blend = blend_c, .dot_blend = dot_blend_c, .l2_blend = l2_blend_c,
         .blend_sub = blend_sub_c, .dots = dots_c, .unblend = unblend_c,
         .axpy = axpy_c, .scale = scale_c, .sub = sub_c,
-        .place = snls_place, .mix = mix_c, .mix_run = mix_run_c, .dot_patch = dot_patch_c, .spread_patch = spread_patch_c,
+        .place = snls_place, .mix = mix_c, .mix_run = mix_run_c, .pull_patch = pull_patch_c, .diff_patch = diff_patch_c, .dot_patch = dot_patch_c, .spread_patch = spread_patch_c,
         .from_f16 = from_f16_c, .from_bf16 = from_bf16_c, .to_f16 = to_f16_c, .to_bf16 = to_bf16_c,
     };
 }

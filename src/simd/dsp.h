@@ -39,6 +39,13 @@ typedef struct SnlsPatch {
     ptrdiff_t right, down, rows, run, of_k;
 } SnlsPatch;
 
+/* A patch against the bilinear reads around one place: pixel at of the grid is read for its first pixel, with weights w. */
+typedef struct SnlsPair {
+    const float *at, *q; /* q: the patch's first pixel */
+    float w[4];
+    int prod;
+} SnlsPair;
+
 /* Queries next to each other: `count` places each, those of the next one `places` further on, its patch `step` floats. */
 typedef struct SnlsRun {
     ptrdiff_t queries, count, places, step;
@@ -88,6 +95,13 @@ typedef struct SnlsDsp {
     void (*mix_run)(float *out, const SnlsPatch *patch, const SnlsRun *run, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t shift, const SnlsGrid *grid);
     void (*dot_patch)(float *out, const SnlsPlaces *from, ptrdiff_t count, ptrdiff_t shift, const float *g, const SnlsPatch *patch, const SnlsGrid *grid);
     void (*spread_patch)(float *out, const float *w, const float *g, const SnlsPatch *patch, ptrdiff_t first, ptrdiff_t end, const SnlsGrid *grid);
+
+    /* The gradients of a score. For every pixel of the patch e is the read less q, or (prod) the read.
+     * pull_patch: to[i] += g*e[i] where `to` is given (it lies as q does); along[0 .. 3], where given, is the sum over all pixels of
+     *   <e, tap> for the four taps, or (prod) <q, tap>: for that all four must be there, whatever the shape.
+     * diff_patch: e itself, at pixel (r, s) of out in r*run*n + s*n. */
+    void (*pull_patch)(float *along, float *to, float g, const SnlsPair *pair, const SnlsPatch *patch, const SnlsGrid *grid);
+    void (*diff_patch)(float *out, const SnlsPair *pair, const SnlsPatch *patch, const SnlsGrid *grid);
 
     /* storage types; to_* round to nearest even, NaN stays NaN, f16 overflow becomes infinity, denormals are kept */
     void (*from_f16)(float *out, const uint16_t *in, ptrdiff_t n);

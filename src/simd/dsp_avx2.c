@@ -108,8 +108,11 @@ typedef __m256i Mask;
 #define v_zero() _mm256_setzero_ps()
 #define v_add(a, b) _mm256_add_ps(a, b)
 #define v_fma(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define v_mul(a, b) _mm256_mul_ps(a, b)
+#define v_sub(a, b) _mm256_sub_ps(a, b)
 #define v_sum4(a, b, c, d) ymm_sum4(a, b, c, d)
 #include "simd/patch_body.h"
+#include "simd/pair_body.h"
 #include "simd/place.h"
 
 void snls_dsp_init_avx2(SnlsDsp *dsp)
@@ -119,7 +122,7 @@ void snls_dsp_init_avx2(SnlsDsp *dsp)
         .blend = blend_avx2, .dot_blend = dot_blend_avx2, .l2_blend = l2_blend_avx2,
         .blend_sub = blend_sub_avx2, .dots = dots_avx2, .unblend = unblend_avx2,
         .axpy = axpy_avx2, .scale = scale_avx2, .sub = sub_avx2,
-        .place = snls_place, .mix = mix, .mix_run = mix_run, .dot_patch = dot_patch, .spread_patch = spread_patch,
+        .place = snls_place, .mix = mix, .mix_run = mix_run, .pull_patch = pull_patch, .diff_patch = diff_patch, .dot_patch = dot_patch, .spread_patch = spread_patch,
         .from_f16 = from_f16_avx2, .from_bf16 = from_bf16_avx2, .to_f16 = to_f16_avx2, .to_bf16 = to_bf16_avx2,
     };
 }

@@ -366,8 +366,11 @@ typedef __mmask16 Mask;
 #define v_zero() _mm512_setzero_ps()
 #define v_add(a, b) _mm512_add_ps(a, b)
 #define v_fma(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define v_mul(a, b) _mm512_mul_ps(a, b)
+#define v_sub(a, b) _mm512_sub_ps(a, b)
 #define v_sum4(a, b, c, d) zmm_sum4(a, b, c, d)
 #include "simd/patch_body.h"
+#include "simd/pair_body.h"
 #include "simd/place_avx512.h"
 
 void snls_dsp_init_avx512(SnlsDsp *dsp) /* bfloat16 stays with AVX2: two shifts and a store either way */
@@ -388,6 +391,8 @@ void snls_dsp_init_avx512(SnlsDsp *dsp) /* bfloat16 stays with AVX2: two shifts 
     dsp->place = place_avx512;
     dsp->mix = mix;
     dsp->mix_run = mix_run;
+    dsp->pull_patch = pull_patch;
+    dsp->diff_patch = diff_patch;
     dsp->dot_patch = dot_patch;
     dsp->spread_patch = spread_patch;
     dsp->from_f16 = from_f16_avx512;

@@ -1,0 +1,113 @@
+/* pair_body.h: pull_patch and diff_patch of dsp.h, written once; included after patch_body.h, with v_mul and v_sub beside what that
+ * needs. A column of the grid is read once for the pixels left and right of it. Constants select the code: shape, prod,
+ * whether sums along the taps are wanted, whether e itself is (diff), and whole (two registers, no mask). */
+
+/* What the pixels of a row have in common. */
+typedef struct PairRow {
+    Vec w[4], g;
+    ptrdiff_t right, down, step; /* of the grid; of the patch */
+} PairRow;
+
+ALWAYS Vec pair_read(const PairRow *c, Vec upper_left, Vec upper_right, Vec lower_left, Vec lower_right, const int shape)
+{
+    Vec x = v_mul(c->w[0], upper_left);
+    if (shape & 1) x = v_fma(c->w[1], upper_right, x);
+    if (shape & 2) x = v_fma(c->w[2], lower_left, x);
+    if (shape == 3) x = v_fma(c->w[3], lower_right, x);
+    return x;
+}
+
+/* e of a row of pixels, added to `to` times g, or written to `out`. */
+ALWAYS void pair_row(Vec sum[4][2], float *to, float *out, ptrdiff_t n, const PairRow *c, const float *at, const float *q, ptrdiff_t run, const int shape,
+                     const int prod, const int along, const int diff, const int vectors, const int whole, Mask mask)
+{
+    const int beside = along || (shape & 1), lower = along || (shape & 2);
+    Vec x[2][2], y[2][2];
+    UNROLL for (int v = 0; v < vectors; v++) {
+        x[0][v] = x[1][v] = y[0][v] = y[1][v] = read_vec(at + v * LANES, whole, mask);
+        if (lower) x[1][v] = read_vec(at + c->down + v * LANES, whole, mask);
+    }
+    for (; run > 0; run--, q += c->step) {
+        if (beside || run > 1) at += c->right; /* else there may be none */
+        UNROLL for (int v = 0; v < vectors; v++) {
+            y[0][v] = read_vec(at + v * LANES, whole, mask);
+            if (lower) y[1][v] = read_vec(at + c->down + v * LANES, whole, mask);
+            const Vec read = pair_read(c, x[0][v], y[0][v], x[1][v], y[1][v], shape);
+            const Vec other = prod && !along ? read : read_vec(q + v * LANES, whole, mask), e = prod ? read : v_sub(read, other), d = prod ? other : e;
+            if (!diff && to) write_vec(to + v * LANES, v_fma(c->g, e, read_vec(to + v * LANES, whole, mask)), whole, mask);
+            if (diff) write_vec(out + v * LANES, e, whole, mask);
+            if (along) {
+                sum[0][v] = v_fma(d, x[0][v], sum[0][v]);
+                sum[1][v] = v_fma(d, y[0][v], sum[1][v]);
+                sum[2][v] = v_fma(d, x[1][v], sum[2][v]);
+                sum[3][v] = v_fma(d, y[1][v], sum[3][v]);
+            }
+            x[0][v] = y[0][v], x[1][v] = y[1][v];
+        }
+        if (to) to += c->step;
+        if (diff) out += n;
+    }
+}
+
+ALWAYS void pair_patch(float *along_out, float *to, float *out, float g, const SnlsPair *pair, const SnlsPatch *patch, const SnlsGrid *grid, const int shape,
+                       const int prod, const int along, const int diff)
+{
+    const ptrdiff_t n = grid->n, rows = patch->rows, run = patch->run;
+    PairRow c = { { v_zero(), v_zero(), v_zero(), v_zero() }, v_set(g), grid->right, grid->down, patch->right };
+    Vec sum[4][2];
+    UNROLL for (int m = 0; m < 4; m++) {
+        c.w[m] = v_set(pair->w[m]);
+        sum[m][0] = sum[m][1] = v_zero();
+    }
+    for (ptrdiff_t r = 0; r < rows; r++) {
+        const float *const at = pair->at + r * grid->down, *const q = pair->q + r * patch->down;
+        float *const here = to ? to + r * patch->down : NULL, *const there = diff ? out + r * run * n : NULL;
+        ptrdiff_t i = 0;
+        for (; i + 2 * LANES <= n; i += 2 * LANES)
+            pair_row(sum, here ? here + i : NULL, diff ? there + i : NULL, n, &c, at + i, q + i, run, shape, prod, along, diff, 2, 1, v_mask(LANES));
+        for (; i < n; i += LANES)
+            pair_row(sum, here ? here + i : NULL, diff ? there + i : NULL, n, &c, at + i, q + i, run, shape, prod, along, diff, 1, 0, v_mask(n - i));
+    }
+    if (along)
+        _mm_storeu_ps(along_out,
+                      v_sum4(v_add(sum[0][0], sum[0][1]), v_add(sum[1][0], sum[1][1]), v_add(sum[2][0], sum[2][1]), v_add(sum[3][0], sum[3][1])));
+}
+
+typedef void PullPatch(float *along, float *to, float g, const SnlsPair *pair, const SnlsPatch *patch, const SnlsGrid *grid);
+typedef void DiffPatch(float *out, const SnlsPair *pair, const SnlsPatch *patch, const SnlsGrid *grid);
+
+#define PULL(shape, prod, along)                                                                                                                      \
+    static void pull_##shape##_##prod##_##along(float *sums, float *to, float g, const SnlsPair *pair, const SnlsPatch *patch, const SnlsGrid *grid) \
+    {                                                                                                                                                 \
+        pair_patch(sums, to, NULL, g, pair, patch, grid, shape, prod, along, 0);                                                                        \
+    }
+#define DIFF(shape, prod)                                                                                                            \
+    PULL(shape, prod, 0)                                                                                                             \
+    PULL(shape, prod, 1)                                                                                                             \
+    static void diff_##shape##_##prod(float *out, const SnlsPair *pair, const SnlsPatch *patch, const SnlsGrid *grid)                \
+    {                                                                                                                                \
+        pair_patch(NULL, NULL, out, 0, pair, patch, grid, shape, prod, 0, 1);                                                           \
+    }
+#define SHAPE(shape) DIFF(shape, 0) DIFF(shape, 1)
+SHAPE(0) SHAPE(1) SHAPE(2) SHAPE(3)
+
+static PullPatch *const pull_of[4][2][2] = {
+    { { pull_0_0_0, pull_0_0_1 }, { pull_0_1_0, pull_0_1_1 } },
+    { { pull_1_0_0, pull_1_0_1 }, { pull_1_1_0, pull_1_1_1 } },
+    { { pull_2_0_0, pull_2_0_1 }, { pull_2_1_0, pull_2_1_1 } },
+    { { pull_3_0_0, pull_3_0_1 }, { pull_3_1_0, pull_3_1_1 } },
+};
+static DiffPatch *const diff_of[4][2] = { { diff_0_0, diff_0_1 }, { diff_1_0, diff_1_1 }, { diff_2_0, diff_2_1 }, { diff_3_0, diff_3_1 } };
+#undef SHAPE
+#undef DIFF
+#undef PULL
+
+static void pull_patch(float *along, float *to, float g, const SnlsPair *pair, const SnlsPatch *patch, const SnlsGrid *grid)
+{
+    if (along || to) pull_of[grid->shape][pair->prod != 0][along != NULL](along, to, g, pair, patch, grid);
+}
+
+static void diff_patch(float *out, const SnlsPair *pair, const SnlsPatch *patch, const SnlsGrid *grid)
+{
+    diff_of[grid->shape][pair->prod != 0](out, pair, patch, grid);
+}
