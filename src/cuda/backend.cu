@@ -23,7 +23,7 @@ static void *scratch_alloc(size_t bytes, void *opaque)
 static void scratch_free(void *block, void *opaque)
 {
     (void)opaque;
-    (void)cudaFree(block); /* waits for the work that uses it */
+    if (cudaFree(block) != cudaSuccess) (void)cudaGetLastError(); /* waits for the work that uses it */
 }
 
 SnlsStatus snls_cuda_commit(SnlsContext *ctx, const char *op)

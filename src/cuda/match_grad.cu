@@ -1,7 +1,7 @@
-/* match_grad.cu: gradients of search, search_all and refine (docs/operators.md section 6). A warp for each place of the query grid: its
- * kept neighbours are found again from their numbers and worked on side by side, each by `parts` lanes. What goes to the query's
- * pixel is summed over the neighbours first; what goes to the flow has this warp as its owner; what goes to key pixels is added
- * through a sink (sink.h). */
+/* match_grad.cu: gradients of search, search_all and refine (docs/operators.md section 6). A warp has a few places of the query grid.
+ * First each lane finds one of their kept neighbours again from its number; then the neighbours of a query are worked on side by
+ * side, each by `parts` lanes. What goes to the query's pixel is summed over the neighbours first; what goes to the flow has this
+ * warp as its owner; what goes to key pixels is added through a sink (sink.h). */
 #include "cuda/match.h"
 #include "cuda/pair.h"
 #include "cuda/sink.h"
@@ -17,40 +17,45 @@ typedef struct CudaGrad {
     int64_t first, units;    /* places (b, t, i, j) of the query grid */
 } CudaGrad;
 
+/* A kept neighbour, in shared memory. */
 typedef struct Kept {
-    bool    valid;
-    int64_t window;
-    SnlsMatchWindow w;
     double  y, x;
-    float   g;               /* dL/ddist */
-    float   place_y, place_x;/* dL/d place, this lane's share */
+    int32_t b, t, i, j;       /* whose it is */
+    int32_t valid, window, frame;
+    float   g;                /* dL/ddist */
+    float   slope_y, slope_x; /* d centre / d flow */
 } Kept;
 
-static __device__ Kept find_kept(const CudaGrad *p, const SnlsQuery *q, int64_t kept)
+/* dL/d place, this lane's share. */
+typedef struct Place { float y, x; } Place;
+
+static __device__ Kept find_kept(const CudaGrad *p, int64_t unit, int64_t head, int64_t kept)
 {
     const SnlsMatch *m = &p->c.m;
-    Kept k = {};
-    if (kept >= m->kept) return k;
-    const int32_t id = ((const int32_t *)m->index.data)[snls_at6(&m->index, q->b, q->head, q->t, q->i, q->j, kept)];
+    const int64_t line = unit / m->columns, plane = line / m->rows;
+    const SnlsQuery q = {plane / m->frames, head, plane % m->frames, line - plane * m->rows, unit - line * m->columns};
+    Kept k = {.b = (int32_t)q.b, .t = (int32_t)q.t, .i = (int32_t)q.i, .j = (int32_t)q.j};
+    const int32_t id = ((const int32_t *)m->index.data)[snls_at6(&m->index, q.b, q.head, q.t, q.i, q.j, kept)];
     if (id < 0 || id >= m->windows * m->side * m->side) return k;
-    const uint32_t side = (uint32_t)m->side, cell = (uint32_t)id % (side * side), row = cell / side;
-    k.window = (uint32_t)id / (side * side);
-    k.w = snls_match_window(m, q, k.window);
-    k.y = snls_match_y(m, &k.w, row);
-    k.x = snls_match_x(m, &k.w, cell - row * side);
-    k.valid = k.w.valid && snls_inside(k.y, m->height) && snls_inside(k.x, m->width);
-    if (p->dist.data) k.g = ((const float *)p->dist.data)[snls_at6(&p->dist, q->b, q->head, q->t, q->i, q->j, kept)];
-    if (p->key.mode) { /* not of this chunk */
-        const int64_t frame = q->b * m->frames + k.w.frame;
-        k.valid = k.valid && frame >= p->key.first && frame < p->key.end;
-    }
+    const uint32_t side = (uint32_t)m->side, window = (uint32_t)id / (side * side), cell = (uint32_t)id - window * side * side, row = cell / side;
+    const SnlsMatchWindow w = snls_match_window(m, &q, window);
+    const int64_t frame = q.b * m->frames + w.frame;
+    k.window = (int32_t)window;
+    k.frame = (int32_t)w.frame;
+    k.slope_y = (float)w.slope_y;
+    k.slope_x = (float)w.slope_x;
+    k.y = snls_match_y(m, &w, row);
+    k.x = snls_match_x(m, &w, cell - row * side);
+    k.valid = w.valid && snls_inside(k.y, m->height) && snls_inside(k.x, m->width);
+    if (p->dist.data) k.g = ((const float *)p->dist.data)[snls_at6(&p->dist, q.b, q.head, q.t, q.i, q.j, kept)];
+    if (p->key.mode) k.valid = k.valid && frame >= p->key.first && frame < p->key.end; /* else not of this chunk */
     return k;
 }
 
 static __device__ __forceinline__ float4 scaled(float4 v, float by) { return make_float4(v.x * by, v.y * by, v.z * by, v.w * by); }
 
 /* d place: by_key with the differences of the taps along each axis. A column (row) of weight 0 is not read. */
-static __device__ void pull_place(Kept *k, const CudaPair *pair, const CudaAxis *y, const CudaAxis *x, int64_t quad, float4 by_key)
+static __device__ void pull_place(Place *place, const CudaPair *pair, const CudaAxis *y, const CudaAxis *x, int64_t quad, float4 by_key)
 {
     float down = 0, right = 0;
     for (int i = 0; i < 2; i++) {
@@ -59,13 +64,13 @@ static __device__ void pull_place(Kept *k, const CudaPair *pair, const CudaAxis 
         if (y->key.weight[i] != 0)
             right += (float)y->key.weight[i] * snls_cuda_dot(by_key, snls_cuda_minus(pair->key[i][1][quad], pair->key[i][0][quad]), 0);
     }
-    k->place_y += (float)y->slope * down;
-    k->place_x += (float)x->slope * right;
+    place->y += (float)y->slope * down;
+    place->x += (float)x->slope * right;
 }
 
 /* One quad of features of one pair of pixels. there: this lane has a neighbour, and the quad is one. All lanes come here. */
-static __device__ void pull_quad(const CudaGrad *p, const SnlsQuery *q, Kept *k, const CudaPair *pair, const CudaAxis *y, const CudaAxis *x, int64_t qy,
-                                 int64_t qx, int64_t quad, bool there, int lane)
+static __device__ __forceinline__ void pull_quad(const CudaGrad *p, const SnlsQuery *q, const Kept *k, Place *place, const CudaPair *pair, const CudaAxis *y,
+                                                 const CudaAxis *x, int64_t qy, int64_t qx, int64_t quad, bool there, int lane)
 {
     const CudaMatch *c = &p->c;
     const int64_t left = c->m.features - 4 * quad;
@@ -77,8 +82,8 @@ static __device__ void pull_quad(const CudaGrad *p, const SnlsQuery *q, Kept *k,
         by_query = c->m.prod ? scaled(b, k->g) : difference;
         for (int i = 0; p->key.mode && i < 4; i++)
             if (pair->weight[i / 2][i % 2] != 0)
-                snls_sink_add(&p->key, q->b, k->w.frame, y->key.at[i / 2], x->key.at[i % 2], q->head, 4 * quad, scaled(by_key, pair->weight[i / 2][i % 2]), n);
-        if (p->want_place) pull_place(k, pair, y, x, quad, by_key);
+                snls_sink_add(&p->key, q->b, k->frame, y->key.at[i / 2], x->key.at[i % 2], q->head, 4 * quad, scaled(by_key, pair->weight[i / 2][i % 2]), n);
+        if (p->want_place) pull_place(place, pair, y, x, quad, by_key);
     }
     if (!p->query.mode) return;
     for (int step = c->parts; step < 32; step *= 2) { /* over the neighbours side by side */
@@ -91,7 +96,7 @@ static __device__ void pull_quad(const CudaGrad *p, const SnlsQuery *q, Kept *k,
 }
 
 /* All pixels of the patch; lanes without a neighbour come along, for the sums over lanes. */
-static __device__ void pull_patch(const CudaGrad *p, const SnlsQuery *q, Kept *k, int lane)
+static __device__ __forceinline__ void pull_patch(const CudaGrad *p, const SnlsQuery *q, const Kept *k, bool valid, Place *place, int lane)
 {
     const CudaMatch *c = &p->c;
     const SnlsMatch *m = &c->m;
@@ -103,57 +108,72 @@ static __device__ void pull_patch(const CudaGrad *p, const SnlsQuery *q, Kept *k
         CudaAxis y, x;
         CudaPair pair;
         if (m->drop && (qy < 0 || qy >= m->height || qx < 0 || qx >= m->width)) continue;
-        bool there = k->valid && snls_cuda_axis(m, q->i, k->y, r, m->height, &y) && snls_cuda_axis(m, q->j, k->x, s, m->width, &x);
-        if (there) pair = snls_cuda_pair(c, q, k->w.frame, &y, &x);
+        bool there = valid && snls_cuda_axis(m, q->i, k->y, r, m->height, &y) && snls_cuda_axis(m, q->j, k->x, s, m->width, &x);
+        if (there) pair = snls_cuda_pair(c, q, k->frame, &y, &x);
         if (!__any_sync(SNLS_WARP, there)) continue;
         for (int64_t round = 0; round < rounds; round++) {
             const int64_t quad = round * c->parts + part;
-            pull_quad(p, q, k, &pair, &y, &x, snls_reflect(qy, m->height), snls_reflect(qx, m->width), quad, there && quad < c->query.quads, lane);
+            pull_quad(p, q, k, place, &pair, &y, &x, snls_reflect(qy, m->height), snls_reflect(qx, m->width), quad, there && quad < c->query.quads, lane);
         }
     }
 }
 
 /* To the flow vector or given offset that the window has. One neighbour after the other: two may have the same window. */
-static __device__ void add_place(const CudaGrad *p, const SnlsQuery *q, Kept *k, int64_t kept, int lane)
+static __device__ void add_place(const CudaGrad *p, const SnlsQuery *q, const Kept *k, bool valid, Place place, int64_t kept, int lane)
 {
     const SnlsMatch *m = &p->into;
     for (int step = p->c.parts / 2; step > 0; step /= 2) {
-        k->place_y += __shfl_xor_sync(SNLS_WARP, k->place_y, step);
-        k->place_x += __shfl_xor_sync(SNLS_WARP, k->place_x, step);
+        place.y += __shfl_xor_sync(SNLS_WARP, place.y, step);
+        place.x += __shfl_xor_sync(SNLS_WARP, place.x, step);
     }
-    const bool adds = k->valid && snls_match_has_centre(m, k->window) && (lane & (p->c.parts - 1)) == 0;
+    const bool adds = valid && snls_match_has_centre(m, k->window) && (lane & (p->c.parts - 1)) == 0;
     if (adds && p->offset.data) {
         const float *d = (const float *)p->offset.data + snls_at6(&p->offset, q->b, q->head, q->t, q->i, q->j, kept);
-        k->place_y += d[p->offset.stride[6]];
-        k->place_x += d[2 * p->offset.stride[6]];
+        place.y += d[p->offset.stride[6]];
+        place.x += d[2 * p->offset.stride[6]];
     }
     for (int from = 0; from < 32; from += p->c.parts) {
         if (lane == from && adds) {
             float *to = (float *)m->centre.data + snls_match_centre_at(m, q, k->window);
-            to[snls_match_step_y(m)] += (float)k->w.slope_y * k->place_y;
-            to[snls_match_step_x(m)] += (float)k->w.slope_x * k->place_x;
+            to[snls_match_step_y(m)] += k->slope_y * place.y;
+            to[snls_match_step_x(m)] += k->slope_x * place.x;
         }
         __syncwarp();
     }
 }
 
-static __global__ void __launch_bounds__(32 * WARPS) pull(const __grid_constant__ CudaGrad p)
+/* Neighbours [start, start + n) of one query, found before. */
+static __device__ void pull_query(const CudaGrad *p, const Kept *found, int64_t head, int64_t start, int n, int lane)
 {
-    const SnlsMatch *m = &p.c.m;
-    const int lane = (int)(threadIdx.x % 32), side_by_side = 32 / p.c.parts;
-    const int64_t warps = (int64_t)gridDim.x * WARPS;
-    for (int64_t n = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32; n < p.units; n += warps) {
-        const int64_t unit = p.first + n;
-        SnlsQuery q = {unit / (m->frames * m->rows * m->columns), 0, unit / (m->rows * m->columns) % m->frames, unit / m->columns % m->rows, unit % m->columns};
-        for (q.head = 0; q.head < m->heads; q.head++)
-            for (int64_t base = 0; base < m->kept; base += side_by_side) {
-                const int64_t kept = base + lane / p.c.parts;
-                Kept k = find_kept(&p, &q, kept);
-                if (!__any_sync(SNLS_WARP, k.valid)) continue;
-                if (p.dist.data) pull_patch(&p, &q, &k, lane);
-                if (p.want_place) add_place(&p, &q, &k, kept, lane);
-            }
+    const SnlsQuery q = {found->b, head, found->t, found->i, found->j};
+    for (int base = 0; base < n; base += 32 / p->c.parts) {
+        const int at = base + lane / p->c.parts;
+        const Kept *k = &found[at < n ? at : 0];
+        const bool valid = at < n && k->valid;
+        Place place = {0, 0};
+        if (!__any_sync(SNLS_WARP, valid)) continue;
+        if (p->dist.data) pull_patch(p, &q, k, valid, &place, lane);
+        if (p->want_place) add_place(p, &q, k, valid, place, start + at, lane);
     }
+}
+
+static __global__ void __launch_bounds__(32 * WARPS, 4) pull(const __grid_constant__ CudaGrad p)
+{
+    __shared__ Kept all[WARPS][32];
+    Kept *found = all[threadIdx.x / 32];
+    const int64_t kept = p.c.m.kept;
+    const int lane = (int)(threadIdx.x % 32), together = kept < 32 ? 32 / (int)kept : 1; /* queries */
+    const int64_t warps = (int64_t)gridDim.x * WARPS * together;
+    for (int64_t first = ((int64_t)blockIdx.x * WARPS + threadIdx.x / 32) * together; first < p.units; first += warps)
+        for (int64_t head = 0; head < p.c.m.heads; head++)
+            for (int64_t start = 0; start < kept; start += 32) {
+                const int n = (int)(kept - start < 32 ? kept - start : 32), whose = lane / n;
+                const bool mine = whose < together && first + whose < p.units;
+                __syncwarp();
+                found[lane] = mine ? find_kept(&p, p.first + first + whose, head, start + lane % n) : Kept{};
+                __syncwarp();
+                for (int i = 0; i < together && first + i < p.units; i++) pull_query(&p, found + i * n, head, start, n, lane);
+            }
 }
 
 /* The chunk in scratch is added to the caller's tensor, in one rounding. */
@@ -174,7 +194,8 @@ static __global__ void finish(const __grid_constant__ CudaSink s, const __grid_c
 static SnlsStatus launch(SnlsContext *ctx, const CudaGrad *p)
 {
     if (p->units <= 0) return SNLS_OK;
-    pull<<<snls_cuda_blocks(p->units, WARPS, 64 * (int64_t)snls_cuda(ctx)->multiprocessors), 32 * WARPS, 0, snls_cuda_stream(ctx)>>>(*p);
+    const int64_t together = p->c.m.kept < 32 ? 32 / p->c.m.kept : 1;
+    pull<<<snls_cuda_blocks(p->units, WARPS * together, 64 * (int64_t)snls_cuda(ctx)->multiprocessors), 32 * WARPS, 0, snls_cuda_stream(ctx)>>>(*p);
     return snls_cuda_check(ctx, p->c.m.op, cudaGetLastError());
 }
 

@@ -1,5 +1,6 @@
 /* tile.cu: the kernel of the fast search, and when it applies. tile.h says how it works. */
 #include "cuda/tile.h"
+#include "cuda/tile_alone.h"
 #include "cuda/tile_score.h"
 #include "cuda/tile_select.h"
 
@@ -10,7 +11,7 @@ template <int RA, bool L2> static __device__ void search_slot(TileWork *t)
     t->frame = snls_slot_frame(t->first.t, t->slot, m->wt, m->frames);
     tile_windows(t);
     if (!t->rows) return;
-    if (t->columns > TILE_COLUMNS || t->rows > TILE_ROWS) {
+    if (!tile_fits(t)) {
         tile_alone(t);
         return;
     }
@@ -34,7 +35,7 @@ static __device__ TileWork work_of(const CudaTile *p, char *shared, int64_t tile
     return t;
 }
 
-template <int RA, bool L2> static __global__ void __launch_bounds__(TILE_THREADS, RA == 1 ? 4 : 2) search_tiles(const __grid_constant__ CudaTile p)
+template <int RA, bool L2> static __global__ void __launch_bounds__(TILE_THREADS, RA == 1 ? 4 : RA == 2 ? 3 : 2) search_tiles(const __grid_constant__ CudaTile p)
 {
     extern __shared__ __align__(16) char shared[];
     const SnlsMatch *m = &p.c.m;
@@ -96,8 +97,8 @@ static __global__ void difference_planes(const __grid_constant__ Planes p)
 
 /* ---- the host's side ---- */
 
-/* Patches are summed from tiles of 32 x 16 pixels. */
-static int groups_of(const SnlsMatch *m) { return m->ps > 1 ? 4 : 1; }
+/* Groups of eight rows of pixels: patches need a tile that is larger than they are. */
+static int groups_of(const SnlsMatch *m) { return m->ps == 1 ? 1 : m->ps <= 3 ? 2 : 4; }
 
 static int32_t part_of(int32_t *bytes, int64_t size)
 {
@@ -108,21 +109,23 @@ static int32_t part_of(int32_t *bytes, int64_t size)
 
 static CudaTile tile_of(const CudaMatch *c)
 {
+    static const int64_t stage[] = {0, TILE_STAGE_BYTES(1), TILE_STAGE_BYTES(2), 0, TILE_STAGE_BYTES(4)};
+    static const int64_t scores[] = {0, TILE_SCORE_BYTES(1), TILE_SCORE_BYTES(2), 0, TILE_SCORE_BYTES(4)};
     const SnlsMatch *m = &c->m;
-    const bool patches = groups_of(m) > 1;
-    CudaTile p = {.c = *c, .wide = (int32_t)(TILE_WIDE - m->ps + 1), .high = (int32_t)((patches ? TILE_HIGH(4) : TILE_HIGH(1)) - m->ps + 1)};
-    p.positions = p.high * TILE_WIDE;
+    const int groups = groups_of(m);
+    CudaTile p = {.c = *c, .wide = (int32_t)(TILE_WIDE - m->ps + 1), .high = (int32_t)(TILE_HIGH(groups) - m->ps + 1)};
+    p.positions = (p.high * TILE_WIDE + 31) / 32 * 32; /* whole warps: lanes go through them together */
     p.tiles_x = (m->columns + p.wide - 1) / p.wide;
     p.tiles_y = (m->rows + p.high - 1) / p.high;
     p.tiles = m->batch * m->heads * m->frames * p.tiles_x * p.tiles_y;
-    const int64_t stage = patches ? TILE_STAGE_BYTES(4) : TILE_STAGE_BYTES(1), scores = patches ? TILE_SCORE_BYTES(4) : TILE_SCORE_BYTES(1);
-    part_of(&p.bytes, stage > scores ? stage : scores);
+    part_of(&p.bytes, stage[groups] > scores[groups] ? stage[groups] : scores[groups]);
     p.retained = part_of(&p.bytes, 4 * (int64_t)TILE_COLUMNS * p.positions);
-    p.fraction = part_of(&p.bytes, 4 * m->side * p.positions);
-    p.cell = part_of(&p.bytes, m->side * p.positions);
+    p.column = part_of(&p.bytes, (int64_t)sizeof(TileColumn) * m->side * p.positions);
     p.query = part_of(&p.bytes, (int64_t)sizeof(TileQuery) * p.positions);
-    p.list = part_of(&p.bytes, 8 * c->k * p.positions);
-    p.box = part_of(&p.bytes, 16);
+    p.group = part_of(&p.bytes, (int64_t)sizeof(TileGroup) * p.positions / 4);
+    p.value = part_of(&p.bytes, 4 * c->k * p.positions);
+    p.id = part_of(&p.bytes, 4 * c->k * p.positions);
+    p.box = part_of(&p.bytes, sizeof(TileExtent));
     p.slack = ((float)(m->features * m->ps * m->ps) + 32) * FLT_EPSILON;
     return p;
 }
@@ -170,6 +173,9 @@ SnlsStatus snls_cuda_tile_forward(SnlsContext *ctx, const CudaMatch *c)
 {
     CudaTile p = tile_of(c);
     SNLS_TRY(make_planes(ctx, &p));
-    if (groups_of(&c->m) == 1) return c->m.prod ? launch<1, false>(ctx, &p) : launch<1, true>(ctx, &p);
-    return c->m.prod ? launch<4, false>(ctx, &p) : launch<4, true>(ctx, &p);
+    switch (groups_of(&c->m)) {
+    case 1: return c->m.prod ? launch<1, false>(ctx, &p) : launch<1, true>(ctx, &p);
+    case 2: return c->m.prod ? launch<2, false>(ctx, &p) : launch<2, true>(ctx, &p);
+    default: return c->m.prod ? launch<4, false>(ctx, &p) : launch<4, true>(ctx, &p);
+    }
 }

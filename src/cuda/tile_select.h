@@ -6,24 +6,67 @@
 #include "cuda/score.h"
 #include "cuda/tile.h"
 
-/* ---- lists: k keys of a position, `positions` apart ---- */
+/* ---- lists: the values and numbers of a position, `positions` apart in shared memory ---- */
 
-static __device__ __forceinline__ uint64_t tile_bar(const TileWork *t, int position) { return tile_list(t, position)[(t->p->c.k - 1) * t->p->positions]; }
-
-static __device__ __noinline__ void tile_insert(const TileWork *t, int position, uint64_t key)
+/* The list of a position, in registers where it is short. */
+static __device__ __forceinline__ TileBest tile_best_load(const TileWork *t, int position)
 {
-    uint64_t *list = tile_list(t, position);
+    TileBest best;
+#pragma unroll
+    for (int i = 0; i < TILE_SHORT; i++) {
+        best.value[i] = i < t->p->c.k ? tile_value(t, position)[i * t->p->positions] : NAN;
+        best.id[i] = i < t->p->c.k ? tile_id(t, position)[i * t->p->positions] : 0;
+    }
+    return best;
+}
+
+static __device__ __forceinline__ void tile_best_store(const TileWork *t, int position, const TileBest *best)
+{
+#pragma unroll
+    for (int i = 0; i < TILE_SHORT; i++)
+        if (i < t->p->c.k) {
+            tile_value(t, position)[i * t->p->positions] = best->value[i];
+            tile_id(t, position)[i * t->p->positions] = best->id[i];
+        }
+}
+
+/* In front of what is worse and of empty places, which NaN makes worse than anything. value is no NaN. */
+static __device__ __forceinline__ void tile_best_insert(TileBest *best, float value, uint32_t id)
+{
+    bool before[TILE_SHORT];
+#pragma unroll
+    for (int i = 0; i < TILE_SHORT; i++) before[i] = !(value <= best->value[i]);
+#pragma unroll
+    for (int i = TILE_SHORT - 1; i >= 0; i--) {
+        const bool from_above = i > 0 && before[i > 0 ? i - 1 : 0];
+        best->value[i] = from_above ? best->value[i > 0 ? i - 1 : 0] : before[i] ? value : best->value[i];
+        best->id[i] = from_above ? best->id[i > 0 ? i - 1 : 0] : before[i] ? id : best->id[i];
+    }
+}
+
+/* The same in shared memory, any length. */
+static __device__ __noinline__ void tile_insert(const TileWork *t, int position, float value, uint32_t id)
+{
+    float *values = tile_value(t, position);
+    uint32_t *ids = tile_id(t, position);
     const int step = t->p->positions;
     int at = (int)t->p->c.k - 1;
-    if (key >= list[at * step]) return;
-    for (; at > 0 && list[(at - 1) * step] > key; at--) list[at * step] = list[(at - 1) * step];
-    list[at * step] = key;
+    if (value <= values[at * step]) return;
+    for (; at > 0 && !(value <= values[(at - 1) * step]); at--) {
+        values[at * step] = values[(at - 1) * step];
+        ids[at * step] = ids[(at - 1) * step];
+    }
+    values[at * step] = value;
+    ids[at * step] = id;
 }
+
+/* The worst value of the list; NaN while a place is empty. */
+static __device__ __forceinline__ float tile_bar(const TileWork *t, int position) { return tile_value(t, position)[(t->p->c.k - 1) * t->p->positions]; }
 
 static __device__ __noinline__ void tile_clear_lists(const TileWork *t)
 {
     for (int position = (int)threadIdx.x; position < t->p->positions; position += TILE_THREADS)
-        for (int i = 0; i < t->p->c.k; i++) tile_list(t, position)[i * t->p->positions] = SNLS_NO_KEY;
+        for (int i = 0; i < t->p->c.k; i++) tile_value(t, position)[i * t->p->positions] = NAN;
 }
 
 /* Places from `kept` on; those that no candidate is left for have no neighbour. */
@@ -33,17 +76,20 @@ static __device__ __noinline__ void tile_write_lists(const TileWork *t, int64_t 
     for (int position = (int)threadIdx.x; position < t->p->positions; position += TILE_THREADS) {
         SnlsQuery q;
         if (!tile_query(t, position, &q)) continue;
-        for (int64_t i = 0; i < m->k; i++)
-            snls_cuda_write_found(m, &q, kept + i, i < t->p->c.k ? tile_list(t, position)[i * t->p->positions] : SNLS_NO_KEY);
+        for (int64_t i = 0; i < m->k; i++) {
+            const float value = i < t->p->c.k ? tile_value(t, position)[i * t->p->positions] : NAN;
+            const uint32_t id = i < t->p->c.k ? tile_id(t, position)[i * t->p->positions] : 0;
+            snls_cuda_write_found(m, &q, kept + i, isnan(value) ? SNLS_NO_KEY : snls_key(m->prod ? value : -value, m->prod, id));
+        }
     }
 }
 
 /* ---- windows ---- */
 
-/* Box of one window: shifts from the query to the taps of its cells, [low, high] along y and x. */
+/* Box of some windows: shifts from the query to the taps of cells, [low, high] along y and x. */
 typedef struct TileBox { int32_t low_y, high_y, low_x, high_x; } TileBox;
 
-/* Lowest and highest tap of cells [first, end) of an axis, as shifts from the query. */
+/* Lowest and highest tap of the cells from `low` to `high` along an axis, as shifts from the query. */
 static __device__ __forceinline__ void tile_reach(double low, double high, int64_t from, int32_t *first, int32_t *last)
 {
     const int64_t below = snls_floor_inside(high);
@@ -51,54 +97,80 @@ static __device__ __forceinline__ void tile_reach(double low, double high, int64
     *last = (int32_t)(below + ((float)(high - (double)below) != 0 ? 1 : 0) - from);
 }
 
-/* The window of a position into shared memory; false: it has no cell that counts. */
-static __device__ bool tile_window(const TileWork *t, int position, TileBox *box)
+/* The window of a position into shared memory; its box, untouched where it has no cell that counts. */
+static __device__ void tile_window(const TileWork *t, int position, TileBox *box)
 {
     const SnlsMatch *m = &t->p->c.m;
     TileQuery *s = tile_state(t, position);
     SnlsQuery q;
     s->row = s->row_end = 0;
-    if (!tile_query(t, position, &q)) return false;
+    if (!tile_query(t, position, &q)) return;
     const SnlsMatchWindow w = snls_match_window(m, &q, t->slot);
     int64_t row0, row1, column0, column1;
-    if (!w.valid) return false;
+    if (!w.valid) return;
     snls_match_valid_run(w.y, m->stride1, w.origin_y, m->side, m->height, &row0, &row1);
     snls_match_valid_run(w.x, m->stride1, w.origin_x, m->side, m->width, &column0, &column1);
-    if (row0 >= row1 || column0 >= column1) return false;
-    *s = {.y = w.y, .x = w.x, .origin_y = (int32_t)w.origin_y, .origin_x = (int32_t)w.origin_x, .row = (int16_t)row0, .row_end = (int16_t)row1,
-          .column = (int16_t)column0, .column_end = (int16_t)column1};
+    if (row0 >= row1 || column0 >= column1) return;
+    *s = {.y = w.y, .x = w.x, .origin_y = (int16_t)w.origin_y, .origin_x = (int16_t)w.origin_x, .row = (uint8_t)row0, .row_end = (uint8_t)row1,
+          .column = (uint8_t)column0, .column_end = (uint8_t)column1};
     tile_reach(snls_match_y(m, &w, row0), snls_match_y(m, &w, row1 - 1), q.i, &box->low_y, &box->high_y);
     tile_reach(snls_match_x(m, &w, column0), snls_match_x(m, &w, column1 - 1), q.j, &box->low_x, &box->high_x);
-    return true;
 }
 
-/* Windows of all positions; the box that holds them. rows = 0: none counts. */
+static __device__ __forceinline__ void tile_box_join(TileBox *box, int step)
+{
+    box->low_y = min(box->low_y, __shfl_xor_sync(SNLS_WARP, box->low_y, step));
+    box->high_y = max(box->high_y, __shfl_xor_sync(SNLS_WARP, box->high_y, step));
+    box->low_x = min(box->low_x, __shfl_xor_sync(SNLS_WARP, box->low_x, step));
+    box->high_x = max(box->high_x, __shfl_xor_sync(SNLS_WARP, box->high_x, step));
+}
+
+/* What is known of all boxes, in shared memory. */
+typedef struct TileExtent { int32_t low_y, low_x, last_y, last_x, high_y, high_x, rows, columns; } TileExtent; /* last: highest low */
+
+static __device__ void tile_extend(TileExtent *all, const TileBox *group)
+{
+    if (group->low_y > group->high_y) return;
+    atomicMin(&all->low_y, group->low_y);
+    atomicMin(&all->low_x, group->low_x);
+    atomicMax(&all->last_y, group->low_y);
+    atomicMax(&all->last_x, group->low_x);
+    atomicMax(&all->high_y, group->high_y);
+    atomicMax(&all->high_x, group->high_x);
+    atomicMax(&all->rows, group->high_y - group->low_y + 1);
+    atomicMax(&all->columns, group->high_x - group->low_x + 1);
+}
+
+/* Windows of all positions, boxes of all groups. rows = 0: no cell counts. */
 static __device__ __noinline__ void tile_windows(TileWork *t)
 {
-    int32_t *box = (int32_t *)(t->shared + t->p->box);
+    TileExtent *all = (TileExtent *)(t->shared + t->p->box);
+    TileGroup *groups = (TileGroup *)(t->shared + t->p->group);
     __syncthreads();
-    if (threadIdx.x < 4) box[threadIdx.x] = threadIdx.x % 2 ? INT32_MIN : INT32_MAX;
+    if (threadIdx.x == 0) *all = {INT32_MAX, INT32_MAX, INT32_MIN, INT32_MIN, INT32_MIN, INT32_MIN, 0, 0};
     __syncthreads();
     for (int position = (int)threadIdx.x; position < t->p->positions; position += TILE_THREADS) {
-        TileBox one = {INT32_MAX, INT32_MIN, INT32_MAX, INT32_MIN};
-        tile_window(t, position, &one);
-        for (int step = 16; step > 0; step /= 2) {
-            one.low_y = min(one.low_y, __shfl_xor_sync(SNLS_WARP, one.low_y, step));
-            one.high_y = max(one.high_y, __shfl_xor_sync(SNLS_WARP, one.high_y, step));
-            one.low_x = min(one.low_x, __shfl_xor_sync(SNLS_WARP, one.low_x, step));
-            one.high_x = max(one.high_x, __shfl_xor_sync(SNLS_WARP, one.high_x, step));
-        }
-        if (threadIdx.x % 32) continue;
-        atomicMin(&box[0], one.low_y);
-        atomicMax(&box[1], one.high_y);
-        atomicMin(&box[2], one.low_x);
-        atomicMax(&box[3], one.high_x);
+        TileBox box = {INT32_MAX, INT32_MIN, INT32_MAX, INT32_MIN};
+        tile_window(t, position, &box);
+        tile_box_join(&box, 1);
+        tile_box_join(&box, 2);
+        if (position % 4) continue;
+        groups[position / 4] = {box.low_y, box.low_x};
+        tile_extend(all, &box);
     }
     __syncthreads();
-    t->shift_y = box[0];
-    t->shift_x = box[2];
-    t->rows = box[1] < box[0] ? 0 : min(box[1] - box[0], TILE_ROWS) + 1;
-    t->columns = box[3] < box[2] ? 0 : min(box[3] - box[2], TILE_COLUMNS) + 1;
+    const bool one = t->p->c.m.ps > 1; /* box for the whole tile */
+    t->shift_y = all->low_y;
+    t->shift_x = all->low_x;
+    t->rows = all->rows && one ? all->high_y - all->low_y + 1 : all->rows;
+    t->columns = all->rows && one ? all->high_x - all->low_x + 1 : all->columns;
+    t->spread_y = all->rows && !one ? all->last_y - all->low_y : 0;
+    t->spread_x = all->rows && !one ? all->last_x - all->low_x : 0;
+}
+
+static __device__ __forceinline__ bool tile_fits(const TileWork *t)
+{
+    return t->rows <= TILE_ROWS && t->columns <= TILE_COLUMNS && t->spread_y <= TILE_SPREAD && TILE_WIDE + t->columns - 1 + t->spread_x <= TILE_STAGED;
 }
 
 /* Column of the box and fraction of every column of cells. */
@@ -107,12 +179,11 @@ static __device__ __noinline__ void tile_columns(const TileWork *t)
     const SnlsMatch *m = &t->p->c.m;
     for (int position = (int)threadIdx.x; position < t->p->positions; position += TILE_THREADS) {
         const TileQuery *s = tile_state(t, position);
-        const int64_t from = t->first.j + position % TILE_WIDE + t->shift_x;
+        const int64_t from = t->first.j + position % TILE_WIDE + t->shift_x + tile_group(t, position / 4).shift_x;
         for (int column = s->column; s->row < s->row_end && column < s->column_end; column++) {
             const double x = snls_window_place(s->x, m->stride1, column, s->origin_x);
             const int64_t tap = snls_floor_inside(x);
-            tile_fraction(t)[column * t->p->positions + position] = (float)(x - (double)tap);
-            tile_cell(t)[column * t->p->positions + position] = (uint8_t)(tap - from);
+            tile_column(t, position)[column * t->p->positions] = {(float)(x - (double)tap), (int32_t)(tap - from)};
         }
     }
 }
@@ -124,13 +195,13 @@ typedef struct TileRow {
     bool  ready;
     int   position, row;
     double y;
-    int64_t tap;                        /* floor(y) */
+    int64_t tap;                 /* floor(y) */
     float fraction;
-    const float *top, *bottom;          /* column 0 of this position */
-    int   top_step, bottom_step;        /* to the next column */
+    const float *top, *bottom;   /* column 0 of this position */
+    int   top_step, bottom_step; /* to the next column */
 } TileRow;
 
-static __device__ __forceinline__ float tile_blend(float a, float b, float f) { return f == 0 ? a : fmaf(f, b, (1 - f) * a); }
+static __device__ __forceinline__ float tile_blend(float a, float b, float f) { return fmaf(f, b, (1 - f) * a); }
 
 static __device__ __forceinline__ float tile_across(const float *scores, int step, int cell, float f)
 {
@@ -156,68 +227,66 @@ static __device__ float tile_correction(const TileWork *t, int64_t y, int64_t x,
     return sum;
 }
 
-/* l2: candidates that may enter their lane's list are scored from their pixels, some side by side. All lanes come here. */
-static __device__ __noinline__ void tile_rescore(const TileWork *t, const TileRow *r, bool contends, int column)
+/* l2: distances of the lanes that contend, from their pixels, some side by side. All lanes come here; NaN for those that do not. */
+static __device__ __noinline__ float tile_rescore(const TileWork *t, int position, double y, double x, bool contends)
 {
     const CudaMatch *c = &t->p->c;
     const int lane = (int)threadIdx.x % 32, mine = lane / c->parts;
     unsigned waiting = __ballot_sync(SNLS_WARP, contends);
-    const double x = contends ? snls_window_place(tile_state(t, r->position)->x, c->m.stride1, column, tile_state(t, r->position)->origin_x) : 0;
+    float result = NAN;
     while (waiting) {
         const unsigned before = waiting;
         int from = -1;
         for (int group = 0; group < 32 / c->parts && waiting; group++, waiting &= waiting - 1)
             if (group == mine) from = __ffs(waiting) - 1;
-        const int source = from < 0 ? 0 : from, position = __shfl_sync(SNLS_WARP, r->position, source);
-        const double y = __shfl_sync(SNLS_WARP, r->y, source), place = __shfl_sync(SNLS_WARP, x, source);
+        const int source = from < 0 ? 0 : from, whose = __shfl_sync(SNLS_WARP, position, source);
+        const double place_y = __shfl_sync(SNLS_WARP, y, source), place_x = __shfl_sync(SNLS_WARP, x, source);
         SnlsQuery q;
-        const bool there = tile_query(t, position, &q) && from >= 0;
-        float sum = there ? snls_cuda_score(c, &q, t->frame, y, place, lane & (c->parts - 1)) : 0;
+        const bool there = tile_query(t, whose, &q) && from >= 0;
+        float sum = there ? snls_cuda_score(c, &q, t->frame, place_y, place_x, lane & (c->parts - 1)) : 0;
         for (int step = c->parts / 2; step > 0; step /= 2) sum += __shfl_xor_sync(SNLS_WARP, sum, step);
         const bool taken = (before & ~waiting) >> lane & 1;
         const float dist = __shfl_sync(SNLS_WARP, sum, taken ? __popc(before & ((1u << lane) - 1)) * c->parts : 0);
-        if (taken && !isnan(dist))
-            tile_insert(t, r->position, snls_key(dist, c->m.prod, (uint32_t)((t->slot * c->m.side + r->row) * c->m.side + column)));
+        if (taken) result = dist;
     }
+    return result;
 }
 
-/* One row of cells. Lanes that are not ready come along. */
-template <bool L2> static __device__ void tile_scan_row(const TileWork *t, const TileRow *r)
+/* One row of cells. Lanes that are not ready come along. SHORT: the list is in *best. */
+template <bool L2, bool SHORT> static __device__ __forceinline__ void tile_scan_row(const TileWork *t, const TileRow *r, TileBest *best)
 {
     const SnlsMatch *m = &t->p->c.m;
     const TileQuery *s = tile_state(t, r->position);
-    const int positions = t->p->positions;
-    uint64_t bar = tile_bar(t, r->position);
+    const TileColumn *columns = tile_column(t, r->position);
+    const int positions = t->p->positions, from = s->column, end = r->ready ? s->column_end : 0;
     const uint32_t id = (uint32_t)((t->slot * m->side + r->row) * m->side);
-    const int from = s->column, end = r->ready ? s->column_end : 0;
     for (int column = 0; column < (int)m->side; column++) {
         const bool there = column >= from && column < end;
         bool contends = false;
+        float value = NAN;
         if (there) {
-            const float f = tile_fraction(t)[column * positions + r->position];
-            const int cell = tile_cell(t)[column * positions + r->position];
-            const float score = tile_between(r, cell, f);
-            if (L2 && (f != 0 || r->fraction != 0)) {
-                const float less = tile_correction(t, r->tap, t->first.j + r->position % TILE_WIDE + t->shift_x + cell, r->fraction, f);
-                const float least = score - less - t->p->slack * (score + less);
-                contends = bar == SNLS_NO_KEY || !(least > snls_key_dist(bar, false));
-            } else if (!isnan(score)) {
-                const uint64_t key = snls_key(score, !L2, id + (uint32_t)column);
-                if (key < bar) {
-                    tile_insert(t, r->position, key);
-                    bar = tile_bar(t, r->position);
-                }
+            const TileColumn at = columns[column * positions];
+            const float score = tile_between(r, at.cell, at.fraction);
+            value = L2 ? -score : score;
+            if (L2 && (at.fraction != 0 || r->fraction != 0)) {
+                const int64_t x = t->first.j + r->position % TILE_WIDE + t->shift_x + tile_group(t, r->position / 4).shift_x + at.cell;
+                const float less = tile_correction(t, r->tap, x, r->fraction, at.fraction), bar = SHORT ? best->value[t->p->c.k - 1] : tile_bar(t, r->position);
+                contends = !(less - score + t->p->slack * (score + less) <= bar);
+                value = NAN;
             }
         }
         if (L2 && __any_sync(SNLS_WARP, contends)) {
-            tile_rescore(t, r, contends, column);
-            bar = tile_bar(t, r->position);
+            const float dist = tile_rescore(t, r->position, r->y, contends ? snls_window_place(s->x, m->stride1, column, s->origin_x) : 0, contends);
+            if (contends) value = -dist;
         }
+        if (isnan(value)) continue;
+        if (SHORT) tile_best_insert(best, value, id + (uint32_t)column);
+        else if (!(value <= tile_bar(t, r->position))) tile_insert(t, r->position, value, id + (uint32_t)column);
     }
 }
 
-/* The next row of cells of a position, if the scores it needs are among rows [first - 1, end) of the box. */
-template <int HIGH> static __device__ TileRow tile_next_row(const TileWork *t, int position, int first, int end)
+/* The next row of cells of a position, if the scores it needs are among rows [first - 1, end) of its box. */
+template <int HIGH> static __device__ __forceinline__ TileRow tile_next_row(const TileWork *t, int position, int shift, int first, int end)
 {
     const TileQuery *s = tile_state(t, position);
     TileRow r = {.ready = s->row < s->row_end, .position = position, .row = s->row};
@@ -225,7 +294,7 @@ template <int HIGH> static __device__ TileRow tile_next_row(const TileWork *t, i
     r.y = snls_window_place(s->y, t->p->c.m.stride1, s->row, s->origin_y);
     r.tap = snls_floor_inside(r.y);
     r.fraction = (float)(r.y - (double)r.tap);
-    const int row = (int)(r.tap - (t->first.i + position / TILE_WIDE)) - t->shift_y;
+    const int row = (int)(r.tap - (t->first.i + position / TILE_WIDE)) - shift;
     r.ready = row + (r.fraction != 0 ? 1 : 0) < end;
     const int step = HIGH * TILE_WIDE;
     const bool kept = row < first; /* the last row of the step before */
@@ -236,43 +305,28 @@ template <int HIGH> static __device__ TileRow tile_next_row(const TileWork *t, i
     return r;
 }
 
-/* All rows of cells whose scores are there; then the last row of scores is kept for the next step. */
-template <int HIGH, bool L2> static __device__ void tile_select(const TileWork *t, int first, int count)
+template <int HIGH, bool L2, bool SHORT> static __device__ __forceinline__ void tile_select_position(const TileWork *t, int position, int first, int count)
 {
-    for (int position = (int)threadIdx.x; position < t->p->positions; position += TILE_THREADS) {
-        for (;;) {
-            const TileRow r = tile_next_row<HIGH>(t, position, first, first + count);
-            if (!__any_sync(SNLS_WARP, r.ready)) break;
-            tile_scan_row<L2>(t, &r);
-            if (r.ready) tile_state(t, position)->row++;
-        }
-        const float *last = tile_scores(t) + (count - 1) * TILE_COLUMNS * HIGH * TILE_WIDE + position;
-        for (int column = 0; column < t->columns; column++) tile_retained(t)[column * t->p->positions + position] = last[column * HIGH * TILE_WIDE];
+    const int shift = t->shift_y + tile_group(t, position / 4).shift_y;
+    TileBest best;
+    if (SHORT) best = tile_best_load(t, position);
+    for (;;) {
+        const TileRow r = tile_next_row<HIGH>(t, position, shift, first, first + count);
+        if (!__any_sync(SNLS_WARP, r.ready)) break;
+        tile_scan_row<L2, SHORT>(t, &r, &best);
+        if (r.ready) tile_state(t, position)->row++;
     }
+    if (SHORT) tile_best_store(t, position, &best);
 }
 
-/* A box that is too large: the queries one by one, a warp each. */
-static __device__ __noinline__ void tile_alone(const TileWork *t)
+/* All rows of cells whose scores are there; then the last row of scores is kept for the next step. */
+template <int HIGH, bool L2> static __device__ __noinline__ void tile_select(const TileWork *t, int first, int count)
 {
-    const CudaMatch *c = &t->p->c;
-    const SnlsMatch *m = &c->m;
-    const int lane = (int)threadIdx.x % 32, part = lane & (c->parts - 1);
-    for (int position = (int)threadIdx.x / 32; position < t->p->positions; position += TILE_WARPS) {
-        const TileQuery *s = tile_state(t, position);
-        SnlsQuery q;
-        if (!tile_query(t, position, &q) || s->row >= s->row_end) continue;
-        const SnlsMatchWindow w = snls_match_window(m, &q, t->slot);
-        const int columns = s->column_end - s->column, n = columns * (s->row_end - s->row);
-        for (int base = 0; base < n; base += 32 / c->parts) {
-            const int at = base + lane / c->parts, row = s->row + at / columns, column = s->column + at % columns;
-            uint64_t key = snls_cuda_candidate(c, &q, &w, t->slot, row, column, at < n, part);
-            unsigned waiting = __ballot_sync(SNLS_WARP, part == 0 && key < tile_bar(t, position));
-            for (; waiting; waiting &= waiting - 1) {
-                const uint64_t next = __shfl_sync(SNLS_WARP, key, __ffs(waiting) - 1);
-                if (lane == 0) tile_insert(t, position, next);
-            }
-            __syncwarp();
-        }
+    for (int position = (int)threadIdx.x; position < t->p->positions; position += TILE_THREADS) {
+        if (t->p->c.k <= TILE_SHORT) tile_select_position<HIGH, L2, true>(t, position, first, count);
+        else tile_select_position<HIGH, L2, false>(t, position, first, count);
+        const float *last = tile_scores(t) + (count - 1) * TILE_COLUMNS * HIGH * TILE_WIDE + position;
+        for (int column = 0; column < t->columns; column++) tile_retained(t)[column * t->p->positions + position] = last[column * HIGH * TILE_WIDE];
     }
 }
 

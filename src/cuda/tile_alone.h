@@ -1,0 +1,121 @@
+/* tile_alone.h: the queries of a tile one by one, a warp each, where their windows have too little in common. Products: scores on the
+ * whole pixels under the window once, then candidates by interpolation as in a tile. l2: every candidate from its pixels. */
+#ifndef SNLS_CUDA_TILE_ALONE_H
+#define SNLS_CUDA_TILE_ALONE_H
+
+#include "cuda/tile_select.h"
+
+/* A candidate from every lane that has one, in the order of lanes, which is that of their numbers. */
+static __device__ void tile_offer(const TileWork *t, int position, bool there, float value, uint32_t id)
+{
+    const int lane = (int)threadIdx.x % 32;
+    unsigned waiting = __ballot_sync(SNLS_WARP, there && !isnan(value) && !(value <= tile_bar(t, position)));
+    for (; waiting; waiting &= waiting - 1) {
+        const int from = __ffs(waiting) - 1;
+        const float next = __shfl_sync(SNLS_WARP, value, from);
+        const uint32_t number = __shfl_sync(SNLS_WARP, id, from);
+        if (lane == 0) tile_insert(t, position, next, number);
+    }
+    __syncwarp();
+}
+
+/* Every candidate from its pixels. */
+static __device__ void tile_alone_pixels(const TileWork *t, int position, const SnlsQuery *q)
+{
+    const CudaMatch *c = &t->p->c;
+    const TileQuery *s = tile_state(t, position);
+    const SnlsMatchWindow w = snls_match_window(&c->m, q, t->slot);
+    const int lane = (int)threadIdx.x % 32, part = lane & (c->parts - 1), columns = s->column_end - s->column, n = columns * (s->row_end - s->row);
+    for (int base = 0; base < n; base += 32 / c->parts) {
+        const int at = base + lane / c->parts;
+        const uint64_t key = snls_cuda_candidate(c, q, &w, t->slot, s->row + at / columns, s->column + at % columns, at < n, part);
+        const float dist = snls_key_dist(key, c->m.prod);
+        tile_offer(t, position, part == 0 && key != SNLS_NO_KEY, c->m.prod ? dist : -dist, (uint32_t)key);
+    }
+}
+
+/* Sums of sixteen values over the eight lanes that share a row: each step exchanges half of what a lane has left. Lane l of the
+ * eight ends with columns 2*l' and 2*l'+1, l' being l with its bits turned round, as (*a, *b). */
+static __device__ __forceinline__ void tile_turn(float (&sum)[16], int lane, float *a, float *b)
+{
+#pragma unroll
+    for (int half = 8, step = 4; half > 1; half /= 2, step /= 2) {
+        const bool upper = lane & step;
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            if (i < half) {
+                const float give = upper ? sum[i] : sum[i + half], keep = upper ? sum[i + half] : sum[i];
+                sum[i] = keep + __shfl_xor_sync(SNLS_WARP, give, step);
+            }
+    }
+    *a = sum[0];
+    *b = sum[1];
+}
+
+/* Products on whole pixels: `grid` gets rows of 16. Four rows at a time, each by eight lanes that share the features. (y, x): first pixel. */
+static __device__ void tile_alone_grid(const TileWork *t, const SnlsQuery *q, int64_t y, int64_t x, int rows, int columns, float *grid)
+{
+    const CudaMatch *c = &t->p->c;
+    const int lane = (int)threadIdx.x % 32, part = lane % 8;
+    const float4 *query = snls_cuda_pixel(&c->query, q->b, q->head, q->t, q->i, q->j);
+    for (int row = lane / 8; row < (rows + 3) / 4 * 4; row += 4) {
+        const int64_t line = y + row < c->m.height ? y + row : c->m.height - 1; /* what is beyond is not used */
+        const float4 *key = snls_cuda_pixel(&c->key, q->b, q->head, t->frame, line, x);
+        float sum[16], a, b;
+#pragma unroll
+        for (int i = 0; i < 16; i++) sum[i] = 0;
+        for (int64_t quad = part; quad < c->key.quads && row < rows; quad += 8) {
+            const float4 v = query[quad];
+#pragma unroll
+            for (int i = 0; i < 16; i++)
+                if (i < columns) sum[i] = snls_cuda_dot(v, key[i * c->key.step[3] + quad], sum[i]);
+        }
+        tile_turn(sum, lane, &a, &b);
+        const int at = (part & 4 ? 8 : 0) + (part & 2 ? 4 : 0) + (part & 1 ? 2 : 0);
+        *(float2 *)(grid + row * 16 + at) = make_float2(a, b);
+    }
+    __syncwarp();
+}
+
+/* Candidates of a position by interpolation on its grid, 32 at a time. low: first tap along y and x. */
+static __device__ void tile_alone_candidates(const TileWork *t, int position, int64_t low_y, int64_t low_x, const float *grid)
+{
+    const SnlsMatch *m = &t->p->c.m;
+    const TileQuery *s = tile_state(t, position);
+    const int lane = (int)threadIdx.x % 32, columns = s->column_end - s->column, n = columns * (s->row_end - s->row);
+    for (int base = 0; base < n; base += 32) {
+        const int at = min(base + lane, n - 1), row = s->row + at / columns, column = s->column + at % columns;
+        const double y = snls_window_place(s->y, m->stride1, row, s->origin_y), x = snls_window_place(s->x, m->stride1, column, s->origin_x);
+        const int64_t tap_y = snls_floor_inside(y), tap_x = snls_floor_inside(x);
+        const float fy = (float)(y - (double)tap_y), fx = (float)(x - (double)tap_x);
+        const float *top = grid + (tap_y - low_y) * 16;
+        float value = tile_across(top, 1, (int)(tap_x - low_x), fx);
+        if (fy != 0) value = tile_blend(value, tile_across(top + 16, 1, (int)(tap_x - low_x), fx), fy);
+        tile_offer(t, position, base + lane < n, value, (uint32_t)((t->slot * m->side + row) * m->side + column));
+    }
+}
+
+static __device__ __noinline__ void tile_alone(const TileWork *t)
+{
+    const SnlsMatch *m = &t->p->c.m;
+    const bool grids = m->prod && m->ps == 1;
+    float *grid = tile_scores(t) + (int)threadIdx.x / 32 * 16 * 20; /* rows: at most 17, in fours */
+    for (int position = (int)threadIdx.x / 32; position < t->p->positions; position += TILE_WARPS) {
+        const TileQuery *s = tile_state(t, position);
+        SnlsQuery q;
+        if (!tile_query(t, position, &q) || s->row >= s->row_end) continue;
+        TileBox box;
+        tile_reach(snls_window_place(s->y, m->stride1, s->row, s->origin_y), snls_window_place(s->y, m->stride1, s->row_end - 1, s->origin_y), 0, &box.low_y, &box.high_y);
+        tile_reach(snls_window_place(s->x, m->stride1, s->column, s->origin_x), snls_window_place(s->x, m->stride1, s->column_end - 1, s->origin_x), 0, &box.low_x, &box.high_x);
+        const int rows = box.high_y - box.low_y + 1, columns = box.high_x - box.low_x + 1;
+        if (!grids || rows > 16 || columns > 16) {
+            tile_alone_pixels(t, position, &q);
+            continue;
+        }
+        __syncwarp(); /* the grid of the query before is read no more */
+        tile_alone_grid(t, &q, box.low_y, box.low_x, rows, columns, grid);
+        tile_alone_candidates(t, position, box.low_y, box.low_x, grid);
+    }
+}
+
+#endif
