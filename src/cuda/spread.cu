@@ -2,63 +2,11 @@
  * neighbours of all queries are sorted by the pixel they point at (bins.cuh); the owner of a pixel goes through those around it
  * whose patches reach it. The reflected frame is an image that goes on beyond its borders, linear between its pixels: an owner
  * near the border also goes through what reaches the mirrored pixels that show it. */
-#include "cuda/aggregate.cuh"
-#include "cuda/bins.cuh"
+#include "cuda/spread.cuh"
 
 enum { TABLE = 8 }; /* rows of cells looked up at once */
 
-/* A neighbour as its bin keeps it. Mostly its query's patch is inside the frame and under full cover, and from is laid out in whole
- * pixels: then `number` has PACKED set, the last bits of its anchor's column, and how many pixels after the clip's first (of the
- * neighbour's layer, in a stack) its query is. Else it is its number among the sources, and the rest is worked out again. */
-typedef struct __align__(16) SpreadEntry { uint32_t number; float fy, fx, weight; } SpreadEntry; /* fractions folded */
-enum { PIXEL_BITS = 28, COLUMN_BITS = 3 };
-#define PACKED 0x80000000u
-
-typedef struct SpreadJob {
-    SnlsAggJob job;
-    SnlsTensor total;           /* may have no data */
-    SnlsBins bins;
-    SpreadEntry *entries;       /* in the order of bins.list */
-    int64_t source, targets_at; /* first line of queries of this part; first line of cells */
-    int64_t target_lines;       /* lines of cells, with those around the owners' */
-    int64_t owner, owner_lines; /* lines of owners */
-    SnlsDivisor dilation;
-    int32_t half, span;         /* pixels of a patch before its centre; from its first to its last, and one more for the taps */
-    float full_cover, by_full_cover; /* along an axis, away from the borders; its inverse */
-    int32_t pixel_t, pixel_y, pixel_k; /* pixels of from to the next frame, row and layer; pixel_y 0: from is not laid out so */
-    bool add;
-} SpreadJob;
-
 /* ---- into the bins ---- */
-
-typedef struct Source { int32_t plane, t, i, j, k; } Source;
-
-static __device__ __forceinline__ Source source_of(const SpreadJob *s, uint32_t number)
-{
-    const SnlsAggJob *job = &s->job;
-    Source r;
-    const uint32_t query = snls_divide(number, job->neighbours), row = snls_divide(query, job->columns);
-    const uint32_t line = (uint32_t)s->source + row, clip = snls_divide(line, job->rows), plane = snls_divide(clip, job->frames);
-    r.k = (int32_t)(number - query * job->neighbours.divisor);
-    r.j = (int32_t)(query - row * job->columns.divisor);
-    r.i = (int32_t)(line - clip * job->rows.divisor);
-    r.t = (int32_t)(clip - plane * job->frames.divisor);
-    r.plane = (int32_t)plane;
-    return r;
-}
-
-/* Element of a neighbour in weight or offset. */
-static __device__ __forceinline__ int64_t number_at(const SpreadJob *s, const SnlsTensor *t, const Source *q)
-{
-    const int32_t b = (int32_t)snls_divide((uint32_t)q->plane, s->job.heads), head = q->plane - b * (int32_t)s->job.heads.divisor;
-    return b * t->stride[0] + head * t->stride[1] + q->t * t->stride[2] + q->i * t->stride[3] + q->j * t->stride[4] + q->k * t->stride[5];
-}
-
-static __device__ __forceinline__ bool near_of(const SpreadJob *s, const Source *q, SnlsAggNear *n)
-{
-    const SnlsAggregate *a = &s->job.a;
-    return snls_agg_near(&s->job, number_at(s, &a->offset, q), q->t, q->i * (int32_t)a->stride0, q->j * (int32_t)a->stride0, n);
-}
 
 static __global__ void __launch_bounds__(SNLS_AGG_THREADS) count_entries(const __grid_constant__ SpreadJob s)
 {
@@ -335,6 +283,10 @@ static SnlsStatus run_part(SnlsContext *ctx, SpreadJob *s, bool ordered)
     count_entries<<<blocks, SNLS_AGG_THREADS, 0, stream>>>(*s);
     SNLS_CUDA_LAUNCHED(ctx, op);
     SNLS_TRY(snls_bins_scan(ctx, op, &s->bins));
+    if (s->splat) {
+        SNLS_TRY(snls_bins_fill(ctx, op, &s->bins, false));
+        return snls_agg_splat(ctx, s);
+    }
     if (ordered) {
         SNLS_TRY(snls_bins_fill(ctx, op, &s->bins, true));
         expand_entries<<<blocks, SNLS_AGG_THREADS, 0, stream>>>(*s);
@@ -359,7 +311,7 @@ static SnlsStatus run_sources(SnlsContext *ctx, SpreadJob *s, const SnlsBinCut *
 {
     const SnlsAggregate *a = &s->job.a;
     const int64_t plane = begin / cut->source_lines, planes = (count + cut->source_lines - 1) / cut->source_lines;
-    const int64_t from = plane * cut->target_lines, last = (plane + planes) * cut->target_lines, reach = a->dilation * a->ps + 1;
+    const int64_t from = plane * cut->target_lines, last = (plane + planes) * cut->target_lines, reach = s->splat ? 0 : a->dilation * a->ps + 1;
     s->source = begin;
     s->add = s->job.add || begin % cut->source_lines != 0;
     for (int64_t at = from; at < last; at += cut->targets) {
@@ -394,7 +346,9 @@ SnlsStatus snls_agg_spread(SnlsContext *ctx, SnlsAggJob *job, const SnlsTensor *
 {
     const SnlsAggregate *a = &job->a;
     const SnlsTensor *const tensors[] = {&job->from, &job->to, &a->weight, &a->offset, total};
-    const int64_t entry = SNLS_BIN_ENTRY + (int64_t)sizeof(SpreadEntry), row = a->columns * a->neighbours, reach = 2 * (a->dilation * a->ps + 1);
+    const bool splat = !ordered && !total->data && snls_agg_can_splat(job);
+    const int64_t kept = splat ? 0 : (int64_t)sizeof(SpreadEntry), entry = SNLS_BIN_ENTRY + kept, row = a->columns * a->neighbours;
+    const int64_t reach = splat ? 0 : 2 * (a->dilation * a->ps + 1);
     SnlsBinCut cut = {a->batch * a->heads, a->frames * a->rows, a->frames * a->height, 0, 0};
     SNLS_REQUIRE(ctx, cut.planes < INT32_MAX / cut.target_lines && snls_bins_cut(&cut, snls_bins_budget(tensors, 5), row, a->width, entry), SNLS_ERR_UNSUPPORTED,
                  "%s: more rows of pixels than backend cuda takes in one call", a->op);
@@ -403,10 +357,11 @@ SnlsStatus snls_agg_spread(SnlsContext *ctx, SnlsAggJob *job, const SnlsTensor *
     memset(&s, 0, sizeof s);
     snls_arena_begin(&ctx->arena);
     snls_bins_plan(ctx, cut.sources * row, lines * a->width);
-    snls_arena_plan(&ctx->arena, cut.sources * row, sizeof *s.entries);
+    snls_arena_plan(&ctx->arena, splat ? 0 : cut.sources * row, sizeof *s.entries);
     SNLS_TRY(snls_cuda_commit(ctx, a->op));
     snls_bins_claim(ctx, &s.bins, cut.sources * row, lines * a->width);
-    s.entries = (SpreadEntry *)snls_arena_claim(&ctx->arena, cut.sources * row, sizeof *s.entries);
+    s.entries = (SpreadEntry *)snls_arena_claim(&ctx->arena, splat ? 0 : cut.sources * row, sizeof *s.entries);
+    s.splat = splat;
     s.job = *job;
     s.total = *total;
     s.dilation = snls_divisor(a->dilation);
