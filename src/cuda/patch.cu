@@ -9,7 +9,7 @@ enum { COLUMNS = 32, OWNED = COLUMNS - 2, LANES_MAX_LOG2 = 3 };
 
 /* How a neighbour's patch can be read: not at all; all 16 pixels inside and no weight 0; nine pixels inside and whole numbers; the
  * same two over the border, where the mirrored frame goes on (a read between two pixels is the same there); by the rules, tap by tap
- * (border drop, tiny frames, and where only some taps weigh 0 and so must not be read). */
+ * (border drop, tiny frames, an infinite weight, and where only some taps weigh 0 and so must not be read). */
 typedef enum PatchKind { PATCH_NONE, PATCH_REAL, PATCH_WHOLE, PATCH_REAL_EDGE, PATCH_WHOLE_EDGE, PATCH_ODD } PatchKind;
 
 typedef struct __align__(16) PatchPlace {
@@ -34,11 +34,12 @@ static __device__ __forceinline__ void find_place(const SnlsAggJob *job, const S
     p->frame = n.frame;
     p->fy = fy;
     p->fx = fx;
-    p->weight = snls_agg_weight(job, snls_agg_at(&a->weight, o->weights, o->i, o->j, k));
+    const float weight = snls_agg_weight(job, snls_agg_at(&a->weight, o->weights, o->i, o->j, k));
+    p->weight = weight;
     p->base = o->from + n.frame * job->from.stride[1] + (y - 1) * job->from.stride[2] + (x - 1) * job->from.stride[3];
     const bool nine = y >= 1 && y + 1 < height && x >= 1 && x + 1 < width, sixteen = nine && y + 2 < height && x + 2 < width;
     const bool real = fy != 0 && fx != 0, whole = fy == 0 && fx == 0, edge = !a->drop && height > 2 && width > 2;
-    p->kind = real && sixteen ? PATCH_REAL : whole && nine ? PATCH_WHOLE : edge && real ? PATCH_REAL_EDGE : edge && whole ? PATCH_WHOLE_EDGE : PATCH_ODD;
+    p->kind = isinf(weight) ? PATCH_ODD : real && sixteen ? PATCH_REAL : whole && nine ? PATCH_WHOLE : edge && real ? PATCH_REAL_EDGE : edge && whole ? PATCH_WHOLE_EDGE : PATCH_ODD;
 }
 
 /* SIDE rows and columns of pixels (4 for real places, 3 for whole ones) around the neighbour, into the nine sums. */
@@ -73,7 +74,7 @@ static __device__ __forceinline__ void add_patch(float4 sum[3][3], const SnlsAgg
  * crowd the registers of the usual case. */
 typedef struct OddFrame { const void *data; int64_t down, right; int32_t height, width; bool drop; } OddFrame;
 
-template <int DTYPE> static __device__ __noinline__ float4 odd_pixel(OddFrame f, int64_t frame, double y, double x, float weight)
+template <int DTYPE> static __device__ __noinline__ float4 odd_pixel(OddFrame f, int64_t frame, double y, double x)
 {
     const SnlsAggAxis v = snls_agg_axis(y, f.height, f.drop), u = snls_agg_axis(x, f.width, f.drop);
     float4 sum = make_float4(0, 0, 0, 0);
@@ -81,7 +82,7 @@ template <int DTYPE> static __device__ __noinline__ float4 odd_pixel(OddFrame f,
     for (int tap = 0; tap < 4; tap++) {
         const float wy = v.weight[tap / 2], wx = u.weight[tap % 2];
         if (!v.inside || !u.inside || wy == 0 || wx == 0) continue;
-        snls_agg_fma(&sum, wy * wx * weight, snls_agg_load4<DTYPE, true>(f.data, frame + v.at[tap / 2] * f.down + u.at[tap % 2] * f.right, 1, 4));
+        snls_agg_fma(&sum, wy * wx, snls_agg_load4<DTYPE, true>(f.data, frame + v.at[tap / 2] * f.down + u.at[tap % 2] * f.right, 1, 4));
     }
     return sum;
 }
@@ -94,7 +95,11 @@ static __device__ __forceinline__ void add_odd(float4 sum[3][3], const SnlsAggJo
 #pragma unroll
     for (int r = 0; r < 3; r++)
 #pragma unroll
-        for (int c = 0; c < 3; c++) snls_agg_fma(&sum[r][c], 1, odd_pixel<DTYPE>(f, frame, p->y + (r - 1), p->x + (c - 1), p->weight));
+        for (int c = 0; c < 3; c++) {
+            const double y = p->y + (r - 1), x = p->x + (c - 1);
+            if (f.drop && !(y >= 0 && y <= f.height - 1 && x >= 0 && x <= f.width - 1)) continue; /* nothing, even times infinity */
+            snls_agg_fma(&sum[r][c], p->weight, odd_pixel<DTYPE>(f, frame, y, x));
+        }
 }
 
 /* All neighbours of the query, into the sums of its patch. */

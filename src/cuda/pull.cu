@@ -6,8 +6,9 @@
 /* One read of four taps: the lanes of a group compute one each, then all go through them. */
 typedef struct __align__(16) PullTap {
     int64_t base, down, right; /* element of the first tap (channel 0 of the head), steps to the others */
-    uint32_t flags, unused;    /* bit 2*a+b: tap (a, b) counts */
-    float weight[4];           /* of the taps, times that of the neighbour */
+    uint32_t flags;            /* bit 2*a+b: tap (a, b) counts */
+    float infinite;            /* weight of the neighbour where it is infinite: a factor of the read, not of the taps; else 0 */
+    float weight[4];           /* of the taps, times that of the neighbour where it is finite */
 } PullTap;
 enum { UNITS = sizeof(PullTap) / sizeof(float4) };
 
@@ -31,9 +32,10 @@ static __device__ __forceinline__ void find_tap(const SnlsAggJob *job, const Snl
     tap->down = (v.at[1] - v.at[0]) * job->from.stride[2];
     tap->right = (u.at[1] - u.at[0]) * job->from.stride[3];
     uint32_t flags = 0;
+    tap->infinite = isinf(w) ? w : 0;
 #pragma unroll
     for (int c = 0; c < 4; c++) {
-        tap->weight[c] = v.weight[c / 2] * u.weight[c % 2] * w;
+        tap->weight[c] = v.weight[c / 2] * u.weight[c % 2] * (isinf(w) ? 1 : w);
         flags |= (uint32_t)(v.weight[c / 2] != 0 && u.weight[c % 2] != 0) << c;
     }
     tap->flags = flags;
@@ -52,6 +54,13 @@ template <int DTYPE, bool VECTOR> static __device__ __forceinline__ void read_ta
         const int64_t place = at + (i / 2 ? t.down : 0) + (i % 2 ? t.right : 0);
         v[i] = make_float4(0, 0, 0, 0);
         if (t.flags >> i & 1) v[i] = snls_agg_load4<DTYPE, VECTOR>(data, place, c->step, c->count);
+    }
+    if (t.infinite != 0) {
+        float4 read = make_float4(0, 0, 0, 0);
+        for (int i = 0; i < 4; i++)
+            if (t.flags >> i & 1) snls_agg_fma(&read, t.weight[i], v[i]);
+        if (t.flags) snls_agg_fma(sum, t.infinite, read);
+        return;
     }
 #pragma unroll
     for (int i = 0; i < 4; i++)
