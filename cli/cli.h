@@ -134,6 +134,7 @@ int cmd_gather_add(int argc, char **argv);
 int cmd_scatter_add(int argc, char **argv);
 int cmd_flow(int argc, char **argv);
 int cmd_metrics(int argc, char **argv);
+int cmd_align(int argc, char **argv);
 int cmd_synth(int argc, char **argv);
 int cmd_demo(int argc, char **argv);
 int cmd_bench(int argc, char **argv);

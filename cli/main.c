@@ -14,6 +14,7 @@ static const Command commands[] = {
     { "scatter-add", "query patches pushed to the neighbours' places", cmd_scatter_add },
     { "flow", "the motion between the frames of a clip", cmd_flow },
     { "metrics", "PSNR, SSIM and ST-RRED of a clip against the clean one", cmd_metrics },
+    { "align", "frame t+1 aligned to frame t, by flow, by search, by search around the flow", cmd_align },
     { "synth", "make a clip with known flow", cmd_synth },
     { "demo", "align a clip with wrong flow, and see what the search repairs", cmd_demo },
     { "bench", "time every operator against what this machine can do", cmd_bench },

@@ -1,0 +1,177 @@
+/* align.c: one pair of frames, aligned. Searches see noisy frames, the offsets move the clean one. */
+#include "align.h"
+#include "frames.h"
+#include "synth.h"
+#include <math.h>
+#include <string.h>
+
+const char *const align_names[ALIGN_WAYS] = { "none", "flow", "nls", "search", "keep" };
+
+static double gauss(uint64_t seed, int64_t layer, int64_t at)
+{
+    const double u = 1 - synth_lattice(seed, layer, at, 0), v = synth_lattice(seed, layer, at, 1); /* u > 0 */
+    return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
+}
+
+static void add_noise(Align *a, uint64_t seed)
+{
+    const int64_t frames = a->clean.shape[0], each = a->clean.stride[0];
+    for (int64_t t = 0; t < frames; t++)
+        for (int64_t i = 0; i < each; i++)
+            ((float *)a->noisy.data)[t * each + i] =
+                ((const float *)a->clean.data)[t * each + i] + (float)(a->params.noise * gauss(seed, 6000 + t, i));
+}
+
+int align_begin(Align *a, uint64_t seed)
+{
+    const int64_t h = a->clean.shape[1], w = a->clean.shape[2], c = a->clean.shape[3], s = a->params.stride0;
+    const int64_t nh = (h + s - 1) / s, nw = (w + s - 1) / s;
+    int code = alloc_array(a->ctx, "noisy frames", &a->noisy, SNLS_F32, 4, a->clean.shape);
+    if (!code) code = alloc_array(a->ctx, "flow", &a->flow, SNLS_F32, 3, (const int64_t[]){ h, w, 2 });
+    for (int i = ALIGN_FLOW; i < ALIGN_WAYS && !code; i++) {
+        if (!(a->ways >> i & 1)) continue;
+        code = alloc_array(a->ctx, "offsets", &a->offset[i], SNLS_F32, 7, (const int64_t[]){ 1, 1, 1, nh, nw, 1, 3 });
+        if (!code)
+            code = alloc_array(a->ctx, "distances", &a->dist[i], SNLS_F32, 6, (const int64_t[]){ 1, 1, 1, nh, nw, 1 });
+        if (!code)
+            code =
+                alloc_array(a->ctx, "aligned frame", &a->aligned[i], SNLS_F32, 5, (const int64_t[]){ 1, 1, h, w, c });
+    }
+    if (!code) add_noise(a, seed);
+    return code;
+}
+
+void align_free(Align *a)
+{
+    for (int i = 0; i < ALIGN_WAYS; i++) {
+        snls_array_free(a->ctx, &a->offset[i]);
+        snls_array_free(a->ctx, &a->dist[i]);
+        snls_array_free(a->ctx, &a->aligned[i]);
+    }
+    SnlsTensor *const all[] = { &a->clean, &a->noisy, &a->given, &a->flow };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) snls_array_free(a->ctx, all[i]);
+}
+
+/* One frame as a video of one frame. */
+static SnlsTensor video_of(const SnlsTensor *clip, int64_t t)
+{
+    const SnlsTensor f = frame_of(clip, t);
+    return snls_tensor(f.data, SNLS_F32, 5, (const int64_t[]){ 1, 1, f.shape[0], f.shape[1], f.shape[2] });
+}
+
+static int find_flow(Align *a, int64_t t)
+{
+    const int64_t pixels = a->flow.shape[0] * a->flow.shape[1];
+    float *flow = a->flow.data;
+    if (a->no_flow) memset(flow, 0, (size_t)(2 * pixels) * sizeof *flow);
+    else if (a->given.data) memcpy(flow, frame_of(&a->given, t).data, (size_t)(2 * pixels) * sizeof *flow);
+    else {
+        const SnlsTensor *video = a->clean_flow ? &a->clean : &a->noisy;
+        const SnlsFlowPair pair = { frame_of(video, t), frame_of(video, t + 1), a->flow };
+        const SnlsStatus status = snls_flow(a->ctx, &pair, &a->params.flow);
+        if (status < 0) return fail_library(a->ctx, status, false);
+    }
+    a->motion = 0;
+    for (int64_t i = 0; i < pixels; i++) a->motion += hypot(flow[2 * i], flow[2 * i + 1]) / (double)pixels;
+    return EXIT_DONE;
+}
+
+/* Noisy t against noisy t+1, the best of ws*ws places. flow: the windows are shifted. */
+static SnlsStatus search(Align *a, int64_t t, AlignWay way, int32_t ws, bool flow)
+{
+    SnlsSearch s = { .query = video_of(&a->noisy, t),
+                     .key = video_of(&a->noisy, t + 1),
+                     .dist = a->dist[way],
+                     .offset = a->offset[way] };
+    const int64_t step = a->params.stride0;
+    if (flow) {
+        const int64_t nh = s.dist.shape[3], nw = s.dist.shape[4], width = a->flow.shape[1];
+        s.flow = snls_tensor(a->flow.data, SNLS_F32, 6, (const int64_t[]){ 1, 1, 1, nh, nw, 2 });
+        s.flow.stride[3] = 2 * step * width; /* the flow of every step-th pixel */
+        s.flow.stride[4] = 2 * step;
+    }
+    snls_search_defaults(&s.params);
+    s.params.ws = ws;
+    s.params.ps = a->params.ps;
+    s.params.stride0 = a->params.stride0;
+    s.params.stride1 = a->params.stride1;
+    s.params.interp = a->params.interp;
+    return snls_search_forward(a->ctx, &s);
+}
+
+/* Variance that reading between pixels leaves of the noise: the squared bilinear weights. */
+static double kept_noise(const float *offset)
+{
+    const double fy = offset[1] - floor(offset[1]), fx = offset[2] - floor(offset[2]);
+    return ((1 - fy) * (1 - fy) + fy * fy) * ((1 - fx) * (1 - fx) + fx * fx);
+}
+
+/* KEEP: places that need no search, the pixel's own and the flow's target, are left only for one whose distance is smaller by more than
+ * noise explains. The best of ws*ws noisy distances is small by chance alone, and a place between pixels averages the noise of up to
+ * four of them, so its distance is smaller even where it fits worse: what noise adds is taken off, and a searched place pays margin
+ * standard deviations. dist and offset of KEEP hold the pixel's own place. */
+static void choose(Align *a)
+{
+    static const AlignWay others[] = { ALIGN_FLOW, ALIGN_NLS, ALIGN_SEARCH };
+    const int64_t count = snls_tensor_elements(&a->dist[ALIGN_KEEP]);
+    const double n = (double)a->params.ps * a->params.ps * (double)a->clean.shape[3],
+                 variance = a->params.noise * a->params.noise;
+    const double fee =
+        a->params.margin * 2 * variance * sqrt(2 * n); /* a distance of matching patches is 2 sigma^2 chi^2(n) */
+    double own = 0;
+    for (int64_t i = 0; i < count; i++) {
+        float *dist = (float *)a->dist[ALIGN_KEEP].data + i, *offset = (float *)a->offset[ALIGN_KEEP].data + 3 * i;
+        double best = *dist - variance * n;
+        int taken = -1;
+        for (int k = 0; k < 3; k++) {
+            const float *o = (const float *)a->offset[others[k]].data + 3 * i;
+            const double cost =
+                ((const float *)a->dist[others[k]].data)[i] - variance * n * kept_noise(o) + (k ? fee : 0);
+            if (cost < best) best = cost, taken = k;
+        }
+        if (taken >= 0) memcpy(offset, (const float *)a->offset[others[taken]].data + 3 * i, 3 * sizeof *offset);
+        own += taken < 0;
+    }
+    a->share_own = own / (double)count;
+}
+
+/* Clean t+1 moved by the offsets, overlapping patches averaged. */
+static SnlsStatus aggregate(Align *a, int64_t t, AlignWay way)
+{
+    float *ones = a->dist[way].data; /* the distances are no longer needed */
+    for (int64_t i = 0; i < snls_tensor_elements(&a->dist[way]); i++) ones[i] = 1;
+    SnlsGatherAdd g = {
+        .value = video_of(&a->clean, t + 1), .weight = a->dist[way], .offset = a->offset[way], .out = a->aligned[way]
+    };
+    snls_gather_add_defaults(&g.params);
+    g.params.ps = a->params.ps;
+    g.params.stride0 = a->params.stride0;
+    g.params.interp = a->params.interp;
+    return snls_gather_add_forward(a->ctx, &g);
+}
+
+static int measure(Align *a, int64_t t, AlignWay way)
+{
+    const SnlsTensor target = video_of(&a->clean, t), source = video_of(&a->clean, t + 1);
+    const SnlsStatus status = snls_psnr(a->ctx, &target, way == ALIGN_NONE ? &source : &a->aligned[way], &a->psnr[way]);
+    return status < 0 ? fail_library(a->ctx, status, false) : EXIT_DONE;
+}
+
+int align_pair(Align *a, int64_t t)
+{
+    const int32_t ws = a->params.ws;
+    SnlsStatus status = SNLS_OK;
+    int code = find_flow(a, t);
+    if (code) return code;
+    if (a->ways >> ALIGN_FLOW & 1) status = search(a, t, ALIGN_FLOW, 1, true);
+    if (status >= 0 && a->ways >> ALIGN_NLS & 1) status = search(a, t, ALIGN_NLS, ws, false);
+    if (status >= 0 && a->ways >> ALIGN_SEARCH & 1) status = search(a, t, ALIGN_SEARCH, ws, true);
+    if (status >= 0 && a->ways >> ALIGN_KEEP & 1) status = search(a, t, ALIGN_KEEP, 1, false);
+    if (status >= 0 && a->ways >> ALIGN_KEEP & 1) choose(a);
+    for (int way = ALIGN_FLOW; way < ALIGN_WAYS && status >= 0; way++)
+        if (a->ways >> way & 1) status = aggregate(a, t, way);
+    if (status < 0) return fail_library(a->ctx, status, false);
+    for (int way = 0; way < ALIGN_WAYS && !code; way++)
+        if (way == ALIGN_NONE || a->ways >> way & 1) code = measure(a, t, way);
+    return code;
+}

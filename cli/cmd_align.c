@@ -1,0 +1,237 @@
+/* cmd_align.c: how well frame t+1 can be moved onto frame t by flow, by search, and by search around the flow. */
+#include "align.h"
+#include "flow_args.h"
+#include "frames.h"
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* clang-format off */
+static const char *const interp_names[] = {"bilinear", "nearest", NULL};
+static const SnlsOption options[] = {
+    {"ws", "side of the search window", SNLS_OPTION_INT, offsetof(AlignParams, ws), 11, 1, 999, NULL},
+    {"ps", "side of the patches that are compared and moved", SNLS_OPTION_INT, offsetof(AlignParams, ps), 3, 1, 99, NULL},
+    {"stride0", "pixels between queries", SNLS_OPTION_INT, offsetof(AlignParams, stride0), 1, 1, 99, NULL},
+    {"stride1", "pixels between candidates", SNLS_OPTION_REAL, offsetof(AlignParams, stride1), 1, 0.01, 100, NULL},
+    {"interp", "how pixels between the grid are read", SNLS_OPTION_ENUM, offsetof(AlignParams, interp), 0, 0, 1, interp_names},
+    {"noise", "standard deviation of the noise that flow and search see", SNLS_OPTION_REAL, offsetof(AlignParams, noise), 15, 0, 255, NULL},
+    {"margin", "keep: standard deviations by which a searched place must be better", SNLS_OPTION_REAL, offsetof(AlignParams, margin), 2, 0, 100, NULL},
+    {NULL, NULL, 0, 0, 0, 0, 0, NULL}};
+/* clang-format on */
+
+typedef struct Run {
+    Align align;
+    Common common;
+    const char *in, *out, *flow, *way, *picture, *corrections_path;
+    AlignCorrections corrections;
+    AlignWay written;
+    SnlsTensor result; /* (T,H,W,C) */
+    json_t *pairs;
+    double psnr[ALIGN_WAYS], motion, share_own, seconds;
+} Run;
+
+static int choose_flow(Run *r)
+{
+    static const char *const methods[] = { "farneback", "tvl1", "dis" };
+    Align *a = &r->align;
+    const char *flow = r->flow ? r->flow : "farneback";
+    a->no_flow = !strcmp(flow, "none");
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(flow, methods[i])) return a->params.flow.method = i, EXIT_DONE;
+    if (a->no_flow) return EXIT_DONE;
+    if (!strchr(flow, '.'))
+        return fail(EXIT_USAGE, "--flow is %s, must be farneback, tvl1, dis, none or a file (.flo, .npy, KITTI's .png)",
+                    flow);
+    int code = flow_load(a->ctx, flow, &a->given);
+    if (!code && (a->given.shape[0] < a->clean.shape[0] - 1 || a->given.shape[1] != a->clean.shape[1] ||
+                  a->given.shape[2] != a->clean.shape[2]))
+        code = fail(EXIT_INPUT, "--flow %s: has shape %s, must be [T,%lld,%lld,2] with T at least %lld", flow,
+                    shape_text(&a->given).text, (long long)a->clean.shape[1], (long long)a->clean.shape[2],
+                    (long long)a->clean.shape[0] - 1);
+    return code ? code : require_finite(flow, "vector", &a->given);
+}
+
+static int choose_way(Run *r)
+{
+    r->written = ALIGN_SEARCH;
+    for (int way = 0; r->way && way < ALIGN_WAYS; way++)
+        if (!strcmp(r->way, align_names[way])) return r->written = way, EXIT_DONE;
+    return r->way ? fail(EXIT_USAGE, "--way is %s, must be one of none, flow, nls, search, keep", r->way) : EXIT_DONE;
+}
+
+/* ---- the result: .npy, or images by a pattern or in a folder ---- */
+
+static int frame_path(const Run *r, int64_t t, char *path, size_t size)
+{
+    int written = 0;
+    if (strchr(r->out, '%'))
+        return pattern_name(r->out, t, path, size) ? EXIT_DONE
+                                                   : fail(EXIT_USAGE, "%s: a pattern has one %%d or %%05d", r->out);
+    written = snprintf(path, size, "%s/%05lld.png", r->out, (long long)t);
+    return written < (int)size ? EXIT_DONE : fail(EXIT_USAGE, "%s: the name is too long", r->out);
+}
+
+static int add_outputs(Run *r)
+{
+    char path[4096];
+    int code = EXIT_DONE;
+    if (has_suffix(r->out, ".npy")) code = output_add(r->out, r->common.overwrite);
+    else {
+        if (!strchr(r->out, '%')) code = output_folder(r->out);
+        for (int64_t t = 0; !code && t < r->align.clean.shape[0]; t++) {
+            code = frame_path(r, t, path, sizeof path);
+            if (!code) code = output_add(path, r->common.overwrite);
+        }
+    }
+    if (!code && r->picture) code = output_add(r->picture, r->common.overwrite);
+    if (!code && r->corrections_path) code = output_add(r->corrections_path, r->common.overwrite);
+    return code;
+}
+
+static int write_result(Run *r)
+{
+    char path[4096];
+    int code = EXIT_DONE;
+    if (has_suffix(r->out, ".npy")) return write_array(r->align.ctx, r->out, &r->result);
+    for (int64_t t = 0; !code && t < r->result.shape[0]; t++) {
+        const SnlsTensor frame = frame_of(&r->result, t);
+        code = frame_path(r, t, path, sizeof path);
+        if (!code) code = write_image(r->align.ctx, path, &frame);
+    }
+    return code;
+}
+
+/* ---- pairs ---- */
+
+static void note_pair(Run *r, int64_t t, int64_t pairs)
+{
+    const Align *a = &r->align;
+    json_t *entry = json_pack("{s:f}", "motion", a->motion);
+    const SnlsTensor to = frame_of(&r->result, t);
+    const void *from = r->written == ALIGN_NONE ? frame_of(&a->clean, t + 1).data : a->aligned[r->written].data;
+    memcpy(to.data, from, (size_t)snls_tensor_elements(&to) * sizeof(float));
+    for (int way = 0; way < ALIGN_WAYS; way++) {
+        r->psnr[way] += a->psnr[way] / (double)pairs;
+        json_object_set_new(entry, align_names[way], json_real_or_null(a->psnr[way]));
+    }
+    r->motion += a->motion / (double)pairs;
+    r->share_own += a->share_own / (double)pairs;
+    json_array_append_new(r->pairs, entry);
+}
+
+static int align_all(Run *r)
+{
+    Align *a = &r->align;
+    const int64_t frames = a->clean.shape[0];
+    int code = align_begin(a, r->common.seed);
+    if (!code) code = alloc_array(a->ctx, "result", &r->result, SNLS_F32, 4, a->clean.shape);
+    if (!code && r->corrections_path) code = corrections_begin(&r->corrections, a->params.ws / 2);
+    if (code) return code;
+    const SnlsTensor last = frame_of(&a->clean, frames - 1), last_out = frame_of(&r->result, frames - 1);
+    memcpy(last_out.data, last.data, (size_t)snls_tensor_elements(&last) * sizeof(float)); /* has no next frame */
+    const double start = seconds_now();
+    for (int64_t t = 0; !code && t < frames - 1; t++) {
+        code = align_pair(a, t);
+        if (code) break;
+        note_pair(r, t, frames - 1);
+        if (r->corrections_path) corrections_add(&r->corrections, a);
+        if (!t && r->picture) code = align_picture(a, 0, r->picture);
+    }
+    r->seconds = seconds_now() - start;
+    if (!code && r->corrections_path) code = corrections_draw(&r->corrections, a->ctx, r->corrections_path);
+    return code;
+}
+
+static int print_result(Run *r)
+{
+    if (r->common.json) {
+        json_t *report = report_begin(r->align.ctx), *psnr = json_object();
+        for (int way = 0; way < ALIGN_WAYS; way++)
+            json_object_set_new(psnr, align_names[way], json_real_or_null(r->psnr[way]));
+        json_object_set_new(report, "psnr", psnr);
+        json_object_set_new(report, "motion", json_real_or_null(r->motion));
+        json_object_set_new(report, "share_own", json_real_or_null(r->share_own));
+        json_object_set_new(report, "seconds", json_real(r->seconds));
+        json_object_set(report, "pairs", r->pairs);
+        if (r->corrections_path) json_object_set_new(report, "corrections", corrections_json(&r->corrections));
+        return report_print(report);
+    }
+    static const char *const help[ALIGN_WAYS] = { "frame t+1 as it is", "moved by the flow alone",
+                                                  "search around the pixel's own place",
+                                                  "search around where the flow points",
+                                                  "own place or flow, unless a search finds clearly better" };
+    printf("%lld pairs, mean motion %.2f pixels\n", (long long)json_array_size(r->pairs), r->motion);
+    for (int way = 0; way < ALIGN_WAYS; way++)
+        printf("  %-7s %6.2f dB   %s\n", align_names[way], r->psnr[way], help[way]);
+    return flush_stdout();
+}
+
+static int work(Run *r)
+{
+    Align *a = &r->align;
+    int code = choose_way(r);
+    if (!code) code = open_context(&r->common, &a->ctx);
+    if (!code) code = frames_load(a->ctx, r->in, 2, &a->clean);
+    if (!code) code = choose_flow(r);
+    if (!code) code = add_outputs(r);
+    if (!code) code = align_all(r);
+    if (!code) code = write_result(r);
+    if (!code) code = print_result(r);
+    return code ? code : outputs_commit();
+}
+
+int cmd_align(int argc, char **argv)
+{
+    static const char *const names[] = { "IN", "OUT" };
+    static const char *const help[] = {
+        "a folder of images, a pattern (dir/%05d.png) or .npy [T,H,W,C], 0..255",
+        "OUT.npy [T,H,W,C], a folder or a pattern of PNGs: frame t is t+1 aligned to t"
+    };
+    int code;
+    Run r = { .pairs = json_array() };
+    Align *a = &r.align;
+    SnlsOption list[FLOW_OPTIONS_MAX];
+    const char *given[2] = { NULL, NULL };
+    const Arg args[] = {
+        { "flow", "NAME", "farneback, tvl1, dis, none, or a file of flow (farneback)", &r.flow },
+        { "way", "NAME", "which alignment is written: none, flow, nls, search, keep (search)", &r.way },
+        { "clean-flow", NULL, "flow is computed from the clean frames", &a->clean_flow },
+        { "picture", "P.png", "the first pair, every way side by side", &r.picture },
+        { "corrections", "C.png", "what the search adds to the flow: histogram with ellipses of 68 and 90 %",
+          &r.corrections_path }
+    };
+    const ArgTable table = {
+        .summary = "frame t+1 aligned to frame t, by flow, by search, by search around the flow",
+        .examples =
+            "  snls align frames/ aligned.npy\n  snls align frames/ aligned/ --flow dis --ws 15 --picture ways.png "
+            "--json\n"
+            "  snls align frames/ a.npy --flow farneback --winsize 5 --levels 5 --iterations 10 --poly-sigma 1.2\n",
+        .args = args,
+        .arg_count = 5,
+        .options = list,
+        .params = &a->params,
+        .positional_names = names,
+        .positional_help = help,
+        .positional = given,
+        .positional_min = 2,
+        .positional_max = 2
+    };
+    snls_flow_defaults(&a->params.flow);
+    a->params.ws = 11, a->params.ps = 3, a->params.stride0 = 1, a->params.stride1 = 1, a->params.noise = 15,
+    a->params.margin = 2;
+    a->ways = (1u << ALIGN_WAYS) - 1;
+    flow_options(list, options, offsetof(AlignParams, flow), flow_method_given(argc, argv, "flow", "farneback"));
+    if (parse_args(argc, argv, &table, &r.common, &code)) {
+        r.in = given[0];
+        r.out = given[1];
+        code = work(&r);
+    }
+    snls_array_free(a->ctx, &r.result);
+    align_free(a);
+    snls_close(&a->ctx);
+    free(r.corrections.count);
+    json_decref(r.pairs);
+    return code;
+}

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# test_align.sh BUILD SOURCE: snls align on clips that snls synth makes: what helps, what is written, what is refused.
+set -u
+snls=$1/snls
+if [ ! -x "$snls" ]; then
+    echo "skipped: $snls was not built"
+    exit 77
+fi
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failed=0
+bad() { failed=$((failed + 1)); echo "FAIL $*"; }
+value() { sed -nE "s/.*\"psnr\": \{[^}]*\"$1\": ([-0-9.e+]+|null).*/\\1/p" "$2"; }
+more() { awk -v a="$1" -v b="$2" -v by="$3" 'BEGIN { exit !(a != "" && b != "" && a + 0 >= b + by) }' || bad "$4: $1 is not $2 and $3 more"; }
+
+# a camera that moves further than the window reaches: the shifted search wins over both others, keeping wins over it
+"$snls" synth clip.npy --frames 3 --height 64 --width 96 --camera-x 8.4 --camera-y -6.2 --object-size 0 --out-fflow true.npy || bad synth
+"$snls" align clip.npy a.npy --ws 7 --flow dis --seed 3 --json > a.json || bad "align: $(cat a.json)"
+more "$(value search a.json)" "$(value nls a.json)" 2 "shifted over unshifted"
+more "$(value search a.json)" "$(value none a.json)" 4 "shifted over nothing"
+more "$(value keep a.json)" "$(value search a.json)" 0 "kept over searched"
+
+# true flow from a file, no noise: the flow alone is nearly exact, and nothing searched can be far from it
+"$snls" align clip.npy b.npy --ws 3 --flow true.npy --noise 0 --json > b.json || bad "flow from a file"
+more "$(value flow b.json)" "$(value none b.json)" 4 "true flow over nothing"
+more "$(value search b.json)" "$(value flow b.json)" -3 "search around the true flow"
+
+# no motion: keeping never loses to the unshifted search, with any flow
+"$snls" synth still.npy --frames 2 --height 64 --width 96 --camera-x 0 --camera-y 0 --object-size 0 > /dev/null || bad synth
+for flow in none farneback dis; do
+    "$snls" align still.npy s.npy -y --ws 9 --flow $flow --json > s.json || bad "still, $flow"
+    more "$(value keep s.json)" "$(value nls s.json)" 0 "still clip, $flow: kept over unshifted"
+done
+
+# no flow is the unshifted search; one seed is one result, and the number of threads does not matter
+"$snls" align clip.npy c.npy --flow none --ws 5 --json > c.json
+[ "$(value nls c.json)" = "$(value search c.json)" ] || bad "without flow the searches differ: $(cat c.json)"
+"$snls" align clip.npy a1.npy --ws 7 --flow dis --seed 3 --threads 1 > /dev/null && cmp a.npy a1.npy || bad "one thread gives another result"
+
+# pictures, folders, ways
+if "$snls" --version | grep -q 'png yes'; then
+    "$snls" align clip.npy out --way keep --picture p.png --corrections c.png > log || bad "pictures: $(cat log)"
+    [ "$(ls out | tr '\n' ' ')" = "00000.png 00001.png 00002.png " ] || bad "folder holds: $(ls out)"
+    [ -s p.png ] && [ -s c.png ] || bad "pictures are missing"
+    "$snls" metrics out out > /dev/null 2>&1 || bad "the folder cannot be read back"
+fi
+
+expect() # CODE WHAT ARGUMENTS...
+{
+    local want=$1 what=$2
+    shift 2
+    "$snls" align "$@" > out.log 2> err.log
+    local code=$?
+    [ $code = "$want" ] || bad "$what: exit $code, expected $want: $(cat err.log)"
+    [ "$(wc -l < err.log)" = 1 ] || bad "$what: stderr is not one line: $(cat err.log)"
+}
+expect 2 "no such flow" clip.npy x.npy --flow lucas
+expect 2 "no such way" clip.npy x.npy --way best
+expect 2 "an option of another flow" clip.npy x.npy --flow dis --winsize 5
+expect 2 "ws 0" clip.npy x.npy --ws 0
+expect 3 "flow of another size" clip.npy x.npy --flow clip.npy
+expect 3 "nothing there" nothing.npy x.npy
+expect 7 "exists" clip.npy a.npy
+ls ./*.part 2> /dev/null && bad "parts are left"
+[ $failed = 0 ] && echo "test_align: ok"
+exit $((failed > 0))
