@@ -74,6 +74,17 @@ static void draw_outputs(Call *call, const int64_t *video, const int64_t *n)
     add_gradient(call, "offset", &s->offset, ROLE_GRAD_OUT, s->params.interp == SNLS_INTERP_BILINEAR && !rng_one_in(rng, 6));
 }
 
+/* The model takes its time: at most some 1e7 products a call. */
+static void bound_work(const SnlsGatherParams *p, int64_t *video, int64_t *height, int64_t *neighbours)
+{
+    for (int turn = 0; turn < 64; turn++) {
+        const double work = (double)(video[0] * video[1] * video[4]) * (double)(*height * video[3] * *neighbours) * p->ps * p->ps;
+        if (work / p->stride0 / p->stride0 < 1e7) return;
+        int64_t *const axes[] = {height, neighbours, &video[0], &video[1]}, *axis = axes[turn % 4];
+        *axis = (*axis + 1) / 2;
+    }
+}
+
 static void draw(Call *call, const Operator *op, uint64_t seed)
 {
     memset(call, 0, sizeof *call);
@@ -86,10 +97,12 @@ static void draw(Call *call, const Operator *op, uint64_t seed)
     const bool many = seed % 32 == 1; /* more planes than a grid has blocks in y or z */
     if (many) s->params.ps = s->params.stride0 = 1;
     const int64_t heads = many ? 256 : rng_int(rng, 1, 2), F = many ? 1 : 4 * RNG_PICK(rng, 1, 2, 3, 4, 5, 8, 9, 11), step = s->params.stride0;
-    const int64_t H = many ? 1 : rng_one_in(rng, 3) ? rng_int(rng, 1, 6) : rng_int(rng, 7, 21);
+    int64_t H = many ? 1 : rng_one_in(rng, 3) ? rng_int(rng, 1, 6) : rng_int(rng, 7, 21);
     const int64_t W = many ? 2 : rng_one_in(rng, 3) ? rng_int(rng, 1, 6) : rng_int(rng, 7, 70);
-    const int64_t video[5] = {many ? 300 : rng_int(rng, 1, 2), many ? 1 : rng_int(rng, 1, 3), H, W, heads * F};
-    const int64_t n[7] = {video[0], heads, video[1], (H + step - 1) / step, (W + step - 1) / step, many ? 1 : RNG_PICK(rng, 1, 3, 10, 12), 3};
+    int64_t video[5] = {many ? 300 : rng_int(rng, 1, 2), many ? 1 : rng_int(rng, 1, 3), H, W, heads * F}, K = many ? 1 : RNG_PICK(rng, 1, 3, 10, 12);
+    if (!many) bound_work(&s->params, video, &H, &K);
+    video[2] = H;
+    const int64_t n[7] = {video[0], heads, video[1], (H + step - 1) / step, (W + step - 1) / step, K, 3};
     const int32_t dtype = RNG_PICK(rng, SNLS_F32, SNLS_F32, SNLS_F32, SNLS_F16, SNLS_BF16);
     s->value = plain(rng, dtype, 5, video);
     tensor_fill(&s->value, rng, -2, 2);

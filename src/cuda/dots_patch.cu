@@ -1,6 +1,6 @@
-/* dots_patch.cu: gradients by weight and offset for patches of three by three (dilation 1, channels side by side). The query's nine
- * destination pixels stay in registers; a neighbour's patch is 16 pixels of the source, each of which meets the destinations that
- * have it as one of their taps. What is summed are the four products s[a][b] of the destinations with their taps (a, b): weight
+/* dots_patch.cu: gradients by weight and offset for patches of one pixel or three by three (PS; dilation 1, channels side by side). The
+ * query's destination pixels stay in registers; a neighbour's patch is (PS+1)^2 pixels of the source, each of which meets the
+ * destinations that have it as one of their taps. What is summed are the four products s[a][b] of the destinations with their taps (a, b): weight
  * and slopes are combinations of them. */
 #include "cuda/aggregate.cuh"
 
@@ -21,7 +21,7 @@ typedef struct Dots { float weight, y, x; } Dots;
 
 enum { UNITS = sizeof(DotPlace) / sizeof(float4) };
 
-static __device__ __forceinline__ void find_place(const SnlsAggJob *job, const SnlsAggOwner *o, int32_t k, DotPlace *p)
+template <int PS> static __device__ __forceinline__ void find_place(const SnlsAggJob *job, const SnlsAggOwner *o, int32_t k, DotPlace *p)
 {
     const SnlsAggregate *a = &job->a;
     const int32_t height = (int32_t)a->height, width = (int32_t)a->width, qy = o->i * (int32_t)a->stride0, qx = o->j * (int32_t)a->stride0;
@@ -39,11 +39,13 @@ static __device__ __forceinline__ void find_place(const SnlsAggJob *job, const S
     p->frame = n.frame;
     p->fy = fy;
     p->fx = fx;
-    p->base = o->from + n.frame * job->from.stride[1] + (y - 1) * job->from.stride[2] + (x - 1) * job->from.stride[3];
-    const bool own = qy >= 1 && qy + 1 < height && qx >= 1 && qx + 1 < width;
-    const bool nine = own && y >= 1 && y + 1 < height && x >= 1 && x + 1 < width, sixteen = nine && y + 2 < height && x + 2 < width;
+    p->base = o->from + n.frame * job->from.stride[1] + (y - PS / 2) * job->from.stride[2] + (x - PS / 2) * job->from.stride[3];
+    const int32_t before = PS / 2, after = PS - 1 - PS / 2; /* pixels of a patch beside its centre */
+    const bool own = qy >= before && qy + after < height && qx >= before && qx + after < width;
+    const bool pixels = own && y >= before && y + after < height && x >= before && x + after < width; /* PS of them in a row */
+    const bool taps = pixels && y + after + 1 < height && x + after + 1 < width;                     /* and one more */
     const bool whole = !job->by_offset.data && fy == 0 && fx == 0, edge = !a->drop && height > 2 && width > 2 && (!job->by_offset.data || (fy != 0 && fx != 0));
-    p->kind = whole && nine ? DOT_WHOLE : sixteen ? DOT_INSIDE : edge ? DOT_EDGE : DOT_ODD;
+    p->kind = whole && pixels ? DOT_WHOLE : taps ? DOT_INSIDE : edge ? DOT_EDGE : DOT_ODD;
 }
 
 /* Element of the destination's pixel (0, 0), channel `first` of the head: its frame, and the neighbour's layer of a stack. */
@@ -53,26 +55,26 @@ static __device__ __forceinline__ int64_t destination_of(const SnlsAggJob *job, 
 }
 
 /* Four channels of a destination pixel, divided by its cover. */
-static __device__ __forceinline__ float4 load_pixel(const SnlsAggJob *job, int64_t destination, int32_t y, int32_t x)
+template <int PS> static __device__ __forceinline__ float4 load_pixel(const SnlsAggJob *job, int64_t destination, int32_t y, int32_t x)
 {
     const SnlsAggregate *a = &job->a;
     const int64_t *const by_axis = job->to.stride + (a->stack ? 4 : 2); /* of rows, columns */
-    const bool usual = a->stride0 == 1 && !a->scatter && y > 0 && y + 1 < a->height && x > 0 && x + 1 < a->width; /* nine patches over it */
-    const float by = usual ? 1.0f / 9 : 1 / (snls_agg_cover(a, y, (int32_t)a->height) * snls_agg_cover(a, x, (int32_t)a->width));
+    const bool usual = a->stride0 == 1 && !a->scatter && (PS == 1 || (y > 0 && y + 1 < a->height && x > 0 && x + 1 < a->width)); /* full cover */
+    const float by = usual ? 1.0f / (PS * PS) : 1 / (snls_agg_cover(a, y, (int32_t)a->height) * snls_agg_cover(a, x, (int32_t)a->width));
     const float4 v = snls_agg_load_any<true>(&job->to, destination + y * by_axis[0] + x * by_axis[1], 1, 4);
     return make_float4(v.x * by, v.y * by, v.z * by, v.w * by);
 }
 
-/* The nine around the query at (qy, qx); 0 outside the frame, where nobody looks at them. */
-static __device__ __forceinline__ void load_patch(float4 g[3][3], const SnlsAggJob *job, int64_t destination, int32_t qy, int32_t qx)
+/* Those around the query at (qy, qx); 0 outside the frame, where nobody looks at them. */
+template <int PS> static __device__ __forceinline__ void load_patch(float4 g[PS][PS], const SnlsAggJob *job, int64_t destination, int32_t qy, int32_t qx)
 {
 #pragma unroll
-    for (int r = 0; r < 3; r++)
+    for (int r = 0; r < PS; r++)
 #pragma unroll
-        for (int c = 0; c < 3; c++) {
-            const int32_t y = qy + r - 1, x = qx + c - 1;
+        for (int c = 0; c < PS; c++) {
+            const int32_t y = qy + r - PS / 2, x = qx + c - PS / 2;
             const bool there = y >= 0 && y < job->a.height && x >= 0 && x < job->a.width;
-            g[r][c] = there ? load_pixel(job, destination, y, x) : make_float4(0, 0, 0, 0);
+            g[r][c] = there ? load_pixel<PS>(job, destination, y, x) : make_float4(0, 0, 0, 0);
         }
 }
 
@@ -84,74 +86,76 @@ static __device__ __forceinline__ void combine(Dots *d, const float s[4], const 
     d->x += slope_x * ((wy[0] != 0 ? wy[0] * (s[1] - s[0]) : 0) + (wy[1] != 0 ? wy[1] * (s[3] - s[2]) : 0));
 }
 
-/* Pixel (r, c) of the 16 around the neighbour is tap (a, b) of destination (r - a, c - b). */
-static __device__ __forceinline__ void meet(float s[4], const float4 g[3][3], const bool rows[3], const bool columns[3], int r, int c, float4 v)
+/* Pixel (r, c) of those around the neighbour is tap (a, b) of destination (r - a, c - b). */
+template <int PS>
+static __device__ __forceinline__ void meet(float s[4], const float4 g[PS][PS], const bool rows[PS], const bool columns[PS], int r, int c, float4 v)
 {
 #pragma unroll
     for (int tap = 0; tap < 4; tap++) {
         const int i = r - tap / 2, j = c - tap % 2;
-        if (i >= 0 && i < 3 && j >= 0 && j < 3 && rows[(i + 3) % 3] && columns[(j + 3) % 3]) s[tap] = snls_agg_dot(g[(i + 3) % 3][(j + 3) % 3], v, s[tap]);
+        if (i >= 0 && i < PS && j >= 0 && j < PS && rows[(i + PS) % PS] && columns[(j + PS) % PS])
+            s[tap] = snls_agg_dot(g[(i + PS) % PS][(j + PS) % PS], v, s[tap]);
     }
 }
 
-template <int DTYPE>
-static __device__ __forceinline__ void dot_inside(float s[4], const SnlsAggJob *job, const DotPlace *p, const float4 g[3][3], int32_t first)
+template <int DTYPE, int PS>
+static __device__ __forceinline__ void dot_inside(float s[4], const SnlsAggJob *job, const DotPlace *p, const float4 g[PS][PS], int32_t first)
 {
     const bool all[3] = {true, true, true};
     int64_t at = p->base + first;
 #pragma unroll
-    for (int r = 0; r < 4; r++, at += job->from.stride[2])
+    for (int r = 0; r <= PS; r++, at += job->from.stride[2])
 #pragma unroll
-        for (int c = 0; c < 4; c++) meet(s, g, all, all, r, c, snls_agg_load4<DTYPE, true>(job->from.data, at + c * job->from.stride[3], 1, 4));
+        for (int c = 0; c <= PS; c++) meet<PS>(s, g, all, all, r, c, snls_agg_load4<DTYPE, true>(job->from.data, at + c * job->from.stride[3], 1, 4));
 }
 
 /* Over a border: of the mirrored frame, and without destinations outside the frame, whose taps must not come in: 0 times NaN is not
- * 0. Apart, so that what it needs does not crowd the registers of the usual case; it reads the nine destinations itself. */
-template <int DTYPE>
+ * 0. Apart, so that what it needs does not crowd the registers of the usual case; it reads the destinations itself. */
+template <int DTYPE, int PS>
 static __device__ __noinline__ float4 dot_edge(const SnlsAggJob *job, int64_t frame, int64_t destination, int32_t y, int32_t x, int32_t qy, int32_t qx)
 {
     const int32_t height = (int32_t)job->a.height, width = (int32_t)job->a.width;
-    float4 g[3][3];
-    bool rows[3], columns[3];
+    float4 g[PS][PS];
+    bool rows[PS], columns[PS];
     float s[4] = {0, 0, 0, 0};
-    load_patch(g, job, destination, qy, qx);
+    load_patch<PS>(g, job, destination, qy, qx);
 #pragma unroll
-    for (int c = 0; c < 3; c++) {
-        rows[c] = qy + c - 1 >= 0 && qy + c - 1 < height;
-        columns[c] = qx + c - 1 >= 0 && qx + c - 1 < width;
+    for (int c = 0; c < PS; c++) {
+        rows[c] = qy + c - PS / 2 >= 0 && qy + c - PS / 2 < height;
+        columns[c] = qx + c - PS / 2 >= 0 && qx + c - PS / 2 < width;
     }
 #pragma unroll
-    for (int r = 0; r < 4; r++)
+    for (int r = 0; r <= PS; r++)
 #pragma unroll
-        for (int c = 0; c < 4; c++) {
-            const int64_t at = frame + snls_agg_mirror(y + r - 1, height) * job->from.stride[2] + snls_agg_mirror(x + c - 1, width) * job->from.stride[3];
-            meet(s, g, rows, columns, r, c, snls_agg_load4<DTYPE, true>(job->from.data, at, 1, 4));
+        for (int c = 0; c <= PS; c++) {
+            const int64_t at = frame + snls_agg_mirror(y + r - PS / 2, height) * job->from.stride[2] + snls_agg_mirror(x + c - PS / 2, width) * job->from.stride[3];
+            meet<PS>(s, g, rows, columns, r, c, snls_agg_load4<DTYPE, true>(job->from.data, at, 1, 4));
         }
     return make_float4(s[0], s[1], s[2], s[3]);
 }
 
-template <int DTYPE>
-static __device__ __forceinline__ void dot_whole(float s[4], const SnlsAggJob *job, const DotPlace *p, const float4 g[3][3], int32_t first)
+template <int DTYPE, int PS>
+static __device__ __forceinline__ void dot_whole(float s[4], const SnlsAggJob *job, const DotPlace *p, const float4 g[PS][PS], int32_t first)
 {
     int64_t at = p->base + first;
 #pragma unroll
-    for (int r = 0; r < 3; r++, at += job->from.stride[2])
+    for (int r = 0; r < PS; r++, at += job->from.stride[2])
 #pragma unroll
-        for (int c = 0; c < 3; c++) s[0] = snls_agg_dot(g[r][c], snls_agg_load4<DTYPE, true>(job->from.data, at + c * job->from.stride[3], 1, 4), s[0]);
+        for (int c = 0; c < PS; c++) s[0] = snls_agg_dot(g[r][c], snls_agg_load4<DTYPE, true>(job->from.data, at + c * job->from.stride[3], 1, 4), s[0]);
 }
 
 /* By the rules, pixel by pixel. */
-template <int DTYPE>
+template <int DTYPE, int PS>
 static __device__ __noinline__ float4 dot_odd(const SnlsAggJob *job, int64_t frame, int64_t destination, double y, double x, int32_t qy, int32_t qx)
 {
     const SnlsAggregate *a = &job->a;
     Dots d = {0, 0, 0};
-    for (int cell = 0; cell < 9; cell++) {
-        const int32_t dy = cell / 3 - 1, dx = cell % 3 - 1;
+    for (int cell = 0; cell < PS * PS; cell++) {
+        const int32_t dy = cell / PS - PS / 2, dx = cell % PS - PS / 2;
         if (qy + dy < 0 || qy + dy >= a->height || qx + dx < 0 || qx + dx >= a->width) continue;
         const SnlsAggAxis v = snls_agg_axis(y + dy, (int32_t)a->height, a->drop), u = snls_agg_axis(x + dx, (int32_t)a->width, a->drop);
         if (!v.inside || !u.inside) continue;
-        const float4 g = load_pixel(job, destination, qy + dy, qx + dx);
+        const float4 g = load_pixel<PS>(job, destination, qy + dy, qx + dx);
         float s[4];
 #pragma unroll
         for (int tap = 0; tap < 4; tap++) {
@@ -178,8 +182,8 @@ static __device__ __forceinline__ void store_dots(const SnlsAggJob *job, const S
 }
 
 /* The neighbours of a batch, one after the other; the sums of number `lane` stay with that lane. */
-template <int DTYPE, bool STACK>
-static __device__ __forceinline__ void dot_batch(const SnlsAggJob *job, const SnlsAggOwner *o, DotPlace *group, int32_t begin, int n, int32_t first, float4 g[3][3], float own[4])
+template <int DTYPE, int PS, bool STACK>
+static __device__ __forceinline__ void dot_batch(const SnlsAggJob *job, const SnlsAggOwner *o, DotPlace *group, int32_t begin, int n, int32_t first, float4 g[PS][PS], float own[4])
 {
     const int lanes = 1 << job->lanes_log2;
     const bool has = first < job->a.features;
@@ -188,16 +192,16 @@ static __device__ __forceinline__ void dot_batch(const SnlsAggJob *job, const Sn
         DotPlace *p = &group[i];
         const int kind = has ? p->kind : DOT_NONE;
         float s[4] = {0, 0, 0, 0};
-        if (STACK && (kind == DOT_INSIDE || kind == DOT_WHOLE)) load_patch(g, job, destination_of(job, o, begin + i, first), qy, qx);
-        if (kind == DOT_INSIDE) dot_inside<DTYPE>(s, job, p, g, first);
-        else if (kind == DOT_WHOLE) dot_whole<DTYPE>(s, job, p, g, first);
+        if (STACK && (kind == DOT_INSIDE || kind == DOT_WHOLE)) load_patch<PS>(g, job, destination_of(job, o, begin + i, first), qy, qx);
+        if (kind == DOT_INSIDE) dot_inside<DTYPE, PS>(s, job, p, g, first);
+        else if (kind == DOT_WHOLE) dot_whole<DTYPE, PS>(s, job, p, g, first);
         if (__any_sync(0xffffffffu, kind > DOT_WHOLE)) {
             float4 four = make_float4(0, 0, 0, 0);
             const int64_t frame = o->from + p->frame * job->from.stride[1] + first, destination = destination_of(job, o, begin + i, first);
-            if (kind == DOT_EDGE) four = dot_edge<DTYPE>(job, frame, destination, (int32_t)p->y, (int32_t)p->x, qy, qx);
+            if (kind == DOT_EDGE) four = dot_edge<DTYPE, PS>(job, frame, destination, (int32_t)p->y, (int32_t)p->x, qy, qx);
             if (kind == DOT_EDGE) { s[0] = four.x; s[1] = four.y; s[2] = four.z; s[3] = four.w; }
             four = make_float4(0, 0, 0, 0);
-            if (kind == DOT_ODD) four = dot_odd<DTYPE>(job, frame, destination, p->y, p->x, qy, qx);
+            if (kind == DOT_ODD) four = dot_odd<DTYPE, PS>(job, frame, destination, p->y, p->x, qy, qx);
             four.x = snls_agg_group_sum(four.x, lanes);
             four.y = snls_agg_group_sum(four.y, lanes);
             four.z = snls_agg_group_sum(four.z, lanes);
@@ -211,8 +215,8 @@ static __device__ __forceinline__ void dot_batch(const SnlsAggJob *job, const Sn
     }
 }
 
-template <int DTYPE, bool STACK>
-static __global__ void __launch_bounds__(SNLS_AGG_THREADS, 2) dots_patch_kernel(const __grid_constant__ SnlsAggJob job)
+template <int DTYPE, int PS, bool STACK>
+static __global__ void __launch_bounds__(SNLS_AGG_THREADS, PS == 1 ? 3 : 2) dots_patch_kernel(const __grid_constant__ SnlsAggJob job)
 {
     __shared__ float4 shared[SNLS_AGG_SHARED(UNITS)];
     const SnlsAggregate *a = &job.a;
@@ -223,14 +227,14 @@ static __global__ void __launch_bounds__(SNLS_AGG_THREADS, 2) dots_patch_kernel(
     DotPlace *const group = (DotPlace *)snls_agg_records(shared, job.lanes_log2, UNITS);
     for (int32_t chunk = 0; chunk < features; chunk += 4 * lanes) {
         const int32_t first = chunk + 4 * o.lane;
-        float4 g[3][3];
-        if (!STACK && first < features && o.valid) load_patch(g, &job, destination_of(&job, &o, 0, first), o.i * (int32_t)a->stride0, o.j * (int32_t)a->stride0);
+        float4 g[PS][PS];
+        if (!STACK && first < features && o.valid) load_patch<PS>(g, &job, destination_of(&job, &o, 0, first), o.i * (int32_t)a->stride0, o.j * (int32_t)a->stride0);
         for (int32_t begin = 0; begin < all; begin += lanes) {
             float own[4] = {0, 0, 0, 0};
             __syncwarp();
-            find_place(&job, &o, begin + o.lane, &group[o.lane]);
+            find_place<PS>(&job, &o, begin + o.lane, &group[o.lane]);
             __syncwarp();
-            dot_batch<DTYPE, STACK>(&job, &o, group, begin, min(all - begin, lanes), first, g, own);
+            dot_batch<DTYPE, PS, STACK>(&job, &o, group, begin, min(all - begin, lanes), first, g, own);
             store_dots(&job, &o, begin + o.lane, &group[o.lane], own);
         }
     }
@@ -241,12 +245,14 @@ SnlsStatus snls_agg_dots_patch(SnlsContext *ctx, SnlsAggJob *job, bool *done)
     const SnlsAggregate *a = &job->a;
     bool vector;
     unsigned blocks;
-    *done = a->ps == 3 && a->dilation == 1 && job->to_vector && snls_agg_is_vector(a, &job->from, false);
+    *done = (a->ps == 3 || a->ps == 1) && a->dilation == 1 && job->to_vector && snls_agg_is_vector(a, &job->from, false);
     if (!*done) return SNLS_OK;
     SNLS_TRY(snls_agg_lay_out(ctx, job, a->batch * a->heads * a->frames * a->rows, a->columns, false, &vector, &blocks));
 #define LAUNCH(type) \
-    if (a->stack) dots_patch_kernel<type, true><<<blocks, SNLS_AGG_THREADS, 0, snls_cuda_stream(ctx)>>>(*job); \
-    else dots_patch_kernel<type, false><<<blocks, SNLS_AGG_THREADS, 0, snls_cuda_stream(ctx)>>>(*job)
+    if (a->stack && a->ps == 1) dots_patch_kernel<type, 1, true><<<blocks, SNLS_AGG_THREADS, 0, snls_cuda_stream(ctx)>>>(*job); \
+    else if (a->stack) dots_patch_kernel<type, 3, true><<<blocks, SNLS_AGG_THREADS, 0, snls_cuda_stream(ctx)>>>(*job); \
+    else if (a->ps == 1) dots_patch_kernel<type, 1, false><<<blocks, SNLS_AGG_THREADS, 0, snls_cuda_stream(ctx)>>>(*job); \
+    else dots_patch_kernel<type, 3, false><<<blocks, SNLS_AGG_THREADS, 0, snls_cuda_stream(ctx)>>>(*job)
     if (job->from.dtype == SNLS_F32) { LAUNCH(SNLS_F32); }
     else if (job->from.dtype == SNLS_F16) { LAUNCH(SNLS_F16); }
     else { LAUNCH(SNLS_BF16); }

@@ -8,7 +8,7 @@ typedef struct WeightsJob {
     SnlsTensor dist, weight, by_weight; /* dist: the input; in the backward pass its gradient */
     double factor;
     int64_t rows;
-    int32_t k, pitch; /* pitch: odd, so that rows lie in different banks */
+    int32_t k, pitch; /* pitch: from row to row in shared memory; k, or odd where rows would lie in the same banks */
     SnlsDivisor by_k;
 } WeightsJob;
 
@@ -24,7 +24,7 @@ static __device__ int64_t row_at(const SnlsTensor *t, int64_t row)
 }
 
 /* Weights of one row: exp(factor * (d - best)) over their sum. The difference first, so that no score overflows. */
-static __device__ void softmax(const float *dist, int64_t dist_step, float *weight, int64_t step, int32_t k, float factor)
+static __device__ __forceinline__ void softmax(const float *dist, int64_t dist_step, float *weight, int64_t step, int32_t k, float factor)
 {
     float best = factor < 0 ? INFINITY : -INFINITY, sum = 0;
     for (int32_t i = 0; i < k; i++) {
@@ -47,6 +47,12 @@ static __global__ void __launch_bounds__(ROWS) forward_any(const __grid_constant
                 (float)s.factor);
 }
 
+/* Where element i of a block's rows lies in shared memory. */
+static __device__ __forceinline__ uint32_t place_of(const WeightsJob *s, uint32_t i)
+{
+    return s->pitch == s->k ? i : i + snls_divide(i, s->by_k) * (uint32_t)(s->pitch - s->k);
+}
+
 static __global__ void __launch_bounds__(ROWS) forward_packed(const __grid_constant__ WeightsJob s)
 {
     extern __shared__ float rows[];
@@ -54,18 +60,12 @@ static __global__ void __launch_bounds__(ROWS) forward_packed(const __grid_const
     const uint32_t count = (uint32_t)(left < ROWS ? left : ROWS) * (uint32_t)s.k;
     const float *const from = (const float *)s.dist.data + first * s.k;
     float *const to = (float *)s.weight.data + first * s.k;
-    for (uint32_t i = threadIdx.x; i < count; i += ROWS) {
-        const uint32_t row = snls_divide(i, s.by_k);
-        rows[row * (uint32_t)s.pitch + i - row * (uint32_t)s.k] = from[i];
-    }
+    for (uint32_t i = threadIdx.x; i < count; i += ROWS) rows[place_of(&s, i)] = from[i];
     __syncthreads();
     float *const own = rows + threadIdx.x * (uint32_t)s.pitch;
     if (threadIdx.x < left) softmax(own, 1, own, 1, s.k, (float)s.factor);
     __syncthreads();
-    for (uint32_t i = threadIdx.x; i < count; i += ROWS) {
-        const uint32_t row = snls_divide(i, s.by_k);
-        to[i] = rows[row * (uint32_t)s.pitch + i - row * (uint32_t)s.k];
-    }
+    for (uint32_t i = threadIdx.x; i < count; i += ROWS) to[i] = rows[place_of(&s, i)];
 }
 
 /* d dist += factor * w * (g - sum w g); a weight of 0 has no part in it */
@@ -99,7 +99,7 @@ static __global__ void __launch_bounds__(ROWS) backward_packed(const __grid_cons
     const int64_t first = (int64_t)blockIdx.x * ROWS, left = s.rows - first;
     const uint32_t count = (uint32_t)(left < ROWS ? left : ROWS) * (uint32_t)s.k, second = ROWS * (uint32_t)s.pitch;
     for (uint32_t i = threadIdx.x; i < count; i += ROWS) {
-        const uint32_t row = snls_divide(i, s.by_k), at = row * (uint32_t)s.pitch + i - row * (uint32_t)s.k;
+        const uint32_t at = place_of(&s, i);
         rows[at] = ((const float *)s.weight.data)[first * s.k + i];
         rows[second + at] = ((const float *)s.by_weight.data)[first * s.k + i];
     }
@@ -108,7 +108,7 @@ static __global__ void __launch_bounds__(ROWS) backward_packed(const __grid_cons
     if (threadIdx.x < left) means[threadIdx.x] = mean_of(own, 1, own + second, 1, s.k);
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < count; i += ROWS) {
-        const uint32_t row = snls_divide(i, s.by_k), at = row * (uint32_t)s.pitch + i - row * (uint32_t)s.k;
+        const uint32_t row = snls_divide(i, s.by_k), at = place_of(&s, i);
         if (rows[at] != 0) ((float *)s.dist.data)[first * s.k + i] += (float)s.factor * rows[at] * (rows[second + at] - means[row]);
     }
 }
@@ -128,7 +128,7 @@ static WeightsJob job_of(const SnlsWeights *s, const SnlsTensor *dist, const Snl
     const int64_t k = dist->shape[5];
     job.rows = k ? snls_tensor_elements(dist) / k : 0;
     job.k = (int32_t)(k < INT32_MAX ? k : 0);
-    job.pitch = job.k | 1;
+    job.pitch = job.k % 8 ? job.k : job.k | 1;
     job.by_k = snls_divisor(job.k > 0 ? job.k : 1);
     return job;
 }
