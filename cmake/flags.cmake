@@ -60,3 +60,9 @@ set(SNLS_X86 OFF)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$" AND CMAKE_SIZEOF_VOID_P EQUAL 8)
     set(SNLS_X86 ON)
 endif()
+
+# Matrix tiles: compilers since gcc 11 and clang 12.
+include(CheckCCompilerFlag)
+if(SNLS_X86)
+    check_c_compiler_flag("-mavx512bf16 -mamx-tile -mamx-bf16" SNLS_HAVE_AMX)
+endif()

@@ -20,7 +20,7 @@
 #define MAX_M 40
 #define GUARD 16 /* canary elements on either side of an output */
 
-static const char *const level_names[] = { "", "c", "avx2", "avx512" };
+static const char *const level_names[] = { "", "c", "avx2", "avx512", "amx" };
 
 /* ---- memory ---- */
 

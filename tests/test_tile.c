@@ -69,7 +69,8 @@ static void draw_tile_params(SnlsSearchParams *p, Rng *rng)
 static SnlsTensor draw_video(Rng *rng, const int64_t *shape, double scale, double level)
 {
     const SnlsTensor v = tensor_new(rng, SNLS_F32, 5, shape, LAYOUT_PLAIN);
-    tensor_fill(&v, rng, -scale, scale);
+    const double range = rng_one_in(rng, 10) ? 0 : scale; /* all alike: every candidate ties */
+    tensor_fill(&v, rng, -range, range);
     for (int64_t i = 0; i < tensor_count(&v); i++) tensor_set(&v, i, tensor_get(&v, i) + level);
     if (rng_one_in(rng, 8)) tensor_set(&v, rng_int(rng, 0, tensor_count(&v) - 1), NAN);
     return v;
@@ -89,7 +90,9 @@ static void draw(TileCase *c, Rng *rng, SnlsContext *ref)
     memset(c, 0, sizeof *c);
     draw_tile_params(&c->s.params, rng);
     const int64_t reach = c->s.params.ps > 3 ? 4 : 8, side = c->s.params.ws > 5 ? 26 : 40;
-    const int64_t shape[5] = {1, 2 * c->s.params.wt + 1 + rng_int(rng, 0, 1), rng_int(rng, 1, 22), rng_int(rng, 1, side), rng_int(rng, 1, reach)};
+    int64_t shape[5] = {1, 2 * c->s.params.wt + 1 + rng_int(rng, 0, 1), rng_int(rng, 1, 22), rng_int(rng, 1, side), rng_int(rng, 1, reach)};
+    if (c->s.params.ps == 1 && rng_one_in(rng, 6)) shape[4] = RNG_PICK(rng, 31, 33, 64, 70); /* several chunks of features */
+    if (c->s.params.ps == 1 && rng_one_in(rng, 10)) c->s.params.ws = (int32_t)RNG_PICK(rng, 14, 19, 33); /* windows wider than a vector */
     const double scale = RNG_PICK(rng, 1, 50), level = RNG_PICK(rng, 0, 0, 128);
     c->largest = scale + level;
     c->s.query = draw_video(rng, shape, scale, level);

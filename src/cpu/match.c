@@ -101,7 +101,7 @@ static void write_all(const CpuMatch *c, const SnlsQuery *q, const CpuMatchScrat
     }
 }
 
-static void match_query(const CpuMatch *c, const SnlsQuery *q, CpuMatchScratch *scratch)
+void snls_cpu_match_query(const CpuMatch *c, const SnlsQuery *q, CpuMatchScratch *scratch)
 {
     const SnlsMatch *m = &c->m;
     snls_cpu_load_patch(c, q, scratch);
@@ -162,22 +162,22 @@ SnlsStatus snls_cpu_match_forward(SnlsContext *ctx, const SnlsMatch *m)
     snls_cpu_video_plan(ctx, &m->query);
     snls_cpu_video_plan(ctx, &m->key);
     plan_scratch(ctx, &c);
-    const bool tiles = snls_cpu_tile_applies(m);
+    const bool sieve = snls_cpu_sieve_applies(ctx, m), tiles = !sieve && snls_cpu_tile_applies(m);
+    if (sieve) snls_cpu_sieve_plan(ctx, &c);
     if (tiles) snls_cpu_tile_plan(ctx, &c);
     SNLS_TRY(snls_scratch_commit(ctx, m->op));
     snls_cpu_video_claim(ctx, &c.query, &m->query);
     snls_cpu_video_claim(ctx, &c.key, &m->key);
     CpuMatchScratch *scratch = claim_scratch(ctx, &c);
-    if (tiles) {
-        snls_cpu_tile_run(ctx, &c, scratch);
-        return SNLS_OK;
-    }
+    if (sieve) snls_cpu_sieve_run(ctx, &c, scratch);
+    if (tiles) snls_cpu_tile_run(ctx, &c, scratch);
+    if (sieve || tiles) return SNLS_OK;
     const int64_t units = m->batch * m->heads * m->frames * m->rows;
 #pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 1)
     for (int64_t u = 0; u < units; u++) {
         SnlsQuery q = {.i = u % m->rows, .t = u / m->rows % m->frames, .head = u / m->rows / m->frames % m->heads,
                        .b = u / m->rows / m->frames / m->heads};
-        for (q.j = 0; q.j < m->columns; q.j++) match_query(&c, &q, &scratch[snls_cpu_thread()]);
+        for (q.j = 0; q.j < m->columns; q.j++) snls_cpu_match_query(&c, &q, &scratch[snls_cpu_thread()]);
     }
     return SNLS_OK;
 }

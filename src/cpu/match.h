@@ -47,4 +47,12 @@ bool snls_cpu_tile_applies(const SnlsMatch *m);
 void snls_cpu_tile_plan(SnlsContext *ctx, const CpuMatch *c);
 void snls_cpu_tile_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *scratch);
 
+/* The fastest way, on machines with matrix tiles (sieve.c). */
+bool snls_cpu_sieve_applies(SnlsContext *ctx, const SnlsMatch *m);
+void snls_cpu_sieve_plan(SnlsContext *ctx, const CpuMatch *c);
+void snls_cpu_sieve_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *scratch);
+
+/* One query from beginning to end. */
+void snls_cpu_match_query(const CpuMatch *c, const SnlsQuery *q, CpuMatchScratch *scratch);
+
 #endif

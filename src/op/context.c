@@ -16,11 +16,11 @@ void snls_context_defaults(SnlsContextParams *params)
     if (params) *params = (SnlsContextParams){0};
 }
 
-static const char *const level_names[] = {"auto", "c", "avx2", "avx512"};
+static const char *const level_names[] = {"auto", "c", "avx2", "avx512", "amx"};
 
 const char *snls_cpu_level_name(int32_t level)
 {
-    return level >= 0 && level <= SNLS_CPU_AVX512 ? level_names[level] : "?";
+    return level >= 0 && level <= SNLS_CPU_AMX ? level_names[level] : "?";
 }
 
 /* The ceiling that SNLS_CPU sets: a test masks what the machine has. An unknown word is an error, not ignored. */
@@ -29,9 +29,9 @@ static SnlsStatus level_from_environment(int32_t *level, char *why, size_t size)
     const char *text = getenv("SNLS_CPU");
     *level = SNLS_CPU_AUTO;
     if (!text || !*text) return SNLS_OK;
-    for (int32_t i = 0; i <= SNLS_CPU_AVX512; i++)
+    for (int32_t i = 0; i <= SNLS_CPU_AMX; i++)
         if (!strcmp(text, level_names[i])) { *level = i; return SNLS_OK; }
-    snprintf(why, size, "open: SNLS_CPU is %.40s, must be c, avx2, avx512 or auto", text);
+    snprintf(why, size, "open: SNLS_CPU is %.40s, must be c, avx2, avx512, amx or auto", text);
     return SNLS_ERR_ARG;
 }
 
@@ -39,8 +39,8 @@ static SnlsStatus check_params(const SnlsContextParams *p, char *why, size_t siz
 {
     if (p->threads < 0 || p->threads > 65536) {
         snprintf(why, size, "open: threads is %d, must be 0 to 65536", (int)p->threads);
-    } else if (p->cpu_level < 0 || p->cpu_level > SNLS_CPU_AVX512) {
-        snprintf(why, size, "open: cpu_level is %d, must be 0 to %d", (int)p->cpu_level, SNLS_CPU_AVX512);
+    } else if (p->cpu_level < 0 || p->cpu_level > SNLS_CPU_AMX) {
+        snprintf(why, size, "open: cpu_level is %d, must be 0 to %d", (int)p->cpu_level, SNLS_CPU_AMX);
     } else if (!p->allocator.alloc != !p->allocator.free) {
         snprintf(why, size, "open: allocator needs both functions or neither");
     } else if (p->scratch_limit < 0) {

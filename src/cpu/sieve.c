@@ -1,0 +1,343 @@
+/* sieve.c: drives the search through the sieve: memory, frames, tiles, results. */
+#include "cpu/sieve.h"
+#include "cpu/threads.h"
+#include <math.h>
+#include <string.h>
+
+enum { K_MAX = 24, WINDOWS_MAX = 512, SLACK = 12, ROWS_MAX = 1024, ENTRIES = 8192, BOXES = 4096, BANDS = 8, STRIP_BYTES = 2 << 20 };
+
+/* Whole pixels between the first and the last candidate of a window. */
+static int64_t reach_of(const SnlsMatch *m) { return (int64_t)floor(m->stride1 * (double)(m->side - 1)); }
+
+/* Outputs and flow are reached by 32-bit numbers from a tile's first query. */
+static bool strides_fit(const SnlsTensor *t, int axis_i, int axis_j)
+{
+    if (!t->data) return true;
+    const int64_t limit = INT32_MAX / (2 * SIEVE_EDGE), i = t->stride[axis_i], j = t->stride[axis_j];
+    return i > -limit && i < limit && j > -limit && j < limit;
+}
+
+bool snls_cpu_sieve_applies(SnlsContext *ctx, const SnlsMatch *m)
+{
+    SnlsSieve s;
+    const bool kind = !m->refine && !m->all && m->ps == 1 && m->k <= K_MAX && m->anchor == SNLS_ANCHOR_NONE && m->exclude != SNLS_EXCLUDE_SELF;
+    const bool steps = m->stride1 == 1 || m->stride1 == 0.5 || m->stride1 == 0.25;
+    const bool size = reach_of(m) + 2 + (SIEVE_EDGE - 1) < SNLS_SIEVE_SIDE && m->side < 1024 && m->windows <= WINDOWS_MAX && m->height < 1 << 30 && m->width < 1 << 30;
+    const bool reachable = strides_fit(&m->dist, 3, 4) && strides_fit(&m->offset, 3, 4) && strides_fit(&m->index, 3, 4) &&
+                           strides_fit(&m->centre, m->centre.ndim - 3, m->centre.ndim - 2) && m->width * m->heads * m->features < INT32_MAX / SNLS_SIEVE_SIDE;
+    return kind && steps && size && reachable && snls_sieve_init(&s, ctx->cpu_level);
+}
+
+static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static CpuSieve sieve_of(SnlsContext *ctx, const CpuMatch *c)
+{
+    const SnlsMatch *m = &c->m;
+    CpuSieve v = {.c = c, .phases = (int64_t)(1 / m->stride1), .entries = ENTRIES};
+    snls_sieve_init(&v.s, ctx->cpu_level);
+    const int64_t natural = reach_of(m) + 2 + (SIEVE_EDGE - 1) * m->stride0, scans = v.phases * v.phases;
+    v.columns_max = at_most((natural + SIEVE_LANES - 1) / SIEVE_LANES * SIEVE_LANES, SNLS_SIEVE_SIDE);
+    v.rows_max = at_most(natural + SLACK, SNLS_SIEVE_SIDE);
+    v.bits = v.columns_max <= 16 ? 4 : v.columns_max <= 32 ? 5 : 6;
+    v.room = at_most((m->each ? 1 : m->windows) * scans * v.rows_max, ROWS_MAX);
+    if (v.room < scans * v.rows_max) v.room = scans * v.rows_max;
+    v.boxes = at_most(v.room, BOXES);
+    if (v.boxes < scans) v.boxes = scans;
+    v.keys.parts = m->prod ? 1 : 2;
+    snls_sieve_keys_layout(&v);
+    return v;
+}
+
+/* Every block of memory in one list: plan and claim walk it alike. take(arena, count, size) plans and returns NULL, or claims. */
+typedef void *(*Take)(SnlsArena *arena, int64_t count, int64_t size);
+
+static void *plan(SnlsArena *arena, int64_t count, int64_t size)
+{
+    snls_arena_plan(arena, count, size);
+    return NULL;
+}
+
+static void take_table(SnlsArena *arena, const CpuSieve *v, Take take, SnlsSieveTable *t)
+{
+    const SnlsMatch *m = &v->c->m;
+    t->at = take(arena, v->boxes, sizeof(float *));
+    t->head = take(arena, v->boxes, sizeof(int32_t));
+    t->origin_y = take(arena, v->boxes, sizeof(int32_t));
+    t->origin_x = take(arena, v->boxes, sizeof(int32_t));
+    t->base_y = take(arena, v->boxes * SIEVE_LANES, sizeof(int32_t));
+    t->base_x = take(arena, v->boxes * SIEVE_LANES, sizeof(int32_t));
+    t->fraction_y = take(arena, v->boxes * SIEVE_LANES, sizeof(float));
+    t->fraction_x = take(arena, v->boxes * SIEVE_LANES, sizeof(float));
+    t->first_x = take(arena, v->boxes * SIEVE_LANES, sizeof(int32_t));
+    t->end_x = take(arena, v->boxes * SIEVE_LANES, sizeof(int32_t));
+    t->down = v->c->key.step[2];
+    t->right = v->c->key.step[3];
+    t->last_y = (int32_t)(m->height - 1);
+    t->last_x = (int32_t)(m->width - 1);
+    t->phases = (int32_t)v->phases;
+}
+
+static void take_scratch(SnlsArena *arena, const CpuSieve *v, Take take, CpuSieveScratch *s)
+{
+    const int64_t lanes = SIEVE_LANES, k = v->c->k, windows = v->c->m.windows;
+    s->query = take(arena, 2 * v->keys.padded * lanes, sizeof(uint16_t));
+    for (int i = 0; i < 3; i++) s->least[i] = take(arena, v->room * lanes, sizeof(float));
+    s->top = take(arena, k * lanes, sizeof(float));
+    s->best = take(arena, k * lanes, sizeof(float));
+    s->place = take(arena, k * lanes, sizeof(uint32_t));
+    s->slot = take(arena, windows, sizeof(CpuSieveSlot));
+    s->rows = take(arena, v->boxes, sizeof(SnlsSieveRows));
+    s->between = take(arena, v->boxes, sizeof(uint8_t));
+    take_table(arena, v, take, &s->table);
+    s->centre_y = take(arena, windows * lanes, sizeof(double));
+    s->centre_x = take(arena, windows * lanes, sizeof(double));
+    s->origin_y = take(arena, windows * lanes, sizeof(int32_t));
+    s->origin_x = take(arena, windows * lanes, sizeof(int32_t));
+    s->dt = take(arena, windows, sizeof(float));
+}
+
+/* The tiles of a group share what is used up at once. */
+static void take_group(SnlsArena *arena, const CpuSieve *v, Take take, CpuSieveJobs *jobs, CpuSieveScratch *s)
+{
+    for (int i = 0; i < 2; i++) jobs->product[i] = take(arena, v->rows_max * v->columns_max * SIEVE_LANES, sizeof(float));
+    uint32_t *whole = take(arena, v->entries, sizeof(uint32_t)), *between = take(arena, v->entries, sizeof(uint32_t));
+    for (int i = 0; i < SIEVE_GROUP; i++) {
+        take_scratch(arena, v, take, &s[i]);
+        s[i].entry[0] = whole;
+        s[i].entry[1] = between;
+    }
+}
+
+static void take_keys(SnlsArena *arena, int threads, CpuSieve *v, Take take)
+{
+    const SnlsMatch *m = &v->c->m;
+    CpuSieveKeys *k = &v->keys;
+    const int64_t pixels = m->windows * k->rows * k->width, bends = m->nearest || (!m->flow_slots && v->phases == 1) ? 0 : pixels;
+    k->data = take(arena, pixels * 2 * k->padded, sizeof(uint16_t)); /* room for two parts, in use or not */
+    k->peak = take(arena, m->windows * k->rows, sizeof(float));
+    k->frame = take(arena, m->windows, sizeof(int64_t));
+    v->norms = take(arena, threads * k->width, sizeof(float));
+    if (m->prod) return;
+    k->centre = take(arena, m->features, sizeof(float));
+    k->add = take(arena, pixels, sizeof(float));
+    for (int n = 0; bends && n < 3; n++) k->bend[n] = take(arena, pixels, sizeof(float));
+}
+
+void snls_cpu_sieve_plan(SnlsContext *ctx, const CpuMatch *c)
+{
+    CpuSieve v = sieve_of(ctx, c);
+    CpuSieveScratch none[SIEVE_GROUP];
+    CpuSieveJobs no_jobs;
+    snls_arena_plan(&ctx->arena, ctx->threads, sizeof(CpuSieveJobs));
+    snls_arena_plan(&ctx->arena, ctx->threads * SIEVE_GROUP, sizeof(CpuSieveScratch));
+    take_keys(&ctx->arena, ctx->threads, &v, plan);
+    for (int i = 0; i < ctx->threads; i++) take_group(&ctx->arena, &v, plan, &no_jobs, none);
+}
+
+/* ---- a tile ---- */
+
+/* Numbers from lane 0 of a tile to each lane. */
+static void lane_steps(int64_t down, int64_t right, int32_t *at)
+{
+    for (int64_t l = 0; l < SIEVE_LANES; l++) at[l] = (int32_t)(l / SIEVE_EDGE * down + l % SIEVE_EDGE * right);
+}
+
+static void set_lanes(CpuSieve *v)
+{
+    const SnlsMatch *m = &v->c->m;
+    lane_steps(m->dist.stride[3], m->dist.stride[4], v->dist_at);
+    lane_steps(m->offset.stride[3], m->offset.stride[4], v->offset_at);
+    if (m->index.data) lane_steps(m->index.stride[3], m->index.stride[4], v->index_at);
+    if (m->flow_slots) lane_steps(m->centre.stride[m->centre.ndim - 3], m->centre.stride[m->centre.ndim - 2], v->flow_at);
+    for (int64_t l = 0; l < SIEVE_LANES; l++) v->pixel_at[l] = (l / SIEVE_EDGE * v->c->query.step[2] + l % SIEVE_EDGE * v->c->query.step[3]) * m->stride0;
+}
+
+/* Queries of the tile; lanes that do not exist stand in for the first. */
+static void begin_tile(const CpuSieve *v, const CpuSieveTile *p, CpuSieveScratch *s)
+{
+    const SnlsMatch *m = &v->c->m;
+    const float *pixel = snls_cpu_pixel(&v->c->query, p->b, p->t, p->i0 * m->stride0, p->j0 * m->stride0) + p->head * m->features;
+    for (int64_t l = 0; l < SIEVE_LANES; l++) {
+        const int64_t from = p->active >> l & 1 ? l : 0;
+        s->y[l] = (double)((p->i0 + from / SIEVE_EDGE) * m->stride0);
+        s->x[l] = (double)((p->j0 + from % SIEVE_EDGE) * m->stride0);
+        s->pixel[l] = pixel + v->pixel_at[from];
+        s->flow_at[l] = v->flow_at[from];
+    }
+    s->table.query = s->pixel;
+    v->s.queries(s->query, v->keys.padded, v->keys.parts, s->pixel, m->features, v->keys.centre, m->prod ? -1.0f : -2.0f, s->norm);
+    s->boxes = s->used = 0;
+    s->alone = false;
+}
+
+/* No product or sum leaves the range of f32 or is none. */
+static bool bearable(const CpuSieveScratch *s)
+{
+    float most = 0;
+    for (int64_t l = 0; l < SIEVE_LANES; l++) most = s->norm[l] > most || isnan(s->norm[l]) ? s->norm[l] : most;
+    return most < 1e34f && s->key_norm < 1e34f;
+}
+
+static void write_tile(const CpuSieve *v, const CpuSieveTile *p, int64_t kept, const CpuSieveScratch *s)
+{
+    const SnlsMatch *m = &v->c->m;
+    const SnlsQuery q = snls_sieve_query(p, 0);
+    SnlsSieveOutput out = {.y = s->y, .x = s->x, .centre_y = s->centre_y, .centre_x = s->centre_x, .origin_y = s->origin_y, .origin_x = s->origin_x, .dt = s->dt,
+                           .step = m->stride1, .side = (uint32_t)m->side, .active = (uint16_t)p->active, .prod = m->prod,
+                           .dist = (float *)m->dist.data + snls_at6(&m->dist, q.b, q.head, q.t, q.i, q.j, kept), .dist_at = v->dist_at, .dist_step = m->dist.stride[5],
+                           .offset = (float *)m->offset.data + snls_at6(&m->offset, q.b, q.head, q.t, q.i, q.j, kept), .offset_at = v->offset_at,
+                           .offset_step = m->offset.stride[5], .component = m->offset.stride[6], .index_at = v->index_at};
+    if (m->index.data) {
+        out.index = (int32_t *)m->index.data + snls_at6(&m->index, q.b, q.head, q.t, q.i, q.j, kept);
+        out.index_step = m->index.stride[5];
+    }
+    v->s.write(&out, s->best, s->place, m->k, v->c->k);
+}
+
+static void one_by_one(const CpuSieve *v, const CpuSieveTile *p, CpuSieveScratch *s)
+{
+    for (uint32_t rest = p->active; rest; rest &= rest - 1) {
+        const SnlsQuery q = snls_sieve_query(p, __builtin_ctz(rest));
+        snls_cpu_match_query(v->c, &q, s->single);
+    }
+}
+
+static void plan_tile(const CpuSieve *v, const CpuSieveTile *p, int64_t slot, CpuSieveJobs *jobs, CpuSieveScratch *s)
+{
+    snls_sieve_slot(v, p, slot, s);
+    for (uint32_t lanes = s->slot[slot].valid; (lanes = snls_sieve_plan_slot(v, p, slot, lanes, jobs, s)) != 0;) {
+        if (!bearable(s)) break;
+        snls_sieve_run_jobs(v, jobs);
+        snls_sieve_pick(v, s);
+    }
+    s->alone = !bearable(s);
+}
+
+/* Lists of a tile into places kept and on of the outputs. */
+static void end_tile(const CpuSieve *v, const CpuSieveTile *p, int64_t kept, CpuSieveScratch *s)
+{
+    snls_sieve_pick(v, s);
+    write_tile(v, p, kept, s);
+    if (v->c->m.each) snls_sieve_begin_lists(v, s);
+}
+
+static void run_group(const CpuSieve *v, const CpuSieveTile *p, int count, CpuSieveJobs *jobs, CpuSieveScratch *s)
+{
+    const SnlsMatch *m = &v->c->m;
+    for (int i = 0; i < count; i++) {
+        begin_tile(v, &p[i], &s[i]);
+        snls_sieve_begin_lists(v, &s[i]);
+    }
+    for (int64_t slot = 0; slot < m->windows; slot++) {
+        const bool skipped = slot == 0 && m->exclude == SNLS_EXCLUDE_FRAME, done = m->each || slot + 1 == m->windows;
+        for (int i = 0; i < count; i++)
+            if (!skipped && !s[i].alone) plan_tile(v, &p[i], slot, jobs, &s[i]);
+        if (done) snls_sieve_run_jobs(v, jobs);
+        for (int i = 0; done && i < count; i++)
+            if (!s[i].alone) end_tile(v, &p[i], m->each ? slot * m->k : 0, &s[i]);
+    }
+    for (int i = 0; i < count; i++)
+        if (s[i].alone) one_by_one(v, &p[i], &s[i]);
+}
+
+/* ---- frames ---- */
+
+/* Tiles side by side whose keys fit the second cache together with the rows they share. */
+static int64_t strip_of(const CpuSieve *v)
+{
+    const SnlsMatch *m = &v->c->m;
+    const int64_t pixel = v->keys.parts * v->keys.padded * (int64_t)sizeof(uint16_t) + m->features * (int64_t)sizeof(float);
+    const int64_t tiles = STRIP_BYTES / (pixel * v->rows_max * m->windows * SIEVE_EDGE * m->stride0);
+    return tiles < 4 ? 4 : tiles;
+}
+
+static uint32_t active_lanes(const SnlsMatch *m, const CpuSieveTile *p)
+{
+    uint32_t active = 0;
+    if (p->i0 + SIEVE_EDGE <= m->rows && p->j0 + SIEVE_EDGE <= m->columns) return (1u << SIEVE_LANES) - 1;
+    for (int64_t l = 0; l < SIEVE_LANES; l++) {
+        const SnlsQuery q = snls_sieve_query(p, l);
+        active |= (uint32_t)(q.i < m->rows && q.j < m->columns) << l;
+    }
+    return active;
+}
+
+/* A band of four rows of queries across a strip. */
+static void run_band(const CpuSieve *v, const CpuSieveTile *at, int64_t i0, int64_t first, int64_t end, CpuSieveJobs *jobs, CpuSieveScratch *s)
+{
+    for (int64_t j0 = first; j0 < end; j0 += SIEVE_GROUP * SIEVE_EDGE) {
+        CpuSieveTile p[SIEVE_GROUP];
+        int count = 0;
+        for (int64_t j = j0; count < SIEVE_GROUP && j < end; j += SIEVE_EDGE, count++) {
+            p[count] = *at;
+            p[count].i0 = i0;
+            p[count].j0 = j;
+            p[count].active = active_lanes(&v->c->m, &p[count]);
+        }
+        run_group(v, p, count, jobs, s);
+    }
+}
+
+static int64_t run_frame(SnlsContext *ctx, const CpuSieve *v, const CpuSieveTile *at, CpuSieveJobs *jobs, CpuSieveScratch *scratch)
+{
+    const SnlsMatch *m = &v->c->m;
+    const int64_t strip = strip_of(v) * SIEVE_EDGE, strips = (m->columns + strip - 1) / strip, height = BANDS * SIEVE_EDGE, blocks = (m->rows + height - 1) / height;
+    int64_t hits = 0;
+    for (int64_t slot = 0; slot < m->windows; slot++) snls_sieve_keys_load(ctx, v, at->b, at->head, snls_slot_frame(at->t, slot, m->wt, m->frames));
+#pragma omp parallel num_threads(ctx->threads) reduction(+ : hits)
+    {
+        CpuSieveScratch *s = &scratch[snls_cpu_thread() * SIEVE_GROUP];
+        for (int n = 0; n < SIEVE_GROUP; n++) s[n].hits = 0;
+        v->s.start();
+#pragma omp for schedule(dynamic, 1)
+        for (int64_t u = 0; u < strips * blocks; u++) {
+            const int64_t first = u / blocks * strip, top = u % blocks * height;
+            for (int64_t i = top; i < top + height && i < m->rows; i += SIEVE_EDGE) run_band(v, at, i, first, at_most(first + strip, m->columns), &jobs[snls_cpu_thread()], s);
+        }
+        v->s.stop();
+        for (int n = 0; n < SIEVE_GROUP; n++) hits += s[n].hits;
+    }
+    return hits;
+}
+
+/* One part is faster while few candidates are near the bar; features of which it can not tell enough apart are taken in two. The count is the same
+ * for any number of threads, and results do not depend on the choice. */
+static void choose_parts(CpuSieve *v, int64_t hits)
+{
+    const SnlsMatch *m = &v->c->m;
+    if (v->keys.parts > 1 || hits < (2 * m->k + 8) * m->rows * m->columns) return;
+    v->keys.parts = 2;
+    for (int64_t i = 0; i < m->windows; i++) v->keys.frame[i] = -1;
+}
+
+static void begin_scratch(CpuSieveScratch *s, CpuMatchScratch *single)
+{
+    s->single = single;
+    for (int r = 0; r < SIEVE_BATCH; r++)
+        for (int l = 0; l < SIEVE_LANES; l++) {
+            s->score[r][l] = INFINITY;
+            s->score_place[r][l] = UINT32_MAX;
+        }
+    memset(s->waiting, 0, sizeof s->waiting);
+}
+
+void snls_cpu_sieve_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *single)
+{
+    const SnlsMatch *m = &c->m;
+    CpuSieve v = sieve_of(ctx, c);
+    CpuSieveTile at = {0};
+    CpuSieveJobs *jobs = snls_arena_claim(&ctx->arena, ctx->threads, sizeof *jobs);
+    CpuSieveScratch *scratch = snls_arena_claim(&ctx->arena, ctx->threads * SIEVE_GROUP, sizeof *scratch);
+    take_keys(&ctx->arena, ctx->threads, &v, snls_arena_claim);
+    set_lanes(&v);
+    for (int i = 0; i < ctx->threads; i++) {
+        take_group(&ctx->arena, &v, snls_arena_claim, &jobs[i], &scratch[i * SIEVE_GROUP]);
+        jobs[i].count = 0;
+        for (int n = 0; n < SIEVE_GROUP; n++) begin_scratch(&scratch[i * SIEVE_GROUP + n], &single[i]);
+    }
+    for (at.b = 0; at.b < m->batch; at.b++)
+        for (at.head = 0; at.head < m->heads; at.head++) {
+            snls_sieve_keys_begin(&v, at.b, at.head);
+            for (at.t = 0; at.t < m->frames; at.t++) choose_parts(&v, run_frame(ctx, &v, &at, jobs, scratch));
+        }
+}

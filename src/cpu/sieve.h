@@ -1,0 +1,123 @@
+/* sieve.h: search through the sieve of simd/sieve.h: rough scores on matrix tiles for 4 x 4 queries at a time, exact ones for
+ * what may be among the best. For each slot of a tile of queries:
+ *   1. where the windows are, lane by lane (sieve_window.c);
+ *   2. boxes of keys that hold them: one if the flow is smooth, up to one a lane if not (sieve_window.c);
+ *   3. rough scores of the cells of a box, and the least of each row (simd/sieve_amx.c);
+ * then a bar that the k-th best cannot exceed, whatever the rough scores' error, and f32 scores of all below it (sieve_pick.c).
+ * So the result is that of f32 scores of all candidates. sieve_key.c keeps the frames in bf16 parts. */
+#ifndef SNLS_CPU_SIEVE_H
+#define SNLS_CPU_SIEVE_H
+
+#include "cpu/match.h"
+#include "simd/sieve.h"
+
+enum { SIEVE_LANES = SNLS_SIEVE_LANES, SIEVE_EDGE = 4, SIEVE_GROUP = 2, SIEVE_PHASES = 4, SIEVE_BATCH = 16 };
+
+/* Key frames in bf16 parts, a ring of 2*wt+1: pixel (y, x) at data + frame place*frame_size + (y*width + x)*parts*padded. One row and some columns of zeros
+ * follow the frame. For l2 a score is |k|^2 - 2<q, k>: `add` holds |k|^2, and three planes the corrections between pixels. */
+typedef struct CpuSieveKeys {
+    uint16_t *data;
+    float    *add, *bend[3];     /* (windows, height + 1, width), l2 only */
+    float    *peak;              /* (windows, height + 1): largest |k|^2 of each row */
+    float    *centre;            /* features: taken off queries and keys, which leaves l2 as it is and makes rounding smaller; or NULL */
+    int64_t  *frame;             /* which frame each place of the ring holds, -1 = none */
+    int64_t   padded, width, rows;
+    int       parts;
+} CpuSieveKeys;
+
+typedef struct CpuSieveSlot {
+    int64_t  frame;
+    uint32_t valid;                       /* lanes with candidates */
+    /* Phase p holds the candidates p, p+phases, ... of a window: one pixel apart, at floors base, base+1, ... */
+    SnlsSieveLanes y[SIEVE_PHASES], x[SIEVE_PHASES];
+} CpuSieveSlot;
+
+struct CpuSieveScratch;
+
+/* A box whose turn comes: a tile's lanes in a slot. */
+typedef struct CpuSieveJob {
+    struct CpuSieveScratch *s;
+    SnlsSieveMake make;
+    int64_t  slot, first, used; /* number of its first box and row of least in the tile */
+    uint32_t lanes;
+    int32_t  y, x;
+    int      rows, columns;
+} CpuSieveJob;
+
+enum { SIEVE_JOBS = 64 };
+
+typedef struct CpuSieveJobs {
+    CpuSieveJob job[SIEVE_JOBS];
+    int    count;
+    float *product[2];          /* (rows_max, columns_max, lanes) each */
+} CpuSieveJobs;
+
+typedef struct CpuSieve {
+    const CpuMatch *c;
+    SnlsSieve s;
+    CpuSieveKeys keys;
+    int64_t phases;                       /* candidates of a pixel's length: 1/stride1 */
+    int64_t rows_max, columns_max;        /* key rows and columns of a box; columns in whole runs of 16 */
+    int64_t room, boxes, entries;         /* rows of cells, boxes, entries that a thread can hold */
+    int     bits;                         /* of a column's number */
+    float  *norms;                        /* (threads, width) */
+    int32_t flow_at[SIEVE_LANES], dist_at[SIEVE_LANES], offset_at[SIEVE_LANES], index_at[SIEVE_LANES]; /* from lane 0 of a tile to each lane */
+    int64_t pixel_at[SIEVE_LANES];
+} CpuSieve;
+
+/* What a thread holds for a tile. It works on a group of tiles side by side, slot by slot, since they share most keys. */
+typedef struct CpuSieveScratch {
+    CpuMatchScratch *single;   /* for queries that do not fit the sieve */
+    uint16_t *query;           /* (2, chunks, 16, 32) */
+    float    *least[3];        /* (room, lanes) */
+    float    *top;             /* (k, lanes): least rough scores */
+    float    *best;            /* (k, lanes): exact ones, and where they are */
+    uint32_t *place;
+    uint32_t *entry[2];        /* candidates at pixels, and between them */
+    CpuSieveSlot *slot;        /* windows */
+    SnlsSieveRows *rows;       /* of each box */
+    uint8_t  *between;         /* of each box: its candidates lie between pixels */
+    SnlsSieveTable table;      /* of all boxes */
+    double   *centre_y, *centre_x; /* (windows, lanes) */
+    int32_t  *origin_y, *origin_x;
+    float    *dt;              /* windows */
+    float    score[SIEVE_BATCH][SIEVE_LANES]; /* exact scores waiting to enter the lists */
+    uint32_t score_place[SIEVE_BATCH][SIEVE_LANES];
+    int      waiting[SIEVE_LANES];
+    int64_t  used, boxes;      /* rows in least; boxes */
+    bool     alone;            /* some number is too large, or none, for rough scores: queries are searched one by one */
+    double   y[SIEVE_LANES], x[SIEVE_LANES];
+    const float *pixel[SIEVE_LANES];
+    float    norm[SIEVE_LANES];/* |q|^2 */
+    float    key_norm;         /* largest |k|^2 of the boxes */
+    int64_t  hits;             /* entries of all tiles so far */
+    int32_t  flow_at[SIEVE_LANES]; /* as in CpuSieve; lanes that do not exist look at lane 0 */
+} CpuSieveScratch;
+
+/* A tile: queries i0 .. i0+3, j0 .. j0+3 of the grid, as far as they exist (active). */
+typedef struct CpuSieveTile {
+    int64_t b, head, t, i0, j0;
+    uint32_t active;
+} CpuSieveTile;
+
+static inline SnlsQuery snls_sieve_query(const CpuSieveTile *p, int64_t l)
+{
+    return (SnlsQuery){.b = p->b, .head = p->head, .t = p->t, .i = p->i0 + l / SIEVE_EDGE, .j = p->j0 + l % SIEVE_EDGE};
+}
+
+/* sieve_key.c */
+void snls_sieve_keys_layout(CpuSieve *v);
+void snls_sieve_keys_begin(const CpuSieve *v, int64_t b, int64_t head); /* a new video: the ring is empty, the centre is set */
+void snls_sieve_keys_load(SnlsContext *ctx, const CpuSieve *v, int64_t b, int64_t head, int64_t frame);
+
+/* sieve_window.c: the windows of a slot */
+void snls_sieve_slot(const CpuSieve *v, const CpuSieveTile *p, int64_t slot, CpuSieveScratch *s);
+/* Boxes of some lanes of a slot into the list of jobs; the lanes there was no room for. Then all jobs, done. */
+uint32_t snls_sieve_plan_slot(const CpuSieve *v, const CpuSieveTile *p, int64_t slot, uint32_t lanes, CpuSieveJobs *jobs, CpuSieveScratch *s);
+void snls_sieve_run_jobs(const CpuSieve *v, CpuSieveJobs *jobs);
+
+/* sieve_pick.c: from what the boxes hold into the lists; the boxes are empty afterwards */
+void snls_sieve_begin_lists(const CpuSieve *v, CpuSieveScratch *s);
+void snls_sieve_pick(const CpuSieve *v, CpuSieveScratch *s);
+
+#endif

@@ -1,0 +1,97 @@
+/* sieve_key.c: frames in bf16 parts, and what l2 needs beside them. */
+#include "cpu/sieve.h"
+#include <math.h>
+#include "cpu/threads.h"
+#include <string.h>
+
+enum { LINE = 32, PAGE_LINES = 64 }; /* numbers in a cache line; lines after which places in the first cache repeat */
+
+/* Rows whose distance is near a multiple of a page would fight for the same places in the cache. */
+static int64_t spread(int64_t width, int64_t lines)
+{
+    while (width * lines % PAGE_LINES < 12 || width * lines % PAGE_LINES > PAGE_LINES - 12) width++;
+    return width;
+}
+
+void snls_sieve_keys_layout(CpuSieve *v)
+{
+    const SnlsMatch *m = &v->c->m;
+    CpuSieveKeys *k = &v->keys;
+    k->padded = (m->features + SNLS_SIEVE_CHUNK - 1) / SNLS_SIEVE_CHUNK * SNLS_SIEVE_CHUNK;
+    k->rows = m->height + 1;
+    k->width = m->width + v->columns_max;
+    if (k->padded <= 2 * PAGE_LINES * LINE / 64) k->width = spread(k->width, k->padded / LINE);
+}
+
+/* A mean of some pixels: any centre is right, a good one makes the parts small. */
+static void set_centre(const CpuSieve *v, int64_t b, int64_t head)
+{
+    const SnlsMatch *m = &v->c->m;
+    float *centre = v->keys.centre;
+    enum { SAMPLES = 16 };
+    for (int64_t f = 0; f < m->features; f++) {
+        double sum = 0;
+        for (int64_t i = 0; i < SAMPLES * SAMPLES; i++)
+            sum += (double)snls_cpu_pixel(&v->c->key, b, 0, i / SAMPLES * m->height / SAMPLES, i % SAMPLES * m->width / SAMPLES)[head * m->features + f];
+        const float mean = (float)(sum / (SAMPLES * SAMPLES));
+        centre[f] = fabsf(mean) < 1e15f ? mean : 0; /* also for NaN */
+    }
+}
+
+void snls_sieve_keys_begin(const CpuSieve *v, int64_t b, int64_t head)
+{
+    for (int64_t i = 0; i < v->c->m.windows; i++) v->keys.frame[i] = -1;
+    if (v->keys.centre) set_centre(v, b, head);
+}
+
+/* |k - right|^2, |k - lower|^2, |k - right - lower + both|^2 at (y, x); beyond the frame there is no place between pixels. */
+static void load_bends(const CpuSieve *v, int64_t b, int64_t head, int64_t frame, int64_t y)
+{
+    const SnlsMatch *m = &v->c->m;
+    const CpuSieveKeys *k = &v->keys;
+    const int64_t row = (frame % m->windows * k->rows + y) * k->width, apart = v->c->key.step[3], n = m->features;
+    const float *here = snls_cpu_pixel(&v->c->key, b, frame, y, 0) + head * n;
+    const float *below = snls_cpu_pixel(&v->c->key, b, frame, y + 1 < m->height ? y + 1 : y, 0) + head * n;
+    for (int64_t x = 0; x < m->width; x++) {
+        const int64_t right = x + 1 < m->width ? apart : 0;
+        const float *a = here + x * apart, *d = below + x * apart;
+        float across = 0;
+        for (int64_t f = 0; f < n; f++) {
+            const float e = (a[f] - a[f + right]) - (d[f] - d[f + right]);
+            across += e * e;
+        }
+        k->bend[0][row + x] = v->c->dsp->l2(a, a + right, n);
+        k->bend[1][row + x] = v->c->dsp->l2(a, d, n);
+        k->bend[2][row + x] = across;
+    }
+}
+
+static void load_row(const CpuSieve *v, int64_t b, int64_t head, int64_t frame, int64_t y, float *norm)
+{
+    const SnlsMatch *m = &v->c->m;
+    const CpuSieveKeys *k = &v->keys;
+    const int64_t row = frame % m->windows * k->rows + y, pixel = k->parts * k->padded;
+    uint16_t *out = k->data + row * k->width * pixel;
+    float top = 0;
+    if (y < m->height) {
+        v->s.split(out, k->padded, k->parts, snls_cpu_pixel(&v->c->key, b, frame, y, 0) + head * m->features, v->c->key.step[3], m->width, m->features, k->centre, norm);
+        for (int64_t x = 0; x < m->width; x++) top = norm[x] > top || isnan(norm[x]) ? norm[x] : top; /* once NaN, always NaN */
+    }
+    const int64_t filled = y < m->height ? m->width : 0;
+    memset(out + filled * pixel, 0, (size_t)((k->width - filled) * pixel) * sizeof *out);
+    k->peak[row] = top;
+    if (!k->add) return;
+    memcpy(k->add + row * k->width, norm, (size_t)filled * sizeof *norm);
+    memset(k->add + row * k->width + filled, 0, (size_t)(k->width - filled) * sizeof *norm);
+    for (int n = 0; k->bend[0] && n < 3; n++) memset(k->bend[n] + row * k->width, 0, (size_t)k->width * sizeof(float));
+    if (k->bend[0] && y < m->height) load_bends(v, b, head, frame, y);
+}
+
+void snls_sieve_keys_load(SnlsContext *ctx, const CpuSieve *v, int64_t b, int64_t head, int64_t frame)
+{
+    int64_t *held = &v->keys.frame[frame % v->c->m.windows];
+    if (*held == frame) return;
+    *held = frame;
+#pragma omp parallel for num_threads(ctx->threads) schedule(static)
+    for (int64_t y = 0; y < v->keys.rows; y++) load_row(v, b, head, frame, y, v->norms + snls_cpu_thread() * v->keys.width);
+}

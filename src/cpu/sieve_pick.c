@@ -1,0 +1,89 @@
+/* sieve_pick.c: which candidates may be among the best, given how far rough scores can be off; their exact scores; the lists. */
+#include "cpu/sieve.h"
+#include <float.h>
+#include <math.h>
+
+void snls_sieve_begin_lists(const CpuSieve *v, CpuSieveScratch *s)
+{
+    for (int64_t i = 0; i < v->c->k * SIEVE_LANES; i++) {
+        s->top[i] = s->best[i] = INFINITY;
+        s->place[i] = UINT32_MAX;
+    }
+    s->key_norm = 0;
+}
+
+/* How far a rough score may be from the f32 score of the same candidate, at most, times 2: |score| terms relative to |q||k| (and |k|^2 in l2).
+ * Rounding to bf16 loses 2^-9 of a number, to two parts 2^-18. One part: both numbers are off, 2*2^-9 and what their product adds. Two parts: both
+ * off by 2^-18, and the product of the two low parts, 2^-18, is left out. Sums in f32, rough (parts) and exact, 2^-24 a term. The bits that hold the
+ * column. The matrix unit takes denormal numbers as 0: the last line. Roundings of interpolation (a few) are in the `+ 32`. */
+static void bars(const CpuSieve *v, CpuSieveScratch *s, float *bar)
+{
+    const SnlsMatch *m = &v->c->m;
+    const float unit = 0x1p-24f, n = (float)v->keys.padded, terms = v->keys.parts > 1 ? 3 * n : n;
+    const float cut = v->keys.parts > 1 ? 0x1.9p-17f : 0x1.02p-8f, column = (float)(2u << v->bits) * unit;
+    const float key = sqrtf(s->key_norm);
+    for (int64_t l = 0; l < SIEVE_LANES; l++) {
+        const float query = sqrtf(s->norm[l]), both = query * key, scale = m->prod ? both : 2 * both + s->key_norm;
+        float off = cut * (m->prod ? both : 2 * both) + column * scale + unit * (terms + n + 32) * (m->prod ? both : 4 * (scale + s->norm[l]));
+        off += 4 * terms * 0x1p-126f * (1 + query + key);
+        bar[l] = s->top[(v->c->k - 1) * SIEVE_LANES + l] + 2 * off;
+        if (!(bar[l] <= FLT_MAX)) bar[l] = FLT_MAX; /* infinity marks what is no candidate */
+    }
+}
+
+static void enter_waiting(const CpuSieve *v, CpuSieveScratch *s)
+{
+    int rows = 0;
+    for (int64_t l = 0; l < SIEVE_LANES; l++) rows = s->waiting[l] > rows ? s->waiting[l] : rows;
+    v->s.keep(s->best, s->place, v->c->k, s->score[0], s->score_place[0], rows);
+    for (int r = 0; r < rows; r++)
+        for (int64_t l = 0; l < SIEVE_LANES; l++) {
+            s->score[r][l] = INFINITY;
+            s->score_place[r][l] = UINT32_MAX;
+        }
+    for (int64_t l = 0; l < SIEVE_LANES; l++) s->waiting[l] = 0;
+}
+
+static void wait_for_list(const CpuSieve *v, const SnlsSievePairs *pairs, const float *score, ptrdiff_t n, CpuSieveScratch *s)
+{
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const uint32_t l = pairs->lane[i];
+        const int row = s->waiting[l]++;
+        s->score[row][l] = score[i];
+        s->score_place[row][l] = pairs->place[i];
+        if (row == SIEVE_BATCH - 1) enter_waiting(v, s);
+    }
+}
+
+/* Exact scores, sixteen at a time; the next sixteen are fetched meanwhile. */
+static void score_entries(const CpuSieve *v, const uint32_t *entry, ptrdiff_t count, int taps, CpuSieveScratch *s)
+{
+    SnlsSievePairs pairs[2];
+    float score[SIEVE_LANES];
+    if (count) v->s.look_up(&pairs[0], entry, count, &s->table, taps);
+    for (ptrdiff_t i = 0; i < count; i += SIEVE_LANES) {
+        const SnlsSievePairs *now = &pairs[i / SIEVE_LANES % 2];
+        const ptrdiff_t left = count - i;
+        if (left > SIEVE_LANES) v->s.look_up(&pairs[(i / SIEVE_LANES + 1) % 2], entry + i + SIEVE_LANES, left - SIEVE_LANES, &s->table, taps);
+        v->s.scores(score, now, taps, v->c->m.prod, v->c->m.features);
+        wait_for_list(v, now, score, left < SIEVE_LANES ? left : SIEVE_LANES, s);
+    }
+    s->hits += count;
+}
+
+void snls_sieve_pick(const CpuSieve *v, CpuSieveScratch *s)
+{
+    float bar[SIEVE_LANES];
+    ptrdiff_t count[2] = {0, 0};
+    bars(v, s, bar);
+    for (int64_t b = 0; b < s->boxes; b++) {
+        const SnlsSieveRows *rows = &s->rows[b];
+        const int kind = s->between[b];
+        for (int row = 0; (row = v->s.hits(rows, &s->table, b, row, bar, s->entry[kind], &count[kind], v->entries)) < rows->rows; count[kind] = 0)
+            score_entries(v, s->entry[kind], count[kind], kind ? 4 : 1, s);
+    }
+    score_entries(v, s->entry[0], count[0], 1, s);
+    score_entries(v, s->entry[1], count[1], 4, s);
+    enter_waiting(v, s);
+    s->boxes = s->used = 0;
+}

@@ -1,0 +1,159 @@
+/* sieve.h: sixteen queries against boxes of keys, roughly first, exactly where it matters. Rough scores come from matrix
+ * tiles of bf16 numbers (AMX): products of every query with every key of a box, lane l of a vector is query l. A key is a
+ * candidate of the lanes whose window holds it, so that lanes may look anywhere in the box, each at a fraction of its own.
+ * What may be among the best in spite of the rough scores' error is then scored in f32. Smaller is better throughout.
+ * Knows nothing of tensors, borders and threads; one implementation (sieve_amx.c), absent on other machines. */
+#ifndef SNLS_SIEVE_H
+#define SNLS_SIEVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SNLS_SIEVE_LANES 16
+#define SNLS_SIEVE_CHUNK 32 /* features are padded to whole chunks with zeros */
+#define SNLS_SIEVE_SIDE 64  /* rows and columns of a box at most */
+
+/* Keys as sums of one or two bf16 parts: a pixel is `parts` times `padded` numbers, high parts first. */
+typedef struct SnlsSieveKeys {
+    const uint16_t *at;    /* pixel at the box's origin; rows are readable in whole runs of 16 pixels */
+    ptrdiff_t down, right; /* numbers to the pixel below and to the right */
+    int chunks, parts;
+    const float *add;      /* added to the score of each key, add_down floats a row; NULL: nothing */
+    const float *bend[3];  /* l2 between pixels: |k - right|^2, |k - lower|^2, |k - right - lower + both|^2, likewise; or NULL */
+    ptrdiff_t add_down;
+} SnlsSieveKeys;
+
+/* Products of a box in the making: key rows of `tiles` runs of 16 keys; a run is a unit, (16 keys, lanes) floats of out. */
+typedef struct SnlsSieveMake {
+    SnlsSieveKeys keys;
+    const uint16_t *query;  /* as `queries` left it */
+    float *out;             /* (key rows, tiles*16, lanes) */
+    int tiles, units, made, stored;
+} SnlsSieveMake;
+
+/* The cells of each lane along an axis: floors of the places of its candidates. base: of the first candidate; [first, end): those inside the frame. */
+typedef struct SnlsSieveLanes {
+    int32_t base[SNLS_SIEVE_LANES], first[SNLS_SIEVE_LANES], end[SNLS_SIEVE_LANES];
+    float   fraction[SNLS_SIEVE_LANES]; /* place - floor, the same for all cells of a lane */
+} SnlsSieveLanes;
+
+typedef struct SnlsSieveSpan { int32_t first, end; } SnlsSieveSpan;
+
+/* Which lanes look into a box, and where it begins. */
+typedef struct SnlsSieveView {
+    const SnlsSieveLanes *y, *x;
+    uint32_t lanes;
+    int32_t  origin_y, origin_x;
+} SnlsSieveView;
+
+/* What is kept of the scores of a box: of every row of cells the three least, lane by lane, (rows, lanes). Their lowest bits hold the
+ * column. Infinity: there is none. */
+typedef struct SnlsSieveRows {
+    float *least[3];
+    int rows, columns, bits;
+} SnlsSieveRows;
+
+/* A candidate: box, row, column and lane, 16, 6, 6 and 4 bits. */
+static inline uint32_t snls_sieve_entry(uint32_t box, uint32_t row, uint32_t column, uint32_t lane)
+{
+    return box << 16 | row << 10 | column << 4 | lane;
+}
+
+/* What the entries of all boxes are looked up in. Of each box: */
+typedef struct SnlsSieveTable {
+    const float **at;              /* the key pixel at its origin, in f32 */
+    int32_t *head;                 /* slot << 20 | first row << 10 | first column */
+    int32_t *origin_y, *origin_x;
+    int32_t *base_y, *base_x;      /* (boxes, lanes) */
+    float   *fraction_y, *fraction_x;
+    int32_t *first_x, *end_x;      /* (boxes, lanes): columns of each lane, from the box's origin */
+    /* of all: floats to the pixel below and to the right; the last row and column of the frame; candidates to a pixel; the queries' pixels */
+    ptrdiff_t down, right;
+    int32_t last_y, last_x, phases;
+    const float *const *query;
+} SnlsSieveTable;
+
+typedef struct SnlsSievePairs { /* 16 pairs of pixels; keys are four taps with weights, or one */
+    const float *query[SNLS_SIEVE_LANES], *tap[4][SNLS_SIEVE_LANES];
+    float    weight[4][SNLS_SIEVE_LANES];
+    uint32_t lane[SNLS_SIEVE_LANES], place[SNLS_SIEVE_LANES]; /* place: slot << 20 | row << 10 | column of the window's cell */
+} SnlsSievePairs;
+
+/* Windows of 16 queries at (y, x) in one slot. flow + at[l] is the lane's flow along x, step_y further along y; NULL: none. */
+typedef struct SnlsSieveWindows {
+    const float *flow;
+    const int32_t *at;
+    ptrdiff_t step_y;
+    int nearest;
+    const double *y, *x;
+    double before, after, end_y, end_x;  /* reach of a window around its centre; last row and column of the frame */
+    int32_t side, origin;                /* cells of a window, and before its centre */
+    double *centre_y, *centre_x;         /* out */
+    int32_t *origin_y, *origin_x;
+} SnlsSieveWindows;
+
+/* The kept neighbours, lane by lane, on their way out. */
+typedef struct SnlsSieveOutput {
+    const double *y, *x;                  /* queries */
+    const double *centre_y, *centre_x;    /* (slots, lanes) */
+    const int32_t *origin_y, *origin_x;
+    const float *dt;                      /* of each slot */
+    double step;
+    uint32_t side;
+    uint16_t active;                      /* lanes to be written */
+    int prod;                             /* distances are the scores' negatives */
+    float *dist, *offset;                 /* of lane 0, neighbour 0 */
+    int32_t *index;                       /* or NULL */
+    const int32_t *dist_at, *offset_at, *index_at; /* from lane 0 to each lane */
+    ptrdiff_t dist_step, offset_step, index_step;  /* from a neighbour to the next */
+    ptrdiff_t component;                  /* from dt to dy to dx */
+} SnlsSieveOutput;
+
+typedef struct SnlsSieve {
+    void (*start)(void); /* before `scan`, on each thread; stop when done with it */
+    void (*stop)(void);
+
+    /* A row of n pixels into bf16 parts of (in - centre); centre NULL: 0. norm[i] = |in - centre|^2, not finite where a feature is not. */
+    void (*split)(uint16_t *out, ptrdiff_t padded, int parts, const float *in, ptrdiff_t step, ptrdiff_t n, ptrdiff_t features, const float *centre, float *norm);
+
+    /* Sixteen queries times scale into matrix tiles, (parts, chunks, 16, 32); norms of (in - centre) squared. */
+    void (*queries)(uint16_t *out, ptrdiff_t padded, int parts, const float *const *in, ptrdiff_t features, const float *centre, float scale, float *norm);
+
+    /* Lanes of `lanes` that fit `size` cells, one more for interpolation, with the first of them; from where to where. */
+    uint32_t (*fit)(const SnlsSieveLanes *axis, uint32_t lanes, int32_t size, SnlsSieveSpan *span);
+    int (*between)(const SnlsSieveLanes *axis, uint32_t lanes); /* some fraction is not 0 */
+
+    /* All products of a box at once. `scan` makes those of the next box while it works on this one. */
+    void (*make)(SnlsSieveMake *box);
+
+    /* Scores of rows x columns cells from the products of their box. top: the k least so far, of three a row, sorted, (k, lanes).
+     * Fills row `number` of the table's arrays of lanes. next: made meanwhile, or NULL. */
+    void (*scan)(const SnlsSieveRows *to, const SnlsSieveMake *box, const SnlsSieveView *view, float *top, ptrdiff_t k, const SnlsSieveTable *table,
+                 ptrdiff_t number, SnlsSieveMake *next);
+
+    /* Entries of rows `row` and on whose score is not above the lane's bar, appended to out; *count of them so far. Where all three of a row are
+     * not above it, all cells of the lane are. Returns the row where it stopped for want of room, or the number of rows. room must be
+     * 4*columns*16 at least. */
+    int (*hits)(const SnlsSieveRows *from, const SnlsSieveTable *table, ptrdiff_t box, int row, const float *bar, uint32_t *out, ptrdiff_t *count, ptrdiff_t room);
+
+    /* Up to 16 entries as pairs of pixels, which are fetched; the rest repeats the first. */
+    void (*look_up)(SnlsSievePairs *out, const uint32_t *entry, ptrdiff_t n, const SnlsSieveTable *table, int taps);
+
+    /* Scores of 16 pairs: dot times -1 (prod) or squared distance, over n features. taps: 1 or 4. */
+    void (*scores)(float *out, const SnlsSievePairs *pairs, int taps, int prod, ptrdiff_t n);
+
+    /* n rows of scores and places into sorted lists of k, lane by lane; on a tie the lower place is first. */
+    void (*keep)(float *best, uint32_t *best_place, ptrdiff_t k, const float *score, const uint32_t *place, ptrdiff_t n);
+
+    /* Windows that lie in the frame as they are: bit set. Of those everything is set, of others nothing that means anything. */
+    uint32_t (*windows)(const SnlsSieveWindows *in, SnlsSieveLanes *y, SnlsSieveLanes *x);
+
+    void (*write)(const SnlsSieveOutput *out, const float *best, const uint32_t *place, ptrdiff_t k, ptrdiff_t have);
+} SnlsSieve;
+
+int snls_sieve_usable(void);                      /* whether this machine and its operating system have the tiles */
+int snls_sieve_init(SnlsSieve *sieve, int level); /* 0: this machine, or this level, has none */
+void snls_sieve_init_amx(SnlsSieve *sieve);       /* sieve_amx.c and sieve_fine_amx.c */
+void snls_sieve_init_fine_amx(SnlsSieve *sieve);
+
+#endif

@@ -1,0 +1,227 @@
+/* sieve_fine_amx.c: the exact half of the sieve: windows, scores in f32 of what is left, the sorted lists, the results. */
+#if defined(__x86_64__) && defined(SNLS_HAVE_AMX)
+#include "simd/sieve.h"
+#include "simd/zmm.h"
+
+#define ALWAYS static inline __attribute__((always_inline))
+enum { LANES = SNLS_SIEVE_LANES };
+
+/* ---- entries ---- */
+
+/* Element `at` of an array of eight pointers for each of 16 lanes, moved on by so many floats. */
+ALWAYS void pointers(const float **out, const float *const *from, __m512i at, __m512i floats)
+{
+    const __m512i low = _mm512_i32gather_epi64(_mm512_castsi512_si256(at), (const void *)from, 8);
+    const __m512i high = _mm512_i32gather_epi64(_mm512_extracti64x4_epi64(at, 1), (const void *)from, 8);
+    const __m512i more_low = _mm512_slli_epi64(_mm512_cvtepi32_epi64(_mm512_castsi512_si256(floats)), 2);
+    const __m512i more_high = _mm512_slli_epi64(_mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(floats, 1)), 2);
+    _mm512_storeu_si512(out, _mm512_add_epi64(low, more_low));
+    _mm512_storeu_si512(out + 8, _mm512_add_epi64(high, more_high));
+}
+
+ALWAYS void look_up_taps(SnlsSievePairs *out, const SnlsSieveTable *t, __m512i box, __m512i at, __m512i row, __m512i column, __m512i floats)
+{
+    const __m512i y = _mm512_add_epi32(row, _mm512_i32gather_epi32(box, t->origin_y, 4)), x = _mm512_add_epi32(column, _mm512_i32gather_epi32(box, t->origin_x, 4));
+    /* beyond the frame a tap has weight 0: any pixel will do */
+    const __m512i right = _mm512_maskz_set1_epi32(_mm512_cmplt_epi32_mask(x, _mm512_set1_epi32(t->last_x)), (int)t->right);
+    const __m512i down = _mm512_maskz_set1_epi32(_mm512_cmplt_epi32_mask(y, _mm512_set1_epi32(t->last_y)), (int)t->down);
+    const __m512 fy = _mm512_i32gather_ps(at, t->fraction_y, 4), fx = _mm512_i32gather_ps(at, t->fraction_x, 4), one = _mm512_set1_ps(1);
+    const __m512 gy = _mm512_sub_ps(one, fy), gx = _mm512_sub_ps(one, fx);
+    pointers(out->tap[1], t->at, box, _mm512_add_epi32(floats, right));
+    pointers(out->tap[2], t->at, box, _mm512_add_epi32(floats, down));
+    pointers(out->tap[3], t->at, box, _mm512_add_epi32(floats, _mm512_add_epi32(right, down)));
+    _mm512_storeu_ps(out->weight[0], _mm512_mul_ps(gy, gx));
+    _mm512_storeu_ps(out->weight[1], _mm512_mul_ps(gy, fx));
+    _mm512_storeu_ps(out->weight[2], _mm512_mul_ps(fy, gx));
+    _mm512_storeu_ps(out->weight[3], _mm512_mul_ps(fy, fx));
+}
+
+static void look_up(SnlsSievePairs *out, const uint32_t *entry, ptrdiff_t n, const SnlsSieveTable *t, int taps)
+{
+    const __m512i e = _mm512_mask_loadu_epi32(_mm512_set1_epi32((int)entry[0]), zmm_first(n), entry);
+    const __m512i box = _mm512_srli_epi32(e, 16), lane = _mm512_and_si512(e, _mm512_set1_epi32(15)), at = _mm512_add_epi32(_mm512_slli_epi32(box, 4), lane);
+    const __m512i row = _mm512_and_si512(_mm512_srli_epi32(e, 10), _mm512_set1_epi32(63)), column = _mm512_and_si512(_mm512_srli_epi32(e, 4), _mm512_set1_epi32(63));
+    const __m512i floats = _mm512_add_epi32(_mm512_mullo_epi32(row, _mm512_set1_epi32((int)t->down)), _mm512_mullo_epi32(column, _mm512_set1_epi32((int)t->right)));
+    const __m512i y = _mm512_add_epi32(row, _mm512_i32gather_epi32(box, t->origin_y, 4)), x = _mm512_add_epi32(column, _mm512_i32gather_epi32(box, t->origin_x, 4));
+    const __m512i rows = _mm512_sub_epi32(y, _mm512_i32gather_epi32(at, t->base_y, 4)), columns = _mm512_sub_epi32(x, _mm512_i32gather_epi32(at, t->base_x, 4));
+    const __m512i cells = _mm512_mullo_epi32(_mm512_add_epi32(_mm512_slli_epi32(rows, 10), columns), _mm512_set1_epi32(t->phases));
+    _mm512_storeu_si512(out->lane, lane);
+    _mm512_storeu_si512(out->place, _mm512_add_epi32(_mm512_i32gather_epi32(box, t->head, 4), cells));
+    pointers(out->query, t->query, lane, _mm512_setzero_si512());
+    pointers(out->tap[0], t->at, box, floats);
+    if (taps > 1) look_up_taps(out, t, box, at, row, column, floats);
+    for (int tap = 0; tap < taps; tap++)
+        for (int i = 0; i < LANES; i++) __builtin_prefetch(out->tap[tap][i]);
+}
+
+/* ---- scores ---- */
+
+ALWAYS __m512 tap_or_blend(const SnlsSievePairs *p, int i, ptrdiff_t f, __mmask16 there, const int taps)
+{
+    __m512 key = _mm512_maskz_loadu_ps(there, p->tap[0][i] + f);
+    if (taps == 1) return key;
+    key = _mm512_mul_ps(key, _mm512_set1_ps(p->weight[0][i]));
+#pragma GCC unroll 4
+    for (int t = 1; t < 4; t++) key = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(there, p->tap[t][i] + f), _mm512_set1_ps(p->weight[t][i]), key);
+    return key;
+}
+
+ALWAYS __m512 add_features(__m512 sum, const SnlsSievePairs *p, int i, ptrdiff_t f, __mmask16 there, const int taps, const int prod)
+{
+    const __m512 q = _mm512_maskz_loadu_ps(there, p->query[i] + f), k = tap_or_blend(p, i, f, there, taps);
+    const __m512 d = prod ? q : _mm512_sub_ps(q, k);
+    return _mm512_fmadd_ps(d, prod ? k : d, sum);
+}
+
+ALWAYS void score_pairs(float *out, const SnlsSievePairs *p, ptrdiff_t n, const int taps, const int prod)
+{
+    __m512 sum[LANES];
+    for (int i = 0; i < LANES; i++) {
+        __m512 s = _mm512_setzero_ps();
+        ptrdiff_t f = 0;
+        for (; f + 16 <= n; f += 16) s = add_features(s, p, i, f, 0xffff, taps, prod);
+        sum[i] = f < n ? add_features(s, p, i, f, zmm_first(n - f), taps, prod) : s;
+    }
+    const __m512 all = zmm_sums(sum);
+    _mm512_storeu_ps(out, prod ? _mm512_sub_ps(_mm512_setzero_ps(), all) : all);
+}
+
+static void scores(float *out, const SnlsSievePairs *pairs, int taps, int prod, ptrdiff_t n)
+{
+    if (prod) {
+        if (taps == 1) score_pairs(out, pairs, n, 1, 1);
+        else score_pairs(out, pairs, n, 4, 1);
+    } else {
+        if (taps == 1) score_pairs(out, pairs, n, 1, 0);
+        else score_pairs(out, pairs, n, 4, 0);
+    }
+}
+
+/* ---- lists ---- */
+
+static void keep(float *best, uint32_t *best_place, ptrdiff_t k, const float *score, const uint32_t *place, ptrdiff_t n)
+{
+    for (ptrdiff_t i = 0; i < n; i++) {
+        __m512 s = _mm512_loadu_ps(score + i * LANES);
+        __m512i p = _mm512_loadu_si512(place + i * LANES);
+        for (ptrdiff_t j = 0; j < k; j++) {
+            const __m512 have = _mm512_loadu_ps(best + j * LANES);
+            const __m512i there = _mm512_loadu_si512(best_place + j * LANES);
+            const __mmask16 tie = _mm512_cmp_ps_mask(s, have, _CMP_EQ_OQ);
+            const __mmask16 before = _mm512_cmp_ps_mask(s, have, _CMP_LT_OQ) | _mm512_mask_cmplt_epu32_mask(tie, p, there);
+            _mm512_storeu_ps(best + j * LANES, _mm512_mask_blend_ps(before, have, s));
+            _mm512_storeu_si512(best_place + j * LANES, _mm512_mask_blend_epi32(before, there, p));
+            s = _mm512_mask_blend_ps(before, s, have);
+            p = _mm512_mask_blend_epi32(before, p, there);
+        }
+    }
+}
+
+/* ---- windows ---- */
+
+typedef struct Half { __m512d centre, first; __mmask8 in; } Half;
+
+/* Eight lanes of an axis; flow has been rounded if it had to be. */
+ALWAYS Half half_axis(const double *query, __m256 flow, double before, double after, double end)
+{
+    Half h;
+    h.centre = _mm512_add_pd(_mm512_loadu_pd(query), _mm512_cvtps_pd(flow));
+    h.first = _mm512_sub_pd(h.centre, _mm512_set1_pd(before));
+    h.in = _mm512_cmp_pd_mask(h.first, _mm512_setzero_pd(), _CMP_GE_OQ) &
+           _mm512_cmp_pd_mask(_mm512_add_pd(h.centre, _mm512_set1_pd(after)), _mm512_set1_pd(end), _CMP_LE_OQ);
+    return h;
+}
+
+ALWAYS void half_out(const Half *h, double *centre, int32_t *floor, float *fraction)
+{
+    const __m256i low = _mm512_maskz_cvttpd_epi32(h->in, h->first); /* not negative: cutting off is floor */
+    _mm512_storeu_pd(centre, h->centre);
+    _mm256_storeu_si256((__m256i *)floor, low);
+    _mm256_storeu_ps(fraction, _mm512_maskz_cvtpd_ps(h->in, _mm512_sub_pd(h->first, _mm512_cvtepi32_pd(low))));
+}
+
+ALWAYS uint32_t axis_windows(const SnlsSieveWindows *in, __m512 flow, const double *query, double end, double *centre, int32_t *origin, SnlsSieveLanes *out)
+{
+    if (in->nearest) flow = _mm512_roundscale_ps(flow, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    const Half a = half_axis(query, _mm512_castps512_ps256(flow), in->before, in->after, end);
+    const Half b = half_axis(query + 8, _mm512_extractf32x8_ps(flow, 1), in->before, in->after, end);
+    half_out(&a, centre, out->base, out->fraction);
+    half_out(&b, centre + 8, out->base + 8, out->fraction + 8);
+    const __m512i base = _mm512_loadu_si512(out->base);
+    _mm512_storeu_si512(out->first, base);
+    _mm512_storeu_si512(out->end, _mm512_add_epi32(base, _mm512_set1_epi32(in->side)));
+    _mm512_storeu_si512(origin, _mm512_set1_epi32(in->origin));
+    return (uint32_t)a.in | (uint32_t)b.in << 8;
+}
+
+static uint32_t windows(const SnlsSieveWindows *in, SnlsSieveLanes *y, SnlsSieveLanes *x)
+{
+    __m512 flow_x = _mm512_setzero_ps(), flow_y = flow_x;
+    if (in->flow) {
+        const __m512i at = _mm512_loadu_si512(in->at);
+        flow_x = _mm512_i32gather_ps(at, in->flow, 4);
+        flow_y = _mm512_i32gather_ps(at, in->flow + in->step_y, 4);
+    }
+    return axis_windows(in, flow_y, in->y, in->end_y, in->centre_y, in->origin_y, y) & axis_windows(in, flow_x, in->x, in->end_x, in->centre_x, in->origin_x, x);
+}
+
+/* ---- results ---- */
+
+/* centre + step*(cell - origin) - query of eight lanes, in double, rounded once. */
+ALWAYS __m256 half_offset(const double *centre, const int32_t *origin, const double *query, __m256i at, __m256i cell, double step, __mmask8 there)
+{
+    const __m512d middle = _mm512_mask_i32gather_pd(_mm512_setzero_pd(), there, at, centre, 8);
+    const __m256i first = _mm256_mmask_i32gather_epi32(_mm256_setzero_si256(), there, at, origin, 4);
+    const __m512d cells = _mm512_cvtepi32_pd(_mm256_sub_epi32(cell, first));
+    const __m512d place = _mm512_add_pd(middle, _mm512_mul_pd(_mm512_set1_pd(step), cells));
+    return _mm512_maskz_cvtpd_ps(there, _mm512_sub_pd(place, _mm512_loadu_pd(query)));
+}
+
+ALWAYS __m512 offsets(const double *centre, const int32_t *origin, const double *query, __m512i at, __m512i cell, double step, __mmask16 there)
+{
+    const __m256 a = half_offset(centre, origin, query, _mm512_castsi512_si256(at), _mm512_castsi512_si256(cell), step, (__mmask8)there);
+    const __m256 b = half_offset(centre, origin, query + 8, _mm512_extracti64x4_epi64(at, 1), _mm512_extracti64x4_epi64(cell, 1), step, (__mmask8)(there >> 8));
+    return _mm512_insertf32x8(_mm512_castps256_ps512(a), b, 1);
+}
+
+static void write_neighbour(const SnlsSieveOutput *o, ptrdiff_t i, __m512 score, __m512i place)
+{
+    const __mmask16 there = _mm512_cmpneq_epi32_mask(place, _mm512_set1_epi32(-1)), to = o->active;
+    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), ten = _mm512_set1_epi32(1023);
+    const __m512i slot = _mm512_maskz_srli_epi32(there, place, 20), row = _mm512_and_si512(_mm512_srli_epi32(place, 10), ten), column = _mm512_and_si512(place, ten);
+    const __m512i at = _mm512_add_epi32(_mm512_slli_epi32(slot, 4), lane), side = _mm512_set1_epi32((int)o->side);
+    const __m512 dt = _mm512_mask_i32gather_ps(_mm512_setzero_ps(), there, slot, o->dt, 4);
+    const __m512 dy = offsets(o->centre_y, o->origin_y, o->y, at, row, o->step, there), dx = offsets(o->centre_x, o->origin_x, o->x, at, column, o->step, there);
+    const __m512i offset_at = _mm512_loadu_si512(o->offset_at);
+    float *offset = o->offset + i * o->offset_step;
+    if (o->prod) score = _mm512_sub_ps(_mm512_setzero_ps(), score);
+    _mm512_mask_i32scatter_ps(o->dist + i * o->dist_step, to, _mm512_loadu_si512(o->dist_at), score, 4);
+    _mm512_mask_i32scatter_ps(offset, to, offset_at, dt, 4);
+    _mm512_mask_i32scatter_ps(offset + o->component, to, offset_at, dy, 4);
+    _mm512_mask_i32scatter_ps(offset + 2 * o->component, to, offset_at, dx, 4);
+    if (!o->index) return;
+    const __m512i id = _mm512_add_epi32(_mm512_mullo_epi32(_mm512_add_epi32(_mm512_mullo_epi32(slot, side), row), side), column);
+    _mm512_mask_i32scatter_epi32(o->index + i * o->index_step, to, _mm512_loadu_si512(o->index_at), _mm512_mask_blend_epi32(there, _mm512_set1_epi32(-1), id), 4);
+}
+
+static void write(const SnlsSieveOutput *out, const float *best, const uint32_t *place, ptrdiff_t k, ptrdiff_t have)
+{
+    for (ptrdiff_t i = 0; i < k; i++) {
+        const int there = i < have;
+        write_neighbour(out, i, there ? _mm512_loadu_ps(best + i * LANES) : _mm512_set1_ps(__builtin_inff()),
+                        there ? _mm512_loadu_si512(place + i * LANES) : _mm512_set1_epi32(-1));
+    }
+}
+
+void snls_sieve_init_fine_amx(SnlsSieve *sieve)
+{
+    sieve->look_up = look_up;
+    sieve->scores = scores;
+    sieve->keep = keep;
+    sieve->windows = windows;
+    sieve->write = write;
+}
+
+#else
+typedef int snls_sieve_fine_amx_is_empty;
+#endif
