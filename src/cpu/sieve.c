@@ -174,7 +174,7 @@ static void begin_tile(const CpuSieve *v, const CpuSieveTile *p, CpuSieveScratch
 static bool bearable(const CpuSieveScratch *s)
 {
     float most = 0;
-    for (int64_t l = 0; l < SIEVE_LANES; l++) most = s->norm[l] > most || isnan(s->norm[l]) ? s->norm[l] : most;
+    for (int64_t l = 0; l < SIEVE_LANES; l++) most = snls_sieve_larger(most, s->norm[l]);
     return most < 1e34f && s->key_norm < 1e34f;
 }
 

@@ -105,6 +105,9 @@ static inline SnlsQuery snls_sieve_query(const CpuSieveTile *p, int64_t l)
     return (SnlsQuery){.b = p->b, .head = p->head, .t = p->t, .i = p->i0 + l / SIEVE_EDGE, .j = p->j0 + l % SIEVE_EDGE};
 }
 
+/* The larger of two, NaN if one is. */
+static inline float snls_sieve_larger(float a, float b) { return a > b || a != a ? a : b; }
+
 /* sieve_key.c */
 void snls_sieve_keys_layout(CpuSieve *v);
 void snls_sieve_keys_begin(const CpuSieve *v, int64_t b, int64_t head); /* a new video: the ring is empty, the centre is set */

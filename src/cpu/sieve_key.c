@@ -75,7 +75,7 @@ static void load_row(const CpuSieve *v, int64_t b, int64_t head, int64_t frame, 
     float top = 0;
     if (y < m->height) {
         v->s.split(out, k->padded, k->parts, snls_cpu_pixel(&v->c->key, b, frame, y, 0) + head * m->features, v->c->key.step[3], m->width, m->features, k->centre, norm);
-        for (int64_t x = 0; x < m->width; x++) top = norm[x] > top || isnan(norm[x]) ? norm[x] : top; /* once NaN, always NaN */
+        for (int64_t x = 0; x < m->width; x++) top = snls_sieve_larger(top, norm[x]);
     }
     const int64_t filled = y < m->height ? m->width : 0;
     memset(out + filled * pixel, 0, (size_t)((k->width - filled) * pixel) * sizeof *out);

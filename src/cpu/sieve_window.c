@@ -96,12 +96,12 @@ static SnlsSieveKeys keys_at(const CpuSieve *v, int64_t frame, int32_t y, int32_
     return keys;
 }
 
-/* The largest key of the rows, which rounding depends on. NaN stays. */
+/* The largest key of the rows, which rounding depends on. */
 static void note_norms(const CpuSieve *v, int64_t frame, int64_t y, int64_t rows, CpuSieveScratch *s)
 {
     const float *peak = v->keys.peak + frame % v->c->m.windows * v->keys.rows + y;
     for (int64_t r = 0; r < rows; r++)
-        if (!(peak[r] <= s->key_norm)) s->key_norm = peak[r];
+        s->key_norm = snls_sieve_larger(s->key_norm, peak[r]);
 }
 
 /* What the tile below this one will want: the rows after the box, as many columns as tiles are apart. */
