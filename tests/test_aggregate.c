@@ -3,7 +3,7 @@
  * parameter space, where such calls are rare.
  *   test_aggregate [--backend ref|cpu|cuda] [SEED [COUNT]] */
 /* ctest: args=--backend cpu 1 24 */
-/* ctest: name=cuda label=cuda args=--backend cuda 1 240 */
+/* ctest: name=cuda label=cuda timeout=600 args=--backend cuda 1 100 */
 #include "case.h"
 #include <math.h>
 #include <snls/snls.h>
