@@ -88,6 +88,24 @@ static void known_motion(SnlsContext *ctx)
         }
 }
 
+/* Motion that only the pyramid can bridge: an iteration a level must begin at the enlarged and scaled flow of the one above. */
+static void pyramid(SnlsContext *ctx)
+{
+    static const Movement far = { "far", 1, 0, 8.5, -5.25, { 0.5, 0.015, 0.5 } };
+    SnlsFlowParams params;
+    snls_flow_defaults(&params);
+    params.farneback.iterations = 1;
+    params.tvl1.warps = 3;
+    params.dis.warps = 0;
+    params.dis.steps = 1;
+    for (params.method = 0; params.method < 3; params.method++) {
+        SnlsFlowPair p = make_pair(&far, 200, 260);
+        CHECK(snls_flow(ctx, &p, &params) == SNLS_OK, "%s: %s", names[params.method], snls_error(ctx));
+        CHECK(error_of(&p, &far) <= far.bound[params.method], "%s on 10 pixels: error %.4f", names[params.method],
+              error_of(&p, &far));
+    }
+}
+
 /* Every shape, however small: finite numbers, and the same on any number of threads and at any level. */
 static void sizes_and_threads(void)
 {
@@ -298,6 +316,7 @@ int main(void)
     check_repeat("test_flow");
     if (CHECK(snls_open(&ctx, &(SnlsContextParams){ .threads = 2 }) == SNLS_OK, "open")) {
         known_motion(ctx);
+        pyramid(ctx);
         layouts(ctx);
         clips(ctx);
         fields(ctx);

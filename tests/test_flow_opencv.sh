@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# test_flow_opencv.sh BUILD SOURCE: Farneback against OpenCV's own, on a clip that snls synth makes. Needs Debian's
+# test_flow_opencv.sh BUILD SOURCE: Farneback against OpenCV's own, on a clip that snls synth makes; the end-point error of TV-L1
+# against that of OpenCV's, on a real pair where ../shared/data has it. Needs Debian's
 # python3-opencv (apt-get install python3-opencv); is skipped without.
 set -u
 snls=$1/snls
@@ -39,6 +40,24 @@ for s in settings:
     good = error.mean() <= 1e-3 and np.quantile(error, 0.99) <= 1e-3 and error.max() <= 0.2
     print(s, "difference: mean %.6f, 99 %% %.6f, largest %.4f pixels" % (error.mean(), np.quantile(error, 0.99), error.max()), "" if good else "FAIL")
     failed += not good
-sys.exit(failed > 0)
+pair = sys.argv[2] + "/../shared/data/flow/rubberwhale"
+try:
+    data = open(pair + ".flo", "rb").read()
+    make = cv2.optflow.DualTVL1OpticalFlow_create
+except (OSError, AttributeError):
+    print("TV-L1 not compared: ../shared/data/flow or cv2.optflow is missing")
+    sys.exit(failed > 0)
+# OpenCV's TV-L1 at IPOL's parameters; it has no smoothing of the frames, so ours has none either
+frames = np.stack([cv2.imread("%s_%d.png" % (pair, i), 0) for i in (0, 1)])
+width, height = np.frombuffer(data[4:12], "<i4")
+truth = np.frombuffer(data[12:], "<f4").reshape(height, width, 2)
+known = (abs(truth) < 1e9).all(-1)
+np.save("grey.npy", frames[..., None])
+subprocess.run([snls, "flow", "grey.npy", "flow.npy", "-y", "--method", "tvl1", "--smoothing", "0"], check=True, stdout=subprocess.DEVNULL)
+flows = np.load("flow.npy")[0], make(0.25, 0.15, 0.3, 5, 5, 0.01, 300, 1, 0.5, 0.0, 1, False).calc(frames[0], frames[1], None)
+ours, theirs = [np.sqrt(((f - truth) ** 2).sum(-1))[known].mean() for f in flows]
+good = ours <= 1.05 * theirs
+print("TV-L1 on RubberWhale: end-point error %.4f, OpenCV's %.4f" % (ours, theirs), "" if good else "FAIL")
+sys.exit(failed + (not good) > 0)
 P
-"$python" compare.py "$snls"
+"$python" compare.py "$snls" "$2"

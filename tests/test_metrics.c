@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#define STORED 20.176179074117528
+
 static void known(SnlsContext *ctx)
 {
     SnlsTensor a = spec_tensor(SNLS_F32, SHAPE(9, 8, 3)), b = spec_tensor(SNLS_F32, SHAPE(9, 8, 3));
@@ -20,6 +22,45 @@ static void known(SnlsContext *ctx)
           "ssim of flat frames: %.15g, expected %.15g", ssim, want);
     CHECK(snls_psnr(ctx, &a, &a, &psnr) == SNLS_OK && isinf(psnr), "psnr of a frame and itself: %g", psnr);
     CHECK(snls_ssim(ctx, &a, &a, &ssim) == SNLS_OK && fabs(ssim - 1) < 1e-12, "ssim of a frame and itself: %g", ssim);
+}
+
+/* Window by window, each by its own sums. */
+static double plain_ssim(const SnlsTensor *a, const SnlsTensor *b)
+{
+    const int64_t h = a->shape[0], w = a->shape[1];
+    double all = 0;
+    for (int64_t i = 0; i < (h - 6) * (w - 6); i++) {
+        double mean[2] = { 0 }, cov[3] = { 0 };
+        for (int pass = 0; pass < 2; pass++)
+            for (int64_t k = 0; k < 49; k++) {
+                const int64_t at = (i / (w - 6) + k / 7) * w + i % (w - 6) + k % 7;
+                const double x = tensor_get(a, at) / 255, y = tensor_get(b, at) / 255;
+                if (!pass) mean[0] += x / 49, mean[1] += y / 49;
+                else {
+                    cov[0] += (x - mean[0]) * (x - mean[0]) / 48;
+                    cov[1] += (x - mean[0]) * (y - mean[1]) / 48;
+                    cov[2] += (y - mean[1]) * (y - mean[1]) / 48;
+                }
+            }
+        all += (2 * mean[0] * mean[1] + 1e-4) * (2 * cov[1] + 9e-4) /
+               ((mean[0] * mean[0] + mean[1] * mean[1] + 1e-4) * (cov[0] + cov[2] + 9e-4));
+    }
+    return all / (double)((h - 6) * (w - 6));
+}
+
+static void against_plain(SnlsContext *ctx)
+{
+    static const int64_t sizes[][2] = { { 7, 7 }, { 7, 20 }, { 31, 9 }, { 24, 33 } };
+    Rng rng = { 12 };
+    for (int i = 0; i < 4; i++) {
+        SnlsTensor a = tensor_new(&rng, SNLS_F64, 2, sizes[i], LAYOUT_INPUT),
+                   b = tensor_new(&rng, SNLS_F64, 2, sizes[i], LAYOUT_OUTPUT);
+        double ssim;
+        tensor_fill(&a, &rng, 0, 255);
+        tensor_fill(&b, &rng, 0, 255);
+        CHECK(snls_ssim(ctx, &a, &b, &ssim) == SNLS_OK, "%s", snls_error(ctx));
+        CHECK(fabs(ssim - plain_ssim(&a, &b)) < 1e-10, "ssim %.12g, expected %.12g", ssim, plain_ssim(&a, &b));
+    }
 }
 
 static void layouts(void)
@@ -54,6 +95,10 @@ static void layouts(void)
         CHECK(status == SNLS_ERR_UNSUPPORTED, "strred without LAPACK: status %d", (int)status);
 #endif
         got[2] = strred.score;
+#ifdef SNLS_HAVE_LAPACK
+        /* stored: from the definition in NumPy (test_metrics_cli.sh) on the same clip */
+        CHECK(fabs(strred.score - STORED) < 1e-6 * STORED, "strred %.12g, stored %.12g", strred.score, STORED);
+#endif
         if (!i) memcpy(first, got, sizeof first);
         CHECK(!memcmp(first, got, sizeof first), "type %s, %d threads: %.17g %.17g %.17g, expected %.17g %.17g %.17g",
               snls_dtype_name((SnlsDtype)types[i % 4]), 1 + i % 3, got[0], got[1], got[2], first[0], first[1],
@@ -94,6 +139,7 @@ int main(void)
     check_repeat("test_metrics");
     if (CHECK(snls_open(&ctx, &(SnlsContextParams){ .threads = 2 }) == SNLS_OK, "open")) {
         known(ctx);
+        against_plain(ctx);
         refused(ctx);
     }
     layouts();

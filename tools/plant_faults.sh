@@ -35,6 +35,18 @@ bands of queries overlap by a row|src/cpu/match_grad_query.c|.first = band * m->
 bands of sources overlap by a row|src/cpu/scatter.c|first = u % bands * rows;|first = u % bands * rows - (u % bands > 0);|test_bands 1 16
 a column too many divided|src/cpu/gather.c|divide = band->right * a->stride0 - before;|divide = band->right * a->stride0 - before + 1;|test_bands 1 40
 a column too few cleared|src/cpu/gather.c|* a->stride0 + after + 1, divide|* a->stride0 + after, divide|test_bands 1 40
+TV-L1 waves one row too close|src/flow/tvl1_solve.c|band_step(job, s, b, k, front - k, k == count - 1);|band_step(job, s, b, k, front, k == count - 1);|test_flow_solver
+TV-L1 bands not exchanged|src/flow/tvl1_solve.c|for (int i = 0; i < s->bands; i++) exchange(s, \&s->band[i]);||test_flow_solver
+divergence takes the pixel to the right|src/simd/flow_body.h|PRIMAL(x, p0[x - 1], p2[x - 1]);|PRIMAL(x, p0[x], p2[x]);|test_flow_solver
+second derivative of the expansion without its mean|src/flow/farneback.c|(x * x - a) * g|(x * x) * g|test_flow
+flow enlarged without being scaled|src/flow/farneback.c|(float)(1 / f->params.pyr_scale)|1|test_flow
+TV-L1 flow enlarged without being scaled|src/flow/tvl1.c|s + 1, s, 1 / p->zfactor|s + 1, s, 1|test_flow
+DIS flow enlarged without being scaled|src/flow/dis.c|\&coarse[c], 2)|\&coarse[c], 1)|test_flow
+a step of descent in the wrong direction|src/flow/dis.c|pu -= step[0];|pu += step[0];|test_flow
+round trip read at the wrong place|src/flow/field.c|read_bilinear(backward, py, px, 0)|read_bilinear(backward, (double)y, (double)x, 0)|test_flow
+KITTI's components swapped|src/io/image.c|to[c] = from[2] ? ((float)from[c]|to[c] = from[2] ? ((float)from[1 - c]|test_image
+bytes after a PNG accepted|src/io/png_read.c|if (r->at != r->file->size)|if (0)|test_image
+SSIM with population covariance|src/metrics/ssim.c|scale = (double)AREA / (AREA - 1);|scale = 1;|test_metrics
 LIST
 )
 

@@ -48,11 +48,12 @@ typedef struct SnlsTvl1Params {
     double  theta;          /* how tightly data and smoothness are coupled (0.3) */
     double  zfactor;        /* size of a scale beside the one below it (0.5) */
     double  epsilon;        /* a warp ends when u moves less than this, root mean square pixels (0.01) */
+    double  smoothing;      /* Gaussian that the frames are smoothed by first, pixels (0.8) */
     int32_t nscales;        /* scales, fewer where the diagonal would be under 16 pixels (100) */
     int32_t finest;         /* the finest scale that is solved; the flow is enlarged from there (0) */
     int32_t warps;          /* at each scale (5) */
     int32_t max_iterations; /* of a warp (300) */
-    int32_t reserved[10];   /* zero */
+    int32_t reserved[8];    /* zero */
 } SnlsTvl1Params;
 
 typedef struct SnlsDisParams {

@@ -34,6 +34,7 @@ static const SnlsOption tvl1_table[] = {
     REAL(SnlsTvl1Params, tau, 0.25, 1e-6, 10, "time step of the dual variables"),
     REAL(SnlsTvl1Params, lambda, 0.15, 1e-6, 1e6, "weight of the data term"),
     REAL(SnlsTvl1Params, theta, 0.3, 1e-6, 1e6, "coupling of data and smoothness"),
+    REAL(SnlsTvl1Params, smoothing, 0.8, 0, 100, "Gaussian that the frames are smoothed by first, pixels"),
     INT(SnlsTvl1Params, nscales, 100, 1, 100, "scales, none under 16 pixels"),
     REAL(SnlsTvl1Params, zfactor, 0.5, 0.01, 0.99, "size of a scale beside the one below it"),
     INT(SnlsTvl1Params, finest, 0, 0, 99, "the finest scale that is solved"),

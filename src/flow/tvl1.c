@@ -1,10 +1,9 @@
 /* tvl1.c: the scales of TV-L1 (C. Zach, T. Pock, H. Bischof, 2007) with the choices of J. Sanchez Perez, E. Meinhardt-Llopis
- * and G. Facciolo (Image Processing On Line, 2013): frames normalised together to 0..255, smoothing of 0.8 pixels,
+ * and G. Facciolo (Image Processing On Line, 2013): frames normalised together to 0..255, a smoothing,
  * a Gaussian pyramid read bicubically, duals from zero at every scale. */
 #include "flow/methods.h"
 #include <math.h>
 
-#define SMOOTHING   0.8  /* of the frames, pixels */
 #define SCALE_SIGMA 0.6  /* of a scale beside its pixels */
 #define WINDOW      5    /* a Gaussian is cut here, in sigmas */
 #define SMALLEST    16.0 /* diagonal of the coarsest scale, pixels */
@@ -24,7 +23,7 @@ void snls_tvl1_take(SnlsFlowJob *job, SnlsTvl1 *t, const SnlsTvl1Params *params,
     t->params = *params;
     t->scales = count_scales(params, height, width);
     if (t->params.finest > t->scales - 1) t->params.finest = t->scales - 1;
-    const int64_t r0 = gauss_radius(SMOOTHING), r1 = gauss_radius(scale_sigma(params));
+    const int64_t r0 = gauss_radius(params->smoothing), r1 = gauss_radius(scale_sigma(params));
     snls_filter_take(job, &t->blur, r0 > r1 ? r0 : r1, width);
     for (int32_t s = 0; s < t->scales; s++) {
         t->height[s] = s ? (int64_t)((double)t->height[s - 1] * params->zfactor + 0.5) : height;
@@ -75,7 +74,7 @@ static void zoom(const SnlsFlowJob *job, SnlsTvl1 *t, const SnlsPlane *out, cons
 static void make_scales(const SnlsFlowJob *job, SnlsTvl1 *t, const SnlsFlowFrames *frames)
 {
     t->blur.edge = SNLS_EDGE_REFLECT;
-    snls_filter_gauss(&t->blur, gauss_radius(SMOOTHING), SMOOTHING);
+    snls_filter_gauss(&t->blur, gauss_radius(t->params.smoothing), fmax(t->params.smoothing, 1e-3));
     snls_filter_plane(job, &t->blur, &t->frame[0][0], &frames->from);
     snls_filter_plane(job, &t->blur, &t->frame[0][1], &frames->to);
     snls_filter_gauss(&t->blur, gauss_radius(scale_sigma(&t->params)), scale_sigma(&t->params));
