@@ -45,7 +45,8 @@ static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
     const int64_t span = (int64_t)ceil(m->stride1 * (double)(m->side - 1)) + 2, reach = (m->ps - 1) * m->dilation;
     tile.span = span;
     tile.box_max = span + SPREAD_MAX;
-    tile.area_max = 4 * span * span;
+    /* A shift of the box costs a query two or three products of pixels (the tile's margin), a score on its own ps*ps. */
+    tile.area_max = (m->ps == 1 ? 4 : m->ps == 2 ? 2 : m->ps * m->ps / 3 + 1) * span * span;
     tile.pixel_rows = tile.rows + reach;
     tile.pixel_columns = (tile.blocks * tile.lanes + reach + tile.lanes - 1) / tile.lanes * tile.lanes;
     const int64_t slots = SCORES_MAX / tile.cells < m->windows ? SCORES_MAX / tile.cells : m->windows;
