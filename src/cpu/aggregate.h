@@ -127,6 +127,11 @@ bool snls_cpu_even(const CpuAggregate *c, const CpuQuery *q, float *divisor);
 /* Rows of a frame in one unit of work: enough units to share among threads. Sums do not depend on it. */
 int64_t snls_cpu_band(const SnlsContext *ctx, int64_t planes, int64_t height, int64_t most);
 
+/* Columns of queries whose neighbours' surroundings, some rows of up to CPU_FRAMES frames, stay in the second-level cache from
+ * row to row. They order the sums of pixels near their border, so they are the same for any number of threads. */
+enum { CPU_FRAMES = 8 };
+int64_t snls_cpu_columns_at_once(const CpuAggregate *c);
+
 /* ---- the loops ---- */
 
 /* Rows that the neighbours of a row of queries (all heads) may write to: for scatter, which looks for them. */

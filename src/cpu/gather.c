@@ -203,23 +203,12 @@ static void gather_columns(const CpuAggregate *c, Band *band)
     }
 }
 
-/* Columns of queries whose neighbours' surroundings, some rows of some frames, stay in the second-level cache from row to
- * row. No sum depends on the rows of a band or on its frames, but the columns order those of pixels near their border:
- * they are the same for any number of threads. */
-enum { FRAMES = 8, ROWS = 64, AROUND = 9, CACHE = 1 << 18 /* floats */ };
-
-static int64_t columns_at_once(const CpuAggregate *c)
-{
-    const SnlsAggregate *a = &c->a;
-    const int64_t frames = a->frames < FRAMES ? a->frames : FRAMES, pixel = a->heads * c->channels, one = frames * (AROUND + a->ps) * pixel * a->stride0;
-    const int64_t together = snls_cpu_space(c).queries, columns = CACHE / (one > 0 ? one : 1) / together;
-    return together * (columns < 2 ? 2 : columns);
-}
+enum { ROWS = 64 }; /* of a band */
 
 static void gather_band(const CpuAggregate *c, Band *band)
 {
     const SnlsAggregate *a = &c->a;
-    const int64_t before = snls_cpu_before(a), after = snls_cpu_after(a), columns = columns_at_once(c);
+    const int64_t before = snls_cpu_before(a), after = snls_cpu_after(a), columns = snls_cpu_columns_at_once(c);
     while (band->top < a->rows && band->top * a->stride0 + after < band->first) band->top++;
     for (band->bottom = band->top; band->bottom < a->rows && band->bottom * a->stride0 - before < band->end;) band->bottom++;
     for (band->left = 0; band->left < a->columns; band->left = band->right) {
@@ -235,12 +224,12 @@ static void gather_band(const CpuAggregate *c, Band *band)
 void snls_cpu_gather_rows(SnlsContext *ctx, const CpuAggregate *c)
 {
     const SnlsAggregate *a = &c->a;
-    const int64_t parts = (a->frames + FRAMES - 1) / FRAMES, planes = a->batch * parts;
+    const int64_t parts = (a->frames + CPU_FRAMES - 1) / CPU_FRAMES, planes = a->batch * parts;
     const int64_t rows = snls_cpu_band(ctx, planes, a->height, ROWS), bands = (a->height + rows - 1) / rows;
 #pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 1)
     for (int64_t u = 0; u < planes * bands; u++) {
-        const int64_t plane = u / bands, first = u % bands * rows, t = plane % parts * FRAMES;
-        Band band = {.b = plane / parts, .t = t, .t_end = t + FRAMES < a->frames ? t + FRAMES : a->frames, .first = first,
+        const int64_t plane = u / bands, first = u % bands * rows, t = plane % parts * CPU_FRAMES;
+        Band band = {.b = plane / parts, .t = t, .t_end = t + CPU_FRAMES < a->frames ? t + CPU_FRAMES : a->frames, .first = first,
                      .end = first + rows < a->height ? first + rows : a->height};
         gather_band(c, &band);
     }

@@ -128,15 +128,32 @@ static Pull pull_of_sums(const float sums[4], const SnlsPlaces *p, int64_t n, bo
 
 /* ---- queries ---- */
 
-static void add_pull(const CpuAggregate *c, const CpuQuery *q, const Wanted *w, int64_t k, const Pull *pull)
+/* Where the numbers of a query are. */
+typedef struct Targets {
+    float *weight, *offset; /* NULL: not wanted */
+    const float *factor;    /* its weights */
+    int64_t weight_k, offset_k, offset_axis, factor_k;
+} Targets;
+
+static Targets targets_of(const CpuAggregate *c, const CpuQuery *q, const Wanted *w)
 {
-    const SnlsTensor *weight = w->weight, *offset = w->offset;
-    if (weight->data) ((float *)weight->data)[snls_at6(weight, q->b, q->head, q->t, q->i, q->j, k)] += (float)pull->weight;
-    if (!offset->data) return;
-    float *to = (float *)offset->data + snls_at6(offset, q->b, q->head, q->t, q->i, q->j, k);
-    const double factor = snls_cpu_weight(&c->a, q, k);
-    to[offset->stride[6]] += (float)(factor * pull->y);
-    to[2 * offset->stride[6]] += (float)(factor * pull->x);
+    const SnlsTensor *weight = w->weight, *offset = w->offset, *factor = &c->a.weight;
+    Targets t = {.factor = (const float *)factor->data + snls_at5(factor, q->b, q->head, q->t, q->i, q->j), .factor_k = factor->stride[5]};
+    if (weight->data) t.weight = (float *)weight->data + snls_at5(weight, q->b, q->head, q->t, q->i, q->j), t.weight_k = weight->stride[5];
+    if (!offset->data) return t;
+    t.offset = (float *)offset->data + snls_at5(offset, q->b, q->head, q->t, q->i, q->j);
+    t.offset_k = offset->stride[5], t.offset_axis = offset->stride[6];
+    return t;
+}
+
+static inline void add_pull(const Targets *t, int64_t k, const Pull *pull)
+{
+    if (t->weight) t->weight[k * t->weight_k] += (float)pull->weight;
+    if (!t->offset) return;
+    float *to = t->offset + k * t->offset_k;
+    const double factor = t->factor[k * t->factor_k];
+    to[t->offset_axis] += (float)(factor * pull->y);
+    to[2 * t->offset_axis] += (float)(factor * pull->x);
 }
 
 static void pull_query(const CpuAggregate *c, const CpuQuery *q, Wanted *w)
@@ -144,6 +161,7 @@ static void pull_query(const CpuAggregate *c, const CpuQuery *q, Wanted *w)
     float divisor;
     const bool even = snls_cpu_even(c, q, &divisor);
     const CpuLists *l = &w->lists;
+    const Targets targets = targets_of(c, q, w);
     snls_cpu_lists(&w->lists, &w->space, c, q);
     for (int shape = 0; shape < CPU_SHAPES; shape++) {
         if (!l->count[shape]) continue;
@@ -152,7 +170,7 @@ static void pull_query(const CpuAggregate *c, const CpuQuery *q, Wanted *w)
         else dot_pixels(c, q, w, shape);
         for (int64_t n = 0; n < l->count[shape]; n++) {
             const Pull pull = pull_of_sums(w->space.sums + 4 * n, l->of[shape], l->start[shape] + n, full);
-            add_pull(c, q, w, l->of[shape]->k[l->start[shape] + n], &pull);
+            add_pull(&targets, l->of[shape]->k[l->start[shape] + n], &pull);
         }
     }
     for (int64_t n = 0; n < l->count[CPU_OUTSIDE]; n++) {
@@ -160,7 +178,7 @@ static void pull_query(const CpuAggregate *c, const CpuQuery *q, Wanted *w)
         const SnlsNeighbour place = snls_cpu_neighbour(&c->a, q, k);
         if (!place.valid) continue;
         const Pull pull = pull_outside(c, &w->space, q, k, &place);
-        add_pull(c, q, w, k, &pull);
+        add_pull(&targets, k, &pull);
     }
 }
 

@@ -3,7 +3,7 @@
  * order. What rows a row of queries can reach was noted before, so that most are not looked through. */
 #include "cpu/aggregate.h"
 
-typedef struct Band { int64_t b, first, end; } Band; /* source rows [first, end) */
+typedef struct Band { int64_t b, first, end, left, right; } Band; /* source rows [first, end); columns of queries at hand */
 
 static const float one = 1;
 
@@ -123,6 +123,18 @@ static void push_patch(const CpuAggregate *c, const Band *band, const CpuQuery *
 
 /* ---- one band ---- */
 
+/* From neighbour n on, those of one shape that lie wholly in the band: single pixels, pushed in one call. Returns how many. */
+static int64_t push_pixels_at_once(const CpuAggregate *c, const CpuSpace *space, const Band *band, const CpuQuery *q, int64_t n, int64_t end)
+{
+    const int shape = space->shape[n];
+    const int64_t first = n, *row = space->all.row;
+    while (n < end && space->shape[n] == shape && row[n] >= band->first && row[n] + (shape >> 1) < band->end) n++;
+    const SnlsGrid grid = snls_cpu_grid(c, shape);
+    if (n > first) c->dsp->spread_pixels(&space->all, first, n - first, from_pixel(c, q, 0, snls_cpu_y(&c->a, q, 0), snls_cpu_x(&c->a, q, 0)),
+                                         c->destination.data ? snls_cpu_step_k(c) : 0, &grid);
+    return n - first;
+}
+
 static void push_query(const CpuAggregate *c, const CpuSpace *space, const Band *band, const CpuQuery *q)
 {
     const SnlsAggregate *a = &c->a;
@@ -130,8 +142,11 @@ static void push_query(const CpuAggregate *c, const CpuSpace *space, const Band 
     float divisor;
     const bool even = snls_cpu_even(c, q, &divisor);
     const float factor = even ? 1 / divisor : 1;
+    const bool single = a->ps == 1 && even && factor == 1;
     for (int64_t k = 0; k < a->neighbours; k++) {
+        if (single && space->shape[start + k] != CPU_OUTSIDE) k += push_pixels_at_once(c, space, band, q, start + k, start + a->neighbours);
         const int64_t n = start + k;
+        if (k == a->neighbours) break;
         if (space->shape[n] == CPU_OUTSIDE) { push_outside(c, space, band, q, k); continue; }
         Pushed p = {.k = k, .top = space->all.row[n] - before, .grid = snls_cpu_grid(c, space->shape[n])};
         if (p.top + rows <= band->first || p.top >= band->end) continue;
@@ -144,25 +159,35 @@ static void push_query(const CpuAggregate *c, const CpuSpace *space, const Band 
 
 static void push_row(const CpuAggregate *c, SnlsSite *site, CpuSpace *space, const Band *band, CpuQuery *q)
 {
-    for (int64_t first = 0, some = 0; first < c->a.columns; first += some)
+    for (int64_t first = band->left, some = 0; first < band->right; first += some)
         for (q->head = 0; q->head < c->a.heads; q->head++) {
             q->j = first;
-            some = snls_cpu_places(space, c, site, q, c->a.columns, true);
+            some = snls_cpu_places(space, c, site, q, band->right, true);
             for (; q->j < first + some; q->j++) push_query(c, space, band, q);
         }
 }
 
-static void push_band(const CpuAggregate *c, const Band *band, const CpuReach *reach)
+/* All frames of a row of queries before the next row: what they write to is still at hand. */
+static void push_columns(const CpuAggregate *c, const Band *band, const CpuReach *reach)
 {
     const SnlsAggregate *a = &c->a;
     CpuQuery q = {.b = band->b};
     SnlsSite site = snls_cpu_site(c, false);
     CpuSpace space = snls_cpu_space(c);
-    for (q.t = 0; q.t < a->frames; q.t++)
-        for (q.i = 0; q.i < a->rows; q.i++) {
+    for (q.i = 0; q.i < a->rows; q.i++)
+        for (q.t = 0; q.t < a->frames; q.t++) {
             const CpuReach *e = reach + (q.b * a->frames + q.t) * a->rows + q.i;
             if (e->last >= band->first && e->first < band->end) push_row(c, &site, &space, band, &q);
         }
+}
+
+static void push_band(const CpuAggregate *c, Band *band, const CpuReach *reach)
+{
+    const int64_t columns = snls_cpu_columns_at_once(c);
+    for (band->left = 0; band->left < c->a.columns; band->left = band->right) {
+        band->right = band->left + columns < c->a.columns ? band->left + columns : c->a.columns;
+        push_columns(c, band, reach);
+    }
 }
 
 void snls_cpu_scatter_bands(SnlsContext *ctx, const CpuAggregate *c, const CpuReach *reach)
@@ -172,7 +197,7 @@ void snls_cpu_scatter_bands(SnlsContext *ctx, const CpuAggregate *c, const CpuRe
 #pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 1)
     for (int64_t u = 0; u < a->batch * bands; u++) {
         const int64_t first = u % bands * rows;
-        const Band band = {u / bands, first, first + rows < a->height ? first + rows : a->height};
+        Band band = {.b = u / bands, .first = first, .end = first + rows < a->height ? first + rows : a->height};
         push_band(c, &band, reach);
     }
 }

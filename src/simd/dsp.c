@@ -187,6 +187,15 @@ static void spread_patch_c(float *out, const float *w, const float *g, const Snl
             }
 }
 
+static void spread_pixels_c(const SnlsPlaces *to, ptrdiff_t i, ptrdiff_t count, const float *g, ptrdiff_t of_k, const SnlsGrid *grid)
+{
+    const SnlsPatch pixel = { 0, 0, 1, 1, 0 };
+    for (ptrdiff_t k = i; k < i + count; k++) {
+        const float w[4] = { to->w[0][k], to->w[1][k], to->w[2][k], to->w[3][k] };
+        spread_patch_c((float *)(uintptr_t)to->at[k], w, g + to->k[k] * of_k, &pixel, 0, 2, grid);
+    }
+}
+
 static float read_c(const SnlsPair *pair, const float *at, const SnlsGrid *grid)
 {
     float sum = pair->w[0] * at[0];
@@ -280,7 +289,7 @@ void snls_dsp_init_c(SnlsDsp *dsp)
         .blend = blend_c, .dot_blend = dot_blend_c, .l2_blend = l2_blend_c,
         .blend_sub = blend_sub_c, .dots = dots_c, .unblend = unblend_c,
         .axpy = axpy_c, .scale = scale_c, .sub = sub_c,
-        .place = snls_place, .mix = mix_c, .mix_run = mix_run_c, .pull_patch = pull_patch_c, .diff_patch = diff_patch_c, .dot_patch = dot_patch_c, .spread_patch = spread_patch_c,
+        .place = snls_place, .mix = mix_c, .mix_run = mix_run_c, .spread_pixels = spread_pixels_c, .pull_patch = pull_patch_c, .diff_patch = diff_patch_c, .dot_patch = dot_patch_c, .spread_patch = spread_patch_c,
         .from_f16 = from_f16_c, .from_bf16 = from_bf16_c, .to_f16 = to_f16_c, .to_bf16 = to_bf16_c,
     };
 }

@@ -90,11 +90,14 @@ typedef struct SnlsDsp {
      * dot_patch: out[4*i .. 4*i+3] = sum over patch pixels of <g, pixel of place i>, one sum for each of the four, 0 for
      *   those not in shape; g of place i is g + k[i]*of_k.
      * spread_patch: the adjoint of mix: the patch g added to the pixels from out on with weights w; of these pixel rows
-     *   only first .. end-1, counted from out's. rows and run are 1 or more. */
+     *   only first .. end-1, counted from out's. rows and run are 1 or more.
+     * spread_pixels: the same of patches of one pixel, g + k[i]*of_k for place i, one place after the other; `at` is written to. */
     void (*mix)(float *out, const SnlsPatch *patch, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t count, ptrdiff_t shift, const SnlsGrid *grid);
     void (*mix_run)(float *out, const SnlsPatch *patch, const SnlsRun *run, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t shift, const SnlsGrid *grid);
     void (*dot_patch)(float *out, const SnlsPlaces *from, ptrdiff_t count, ptrdiff_t shift, const float *g, const SnlsPatch *patch, const SnlsGrid *grid);
     void (*spread_patch)(float *out, const float *w, const float *g, const SnlsPatch *patch, ptrdiff_t first, ptrdiff_t end, const SnlsGrid *grid);
+
+    void (*spread_pixels)(const SnlsPlaces *to, ptrdiff_t i, ptrdiff_t count, const float *g, ptrdiff_t of_k, const SnlsGrid *grid);
 
     /* The gradients of a score. For every pixel of the patch e is the read less q, or (prod) the read.
      * pull_patch: to[i] += g*e[i] where `to` is given (it lies as q does); along[0 .. 3], where given, is the sum over all pixels of

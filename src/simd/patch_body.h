@@ -283,3 +283,51 @@ static void spread_patch(float *out, const float *w, const float *g, const SnlsP
     else if (grid->shape == 2) spread_rows(out, w, g, patch, first, end, grid, 2);
     else spread_rows(out, w, g, patch, first, end, grid, 3);
 }
+
+/* One pixel to many places: it stays in registers. The four of a place are read before any is written: rows are often a multiple
+ * of 4096 bytes apart, and a load behind a store to such an address waits for it. The next place may overlap. */
+ALWAYS void spread_places(const SnlsPlaces *to, ptrdiff_t i, ptrdiff_t end, const float *g, ptrdiff_t of_k, const SnlsGrid *grid, ptrdiff_t c, const int shape,
+                          const int vectors, const int whole, Mask mask)
+{
+    const float *const *const places = to->at, *const *const w = (const float *const *)to->w;
+    const ptrdiff_t right = grid->right, down = grid->down;
+    Vec x[4][2];
+    for (; i < end; i++) {
+        const float *const from = g + to->k[i] * of_k + c;
+        float *const at = (float *)(uintptr_t)places[i] + c;
+        UNROLL for (int m = 0; m < 4; m++) {
+            if ((m & shape) != m) continue;
+            UNROLL for (int v = 0; v < vectors; v++) {
+                x[m][v] = read_vec(at + (m & 1) * right + (m >> 1) * down + v * LANES, whole, mask);
+                HELD(x[m][v]);
+            }
+        }
+        UNROLL for (int m = 0; m < 4; m++) {
+            if ((m & shape) != m) continue;
+            const Vec by = v_set(w[m][i]);
+            UNROLL for (int v = 0; v < vectors; v++)
+                write_vec(at + (m & 1) * right + (m >> 1) * down + v * LANES, v_fma(by, read_vec(from + v * LANES, whole, mask), x[m][v]), whole, mask);
+        }
+    }
+}
+
+ALWAYS void spread_shape(const SnlsPlaces *to, ptrdiff_t i, ptrdiff_t end, const float *g, ptrdiff_t of_k, const SnlsGrid *grid, const int shape)
+{
+    ptrdiff_t c = 0;
+    for (; c + 2 * LANES <= grid->n; c += 2 * LANES) spread_places(to, i, end, g, of_k, grid, c, shape, 2, 1, v_mask(LANES));
+    for (; c < grid->n; c += LANES) spread_places(to, i, end, g, of_k, grid, c, shape, 1, 0, v_mask(grid->n - c));
+}
+
+static void spread_pixels(const SnlsPlaces *to, ptrdiff_t i, ptrdiff_t count, const float *g, ptrdiff_t of_k, const SnlsGrid *grid)
+{
+    const SnlsPatch pixel = { 0, 0, 1, 1, 0 };
+    for (ptrdiff_t k = i; grid->n == 1 && k < i + count; k++) {
+        const float w[4] = { to->w[0][k], to->w[1][k], to->w[2][k], to->w[3][k] };
+        spread_floats((float *)(uintptr_t)to->at[k], w, g + to->k[k] * of_k, &pixel, 0, 2, grid);
+    }
+    if (grid->n == 1) return;
+    if (grid->shape == 0) spread_shape(to, i, i + count, g, of_k, grid, 0);
+    else if (grid->shape == 1) spread_shape(to, i, i + count, g, of_k, grid, 1);
+    else if (grid->shape == 2) spread_shape(to, i, i + count, g, of_k, grid, 2);
+    else spread_shape(to, i, i + count, g, of_k, grid, 3);
+}
