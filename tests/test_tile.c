@@ -72,7 +72,7 @@ static SnlsTensor draw_video(Rng *rng, const int64_t *shape, double scale, doubl
     const double range = rng_one_in(rng, 10) ? 0 : scale; /* all alike: every candidate ties */
     tensor_fill(&v, rng, -range, range);
     for (int64_t i = 0; i < tensor_count(&v); i++) tensor_set(&v, i, tensor_get(&v, i) + level);
-    if (rng_one_in(rng, 8)) tensor_set(&v, rng_int(rng, 0, tensor_count(&v) - 1), NAN);
+    for (int64_t broken = rng_one_in(rng, 6) ? rng_int(rng, 1, 9) : 0; broken > 0; broken--) tensor_set(&v, rng_int(rng, 0, tensor_count(&v) - 1), NAN);
     return v;
 }
 
@@ -91,7 +91,7 @@ static void draw(TileCase *c, Rng *rng, SnlsContext *ref)
     draw_tile_params(&c->s.params, rng);
     const int64_t reach = c->s.params.ps > 3 ? 4 : 8, side = c->s.params.ws > 5 ? 26 : 40;
     int64_t shape[5] = {1, 2 * c->s.params.wt + 1 + rng_int(rng, 0, 1), rng_int(rng, 1, 22), rng_int(rng, 1, side), rng_int(rng, 1, reach)};
-    if (c->s.params.ps == 1 && rng_one_in(rng, 6)) shape[4] = RNG_PICK(rng, 31, 33, 64, 70); /* several chunks of features */
+    if (c->s.params.ps == 1 && rng_one_in(rng, 2)) shape[4] = RNG_PICK(rng, 16, 16, 19, 31, 33, 70); /* chunks of features */
     if (c->s.params.ps == 1 && rng_one_in(rng, 10)) c->s.params.ws = (int32_t)RNG_PICK(rng, 14, 19, 33); /* windows wider than a vector */
     const double scale = RNG_PICK(rng, 1, 50), level = RNG_PICK(rng, 0, 0, 128);
     c->largest = scale + level;

@@ -17,14 +17,23 @@ static bool strides_fit(const SnlsTensor *t, int axis_i, int axis_j)
     return i > -limit && i < limit && j > -limit && j < limit;
 }
 
+/* Floats of a row of keys, packed or as they are. */
+static int64_t row_of_key(const SnlsMatch *m)
+{
+    const int64_t packed = m->width * m->heads * m->features, there = m->key.stride[2] < 0 ? -m->key.stride[2] : m->key.stride[2];
+    const int64_t across = m->key.stride[3] < 0 ? -m->key.stride[3] : m->key.stride[3];
+    return packed > there ? (packed > across ? packed : across) : (there > across ? there : across);
+}
+
 bool snls_cpu_sieve_applies(SnlsContext *ctx, const SnlsMatch *m)
 {
     SnlsSieve s;
     const bool kind = !m->refine && !m->all && m->ps == 1 && m->k <= K_MAX && m->anchor == SNLS_ANCHOR_NONE && m->exclude != SNLS_EXCLUDE_SELF;
     const bool steps = m->stride1 == 1 || m->stride1 == 0.5 || m->stride1 == 0.25;
-    const bool size = reach_of(m) + 2 + (SIEVE_EDGE - 1) < SNLS_SIEVE_SIDE && m->side < 1024 && m->windows <= WINDOWS_MAX && m->height < 1 << 30 && m->width < 1 << 30;
+    const bool few = m->features < SNLS_SIEVE_CHUNK / 2; /* padding to a chunk would take several times the memory of the frames, and gains little */
+    const bool size = !few && reach_of(m) + 2 + (SIEVE_EDGE - 1) < SNLS_SIEVE_SIDE && m->side < 1024 && m->windows <= WINDOWS_MAX && m->height < 1 << 30 && m->width < 1 << 30;
     const bool reachable = strides_fit(&m->dist, 3, 4) && strides_fit(&m->offset, 3, 4) && strides_fit(&m->index, 3, 4) &&
-                           strides_fit(&m->centre, m->centre.ndim - 3, m->centre.ndim - 2) && m->width * m->heads * m->features < INT32_MAX / SNLS_SIEVE_SIDE;
+                           strides_fit(&m->centre, m->centre.ndim - 3, m->centre.ndim - 2) && row_of_key(m) < INT32_MAX / SNLS_SIEVE_SIDE;
     return kind && steps && size && reachable && snls_sieve_init(&s, ctx->cpu_level);
 }
 
@@ -118,7 +127,7 @@ static void take_keys(SnlsArena *arena, int threads, CpuSieve *v, Take take)
     k->frame = take(arena, m->windows, sizeof(int64_t));
     v->norms = take(arena, threads * k->width, sizeof(float));
     if (m->prod) return;
-    k->centre = take(arena, m->features, sizeof(float));
+    k->centre = take(arena, m->features + 1, sizeof(float));
     k->add = take(arena, pixels, sizeof(float));
     for (int n = 0; bends && n < 3; n++) k->bend[n] = take(arena, pixels, sizeof(float));
 }

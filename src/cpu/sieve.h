@@ -19,7 +19,7 @@ typedef struct CpuSieveKeys {
     uint16_t *data;
     float    *add, *bend[3];     /* (windows, height + 1, width), l2 only */
     float    *peak;              /* (windows, height + 1): largest |k|^2 of each row */
-    float    *centre;            /* features: taken off queries and keys, which leaves l2 as it is and makes rounding smaller; or NULL */
+    float    *centre;            /* features: taken off queries and keys, which leaves l2 as it is and makes rounding smaller; then its length. Or NULL */
     int64_t  *frame;             /* which frame each place of the ring holds, -1 = none */
     int64_t   padded, width, rows;
     int       parts;

@@ -36,6 +36,7 @@ static void set_centre(const CpuSieve *v, int64_t b, int64_t head)
         const float mean = (float)(sum / (SAMPLES * SAMPLES));
         centre[f] = fabsf(mean) < 1e15f ? mean : 0; /* also for NaN */
     }
+    centre[m->features] = sqrtf(v->c->dsp->dot(centre, centre, m->features));
 }
 
 void snls_sieve_keys_begin(const CpuSieve *v, int64_t b, int64_t head)

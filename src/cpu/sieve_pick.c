@@ -12,19 +12,23 @@ void snls_sieve_begin_lists(const CpuSieve *v, CpuSieveScratch *s)
     s->key_norm = 0;
 }
 
-/* How far a rough score may be from the f32 score of the same candidate, at most, times 2: |score| terms relative to |q||k| (and |k|^2 in l2).
- * Rounding to bf16 loses 2^-9 of a number, to two parts 2^-18. One part: both numbers are off, 2*2^-9 and what their product adds. Two parts: both
- * off by 2^-18, and the product of the two low parts, 2^-18, is left out. Sums in f32, rough (parts) and exact, 2^-24 a term. The bits that hold the
- * column. The matrix unit takes denormal numbers as 0: the last line. Roundings of interpolation (a few) are in the `+ 32`. */
-static void bars(const CpuSieve *v, CpuSieveScratch *s, float *bar)
+/* A bar for each lane: the k-th least rough score, and twice what a rough score may be off from the f32 score of the same candidate. In units of |q||k| (l2: of
+ * 2|q||k| and |k|^2, the centre taken off both):
+ *   cut     rounding to bf16 loses 2^-9 of a number, to two parts 2^-18. One part: both numbers are off, and their product. Two parts: both off by 2^-18, and the
+ *           product of the two low parts, 2^-18 at most, is left out;
+ *   column  the bits that hold it;
+ *   unit    sums in f32, rough and exact, 2^-24 a term, and some for interpolation. In l2 an exact score mixes pixels with their centre: 2^-24 of those;
+ *   last    the matrix unit takes denormal numbers as 0. */
+static void bars(const CpuSieve *v, const CpuSieveScratch *s, float *bar)
 {
-    const SnlsMatch *m = &v->c->m;
+    const bool prod = v->c->m.prod;
     const float unit = 0x1p-24f, n = (float)v->keys.padded, terms = v->keys.parts > 1 ? 3 * n : n;
     const float cut = v->keys.parts > 1 ? 0x1.9p-17f : 0x1.02p-8f, column = (float)(2u << v->bits) * unit;
-    const float key = sqrtf(s->key_norm);
+    const float key = sqrtf(s->key_norm), centre = v->keys.centre ? v->keys.centre[v->c->m.features] : 0;
     for (int64_t l = 0; l < SIEVE_LANES; l++) {
-        const float query = sqrtf(s->norm[l]), both = query * key, scale = m->prod ? both : 2 * both + s->key_norm;
-        float off = cut * (m->prod ? both : 2 * both) + column * scale + unit * (terms + n + 32) * (m->prod ? both : 4 * (scale + s->norm[l]));
+        const float query = sqrtf(s->norm[l]), both = (prod ? 1 : 2) * query * key, scale = prod ? both : both + s->key_norm;
+        float off = cut * both + column * scale + unit * (terms + n + 32) * (prod ? both : 4 * (scale + s->norm[l]));
+        if (!prod) off += 16 * unit * (key + centre) * (query + key);
         off += 4 * terms * 0x1p-126f * (1 + query + key);
         bar[l] = s->top[(v->c->k - 1) * SIEVE_LANES + l] + 2 * off;
         if (!(bar[l] <= FLT_MAX)) bar[l] = FLT_MAX; /* infinity marks what is no candidate */

@@ -109,7 +109,7 @@ static void fetch_below(const CpuSieve *v, const CpuSieveTile *p, int64_t frame,
 {
     const SnlsMatch *m = &v->c->m;
     const CpuSieveKeys *k = &v->keys;
-    const int64_t edge = SIEVE_EDGE * m->stride0, pixel = k->parts * k->padded, left = x->first + (x->end - x->first - edge) / 2;
+    const int64_t edge = SIEVE_EDGE * m->stride0, pixel = k->parts * k->padded, middle = x->first + (x->end - x->first - edge) / 2, left = middle < 0 ? 0 : middle;
     for (int64_t r = y->end; r < y->end + edge && r < m->height; r++) {
         const char *rough = (const char *)(k->data + ((frame % m->windows * k->rows + r) * k->width + left) * pixel);
         const char *exact = (const char *)(snls_cpu_pixel(&v->c->key, p->b, frame, r, left) + p->head * m->features);
