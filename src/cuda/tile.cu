@@ -4,22 +4,28 @@
 #include "cuda/tile_score.h"
 #include "cuda/tile_select.h"
 
+/* So few queries are quicker alone than in a pass of their own. */
+static __device__ __forceinline__ int few_of(const SnlsMatch *m, bool l2) { return m->ps > 1 ? 6 : l2 ? 8 : 24; }
+
 /* One slot of one tile. */
 template <int RA, bool L2> static __device__ void search_slot(TileWork *t)
 {
     const SnlsMatch *m = &t->p->c.m;
     t->frame = snls_slot_frame(t->first.t, t->slot, m->wt, m->frames);
+    __syncthreads();
     tile_windows(t);
-    if (!t->rows) return;
-    if (!tile_fits(t)) {
-        tile_alone(t);
-        return;
+    for (;;) {
+        tile_choose(t);
+        if (!t->left) return;
+        if (t->active < few_of(m, L2)) break;
+        tile_columns(t);
+        tile_offsets(t, TILE_HIGH(RA));
+        for (int row = 0; row < t->rows; row += TILE_RB(RA)) {
+            tile_score_rows<RA, L2>(t, row);
+            tile_select<TILE_HIGH(RA), L2>(t, row, TILE_RB(RA));
+        }
     }
-    tile_columns(t);
-    for (int row = 0; row < t->rows; row += TILE_RB(RA)) {
-        tile_score_rows<RA, L2>(t, row);
-        tile_select<TILE_HIGH(RA), L2>(t, row, TILE_RB(RA));
-    }
+    tile_alone(t);
 }
 
 static __device__ TileWork work_of(const CudaTile *p, char *shared, int64_t tile)
@@ -122,10 +128,11 @@ static CudaTile tile_of(const CudaMatch *c)
     p.retained = part_of(&p.bytes, 4 * (int64_t)TILE_COLUMNS * p.positions);
     p.column = part_of(&p.bytes, (int64_t)sizeof(TileColumn) * m->side * p.positions);
     p.query = part_of(&p.bytes, (int64_t)sizeof(TileQuery) * p.positions);
-    p.group = part_of(&p.bytes, (int64_t)sizeof(TileGroup) * p.positions / 4);
+    p.boxes = part_of(&p.bytes, (int64_t)sizeof(TileBox) * p.positions);
     p.value = part_of(&p.bytes, 4 * c->k * p.positions);
     p.id = part_of(&p.bytes, 4 * c->k * p.positions);
-    p.box = part_of(&p.bytes, sizeof(TileExtent));
+    p.offset = part_of(&p.bytes, 8 * (TILE_OFFSETS + TILE_HIGH(groups)));
+    p.extent = part_of(&p.bytes, sizeof(TileExtent));
     p.slack = ((float)(m->features * m->ps * m->ps) + 32) * FLT_EPSILON;
     return p;
 }

@@ -22,8 +22,9 @@ enum {
     TILE_WIDE = 16,    /* pixels of a row of the tile: four groups of four */
     TILE_COLUMNS = 16, /* most columns of a box of shifts */
     TILE_ROWS = 48,    /* most rows */
-    TILE_SPREAD = 6,   /* rows that the boxes of a tile may differ by */
+    TILE_SPREAD = 6,   /* rows that the boxes worked on together may differ by */
     TILE_STAGED = 36,  /* most pixels of a staged row */
+    TILE_OFFSETS = 96, /* rows of pixels that the rows of a box touch: at most 32 + 48 + 6 + 3 */
     TILE_SIDE = 16,    /* most cells of a window along an axis */
     TILE_LIST = 32,    /* longest list */
     TILE_SHORT = 4     /* longest that is held in registers */
@@ -32,10 +33,14 @@ enum {
 /* A query of the tile, in shared memory. */
 typedef struct TileQuery {
     double  y, x;               /* centre of its window */
-    int16_t origin_y, origin_x; /* cell of the centre */
+    int8_t  origin_y, origin_x; /* cell of the centre */
     uint8_t row, row_end;       /* rows of cells inside the frame that are left */
     uint8_t column, column_end; /* columns of cells inside the frame */
+    uint8_t regular;            /* columns of cells are neighbours in the box, and have one fraction */
 } TileQuery;
+
+/* Box of one window, or of a group's: shifts from the query to the taps of cells, [low, high] along y and x; empty: low > high. */
+typedef struct TileBox { int32_t low_y, high_y, low_x, high_x; } TileBox;
 
 /* A column of cells of a query: its fraction, and its column in the box. */
 typedef struct TileColumn { float fraction; int32_t cell; } TileColumn;
@@ -52,7 +57,7 @@ typedef struct CudaTile {
     int64_t tiles, tiles_x, tiles_y; /* of a frame: tiles_x*tiles_y */
     int32_t wide, high;              /* queries of a tile */
     int32_t positions;               /* query (i, j) of the tile is number i*16 + j; whole warps */
-    int32_t retained, column, query, group, value, id, box, bytes; /* shared memory: bytes before each part, and in all */
+    int32_t retained, column, query, boxes, value, id, offset, extent, bytes; /* shared memory: bytes before each part, and in all */
     const float4 *planes;            /* l2: (b, head, t, y, x): sums over patches of |k - right|^2, |k - below|^2, |k - diagonal|^2,
                                         |right - below|^2; NULL: all candidates are on pixels */
     float   slack;                   /* l2: how far an interpolated score may be off, per unit of its terms */
@@ -69,12 +74,14 @@ typedef struct TileWork { /* the same in all threads */
     char     *shared;
     SnlsQuery first;           /* position 0 */
     int64_t   slot, frame;
-    int32_t   shift_y, shift_x;/* lowest shift of all boxes */
-    int32_t   rows, columns;   /* of the largest box */
-    int32_t   spread_y, spread_x; /* of the boxes' first shifts */
+    /* The boxes that are worked on together: those near the lowest that is left. Others get a pass of their own. */
+    int32_t   shift_y, shift_x; /* lowest shift */
+    int32_t   rows, columns;    /* of the largest box */
+    int32_t   spread, width;    /* rows by which first shifts differ; pixels of a staged row */
+    int32_t   active;           /* queries */
+    bool      left;             /* some query is not done */
 } TileWork;
 
-/* First shift of a group's box; INT32_MAX: none of its queries has a window. */
 typedef struct TileGroup { int32_t shift_y, shift_x; } TileGroup;
 
 static __device__ __forceinline__ float *tile_scores(const TileWork *t) { return (float *)t->shared; }
@@ -84,14 +91,28 @@ static __device__ __forceinline__ TileQuery *tile_state(const TileWork *t, int p
 static __device__ __forceinline__ float *tile_value(const TileWork *t, int position) { return (float *)(t->shared + t->p->value) + position; }
 static __device__ __forceinline__ uint32_t *tile_id(const TileWork *t, int position) { return (uint32_t *)(t->shared + t->p->id) + position; }
 
-/* Shifts of the box of a group (number: position/4) above the tile's lowest. Patches have one box. */
-static __device__ __forceinline__ TileGroup tile_group(const TileWork *t, int number)
+static __device__ __forceinline__ TileBox *tile_box(const TileWork *t, int position) { return (TileBox *)(t->shared + t->p->boxes) + position; }
+static __device__ __forceinline__ int64_t *tile_offset(const TileWork *t) { return (int64_t *)(t->shared + t->p->offset); }
+
+/* Whether a box is one of those that are worked on together. A patch needs one box for the whole tile. */
+static __device__ __forceinline__ bool tile_fits_x(const TileWork *t, const TileBox *box, int32_t shift_x)
 {
-    TileGroup g = ((const TileGroup *)(t->shared + t->p->group))[number];
-    const bool own = t->p->c.m.ps == 1 && g.shift_y != INT32_MAX;
-    g.shift_y = own ? g.shift_y - t->shift_y : 0;
-    g.shift_x = own ? g.shift_x - t->shift_x : 0;
-    return g;
+    if (t->p->c.m.ps > 1) return box->high_x - shift_x < TILE_COLUMNS;
+    return box->high_x - box->low_x < TILE_COLUMNS && TILE_WIDE + box->high_x - shift_x <= TILE_STAGED;
+}
+static __device__ __forceinline__ bool tile_fits(const TileWork *t, const TileBox *box, int32_t shift_y, int32_t shift_x)
+{
+    if (box->low_y > box->high_y || !tile_fits_x(t, box, shift_x) || box->low_x < shift_x || box->low_y < shift_y) return false;
+    if (t->p->c.m.ps > 1) return box->high_y - shift_y < TILE_ROWS;
+    return box->high_y - box->low_y < TILE_ROWS && box->low_y - shift_y <= TILE_SPREAD;
+}
+
+/* Shifts of the box of a position's group above the lowest. */
+static __device__ __forceinline__ TileGroup tile_group(const TileWork *t, int position)
+{
+    const TileBox *box = tile_box(t, position);
+    if (t->p->c.m.ps > 1 || !tile_fits(t, box, t->shift_y, t->shift_x)) return {0, 0};
+    return {box->low_y - t->shift_y, box->low_x - t->shift_x};
 }
 
 /* The query at a position; false: the tile has none there. */

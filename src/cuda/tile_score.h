@@ -21,41 +21,76 @@
 #define TILE_STAGE_BYTES(RA) (TILE_QUADS(RA) * (TILE_KEY_PLANE(RA) + TILE_QUERY_PLANE(RA)) * 16)
 #define TILE_SCORE_BYTES(RA) (TILE_RB(RA) * TILE_COLUMNS * TILE_HIGH(RA) * TILE_WIDE * 4)
 
-/* Quads [quad, quad + TILE_QUADS) of the key pixels that rows [row, row + RB) of shifts need. Pixels beyond the frame are mirrored, as
- * patches see them. */
-template <int RA> static __device__ __forceinline__ void tile_stage_key(const TileWork *t, int row, int64_t quad)
+/* 16 bytes from global to shared memory, past the registers where the GPU can. */
+static __device__ __forceinline__ void tile_copy(float4 *to, const float4 *from)
 {
-    const CudaMatch *c = &t->p->c;
-    const SnlsMatch *m = &c->m;
-    const int f = (int)threadIdx.x % TILE_QUADS(RA), pixel = (int)threadIdx.x / TILE_QUADS(RA), x = pixel % 32;
-    const int rows = TILE_HIGH(RA) + TILE_RB(RA) - 1 + t->spread_y, width = TILE_WIDE + t->columns - 1 + t->spread_x;
-    const int64_t top = t->first.i - m->ps / 2 + t->shift_y + row, left = t->first.j - m->ps / 2 + t->shift_x;
-    const float4 *from = snls_cuda_pixel(&c->key, t->first.b, t->first.head, t->frame, 0, 0) + quad + f;
-    float4 *to = (float4 *)t->shared + f * TILE_KEY_PLANE(RA) + x + x / 4;
-    if (quad + f >= c->key.quads || x >= width) return;
-    const float4 *column = from + snls_reflect(left + x, m->width) * c->key.step[3];
-    const bool more = x + 32 < width;
-    const float4 *beyond = more ? from + snls_reflect(left + x + 32, m->width) * c->key.step[3] : NULL;
-#pragma unroll 4
-    for (int y = pixel / 32; y < rows; y += TILE_THREADS / TILE_QUADS(RA) / 32) {
-        const int64_t at = snls_reflect(top + y, m->height) * c->key.step[2];
-        to[y * TILE_KEY_PITCH] = column[at];
-        if (more) to[y * TILE_KEY_PITCH + 40] = beyond[at];
-    }
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+#else
+    *to = *from;
+#endif
 }
 
-template <int RA> static __device__ __forceinline__ void tile_stage_query(const TileWork *t, int64_t quad)
+static __device__ __forceinline__ void tile_copied(void)
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+    __syncthreads();
+}
+
+/* Where rows of pixels begin in their frames: TILE_OFFSETS of the key, from the lowest row that a box needs, then HIGH of the query.
+ * Pixels beyond the frame are mirrored, as patches see them. */
+static __device__ __noinline__ void tile_offsets(const TileWork *t, int high)
+{
+    const SnlsMatch *m = &t->p->c.m;
+    const int64_t top = t->first.i - m->ps / 2;
+    for (int y = (int)threadIdx.x; y < TILE_OFFSETS + high; y += TILE_THREADS)
+        tile_offset(t)[y] = y < TILE_OFFSETS ? snls_reflect(top + t->shift_y + y, m->height) * t->p->c.key.step[2]
+                                             : snls_reflect(top + y - TILE_OFFSETS, m->height) * t->p->c.query.step[2];
+}
+
+/* What a thread stages: every together-th pixel of some rows, one quad of each at a time. */
+template <int RA> struct TileStage {
+    static constexpr int QUADS = TILE_QUADS(RA), TOGETHER = TILE_THREADS / QUADS;
+    const float4 *key, *beyond, *query; /* column x, column x + 32, column of the query; NULL: none */
+    float4 *key_to, *query_to;
+    int rows, first;                    /* of the key */
+};
+
+template <int RA> static __device__ __forceinline__ TileStage<RA> tile_stage_of(const TileWork *t)
 {
     const CudaMatch *c = &t->p->c;
     const SnlsMatch *m = &c->m;
-    const int f = (int)threadIdx.x % TILE_QUADS(RA), pixel = (int)threadIdx.x / TILE_QUADS(RA), x = pixel % TILE_WIDE;
-    const int64_t top = t->first.i - m->ps / 2, left = t->first.j - m->ps / 2;
-    float4 *to = (float4 *)t->shared + TILE_QUADS(RA) * TILE_KEY_PLANE(RA) + f * TILE_QUERY_PLANE(RA) + x + x / 4;
-    if (quad + f >= c->query.quads) return;
-    const float4 *from = snls_cuda_pixel(&c->query, t->first.b, t->first.head, t->first.t, 0, 0) + quad + f + snls_reflect(left + x, m->width) * c->query.step[3];
+    TileStage<RA> s;
+    const int f = (int)threadIdx.x % s.QUADS, pixel = (int)threadIdx.x / s.QUADS, x = pixel % 32, column = pixel % TILE_WIDE;
+    const int64_t left = t->first.j - m->ps / 2;
+    const float4 *key = snls_cuda_pixel(&c->key, t->first.b, t->first.head, t->frame, 0, 0) + f;
+    const float4 *query = snls_cuda_pixel(&c->query, t->first.b, t->first.head, t->first.t, 0, 0) + f;
+    s.key = x < t->width ? key + snls_reflect(left + t->shift_x + x, m->width) * c->key.step[3] : NULL;
+    s.beyond = x + 32 < t->width ? key + snls_reflect(left + t->shift_x + x + 32, m->width) * c->key.step[3] : NULL;
+    s.query = query + snls_reflect(left + column, m->width) * c->query.step[3];
+    s.key_to = (float4 *)t->shared + f * TILE_KEY_PLANE(RA) + x + x / 4;
+    s.query_to = (float4 *)t->shared + s.QUADS * TILE_KEY_PLANE(RA) + f * TILE_QUERY_PLANE(RA) + column + column / 4;
+    s.rows = TILE_HIGH(RA) + TILE_RB(RA) - 1 + t->spread;
+    s.first = pixel / 32;
+    return s;
+}
+
+/* A quad of the pixels that rows [row, row + RB) of shifts need. */
+template <int RA> static __device__ __forceinline__ void tile_stage(const TileStage<RA> *s, const int64_t *offset, int row, int64_t quad)
+{
+    if (s->key)
+        for (int y = s->first; y < s->rows; y += s->TOGETHER / 32) {
+            const int64_t at = offset[row + y] + quad;
+            tile_copy(s->key_to + y * TILE_KEY_PITCH, s->key + at);
+            if (s->beyond) tile_copy(s->key_to + y * TILE_KEY_PITCH + 40, s->beyond + at);
+        }
 #pragma unroll
-    for (int y = pixel / TILE_WIDE; y < TILE_HIGH(RA); y += TILE_THREADS / TILE_QUADS(RA) / TILE_WIDE)
-        to[y * TILE_QUERY_PITCH] = from[snls_reflect(top + y, m->height) * c->query.step[2]];
+    for (int i = 0; i < TILE_HIGH(RA) * TILE_WIDE / s->TOGETHER; i++) {
+        const int y = (int)threadIdx.x / s->QUADS / TILE_WIDE + i * (s->TOGETHER / TILE_WIDE);
+        tile_copy(s->query_to + y * TILE_QUERY_PITCH, s->query + offset[TILE_OFFSETS + y] + quad);
+    }
 }
 
 /* One quad of features: key is the row of this thread's pixels, `at` the first of them, query its first pixel. */
@@ -78,7 +113,7 @@ template <int RA, int COLUMNS, bool L2> static __device__ __noinline__ void tile
 {
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, of_row = warp % TILE_RB(RA);
     const int y = warp / TILE_RB(RA) * 8 + lane / 4, group = lane % 4; /* pixels 4*group .. 4*group+3 of row y */
-    const TileGroup box = tile_group(t, t->p->c.m.ps == 1 ? y * 4 + group : 0);
+    const TileGroup box = tile_group(t, t->p->c.m.ps == 1 ? y * TILE_WIDE + 4 * group : 0);
     const float4 *keys = (const float4 *)t->shared + (y + of_row + box.shift_y) * TILE_KEY_PITCH;
     const float4 *queries = (const float4 *)t->shared + TILE_QUADS(RA) * TILE_KEY_PLANE(RA) + y * TILE_QUERY_PITCH + 5 * group;
     const int at = 4 * group + box.shift_x;
@@ -86,15 +121,16 @@ template <int RA, int COLUMNS, bool L2> static __device__ __noinline__ void tile
     float sum[4][COLUMNS];
 #pragma unroll
     for (int i = 0; i < 4 * COLUMNS; i++) sum[i / COLUMNS][i % COLUMNS] = 0;
-    for (int64_t quad = 0; quad < t->p->c.key.quads; quad += TILE_QUADS(RA)) {
-        const int64_t left = t->p->c.key.quads - quad;
+    const TileStage<RA> stage = tile_stage_of<RA>(t);
+    const int64_t *offset = tile_offset(t);
+    const int64_t quads = t->p->c.key.quads;
+    for (int64_t quad = 0; quad < quads; quad += TILE_QUADS(RA)) {
         __syncthreads();
-        tile_stage_key<RA>(t, row, quad);
-        tile_stage_query<RA>(t, quad);
-        __syncthreads();
+        if (quad + (int)threadIdx.x % TILE_QUADS(RA) < quads) tile_stage<RA>(&stage, offset, row, quad);
+        tile_copied();
 #pragma unroll
         for (int f = 0; f < TILE_QUADS(RA); f++)
-            if (needed && f < left) tile_multiply<COLUMNS, L2>(sum, keys + f * TILE_KEY_PLANE(RA), at, queries + f * TILE_QUERY_PLANE(RA));
+            if (needed && quad + f < quads) tile_multiply<COLUMNS, L2>(sum, keys + f * TILE_KEY_PLANE(RA), at, queries + f * TILE_QUERY_PLANE(RA));
     }
     __syncthreads(); /* scores take the place of the pixels */
     float *to = tile_scores(t) + (of_row * TILE_COLUMNS * TILE_HIGH(RA) + y) * TILE_WIDE + 4 * group;

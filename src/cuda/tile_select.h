@@ -8,25 +8,27 @@
 
 /* ---- lists: the values and numbers of a position, `positions` apart in shared memory ---- */
 
-/* The list of a position, in registers where it is short. */
+/* The list of a position, in registers where it is short: at the end of them, behind places that nothing displaces. */
 static __device__ __forceinline__ TileBest tile_best_load(const TileWork *t, int position)
 {
     TileBest best;
+    const int before = TILE_SHORT - (int)t->p->c.k;
 #pragma unroll
     for (int i = 0; i < TILE_SHORT; i++) {
-        best.value[i] = i < t->p->c.k ? tile_value(t, position)[i * t->p->positions] : NAN;
-        best.id[i] = i < t->p->c.k ? tile_id(t, position)[i * t->p->positions] : 0;
+        best.value[i] = i < before ? INFINITY : tile_value(t, position)[(i - before) * t->p->positions];
+        best.id[i] = i < before ? 0 : tile_id(t, position)[(i - before) * t->p->positions];
     }
     return best;
 }
 
 static __device__ __forceinline__ void tile_best_store(const TileWork *t, int position, const TileBest *best)
 {
+    const int before = TILE_SHORT - (int)t->p->c.k;
 #pragma unroll
     for (int i = 0; i < TILE_SHORT; i++)
-        if (i < t->p->c.k) {
-            tile_value(t, position)[i * t->p->positions] = best->value[i];
-            tile_id(t, position)[i * t->p->positions] = best->id[i];
+        if (i >= before) {
+            tile_value(t, position)[(i - before) * t->p->positions] = best->value[i];
+            tile_id(t, position)[(i - before) * t->p->positions] = best->id[i];
         }
 }
 
@@ -86,9 +88,6 @@ static __device__ __noinline__ void tile_write_lists(const TileWork *t, int64_t 
 
 /* ---- windows ---- */
 
-/* Box of some windows: shifts from the query to the taps of cells, [low, high] along y and x. */
-typedef struct TileBox { int32_t low_y, high_y, low_x, high_x; } TileBox;
-
 /* Lowest and highest tap of the cells from `low` to `high` along an axis, as shifts from the query. */
 static __device__ __forceinline__ void tile_reach(double low, double high, int64_t from, int32_t *first, int32_t *last)
 {
@@ -111,7 +110,7 @@ static __device__ void tile_window(const TileWork *t, int position, TileBox *box
     snls_match_valid_run(w.y, m->stride1, w.origin_y, m->side, m->height, &row0, &row1);
     snls_match_valid_run(w.x, m->stride1, w.origin_x, m->side, m->width, &column0, &column1);
     if (row0 >= row1 || column0 >= column1) return;
-    *s = {.y = w.y, .x = w.x, .origin_y = (int16_t)w.origin_y, .origin_x = (int16_t)w.origin_x, .row = (uint8_t)row0, .row_end = (uint8_t)row1,
+    *s = {.y = w.y, .x = w.x, .origin_y = (int8_t)w.origin_y, .origin_x = (int8_t)w.origin_x, .row = (uint8_t)row0, .row_end = (uint8_t)row1,
           .column = (uint8_t)column0, .column_end = (uint8_t)column1};
     tile_reach(snls_match_y(m, &w, row0), snls_match_y(m, &w, row1 - 1), q.i, &box->low_y, &box->high_y);
     tile_reach(snls_match_x(m, &w, column0), snls_match_x(m, &w, column1 - 1), q.j, &box->low_x, &box->high_x);
@@ -125,52 +124,77 @@ static __device__ __forceinline__ void tile_box_join(TileBox *box, int step)
     box->high_x = max(box->high_x, __shfl_xor_sync(SNLS_WARP, box->high_x, step));
 }
 
-/* What is known of all boxes, in shared memory. */
-typedef struct TileExtent { int32_t low_y, low_x, last_y, last_x, high_y, high_x, rows, columns; } TileExtent; /* last: highest low */
-
-static __device__ void tile_extend(TileExtent *all, const TileBox *group)
+/* Windows of all positions, and boxes: a group has one for all four. */
+static __device__ __noinline__ void tile_windows(const TileWork *t)
 {
-    if (group->low_y > group->high_y) return;
-    atomicMin(&all->low_y, group->low_y);
-    atomicMin(&all->low_x, group->low_x);
-    atomicMax(&all->last_y, group->low_y);
-    atomicMax(&all->last_x, group->low_x);
-    atomicMax(&all->high_y, group->high_y);
-    atomicMax(&all->high_x, group->high_x);
-    atomicMax(&all->rows, group->high_y - group->low_y + 1);
-    atomicMax(&all->columns, group->high_x - group->low_x + 1);
-}
-
-/* Windows of all positions, boxes of all groups. rows = 0: no cell counts. */
-static __device__ __noinline__ void tile_windows(TileWork *t)
-{
-    TileExtent *all = (TileExtent *)(t->shared + t->p->box);
-    TileGroup *groups = (TileGroup *)(t->shared + t->p->group);
-    __syncthreads();
-    if (threadIdx.x == 0) *all = {INT32_MAX, INT32_MAX, INT32_MIN, INT32_MIN, INT32_MIN, INT32_MIN, 0, 0};
-    __syncthreads();
     for (int position = (int)threadIdx.x; position < t->p->positions; position += TILE_THREADS) {
         TileBox box = {INT32_MAX, INT32_MIN, INT32_MAX, INT32_MIN};
         tile_window(t, position, &box);
-        tile_box_join(&box, 1);
-        tile_box_join(&box, 2);
-        if (position % 4) continue;
-        groups[position / 4] = {box.low_y, box.low_x};
-        tile_extend(all, &box);
+        if (t->p->c.m.ps == 1) {
+            tile_box_join(&box, 1);
+            tile_box_join(&box, 2);
+        }
+        *tile_box(t, position) = box;
     }
-    __syncthreads();
-    const bool one = t->p->c.m.ps > 1; /* box for the whole tile */
-    t->shift_y = all->low_y;
-    t->shift_x = all->low_x;
-    t->rows = all->rows && one ? all->high_y - all->low_y + 1 : all->rows;
-    t->columns = all->rows && one ? all->high_x - all->low_x + 1 : all->columns;
-    t->spread_y = all->rows && !one ? all->last_y - all->low_y : 0;
-    t->spread_x = all->rows && !one ? all->last_x - all->low_x : 0;
 }
 
-static __device__ __forceinline__ bool tile_fits(const TileWork *t)
+/* What is known of the boxes that are left, in shared memory. */
+typedef struct TileExtent { int32_t low_y, low_x, last_y, high_y, high_x, rows, columns, active; } TileExtent; /* last: highest low */
+
+static __device__ __forceinline__ int32_t tile_least(int32_t x)
 {
-    return t->rows <= TILE_ROWS && t->columns <= TILE_COLUMNS && t->spread_y <= TILE_SPREAD && TILE_WIDE + t->columns - 1 + t->spread_x <= TILE_STAGED;
+    for (int step = 16; step > 0; step /= 2) x = min(x, __shfl_xor_sync(SNLS_WARP, x, step));
+    return x;
+}
+
+static __device__ __forceinline__ bool tile_is_left(const TileWork *t, int position) { return tile_state(t, position)->row < tile_state(t, position)->row_end; }
+
+static __device__ void tile_extend(TileExtent *all, const TileBox *box, bool fits)
+{
+    const unsigned those = __ballot_sync(SNLS_WARP, fits);
+    const int32_t none = -INT32_MAX, low_y = fits ? box->low_y : none, high_y = fits ? box->high_y : none, high_x = fits ? box->high_x : none;
+    const int32_t rows = fits ? box->high_y - box->low_y + 1 : 0, columns = fits ? box->high_x - box->low_x + 1 : 0;
+    const int32_t most[5] = {-tile_least(-low_y), -tile_least(-high_y), -tile_least(-high_x), -tile_least(-rows), -tile_least(-columns)};
+    if (threadIdx.x % 32 || !those) return;
+    atomicMax(&all->last_y, most[0]);
+    atomicMax(&all->high_y, most[1]);
+    atomicMax(&all->high_x, most[2]);
+    atomicMax(&all->rows, most[3]);
+    atomicMax(&all->columns, most[4]);
+    atomicAdd(&all->active, __popc(those));
+}
+
+/* Which boxes are worked on next: those near the leftmost that is left, and of these near the topmost. left: whether there are any, be it
+ * too large ones. */
+static __device__ __noinline__ void tile_choose(TileWork *t)
+{
+    TileExtent *all = (TileExtent *)(t->shared + t->p->extent);
+    __syncthreads();
+    if (threadIdx.x == 0) *all = {INT32_MAX, INT32_MAX, -INT32_MAX, -INT32_MAX, -INT32_MAX, 0, 0, 0};
+    __syncthreads();
+    for (int position = (int)threadIdx.x; position < t->p->positions; position += TILE_THREADS) {
+        const int32_t low = tile_least(tile_is_left(t, position) ? tile_box(t, position)->low_x : INT32_MAX);
+        if (threadIdx.x % 32 == 0) atomicMin(&all->low_x, low);
+    }
+    __syncthreads();
+    t->shift_x = all->low_x;
+    for (int position = (int)threadIdx.x; position < t->p->positions; position += TILE_THREADS) {
+        const TileBox *box = tile_box(t, position);
+        const int32_t low = tile_least(tile_is_left(t, position) && tile_fits_x(t, box, t->shift_x) ? box->low_y : INT32_MAX);
+        if (threadIdx.x % 32 == 0) atomicMin(&all->low_y, low);
+    }
+    __syncthreads();
+    t->shift_y = all->low_y;
+    for (int position = (int)threadIdx.x; position < t->p->positions; position += TILE_THREADS)
+        tile_extend(all, tile_box(t, position), tile_is_left(t, position) && tile_fits(t, tile_box(t, position), t->shift_y, t->shift_x));
+    __syncthreads();
+    const bool one = t->p->c.m.ps > 1; /* box for the whole tile */
+    t->left = all->low_x != INT32_MAX;
+    t->active = all->active;
+    t->rows = one ? all->high_y - t->shift_y + 1 : all->rows;
+    t->columns = one ? all->high_x - t->shift_x + 1 : all->columns;
+    t->spread = one ? 0 : all->last_y - t->shift_y;
+    t->width = TILE_WIDE + all->high_x - t->shift_x;
 }
 
 /* Column of the box and fraction of every column of cells. */
@@ -178,13 +202,18 @@ static __device__ __noinline__ void tile_columns(const TileWork *t)
 {
     const SnlsMatch *m = &t->p->c.m;
     for (int position = (int)threadIdx.x; position < t->p->positions; position += TILE_THREADS) {
-        const TileQuery *s = tile_state(t, position);
-        const int64_t from = t->first.j + position % TILE_WIDE + t->shift_x + tile_group(t, position / 4).shift_x;
+        TileQuery *s = tile_state(t, position);
+        const int64_t from = t->first.j + position % TILE_WIDE + t->shift_x + tile_group(t, position).shift_x;
+        TileColumn last = {0, 0};
+        bool regular = true;
         for (int column = s->column; s->row < s->row_end && column < s->column_end; column++) {
             const double x = snls_window_place(s->x, m->stride1, column, s->origin_x);
             const int64_t tap = snls_floor_inside(x);
-            tile_column(t, position)[column * t->p->positions] = {(float)(x - (double)tap), (int32_t)(tap - from)};
+            const TileColumn at = {(float)(x - (double)tap), (int32_t)(tap - from)};
+            regular = regular && (column == s->column || (at.fraction == last.fraction && at.cell == last.cell + 1));
+            tile_column(t, position)[column * t->p->positions] = last = at;
         }
+        s->regular = regular;
     }
 }
 
@@ -252,6 +281,35 @@ static __device__ __noinline__ float tile_rescore(const TileWork *t, int positio
     return result;
 }
 
+template <bool SHORT> static __device__ __forceinline__ void tile_enter(const TileWork *t, int position, TileBest *best, float value, uint32_t id)
+{
+    if (isnan(value)) return;
+    if (SHORT) {
+        if (!(value <= best->value[TILE_SHORT - 1])) tile_best_insert(best, value, id);
+    } else if (!(value <= tile_bar(t, position))) {
+        tile_insert(t, position, value, id);
+    }
+}
+
+/* One row of cells of a lane whose columns are regular; products. */
+template <bool SHORT> static __device__ __forceinline__ void tile_scan_regular(const TileWork *t, const TileRow *r, TileBest *best)
+{
+    const SnlsMatch *m = &t->p->c.m;
+    const TileQuery *s = tile_state(t, r->position);
+    const TileColumn at = tile_column(t, r->position)[s->column * t->p->positions];
+    const float *top = r->top + at.cell * r->top_step, *bottom = r->bottom + at.cell * r->bottom_step;
+    const float f = at.fraction, g = r->fraction;
+    uint32_t id = (uint32_t)((t->slot * m->side + r->row) * m->side + s->column);
+    float left = g == 0 ? *top : tile_blend(*top, *bottom, g);
+    for (int n = s->column_end - s->column; n > 0; n--, id++) {
+        top += r->top_step;
+        bottom += r->bottom_step;
+        const float right = g == 0 ? *top : tile_blend(*top, *bottom, g); /* of the last column: read, and used only where f is not 0 */
+        tile_enter<SHORT>(t, r->position, best, f == 0 ? left : tile_blend(left, right, f), id);
+        left = right;
+    }
+}
+
 /* One row of cells. Lanes that are not ready come along. SHORT: the list is in *best. */
 template <bool L2, bool SHORT> static __device__ __forceinline__ void tile_scan_row(const TileWork *t, const TileRow *r, TileBest *best)
 {
@@ -269,27 +327,28 @@ template <bool L2, bool SHORT> static __device__ __forceinline__ void tile_scan_
             const float score = tile_between(r, at.cell, at.fraction);
             value = L2 ? -score : score;
             if (L2 && (at.fraction != 0 || r->fraction != 0)) {
-                const int64_t x = t->first.j + r->position % TILE_WIDE + t->shift_x + tile_group(t, r->position / 4).shift_x + at.cell;
-                const float less = tile_correction(t, r->tap, x, r->fraction, at.fraction), bar = SHORT ? best->value[t->p->c.k - 1] : tile_bar(t, r->position);
-                contends = !(less - score + t->p->slack * (score + less) <= bar);
-                value = NAN;
+                const int64_t x = t->first.j + r->position % TILE_WIDE + t->shift_x + tile_group(t, r->position).shift_x + at.cell;
+                const float less = tile_correction(t, r->tap, x, r->fraction, at.fraction), bar = SHORT ? best->value[TILE_SHORT - 1] : tile_bar(t, r->position);
+                value = less - score;
+                if (!(2 * less <= score)) { /* digits were lost, or something is not finite */
+                    contends = !(value + t->p->slack * (score + less) <= bar);
+                    value = NAN;
+                }
             }
         }
         if (L2 && __any_sync(SNLS_WARP, contends)) {
             const float dist = tile_rescore(t, r->position, r->y, contends ? snls_window_place(s->x, m->stride1, column, s->origin_x) : 0, contends);
             if (contends) value = -dist;
         }
-        if (isnan(value)) continue;
-        if (SHORT) tile_best_insert(best, value, id + (uint32_t)column);
-        else if (!(value <= tile_bar(t, r->position))) tile_insert(t, r->position, value, id + (uint32_t)column);
+        tile_enter<SHORT>(t, r->position, best, value, id + (uint32_t)column);
     }
 }
 
 /* The next row of cells of a position, if the scores it needs are among rows [first - 1, end) of its box. */
-template <int HIGH> static __device__ __forceinline__ TileRow tile_next_row(const TileWork *t, int position, int shift, int first, int end)
+template <int HIGH> static __device__ __forceinline__ TileRow tile_next_row(const TileWork *t, int position, bool fits, int shift, int first, int end)
 {
     const TileQuery *s = tile_state(t, position);
-    TileRow r = {.ready = s->row < s->row_end, .position = position, .row = s->row};
+    TileRow r = {.ready = fits && s->row < s->row_end, .position = position, .row = s->row};
     if (!r.ready) return r;
     r.y = snls_window_place(s->y, t->p->c.m.stride1, s->row, s->origin_y);
     r.tap = snls_floor_inside(r.y);
@@ -307,13 +366,18 @@ template <int HIGH> static __device__ __forceinline__ TileRow tile_next_row(cons
 
 template <int HIGH, bool L2, bool SHORT> static __device__ __forceinline__ void tile_select_position(const TileWork *t, int position, int first, int count)
 {
-    const int shift = t->shift_y + tile_group(t, position / 4).shift_y;
+    const int shift = t->shift_y + tile_group(t, position).shift_y;
+    const bool fits = tile_fits(t, tile_box(t, position), t->shift_y, t->shift_x);
     TileBest best;
     if (SHORT) best = tile_best_load(t, position);
     for (;;) {
-        const TileRow r = tile_next_row<HIGH>(t, position, shift, first, first + count);
+        const TileRow r = tile_next_row<HIGH>(t, position, fits, shift, first, first + count);
         if (!__any_sync(SNLS_WARP, r.ready)) break;
-        tile_scan_row<L2, SHORT>(t, &r, &best);
+        if (!L2 && __all_sync(SNLS_WARP, !r.ready || tile_state(t, position)->regular)) {
+            if (r.ready) tile_scan_regular<SHORT>(t, &r, &best);
+        } else {
+            tile_scan_row<L2, SHORT>(t, &r, &best);
+        }
         if (r.ready) tile_state(t, position)->row++;
     }
     if (SHORT) tile_best_store(t, position, &best);
