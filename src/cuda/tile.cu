@@ -8,7 +8,7 @@
 static __device__ __forceinline__ int few_of(const SnlsMatch *m, bool l2) { return m->ps > 1 ? 6 : l2 ? 8 : 24; }
 
 /* One slot of one tile. */
-template <int RA, bool L2> static __device__ void search_slot(TileWork *t)
+template <int RA, bool L2> static __device__ __forceinline__ void search_slot(TileWork *t)
 {
     const SnlsMatch *m = &t->p->c.m;
     t->frame = snls_slot_frame(t->first.t, t->slot, m->wt, m->frames);
@@ -21,17 +21,19 @@ template <int RA, bool L2> static __device__ void search_slot(TileWork *t)
         tile_columns(t);
         tile_offsets(t, TILE_HIGH(RA));
         for (int row = 0; row < t->rows; row += TILE_RB(RA)) {
-            tile_score_rows<RA, L2>(t, row);
+            const TileWork lent = *t;
+            tile_score_rows<RA, L2>(&lent, row);
             tile_select<TILE_HIGH(RA), L2>(t, row, TILE_RB(RA));
         }
     }
-    tile_alone(t);
+    const TileWork lent = *t;
+    tile_alone(&lent);
 }
 
-static __device__ TileWork work_of(const CudaTile *p, char *shared, int64_t tile)
+static __device__ __forceinline__ TileWork work_of(const CudaTile *p, int64_t tile)
 {
     const SnlsMatch *m = &p->c.m;
-    TileWork t = {.p = p, .shared = shared};
+    TileWork t = {.p = p};
     const int64_t plane = tile / (p->tiles_x * p->tiles_y), in_plane = tile - plane * p->tiles_x * p->tiles_y;
     t.first.i = in_plane / p->tiles_x * p->high;
     t.first.j = in_plane % p->tiles_x * p->wide;
@@ -43,22 +45,22 @@ static __device__ TileWork work_of(const CudaTile *p, char *shared, int64_t tile
 
 template <int RA, bool L2> static __global__ void __launch_bounds__(TILE_THREADS, RA == 1 ? 4 : RA == 2 ? 3 : 2) search_tiles(const __grid_constant__ CudaTile p)
 {
-    extern __shared__ __align__(16) char shared[];
     const SnlsMatch *m = &p.c.m;
     for (int64_t tile = blockIdx.x; tile < p.tiles; tile += gridDim.x) {
-        TileWork t = work_of(&p, shared, tile);
+        TileWork t = work_of(&p, tile);
         __syncthreads();
-        tile_clear_lists(&t);
+        const TileWork lent = t; /* for what needs only the tile */
+        tile_clear_lists(&lent);
         for (t.slot = 0; t.slot < m->windows; t.slot++) {
             if (t.slot || m->exclude != SNLS_EXCLUDE_FRAME) search_slot<RA, L2>(&t);
             if (!m->each) continue;
             __syncthreads(); /* lists of queries that were scored alone are other warps' */
-            tile_write_lists(&t, t.slot * m->k);
+            tile_write_lists(&lent, t.slot * m->k);
             __syncthreads();
-            tile_clear_lists(&t);
+            tile_clear_lists(&lent);
         }
         __syncthreads();
-        if (!m->each) tile_write_lists(&t, 0);
+        if (!m->each) tile_write_lists(&lent, 0);
     }
 }
 
@@ -126,7 +128,8 @@ static CudaTile tile_of(const CudaMatch *c)
     p.tiles = m->batch * m->heads * m->frames * p.tiles_x * p.tiles_y;
     part_of(&p.bytes, stage[groups] > scores[groups] ? stage[groups] : scores[groups]);
     p.retained = part_of(&p.bytes, 4 * (int64_t)TILE_COLUMNS * p.positions);
-    p.column = part_of(&p.bytes, (int64_t)sizeof(TileColumn) * m->side * p.positions);
+    p.fraction = part_of(&p.bytes, 4 * m->side * p.positions);
+    p.cell = part_of(&p.bytes, m->side * p.positions);
     p.query = part_of(&p.bytes, (int64_t)sizeof(TileQuery) * p.positions);
     p.boxes = part_of(&p.bytes, (int64_t)sizeof(TileBox) * p.positions);
     p.value = part_of(&p.bytes, 4 * c->k * p.positions);

@@ -57,7 +57,7 @@ typedef struct CudaTile {
     int64_t tiles, tiles_x, tiles_y; /* of a frame: tiles_x*tiles_y */
     int32_t wide, high;              /* queries of a tile */
     int32_t positions;               /* query (i, j) of the tile is number i*16 + j; whole warps */
-    int32_t retained, column, query, boxes, value, id, offset, extent, bytes; /* shared memory: bytes before each part, and in all */
+    int32_t retained, fraction, cell, query, boxes, value, id, offset, extent, bytes; /* shared memory: bytes before each part, and in all */
     const float4 *planes;            /* l2: (b, head, t, y, x): sums over patches of |k - right|^2, |k - below|^2, |k - diagonal|^2,
                                         |right - below|^2; NULL: all candidates are on pixels */
     float   slack;                   /* l2: how far an interpolated score may be off, per unit of its terms */
@@ -69,9 +69,16 @@ SnlsStatus snls_cuda_tile_forward(SnlsContext *ctx, const CudaMatch *c); /* afte
 
 /* ---- what the device functions of a block share ---- */
 
-typedef struct TileWork { /* the same in all threads */
+/* Shared memory of the block. A function, not a pointer that is handed on: so the compiler knows what kind of memory it is. */
+static __device__ __forceinline__ char *tile_memory(void)
+{
+    extern __shared__ __align__(16) char memory[];
+    return memory;
+}
+
+/* The same in all threads. Functions that are not inlined get a copy, so that the original can stay in registers. */
+typedef struct TileWork {
     const CudaTile *p;
-    char     *shared;
     SnlsQuery first;           /* position 0 */
     int64_t   slot, frame;
     /* The boxes that are worked on together: those near the lowest that is left. Others get a pass of their own. */
@@ -84,15 +91,16 @@ typedef struct TileWork { /* the same in all threads */
 
 typedef struct TileGroup { int32_t shift_y, shift_x; } TileGroup;
 
-static __device__ __forceinline__ float *tile_scores(const TileWork *t) { return (float *)t->shared; }
-static __device__ __forceinline__ float *tile_retained(const TileWork *t) { return (float *)(t->shared + t->p->retained); }
-static __device__ __forceinline__ TileColumn *tile_column(const TileWork *t, int position) { return (TileColumn *)(t->shared + t->p->column) + position; }
-static __device__ __forceinline__ TileQuery *tile_state(const TileWork *t, int position) { return (TileQuery *)(t->shared + t->p->query) + position; }
-static __device__ __forceinline__ float *tile_value(const TileWork *t, int position) { return (float *)(t->shared + t->p->value) + position; }
-static __device__ __forceinline__ uint32_t *tile_id(const TileWork *t, int position) { return (uint32_t *)(t->shared + t->p->id) + position; }
+static __device__ __forceinline__ float *tile_scores(const TileWork *t) { return (float *)tile_memory(); }
+static __device__ __forceinline__ float *tile_retained(const TileWork *t) { return (float *)(tile_memory() + t->p->retained); }
+static __device__ __forceinline__ float *tile_fraction(const TileWork *t, int position) { return (float *)(tile_memory() + t->p->fraction) + position; }
+static __device__ __forceinline__ uint8_t *tile_cell(const TileWork *t, int position) { return (uint8_t *)(tile_memory() + t->p->cell) + position; }
+static __device__ __forceinline__ TileQuery *tile_state(const TileWork *t, int position) { return (TileQuery *)(tile_memory() + t->p->query) + position; }
+static __device__ __forceinline__ float *tile_value(const TileWork *t, int position) { return (float *)(tile_memory() + t->p->value) + position; }
+static __device__ __forceinline__ uint32_t *tile_id(const TileWork *t, int position) { return (uint32_t *)(tile_memory() + t->p->id) + position; }
 
-static __device__ __forceinline__ TileBox *tile_box(const TileWork *t, int position) { return (TileBox *)(t->shared + t->p->boxes) + position; }
-static __device__ __forceinline__ int64_t *tile_offset(const TileWork *t) { return (int64_t *)(t->shared + t->p->offset); }
+static __device__ __forceinline__ TileBox *tile_box(const TileWork *t, int position) { return (TileBox *)(tile_memory() + t->p->boxes) + position; }
+static __device__ __forceinline__ int64_t *tile_offset(const TileWork *t) { return (int64_t *)(tile_memory() + t->p->offset); }
 
 /* Whether a box is one of those that are worked on together. A patch needs one box for the whole tile. */
 static __device__ __forceinline__ bool tile_fits_x(const TileWork *t, const TileBox *box, int32_t shift_x)

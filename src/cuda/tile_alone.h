@@ -5,22 +5,42 @@
 
 #include "cuda/tile_select.h"
 
-/* A candidate from every lane that has one, in the order of lanes, which is that of their numbers. */
-static __device__ void tile_offer(const TileWork *t, int position, bool there, float value, uint32_t id)
+/* The list of a position, place i in lane i. */
+typedef struct TileHeld { float value, bar; uint32_t id; } TileHeld;
+
+static __device__ __forceinline__ TileHeld tile_hold(const TileWork *t, int position)
+{
+    const int lane = (int)threadIdx.x % 32, k = (int)t->p->c.k;
+    TileHeld held = {NAN, tile_bar(t, position), 0};
+    if (lane < k) held.value = tile_value(t, position)[lane * t->p->positions], held.id = tile_id(t, position)[lane * t->p->positions];
+    return held;
+}
+
+static __device__ __forceinline__ void tile_put_back(const TileWork *t, int position, const TileHeld *held)
 {
     const int lane = (int)threadIdx.x % 32;
-    unsigned waiting = __ballot_sync(SNLS_WARP, there && !isnan(value) && !(value <= tile_bar(t, position)));
-    for (; waiting; waiting &= waiting - 1) {
-        const int from = __ffs(waiting) - 1;
-        const float next = __shfl_sync(SNLS_WARP, value, from);
-        const uint32_t number = __shfl_sync(SNLS_WARP, id, from);
-        if (lane == 0) tile_insert(t, position, next, number);
-    }
+    if (lane < t->p->c.k) tile_value(t, position)[lane * t->p->positions] = held->value, tile_id(t, position)[lane * t->p->positions] = held->id;
     __syncwarp();
 }
 
+/* A candidate from every lane that has one, in the order of lanes, which is that of their numbers. */
+static __device__ __forceinline__ void tile_offer(TileHeld *held, int k, bool there, float value, uint32_t id)
+{
+    const int lane = (int)threadIdx.x % 32;
+    unsigned waiting = __ballot_sync(SNLS_WARP, there && !isnan(value) && !(value <= held->bar));
+    for (; waiting; waiting &= waiting - 1) {
+        const int from = __ffs(waiting) - 1;
+        const float next = __shfl_sync(SNLS_WARP, value, from), above = __shfl_up_sync(SNLS_WARP, held->value, 1);
+        const uint32_t number = __shfl_sync(SNLS_WARP, id, from), id_above = __shfl_up_sync(SNLS_WARP, held->id, 1);
+        const int place = __popc(__ballot_sync(SNLS_WARP, lane < k && next <= held->value));
+        if (lane == place) held->value = next, held->id = number;
+        else if (lane > place) held->value = above, held->id = id_above;
+        held->bar = __shfl_sync(SNLS_WARP, held->value, k - 1);
+    }
+}
+
 /* Every candidate from its pixels. */
-static __device__ void tile_alone_pixels(const TileWork *t, int position, const SnlsQuery *q)
+static __device__ void tile_alone_pixels(const TileWork *t, int position, const SnlsQuery *q, TileHeld *held)
 {
     const CudaMatch *c = &t->p->c;
     const TileQuery *s = tile_state(t, position);
@@ -30,7 +50,7 @@ static __device__ void tile_alone_pixels(const TileWork *t, int position, const 
         const int at = base + lane / c->parts;
         const uint64_t key = snls_cuda_candidate(c, q, &w, t->slot, s->row + at / columns, s->column + at % columns, at < n, part);
         const float dist = snls_key_dist(key, c->m.prod);
-        tile_offer(t, position, part == 0 && key != SNLS_NO_KEY, c->m.prod ? dist : -dist, (uint32_t)key);
+        tile_offer(held, (int)c->k, part == 0 && key != SNLS_NO_KEY, c->m.prod ? dist : -dist, (uint32_t)key);
     }
 }
 
@@ -78,7 +98,7 @@ static __device__ void tile_alone_grid(const TileWork *t, const SnlsQuery *q, in
 }
 
 /* Candidates of a position by interpolation on its grid, 32 at a time. low: first tap along y and x. */
-static __device__ void tile_alone_candidates(const TileWork *t, int position, int64_t low_y, int64_t low_x, const float *grid)
+static __device__ void tile_alone_candidates(const TileWork *t, int position, int64_t low_y, int64_t low_x, const float *grid, TileHeld *held)
 {
     const SnlsMatch *m = &t->p->c.m;
     const TileQuery *s = tile_state(t, position);
@@ -91,7 +111,7 @@ static __device__ void tile_alone_candidates(const TileWork *t, int position, in
         const float *top = grid + (tap_y - low_y) * 16;
         float value = tile_across(top, 1, (int)(tap_x - low_x), fx);
         if (fy != 0) value = tile_blend(value, tile_across(top + 16, 1, (int)(tap_x - low_x), fx), fy);
-        tile_offer(t, position, base + lane < n, value, (uint32_t)((t->slot * m->side + row) * m->side + column));
+        tile_offer(held, (int)t->p->c.k, base + lane < n, value, (uint32_t)((t->slot * m->side + row) * m->side + column));
     }
 }
 
@@ -108,13 +128,15 @@ static __device__ __noinline__ void tile_alone(const TileWork *t)
         tile_reach(snls_window_place(s->y, m->stride1, s->row, s->origin_y), snls_window_place(s->y, m->stride1, s->row_end - 1, s->origin_y), 0, &box.low_y, &box.high_y);
         tile_reach(snls_window_place(s->x, m->stride1, s->column, s->origin_x), snls_window_place(s->x, m->stride1, s->column_end - 1, s->origin_x), 0, &box.low_x, &box.high_x);
         const int rows = box.high_y - box.low_y + 1, columns = box.high_x - box.low_x + 1;
+        TileHeld held = tile_hold(t, position);
         if (!grids || rows > 16 || columns > 16) {
-            tile_alone_pixels(t, position, &q);
-            continue;
+            tile_alone_pixels(t, position, &q, &held);
+        } else {
+            __syncwarp(); /* the grid of the query before is read no more */
+            tile_alone_grid(t, &q, box.low_y, box.low_x, rows, columns, grid);
+            tile_alone_candidates(t, position, box.low_y, box.low_x, grid, &held);
         }
-        __syncwarp(); /* the grid of the query before is read no more */
-        tile_alone_grid(t, &q, box.low_y, box.low_x, rows, columns, grid);
-        tile_alone_candidates(t, position, box.low_y, box.low_x, grid);
+        tile_put_back(t, position, &held);
     }
 }
 

@@ -41,7 +41,7 @@ static __device__ __forceinline__ void tile_copied(void)
 
 /* Where rows of pixels begin in their frames: TILE_OFFSETS of the key, from the lowest row that a box needs, then HIGH of the query.
  * Pixels beyond the frame are mirrored, as patches see them. */
-static __device__ __noinline__ void tile_offsets(const TileWork *t, int high)
+static __device__ __forceinline__ void tile_offsets(const TileWork *t, int high)
 {
     const SnlsMatch *m = &t->p->c.m;
     const int64_t top = t->first.i - m->ps / 2;
@@ -70,8 +70,8 @@ template <int RA> static __device__ __forceinline__ TileStage<RA> tile_stage_of(
     s.key = x < t->width ? key + snls_reflect(left + t->shift_x + x, m->width) * c->key.step[3] : NULL;
     s.beyond = x + 32 < t->width ? key + snls_reflect(left + t->shift_x + x + 32, m->width) * c->key.step[3] : NULL;
     s.query = query + snls_reflect(left + column, m->width) * c->query.step[3];
-    s.key_to = (float4 *)t->shared + f * TILE_KEY_PLANE(RA) + x + x / 4;
-    s.query_to = (float4 *)t->shared + s.QUADS * TILE_KEY_PLANE(RA) + f * TILE_QUERY_PLANE(RA) + column + column / 4;
+    s.key_to = (float4 *)tile_memory() + f * TILE_KEY_PLANE(RA) + x + x / 4;
+    s.query_to = (float4 *)tile_memory() + s.QUADS * TILE_KEY_PLANE(RA) + f * TILE_QUERY_PLANE(RA) + column + column / 4;
     s.rows = TILE_HIGH(RA) + TILE_RB(RA) - 1 + t->spread;
     s.first = pixel / 32;
     return s;
@@ -93,15 +93,15 @@ template <int RA> static __device__ __forceinline__ void tile_stage(const TileSt
     }
 }
 
-/* One quad of features: key is the row of this thread's pixels, `at` the first of them, query its first pixel. */
-template <int COLUMNS, bool L2> static __device__ __forceinline__ void tile_multiply(float (&sum)[4][COLUMNS], const float4 *key, int at, const float4 *query)
+/* One quad of features. key: this thread's first four pixels; the next four of each are five further. query: its first pixel. */
+template <int COLUMNS, bool L2> static __device__ __forceinline__ void tile_multiply(float (&sum)[4][COLUMNS], const float4 *const (&key)[4], const float4 *query, int plane)
 {
     float4 q[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) q[i] = query[i];
 #pragma unroll
     for (int u = 0; u < COLUMNS + 3; u++) {
-        const float4 k = key[at + u + (at + u) / 4];
+        const float4 k = key[u % 4][plane + 5 * (u / 4)];
 #pragma unroll
         for (int i = 0; i < 4; i++)
             if (u - i >= 0 && u - i < COLUMNS) sum[i][u - i] = L2 ? snls_cuda_square(q[i], k, sum[i][u - i]) : snls_cuda_dot(q[i], k, sum[i][u - i]);
@@ -114,9 +114,10 @@ template <int RA, int COLUMNS, bool L2> static __device__ __noinline__ void tile
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, of_row = warp % TILE_RB(RA);
     const int y = warp / TILE_RB(RA) * 8 + lane / 4, group = lane % 4; /* pixels 4*group .. 4*group+3 of row y */
     const TileGroup box = tile_group(t, t->p->c.m.ps == 1 ? y * TILE_WIDE + 4 * group : 0);
-    const float4 *keys = (const float4 *)t->shared + (y + of_row + box.shift_y) * TILE_KEY_PITCH;
-    const float4 *queries = (const float4 *)t->shared + TILE_QUADS(RA) * TILE_KEY_PLANE(RA) + y * TILE_QUERY_PITCH + 5 * group;
+    const float4 *row_of_keys = (const float4 *)tile_memory() + (y + of_row + box.shift_y) * TILE_KEY_PITCH;
+    const float4 *queries = (const float4 *)tile_memory() + TILE_QUADS(RA) * TILE_KEY_PLANE(RA) + y * TILE_QUERY_PITCH + 5 * group;
     const int at = 4 * group + box.shift_x;
+    const float4 *const keys[4] = {row_of_keys + at + at / 4, row_of_keys + at + 1 + (at + 1) / 4, row_of_keys + at + 2 + (at + 2) / 4, row_of_keys + at + 3 + (at + 3) / 4};
     const bool needed = row + of_row < t->rows;
     float sum[4][COLUMNS];
 #pragma unroll
@@ -130,7 +131,7 @@ template <int RA, int COLUMNS, bool L2> static __device__ __noinline__ void tile
         tile_copied();
 #pragma unroll
         for (int f = 0; f < TILE_QUADS(RA); f++)
-            if (needed && quad + f < quads) tile_multiply<COLUMNS, L2>(sum, keys + f * TILE_KEY_PLANE(RA), at, queries + f * TILE_QUERY_PLANE(RA));
+            if (needed && quad + f < quads) tile_multiply<COLUMNS, L2>(sum, keys, queries + f * TILE_QUERY_PLANE(RA), f * TILE_KEY_PLANE(RA));
     }
     __syncthreads(); /* scores take the place of the pixels */
     float *to = tile_scores(t) + (of_row * TILE_COLUMNS * TILE_HIGH(RA) + y) * TILE_WIDE + 4 * group;

@@ -46,13 +46,10 @@ static __device__ __forceinline__ void tile_best_insert(TileBest *best, float va
     }
 }
 
-/* The same in shared memory, any length. */
-static __device__ __noinline__ void tile_insert(const TileWork *t, int position, float value, uint32_t id)
+/* The same in shared memory, any length k; places are `step` apart. */
+static __device__ __noinline__ void tile_insert(float *values, uint32_t *ids, int step, int k, float value, uint32_t id)
 {
-    float *values = tile_value(t, position);
-    uint32_t *ids = tile_id(t, position);
-    const int step = t->p->positions;
-    int at = (int)t->p->c.k - 1;
+    int at = k - 1;
     if (value <= values[at * step]) return;
     for (; at > 0 && !(value <= values[(at - 1) * step]); at--) {
         values[at * step] = values[(at - 1) * step];
@@ -75,13 +72,17 @@ static __device__ __noinline__ void tile_clear_lists(const TileWork *t)
 static __device__ __noinline__ void tile_write_lists(const TileWork *t, int64_t kept)
 {
     const SnlsMatch *m = &t->p->c.m;
+    const uint32_t cells = (uint32_t)(m->side * m->side);
     for (int position = (int)threadIdx.x; position < t->p->positions; position += TILE_THREADS) {
         SnlsQuery q;
         if (!tile_query(t, position, &q)) continue;
+        SnlsMatchWindow w = {};
+        uint32_t of = UINT32_MAX; /* whose window w is */
         for (int64_t i = 0; i < m->k; i++) {
             const float value = i < t->p->c.k ? tile_value(t, position)[i * t->p->positions] : NAN;
             const uint32_t id = i < t->p->c.k ? tile_id(t, position)[i * t->p->positions] : 0;
-            snls_cuda_write_found(m, &q, kept + i, isnan(value) ? SNLS_NO_KEY : snls_key(m->prod ? value : -value, m->prod, id));
+            if (!isnan(value) && id / cells != of) w = snls_match_window(m, &q, of = id / cells);
+            snls_cuda_write(m, &q, kept + i, isnan(value) ? SNLS_NO_KEY : snls_key(m->prod ? value : -value, m->prod, id), &w);
         }
     }
 }
@@ -125,7 +126,7 @@ static __device__ __forceinline__ void tile_box_join(TileBox *box, int step)
 }
 
 /* Windows of all positions, and boxes: a group has one for all four. */
-static __device__ __noinline__ void tile_windows(const TileWork *t)
+static __device__ __forceinline__ void tile_windows(const TileWork *t)
 {
     for (int position = (int)threadIdx.x; position < t->p->positions; position += TILE_THREADS) {
         TileBox box = {INT32_MAX, INT32_MIN, INT32_MAX, INT32_MIN};
@@ -166,9 +167,9 @@ static __device__ void tile_extend(TileExtent *all, const TileBox *box, bool fit
 
 /* Which boxes are worked on next: those near the leftmost that is left, and of these near the topmost. left: whether there are any, be it
  * too large ones. */
-static __device__ __noinline__ void tile_choose(TileWork *t)
+static __device__ __forceinline__ void tile_choose(TileWork *t)
 {
-    TileExtent *all = (TileExtent *)(t->shared + t->p->extent);
+    TileExtent *all = (TileExtent *)(tile_memory() + t->p->extent);
     __syncthreads();
     if (threadIdx.x == 0) *all = {INT32_MAX, INT32_MAX, -INT32_MAX, -INT32_MAX, -INT32_MAX, 0, 0, 0};
     __syncthreads();
@@ -198,7 +199,7 @@ static __device__ __noinline__ void tile_choose(TileWork *t)
 }
 
 /* Column of the box and fraction of every column of cells. */
-static __device__ __noinline__ void tile_columns(const TileWork *t)
+static __device__ __forceinline__ void tile_columns(const TileWork *t)
 {
     const SnlsMatch *m = &t->p->c.m;
     for (int position = (int)threadIdx.x; position < t->p->positions; position += TILE_THREADS) {
@@ -211,7 +212,9 @@ static __device__ __noinline__ void tile_columns(const TileWork *t)
             const int64_t tap = snls_floor_inside(x);
             const TileColumn at = {(float)(x - (double)tap), (int32_t)(tap - from)};
             regular = regular && (column == s->column || (at.fraction == last.fraction && at.cell == last.cell + 1));
-            tile_column(t, position)[column * t->p->positions] = last = at;
+            tile_fraction(t, position)[column * t->p->positions] = at.fraction;
+            tile_cell(t, position)[column * t->p->positions] = (uint8_t)at.cell;
+            last = at;
         }
         s->regular = regular;
     }
@@ -287,7 +290,7 @@ template <bool SHORT> static __device__ __forceinline__ void tile_enter(const Ti
     if (SHORT) {
         if (!(value <= best->value[TILE_SHORT - 1])) tile_best_insert(best, value, id);
     } else if (!(value <= tile_bar(t, position))) {
-        tile_insert(t, position, value, id);
+        tile_insert(tile_value(t, position), tile_id(t, position), t->p->positions, (int)t->p->c.k, value, id);
     }
 }
 
@@ -296,9 +299,9 @@ template <bool SHORT> static __device__ __forceinline__ void tile_scan_regular(c
 {
     const SnlsMatch *m = &t->p->c.m;
     const TileQuery *s = tile_state(t, r->position);
-    const TileColumn at = tile_column(t, r->position)[s->column * t->p->positions];
-    const float *top = r->top + at.cell * r->top_step, *bottom = r->bottom + at.cell * r->bottom_step;
-    const float f = at.fraction, g = r->fraction;
+    const int cell = tile_cell(t, r->position)[s->column * t->p->positions];
+    const float *top = r->top + cell * r->top_step, *bottom = r->bottom + cell * r->bottom_step;
+    const float f = tile_fraction(t, r->position)[s->column * t->p->positions], g = r->fraction;
     uint32_t id = (uint32_t)((t->slot * m->side + r->row) * m->side + s->column);
     float left = g == 0 ? *top : tile_blend(*top, *bottom, g);
     for (int n = s->column_end - s->column; n > 0; n--, id++) {
@@ -315,7 +318,6 @@ template <bool L2, bool SHORT> static __device__ __forceinline__ void tile_scan_
 {
     const SnlsMatch *m = &t->p->c.m;
     const TileQuery *s = tile_state(t, r->position);
-    const TileColumn *columns = tile_column(t, r->position);
     const int positions = t->p->positions, from = s->column, end = r->ready ? s->column_end : 0;
     const uint32_t id = (uint32_t)((t->slot * m->side + r->row) * m->side);
     for (int column = 0; column < (int)m->side; column++) {
@@ -323,7 +325,7 @@ template <bool L2, bool SHORT> static __device__ __forceinline__ void tile_scan_
         bool contends = false;
         float value = NAN;
         if (there) {
-            const TileColumn at = columns[column * positions];
+            const TileColumn at = {tile_fraction(t, r->position)[column * positions], tile_cell(t, r->position)[column * positions]};
             const float score = tile_between(r, at.cell, at.fraction);
             value = L2 ? -score : score;
             if (L2 && (at.fraction != 0 || r->fraction != 0)) {
@@ -337,7 +339,8 @@ template <bool L2, bool SHORT> static __device__ __forceinline__ void tile_scan_
             }
         }
         if (L2 && __any_sync(SNLS_WARP, contends)) {
-            const float dist = tile_rescore(t, r->position, r->y, contends ? snls_window_place(s->x, m->stride1, column, s->origin_x) : 0, contends);
+            const TileWork lent = *t;
+            const float dist = tile_rescore(&lent, r->position, r->y, contends ? snls_window_place(s->x, m->stride1, column, s->origin_x) : 0, contends);
             if (contends) value = -dist;
         }
         tile_enter<SHORT>(t, r->position, best, value, id + (uint32_t)column);
@@ -384,7 +387,7 @@ template <int HIGH, bool L2, bool SHORT> static __device__ __forceinline__ void 
 }
 
 /* All rows of cells whose scores are there; then the last row of scores is kept for the next step. */
-template <int HIGH, bool L2> static __device__ __noinline__ void tile_select(const TileWork *t, int first, int count)
+template <int HIGH, bool L2> static __device__ __forceinline__ void tile_select(const TileWork *t, int first, int count)
 {
     for (int position = (int)threadIdx.x; position < t->p->positions; position += TILE_THREADS) {
         if (t->p->c.k <= TILE_SHORT) tile_select_position<HIGH, L2, true>(t, position, first, count);
