@@ -16,7 +16,7 @@
 /* ---- cases ---- */
 
 typedef enum BenchFlow { BENCH_ZERO, BENCH_SMOOTH, BENCH_RANDOM, BENCH_NO_FLOW } BenchFlow;
-typedef enum BenchTier { BENCH_QUICK, BENCH_USUAL, BENCH_FULL } BenchTier; /* the shortest run that has the case */
+typedef enum BenchTier { BENCH_QUICK, BENCH_USUAL, BENCH_DEVICE, BENCH_FULL } BenchTier; /* the shortest run that has the case; device: of a GPU's usual run */
 
 typedef struct BenchCase {
     const char *group; /* "A" to "D", "cpu", "torch": docs/cli.md says which sizes they are */

@@ -43,7 +43,8 @@ static bool is_chosen(const BenchSettings *s, const BenchCase *c)
     if (s->op && !names_op(s->op, c->op)) return false;
     if (s->filter && !strstr(text, s->filter)) return false;
     if (!s->filter && bench_on_device(s) && strlen(c->group) > 1) return false; /* A to D: what others have been timed on */
-    return c->tier <= s->tier || (s->filter && s->tier != BENCH_QUICK);
+    const BenchTier most = s->tier == BENCH_USUAL && bench_on_device(s) ? BENCH_DEVICE : s->tier;
+    return c->tier <= most || (s->filter && s->tier != BENCH_QUICK);
 }
 
 static SnlsStatus describe_machine(BenchReport *r)
