@@ -24,14 +24,14 @@ static void panel(const Align *a, SnlsTensor *canvas, int number, const char *ca
 {
     const int64_t h = a->clean.shape[1], w = a->clean.shape[2];
     const int64_t top = number / COLUMNS * (h + CAPTION), left = GAP + number % COLUMNS * (w + GAP);
-    picture_text(canvas, top + 6, left, 2, caption);
+    picture_text(canvas, top + 6, left, w < 420 ? 1 : 2, caption); /* 26 letters at most, 6 or 12 pixels each */
     paste(canvas, top + CAPTION, left, pixels, h, w, a->clean.shape[3]);
 }
 
 int align_picture(const Align *a, int64_t t, const char *path)
 {
     static const char *const titles[ALIGN_WAYS] = { "frame t+1", "flow only", "unshifted search", "shifted search",
-                                                    "both" };
+                                                    "kept or searched" };
     const int64_t rows = ALIGN_WAYS / COLUMNS + 1, h = a->clean.shape[1], w = a->clean.shape[2];
     SnlsTensor canvas;
     char caption[64];
