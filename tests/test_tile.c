@@ -3,7 +3,7 @@
  *   test_tile [--backend cuda] [SEED [COUNT]] */
 /* ctest: args=1 40 */
 /* ctest: name=cuda label=cuda args=--backend cuda 1 300 */
-/* ctest: name=many label=slow timeout=600 args=1000 200 */
+/* ctest: name=many label=slow timeout=600 args=1000 120 */
 #include "case.h"
 #include <math.h>
 #include <snls/snls.h>
