@@ -56,6 +56,17 @@ static void add_plain(const BenchSettings *s, const BenchCall *c, BenchResult *r
         bench_plain(c, r->backward, s->side_budget, &r->plain_queries, &r->plain_difference) * bench_queries(c->which);
 }
 
+/* What the call took of scratch, and what its arithmetic and its tensors make necessary. */
+static void add_needs(const BenchTimed *timed, BenchResult *r)
+{
+    const BenchCall *c = timed->call;
+    r->scratch = (double)snls_scratch_peak(timed->ctx);
+    r->flops = bench_flops(c, r->backward);
+    r->bytes = bench_bytes(c, r->backward);
+    r->output_bytes = bench_output_bytes(c, r->backward);
+    r->working_set = bench_bytes(c, false) - bench_output_bytes(c, false) + r->output_bytes;
+}
+
 /* On a GPU: no plain loop beside it, and its memory is the scratch. */
 static SnlsStatus measure_on_device(const BenchSettings *s, BenchCall *c, BenchResult *r, char *why)
 {
@@ -67,11 +78,7 @@ static SnlsStatus measure_on_device(const BenchSettings *s, BenchCall *c, BenchR
     if (status >= 0) status = said(timed.ctx, snls_device_wait(timed.ctx), why);
     r->seconds = median(timed.times, timed.runs);
     r->runs = timed.runs;
-    r->scratch = (double)snls_scratch_peak(timed.ctx);
-    r->flops = bench_flops(c, r->backward);
-    r->bytes = bench_bytes(c, r->backward);
-    r->output_bytes = bench_output_bytes(c, r->backward);
-    r->working_set = bench_bytes(c, false) - bench_output_bytes(c, false) + r->output_bytes;
+    add_needs(&timed, r);
     snls_close(&timed.ctx);
     return status;
 }
@@ -92,11 +99,7 @@ static SnlsStatus measure_direction(const BenchSettings *s, int32_t cpu_level, B
     r->fma_rate = fmax(before_runs, bench_fma_rate(r->threads, cpu_level, 0, attempts));
     r->seconds = timed.seconds;
     r->runs = timed.runs;
-    r->scratch = (double)snls_scratch_peak(timed.ctx);
-    r->flops = bench_flops(c, r->backward);
-    r->bytes = bench_bytes(c, r->backward);
-    r->output_bytes = bench_output_bytes(c, r->backward);
-    r->working_set = bench_bytes(c, false) - bench_output_bytes(c, false) + r->output_bytes;
+    add_needs(&timed, r);
     snls_close(&timed.ctx);
     if (status >= 0) add_plain(s, c, r);
     return status;

@@ -65,6 +65,8 @@ SnlsTensor *call_find(Call *call, Role role, const char *name); /* NULL: the ope
 /* Runs one direction on fresh outputs and checks what must hold whatever the values are. */
 SnlsStatus call_forward(Call *call, SnlsContext *ctx);
 SnlsStatus call_backward(Call *call, SnlsContext *ctx);
+/* Both directions against the model, and their hashes; false: one of them failed, and has been reported. */
+bool       call_checked(Call *call, SnlsContext *ctx, double eps, uint64_t hash[2]);
 uint64_t   call_hash(Call *call, Role role); /* of all tensors of that role */
 bool       call_untouched(Call *call, Role role);
 bool       call_has_f64(Call *call);

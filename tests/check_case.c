@@ -147,6 +147,19 @@ SnlsStatus call_backward(Call *call, SnlsContext *ctx)
     return status;
 }
 
+bool call_checked(Call *call, SnlsContext *ctx, double eps, uint64_t hash[2])
+{
+    const SnlsStatus forward = call_forward(call, ctx);
+    if (!CHECK(forward >= 0, "%s forward: %s", call->op->name, snls_error(ctx))) return false;
+    call->op->test->check_forward(call, eps);
+    hash[0] = call_hash(call, ROLE_OUT);
+    const SnlsStatus backward = call_backward(call, ctx);
+    if (!CHECK(backward >= 0, "%s backward: %s", call->op->name, snls_error(ctx))) return false;
+    call->op->test->check_backward(call, eps);
+    hash[1] = call_hash(call, ROLE_GRAD_OUT);
+    return true;
+}
+
 SnlsContext *context_open(const char *backend, int32_t level, int32_t threads)
 {
     char said[256] = "";

@@ -115,20 +115,6 @@ static void draw(Call *call, const Operator *op, uint64_t seed)
         if (call_tensor(call, slot)->data) tensor_mark(call_tensor(call, slot));
 }
 
-/* Forward and backward against the model; the bits of both. */
-static bool run(Call *call, SnlsContext *ctx, double eps, uint64_t hash[2])
-{
-    const SnlsStatus forward = call_forward(call, ctx);
-    if (!CHECK(forward >= 0, "%s forward: %s", call->op->name, snls_error(ctx))) return false;
-    call->op->test->check_forward(call, eps);
-    hash[0] = call_hash(call, ROLE_OUT);
-    const SnlsStatus backward = call_backward(call, ctx);
-    if (!CHECK(backward >= 0, "%s backward: %s", call->op->name, snls_error(ctx))) return false;
-    call->op->test->check_backward(call, eps);
-    hash[1] = call_hash(call, ROLE_GRAD_OUT);
-    return true;
-}
-
 /* cuda: again in deterministic mode, twice, for the same bits. */
 static void run_case(const Operator *op, uint64_t seed, const char *backend, SnlsContext *const *ctx)
 {
@@ -137,9 +123,9 @@ static void run_case(const Operator *op, uint64_t seed, const char *backend, Snl
     draw(&call, op, seed);
     check_repeat("test_aggregate --backend %s %llu (%s)", backend, (unsigned long long)seed, op->name);
     const double eps = strcmp(backend, "ref") ? EPS_F32 : EPS_F64;
-    bool ran = run(&call, ctx[0], eps, hash);
+    bool ran = call_checked(&call, ctx[0], eps, hash);
     const uint64_t fast = hash[0];
-    if (ran && ctx[1]) ran = run(&call, ctx[1], eps, hash) && run(&call, ctx[1], eps, again);
+    if (ran && ctx[1]) ran = call_checked(&call, ctx[1], eps, hash) && call_checked(&call, ctx[1], eps, again);
     if (ran && ctx[1]) CHECK(fast == hash[0], "%s forward: other bits in deterministic mode", op->name);
     if (ran && ctx[1]) CHECK(again[0] == hash[0] && again[1] == hash[1], "%s: other bits when run again", op->name);
     tensors_free();

@@ -46,20 +46,6 @@ static void compare_exact(Call *call, const Exact *exact)
         if (s->role == ROLE_OUT) check_same_values(s->name, call_tensor(call, s), exact->out[n++]);
 }
 
-/* Forward and backward once; the verdict of the model; returns false where the call did not go through. */
-static bool run_checked(Call *call, SnlsContext *ctx, double eps, uint64_t hash[2])
-{
-    const SnlsStatus forward = call_forward(call, ctx);
-    if (!CHECK(forward >= 0, "%s forward: %s", call->op->name, snls_error(ctx))) return false;
-    call->op->test->check_forward(call, eps);
-    hash[0] = call_hash(call, ROLE_OUT);
-    const SnlsStatus backward = call_backward(call, ctx);
-    if (!CHECK(backward >= 0, "%s backward: %s", call->op->name, snls_error(ctx))) return false;
-    call->op->test->check_backward(call, eps);
-    hash[1] = call_hash(call, ROLE_GRAD_OUT);
-    return true;
-}
-
 static void run_again(Call *call, SnlsContext *ctx, const uint64_t hash[2])
 {
     const int threads = (int)snls_threads(ctx);
@@ -76,7 +62,7 @@ static void run_cpu(Call *call, SnlsContext *const *ctx, const Exact *exact)
         CHECK(call_forward(call, ctx[0]) == SNLS_ERR_UNSUPPORTED, "%s: f64 was not refused", call->op->name);
         return;
     }
-    if (!run_checked(call, ctx[0], EPS_F32, hash)) return;
+    if (!call_checked(call, ctx[0], EPS_F32, hash)) return;
     if (exact) compare_exact(call, exact);
     for (int i = 0; i < THREAD_COUNTS; i++) run_again(call, ctx[i], hash);
 }
@@ -89,7 +75,7 @@ static void run_cuda(Call *call, SnlsContext *const *ctx, const Exact *exact)
         CHECK(call_forward(call, ctx[0]) == SNLS_ERR_UNSUPPORTED, "%s: f64 was not refused", call->op->name);
         return;
     }
-    if (!run_checked(call, ctx[0], EPS_F32, fast) || !run_checked(call, ctx[1], EPS_F32, hash)) return;
+    if (!call_checked(call, ctx[0], EPS_F32, fast) || !call_checked(call, ctx[1], EPS_F32, hash)) return;
     CHECK(fast[0] == hash[0], "%s forward: other bits in deterministic mode", call->op->name);
     for (int i = 0; i < 2; i++) run_again(call, ctx[1], hash);
     call_forward(call, ctx[1]); /* what run_again left is backward's */
@@ -103,7 +89,7 @@ static void run_case(const Contexts *c, const Operator *op, uint64_t seed)
     uint64_t hash[2];
     call_make(&call, op, seed, CALL_ANY);
     check_repeat("test_ops --backend ref --op %s %llu", op->name, (unsigned long long)seed);
-    const bool ran = run_checked(&call, c->ref, EPS_F64, hash);
+    const bool ran = call_checked(&call, c->ref, EPS_F64, hash);
     if (ran) keep_exact(&call, &exact);
     if (ran) run_again(&call, c->ref, hash);
     for (int32_t level = 1; level <= LEVELS; level++) {

@@ -26,21 +26,6 @@ static void write_place(const SnlsMatch *m, const SnlsQuery *q, int64_t kept, ui
     offset[2 * step] = (float)(snls_match_x(m, w, cell - row * side) - (double)(q->j * m->stride0));
 }
 
-/* Cells of a window that are not treated like the others; -1: there is none. */
-typedef struct Special { int64_t excluded, anchored; } Special;
-
-static Special special_cells(const SnlsMatch *m, const SnlsQuery *q, const SnlsMatchWindow *w, int64_t window)
-{
-    Special special = {-1, -1};
-    int64_t self;
-    if (m->anchor == SNLS_ANCHOR_EACH) special.anchored = w->origin_y * m->side + w->origin_x;
-    if (window || (m->anchor != SNLS_ANCHOR_SELF && m->exclude != SNLS_EXCLUDE_SELF)) return special;
-    if (!snls_match_nearest_self(m, q, w, &self)) return special;
-    if (m->exclude == SNLS_EXCLUDE_SELF) special.excluded = self;
-    else special.anchored = self;
-    return special;
-}
-
 /* Scores one window and hands its candidates to `top`; the anchor's key, if there is one, to *anchor. */
 static void scan_window(const CpuMatch *c, const SnlsQuery *q, int64_t window, CpuBest *top, uint64_t *anchor, const CpuMatchScratch *scratch)
 {
@@ -49,7 +34,7 @@ static void scan_window(const CpuMatch *c, const SnlsQuery *q, int64_t window, C
     int64_t row0, row1, column0, column1;
     *anchor = NO_KEY;
     if (!w->valid || (m->exclude == SNLS_EXCLUDE_FRAME && window == 0)) return;
-    const Special special = special_cells(m, q, w, window);
+    const SnlsMatchSpecial special = snls_match_special(m, q, w, window);
     snls_match_valid_run(w->y, m->stride1, w->origin_y, m->side, m->height, &row0, &row1);
     snls_match_valid_run(w->x, m->stride1, w->origin_x, m->side, m->width, &column0, &column1);
     for (int64_t row = row0; row < row1; row++) {
@@ -86,7 +71,7 @@ static void write_all(const CpuMatch *c, const SnlsQuery *q, const CpuMatchScrat
         const SnlsMatchWindow *w = &scratch->window[window];
         const bool counts = w->valid && !(m->exclude == SNLS_EXCLUDE_FRAME && window == 0);
         int64_t row0 = 0, row1 = 0, column0 = 0, column1 = 0;
-        const Special special = counts ? special_cells(m, q, w, window) : (Special){-1, -1};
+        const SnlsMatchSpecial special = counts ? snls_match_special(m, q, w, window) : (SnlsMatchSpecial){-1, -1};
         if (counts) snls_match_valid_run(w->y, m->stride1, w->origin_y, m->side, m->height, &row0, &row1);
         if (counts) snls_match_valid_run(w->x, m->stride1, w->origin_x, m->side, m->width, &column0, &column1);
         for (int64_t row = 0; row < m->side; row++) {

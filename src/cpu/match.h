@@ -39,6 +39,9 @@ void snls_cpu_score_whole(const CpuMatch *c, const SnlsQuery *q, int64_t frame, 
 /* Score of one candidate anywhere, pixels interpolated. */
 float snls_cpu_score_at(const CpuMatch *c, const SnlsQuery *q, int64_t frame, double y, double x, const CpuMatchScratch *scratch);
 
+/* What interpolated l2 takes off: |k - right|^2, |k - lower|^2, |k - right - lower + both|^2 at (y, x) of the mirrored frame. */
+void snls_cpu_bends(const CpuMatch *c, int64_t b, int64_t head, int64_t frame, int64_t y, int64_t x, float out[3]);
+
 SnlsStatus snls_cpu_match_forward(SnlsContext *ctx, const SnlsMatch *m);
 SnlsStatus snls_cpu_match_backward(SnlsContext *ctx, const SnlsMatch *m, const SnlsMatchGrad *g);
 

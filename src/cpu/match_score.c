@@ -81,3 +81,20 @@ void snls_cpu_score_row(const CpuMatch *c, const SnlsQuery *q, const SnlsMatchWi
     for (int64_t column = first; column < end; column++)
         scratch->score[column] = snls_cpu_score_at(c, q, w->frame, y, snls_match_x(m, w, column), scratch);
 }
+
+void snls_cpu_bends(const CpuMatch *c, int64_t b, int64_t head, int64_t frame, int64_t y, int64_t x, float out[3])
+{
+    const SnlsMatch *m = &c->m;
+    const int64_t up = snls_reflect(y, m->height), down = snls_reflect(y + 1, m->height), left = snls_reflect(x, m->width), right = snls_reflect(x + 1, m->width);
+    const int64_t channel = head * m->features;
+    const float *k = snls_cpu_pixel(&c->key, b, frame, up, left) + channel, *r = snls_cpu_pixel(&c->key, b, frame, up, right) + channel;
+    const float *d = snls_cpu_pixel(&c->key, b, frame, down, left) + channel, *both = snls_cpu_pixel(&c->key, b, frame, down, right) + channel;
+    float across = 0;
+    for (int64_t f = 0; f < m->features; f++) {
+        const float e = (k[f] - r[f]) - (d[f] - both[f]);
+        across += e * e;
+    }
+    out[0] = c->dsp->l2(k, r, m->features);
+    out[1] = c->dsp->l2(k, d, m->features);
+    out[2] = across;
+}

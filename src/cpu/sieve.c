@@ -1,10 +1,11 @@
 /* sieve.c: drives the search through the sieve: memory, frames, tiles, results. */
 #include "cpu/sieve.h"
+#include "cpu/take.h"
 #include "cpu/threads.h"
 #include <math.h>
 #include <string.h>
 
-enum { K_MAX = 24, WINDOWS_MAX = 512, SLACK = 12, ROWS_MAX = 1024, ENTRIES = 8192, BOXES = 4096, BANDS = 8, STRIP_BYTES = 2 << 20 };
+enum { K_MAX = 24, WINDOWS_MAX = 512, SLACK = 12, ROWS_MAX = 1024, BOXES = 4096, BANDS = 8, STRIP_BYTES = 2 << 20 };
 
 /* Whole pixels between the first and the last candidate of a window. */
 static int64_t reach_of(const SnlsMatch *m) { return (int64_t)floor(m->stride1 * (double)(m->side - 1)); }
@@ -42,7 +43,7 @@ static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 static CpuSieve sieve_of(SnlsContext *ctx, const CpuMatch *c)
 {
     const SnlsMatch *m = &c->m;
-    CpuSieve v = {.c = c, .phases = (int64_t)(1 / m->stride1), .entries = ENTRIES};
+    CpuSieve v = {.c = c, .phases = (int64_t)(1 / m->stride1)};
     snls_sieve_init(&v.s, ctx->cpu_level);
     const int64_t natural = reach_of(m) + 2 + (SIEVE_EDGE - 1) * m->stride0, scans = v.phases * v.phases;
     v.columns_max = at_most((natural + SIEVE_LANES - 1) / SIEVE_LANES * SIEVE_LANES, SNLS_SIEVE_SIDE);
@@ -57,16 +58,7 @@ static CpuSieve sieve_of(SnlsContext *ctx, const CpuMatch *c)
     return v;
 }
 
-/* Every block of memory in one list: plan and claim walk it alike. take(arena, count, size) plans and returns NULL, or claims. */
-typedef void *(*Take)(SnlsArena *arena, int64_t count, int64_t size);
-
-static void *plan(SnlsArena *arena, int64_t count, int64_t size)
-{
-    snls_arena_plan(arena, count, size);
-    return NULL;
-}
-
-static void take_table(SnlsArena *arena, const CpuSieve *v, Take take, SnlsSieveTable *t)
+static void take_table(SnlsArena *arena, const CpuSieve *v, CpuTake take, SnlsSieveTable *t)
 {
     const SnlsMatch *m = &v->c->m;
     t->at = take(arena, v->boxes, sizeof(float *));
@@ -86,7 +78,7 @@ static void take_table(SnlsArena *arena, const CpuSieve *v, Take take, SnlsSieve
     t->phases = (int32_t)v->phases;
 }
 
-static void take_scratch(SnlsArena *arena, const CpuSieve *v, Take take, CpuSieveScratch *s)
+static void take_scratch(SnlsArena *arena, const CpuSieve *v, CpuTake take, CpuSieveScratch *s)
 {
     const int64_t lanes = SIEVE_LANES, k = v->c->k, windows = v->c->m.windows;
     s->query = take(arena, 2 * v->keys.padded * lanes, sizeof(uint16_t));
@@ -106,10 +98,10 @@ static void take_scratch(SnlsArena *arena, const CpuSieve *v, Take take, CpuSiev
 }
 
 /* The tiles of a group share what is used up at once. */
-static void take_group(SnlsArena *arena, const CpuSieve *v, Take take, CpuSieveJobs *jobs, CpuSieveScratch *s)
+static void take_group(SnlsArena *arena, const CpuSieve *v, CpuTake take, CpuSieveJobs *jobs, CpuSieveScratch *s)
 {
     for (int i = 0; i < 2; i++) jobs->product[i] = take(arena, v->rows_max * v->columns_max * SIEVE_LANES, sizeof(float));
-    uint32_t *whole = take(arena, v->entries, sizeof(uint32_t)), *between = take(arena, v->entries, sizeof(uint32_t));
+    uint32_t *whole = take(arena, SIEVE_ENTRIES, sizeof(uint32_t)), *between = take(arena, SIEVE_ENTRIES, sizeof(uint32_t));
     for (int i = 0; i < SIEVE_GROUP; i++) {
         take_scratch(arena, v, take, &s[i]);
         s[i].entry[0] = whole;
@@ -117,7 +109,7 @@ static void take_group(SnlsArena *arena, const CpuSieve *v, Take take, CpuSieveJ
     }
 }
 
-static void take_keys(SnlsArena *arena, int threads, CpuSieve *v, Take take)
+static void take_keys(SnlsArena *arena, int threads, CpuSieve *v, CpuTake take)
 {
     const SnlsMatch *m = &v->c->m;
     CpuSieveKeys *k = &v->keys;
@@ -139,8 +131,8 @@ void snls_cpu_sieve_plan(SnlsContext *ctx, const CpuMatch *c)
     CpuSieveJobs no_jobs;
     snls_arena_plan(&ctx->arena, ctx->threads, sizeof(CpuSieveJobs));
     snls_arena_plan(&ctx->arena, ctx->threads * SIEVE_GROUP, sizeof(CpuSieveScratch));
-    take_keys(&ctx->arena, ctx->threads, &v, plan);
-    for (int i = 0; i < ctx->threads; i++) take_group(&ctx->arena, &v, plan, &no_jobs, none);
+    take_keys(&ctx->arena, ctx->threads, &v, snls_take_plan);
+    for (int i = 0; i < ctx->threads; i++) take_group(&ctx->arena, &v, snls_take_plan, &no_jobs, none);
 }
 
 /* ---- a tile ---- */

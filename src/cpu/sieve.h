@@ -11,10 +11,10 @@
 #include "cpu/match.h"
 #include "simd/sieve.h"
 
-enum { SIEVE_LANES = SNLS_SIEVE_LANES, SIEVE_EDGE = 4, SIEVE_GROUP = 2, SIEVE_PHASES = 4, SIEVE_BATCH = 16 };
+enum { SIEVE_LANES = SNLS_SIEVE_LANES, SIEVE_EDGE = 4, SIEVE_GROUP = 2, SIEVE_PHASES = 4, SIEVE_BATCH = 16, SIEVE_ENTRIES = 8192 };
 
-/* Key frames in bf16 parts, a ring of 2*wt+1: pixel (y, x) at data + frame place*frame_size + (y*width + x)*parts*padded. One row and some columns of zeros
- * follow the frame. For l2 a score is |k|^2 - 2<q, k>: `add` holds |k|^2, and three planes the corrections between pixels. */
+/* Key frames in bf16 parts, a ring of 2*wt+1: pixel (y, x) of the frame at place p of the ring is at data + ((p*rows + y)*width + x)*parts*padded. One row
+ * and some columns of zeros follow the frame. For l2 a score is |k|^2 - 2<q, k>: `add` holds |k|^2, and three planes the corrections between pixels. */
 typedef struct CpuSieveKeys {
     uint16_t *data;
     float    *add, *bend[3];     /* (windows, height + 1, width), l2 only */
@@ -58,7 +58,7 @@ typedef struct CpuSieve {
     CpuSieveKeys keys;
     int64_t phases;                       /* candidates of a pixel's length: 1/stride1 */
     int64_t rows_max, columns_max;        /* key rows and columns of a box; columns in whole runs of 16 */
-    int64_t room, boxes, entries;         /* rows of cells, boxes, entries that a thread can hold */
+    int64_t room, boxes;                  /* rows of cells and boxes that a thread can hold */
     int     bits;                         /* of a column's number */
     float  *norms;                        /* (threads, width) */
     int32_t flow_at[SIEVE_LANES], dist_at[SIEVE_LANES], offset_at[SIEVE_LANES], index_at[SIEVE_LANES]; /* from lane 0 of a tile to each lane */

@@ -1,12 +1,13 @@
 /* sieve_key.c: frames in bf16 parts, and what l2 needs beside them. */
 #include "cpu/sieve.h"
-#include <math.h>
 #include "cpu/threads.h"
+#include <math.h>
 #include <string.h>
 
-enum { LINE = 32, PAGE_LINES = 64 }; /* numbers in a cache line; lines after which places in the first cache repeat */
+enum { LINE = 32, PAGE_LINES = 64, SPREAD_LINES = 4 }; /* numbers in a cache line; lines after which places in the first cache repeat; lines of a pixel that are spread */
 
-/* Rows whose distance is near a multiple of a page would fight for the same places in the cache. */
+/* Rows whose distance is near a multiple of a page would fight for the same places in the cache. Pixels of many lines would take many columns to avoid it,
+ * and have the cache to themselves anyway. */
 static int64_t spread(int64_t width, int64_t lines)
 {
     while (width * lines % PAGE_LINES < 12 || width * lines % PAGE_LINES > PAGE_LINES - 12) width++;
@@ -20,7 +21,8 @@ void snls_sieve_keys_layout(CpuSieve *v)
     k->padded = (m->features + SNLS_SIEVE_CHUNK - 1) / SNLS_SIEVE_CHUNK * SNLS_SIEVE_CHUNK;
     k->rows = m->height + 1;
     k->width = m->width + v->columns_max;
-    if (k->padded <= 2 * PAGE_LINES * LINE / 64) k->width = spread(k->width, k->padded / LINE);
+    const int64_t lines = k->parts * k->padded / LINE;
+    if (lines <= SPREAD_LINES) k->width = spread(k->width, lines);
 }
 
 /* A mean of some pixels: any centre is right, a good one makes the parts small. */
@@ -45,25 +47,14 @@ void snls_sieve_keys_begin(const CpuSieve *v, int64_t b, int64_t head)
     if (v->keys.centre) set_centre(v, b, head);
 }
 
-/* |k - right|^2, |k - lower|^2, |k - right - lower + both|^2 at (y, x); beyond the frame there is no place between pixels. */
 static void load_bends(const CpuSieve *v, int64_t b, int64_t head, int64_t frame, int64_t y)
 {
-    const SnlsMatch *m = &v->c->m;
     const CpuSieveKeys *k = &v->keys;
-    const int64_t row = (frame % m->windows * k->rows + y) * k->width, apart = v->c->key.step[3], n = m->features;
-    const float *here = snls_cpu_pixel(&v->c->key, b, frame, y, 0) + head * n;
-    const float *below = snls_cpu_pixel(&v->c->key, b, frame, y + 1 < m->height ? y + 1 : y, 0) + head * n;
-    for (int64_t x = 0; x < m->width; x++) {
-        const int64_t right = x + 1 < m->width ? apart : 0;
-        const float *a = here + x * apart, *d = below + x * apart;
-        float across = 0;
-        for (int64_t f = 0; f < n; f++) {
-            const float e = (a[f] - a[f + right]) - (d[f] - d[f + right]);
-            across += e * e;
-        }
-        k->bend[0][row + x] = v->c->dsp->l2(a, a + right, n);
-        k->bend[1][row + x] = v->c->dsp->l2(a, d, n);
-        k->bend[2][row + x] = across;
+    const int64_t row = (frame % v->c->m.windows * k->rows + y) * k->width;
+    for (int64_t x = 0; x < v->c->m.width; x++) {
+        float bend[3];
+        snls_cpu_bends(v->c, b, head, frame, y, x, bend);
+        for (int n = 0; n < 3; n++) k->bend[n][row + x] = bend[n];
     }
 }
 

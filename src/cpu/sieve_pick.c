@@ -83,7 +83,7 @@ void snls_sieve_pick(const CpuSieve *v, CpuSieveScratch *s)
     for (int64_t b = 0; b < s->boxes; b++) {
         const SnlsSieveRows *rows = &s->rows[b];
         const int kind = s->between[b];
-        for (int row = 0; (row = v->s.hits(rows, &s->table, b, row, bar, s->entry[kind], &count[kind], v->entries)) < rows->rows; count[kind] = 0)
+        for (int row = 0; (row = v->s.hits(rows, &s->table, b, row, bar, s->entry[kind], &count[kind], SIEVE_ENTRIES)) < rows->rows; count[kind] = 0)
             score_entries(v, s->entry[kind], count[kind], kind ? 4 : 1, s);
     }
     score_entries(v, s->entry[0], count[0], 1, s);

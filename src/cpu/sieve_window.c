@@ -142,11 +142,10 @@ static void add_job(const CpuSieve *v, const CpuSieveTile *p, int64_t slot, uint
 uint32_t snls_sieve_plan_slot(const CpuSieve *v, const CpuSieveTile *p, int64_t slot, uint32_t lanes, CpuSieveJobs *jobs, CpuSieveScratch *s)
 {
     const int64_t scans = v->phases * v->phases;
-    SnlsSieveLanes more[2];
-    const SnlsSieveLanes *extent = more;
+    SnlsSieveLanes extent[2];
     if (!lanes) return 0;
-    find_extent(v, s->slot[slot].y, lanes, &more[0]);
-    find_extent(v, s->slot[slot].x, lanes, &more[1]);
+    find_extent(v, s->slot[slot].y, lanes, &extent[0]);
+    find_extent(v, s->slot[slot].x, lanes, &extent[1]);
     while (lanes) {
         SnlsSieveSpan y, x;
         uint32_t taken = v->s.fit(&extent[1], lanes, (int32_t)v->columns_max, &x);

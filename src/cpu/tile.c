@@ -1,5 +1,6 @@
 /* tile.c: drives the search on tiles: memory, frames into planes, slots, selection. */
 #include "cpu/tile.h"
+#include "cpu/take.h"
 #include "cpu/threads.h"
 #include <float.h>
 #include <math.h>
@@ -55,17 +56,7 @@ static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
     return tile;
 }
 
-/* Every block of memory in one list: plan and claim walk it alike. take(arena, count, size) plans and returns NULL, or
- * claims. */
-typedef void *(*Take)(SnlsArena *arena, int64_t count, int64_t size);
-
-static void *plan(SnlsArena *arena, int64_t count, int64_t size)
-{
-    snls_arena_plan(arena, count, size);
-    return NULL;
-}
-
-static void take_axis(SnlsArena *arena, const CpuTile *tile, Take take, CpuAxis *axis)
+static void take_axis(SnlsArena *arena, const CpuTile *tile, CpuTake take, CpuAxis *axis)
 {
     axis->index = take(arena, tile->items * tile->lanes, sizeof *axis->index);
     axis->fraction = take(arena, tile->items * tile->lanes, sizeof *axis->fraction);
@@ -74,7 +65,7 @@ static void take_axis(SnlsArena *arena, const CpuTile *tile, Take take, CpuAxis 
     axis->high = take(arena, tile->c->m.side, sizeof *axis->high);
 }
 
-static void take_scratch(SnlsArena *arena, const CpuTile *tile, Take take, CpuTileScratch *s)
+static void take_scratch(SnlsArena *arena, const CpuTile *tile, CpuTake take, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
     const int64_t lanes = tile->lanes, queries = tile->runs * lanes, box = tile->box_max, area = box * box < tile->area_max ? box * box : tile->area_max;
@@ -109,7 +100,7 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, Take take, CpuTi
     }
 }
 
-static void take_planes(SnlsArena *arena, CpuTile *tile, Take take)
+static void take_planes(SnlsArena *arena, CpuTile *tile, CpuTake take)
 {
     const SnlsMatch *m = &tile->c->m;
     CpuPlanes *p = &tile->planes;
@@ -124,8 +115,8 @@ void snls_cpu_tile_plan(SnlsContext *ctx, const CpuMatch *c)
     CpuTile tile = tile_of(ctx, c);
     CpuTileScratch none;
     snls_arena_plan(&ctx->arena, ctx->threads, sizeof none);
-    take_planes(&ctx->arena, &tile, plan);
-    for (int i = 0; i < ctx->threads; i++) take_scratch(&ctx->arena, &tile, plan, &none);
+    take_planes(&ctx->arena, &tile, snls_take_plan);
+    for (int i = 0; i < ctx->threads; i++) take_scratch(&ctx->arena, &tile, snls_take_plan, &none);
 }
 
 /* The value that a candidate must not exceed to matter to lane l: smaller is better. */

@@ -31,25 +31,6 @@ static int64_t place_of(const CpuTile *tile, int64_t x)
     return at % stride0 * tile->planes.phase + at / stride0;
 }
 
-/* One pixel of the mirrored frame: |k - right|^2, |k - lower|^2, |k - right - lower + both|^2 */
-static void bend_of_pixel(const CpuTile *tile, const CpuTilePlace *at, int64_t frame, int64_t y, int64_t x, float out[3])
-{
-    const SnlsMatch *m = &tile->c->m;
-    const CpuVideo *key = &tile->c->key;
-    const int64_t up = snls_reflect(y, m->height), down = snls_reflect(y + 1, m->height), left = snls_reflect(x, m->width),
-                  right = snls_reflect(x + 1, m->width), channel = at->head * m->features;
-    const float *k = snls_cpu_pixel(key, at->b, frame, up, left) + channel, *r = snls_cpu_pixel(key, at->b, frame, up, right) + channel;
-    const float *d = snls_cpu_pixel(key, at->b, frame, down, left) + channel, *both = snls_cpu_pixel(key, at->b, frame, down, right) + channel;
-    float across = 0;
-    for (int64_t f = 0; f < m->features; f++) {
-        const float e = (k[f] - r[f]) - (d[f] - both[f]);
-        across += e * e;
-    }
-    out[0] = tile->c->dsp->l2(k, r, m->features);
-    out[1] = tile->c->dsp->l2(k, d, m->features);
-    out[2] = across;
-}
-
 static void load_features(const CpuTile *tile, const CpuTilePlace *at, int64_t frame, int64_t y)
 {
     const SnlsMatch *m = &tile->c->m;
@@ -101,7 +82,7 @@ static void load_raw_bends(const CpuTile *tile, const CpuTilePlace *at, int64_t 
     const CpuPlanes *p = &tile->planes;
     for (int64_t x = -p->before; x < tile->c->m.width + p->after; x++) {
         float bend[3];
-        bend_of_pixel(tile, at, frame, y, x, bend);
+        snls_cpu_bends(tile->c, at->b, at->head, frame, y, x, bend);
         for (int n = 0; n < 3; n++) raw_row(tile, n, y)[x] = bend[n];
     }
 }
@@ -125,7 +106,7 @@ static void load_bends(const CpuTile *tile, const CpuTilePlace *at, int64_t fram
     float *out = plane_row(tile, frame, y) + p->features * p->pitch;
     for (int64_t x = 0; x < m->width; x++) {
         float bend[3] = {0, 0, 0};
-        if (m->ps == 1) bend_of_pixel(tile, at, frame, y, x, bend);
+        if (m->ps == 1) snls_cpu_bends(tile->c, at->b, at->head, frame, y, x, bend);
         for (int n = 0; n < 3; n++) out[n * p->pitch + place_of(tile, x)] = m->ps == 1 ? bend[n] : patch_sum(tile, n, y, x);
     }
 }

@@ -7,21 +7,6 @@
 
 enum { WARPS = 4 };
 
-/* Cells of a window that are not treated like the others; -1: there is none. */
-typedef struct Special { int64_t excluded, anchored; } Special;
-
-static __device__ Special special_cells(const SnlsMatch *m, const SnlsQuery *q, const SnlsMatchWindow *w, int64_t window)
-{
-    Special special = {-1, -1};
-    int64_t self;
-    if (m->anchor == SNLS_ANCHOR_EACH) special.anchored = w->origin_y * m->side + w->origin_x;
-    if (window || (m->anchor != SNLS_ANCHOR_SELF && m->exclude != SNLS_EXCLUDE_SELF)) return special;
-    if (!snls_match_nearest_self(m, q, w, &self)) return special;
-    if (m->exclude == SNLS_EXCLUDE_SELF) special.excluded = self;
-    else special.anchored = self;
-    return special;
-}
-
 /* Cells of a window that are looked at: all of them where all are written, else those inside the frame. */
 typedef struct Cells { int64_t row0, row1, column0, column1; } Cells;
 
@@ -43,8 +28,8 @@ static __device__ void scan_window(const CudaMatch *c, const SnlsQuery *q, int64
     SnlsMatchWindow w = snls_match_window(m, q, window);
     if (m->exclude == SNLS_EXCLUDE_FRAME && window == 0) w.valid = false;
     if (!w.valid && !m->all) return;
-    Special special = {-1, -1};
-    if (w.valid) special = special_cells(m, q, &w, window);
+    SnlsMatchSpecial special = {-1, -1};
+    if (w.valid) special = snls_match_special(m, q, &w, window);
     const Cells cells = cells_of(m, &w);
     const uint32_t columns = (uint32_t)(cells.column1 - cells.column0), n = (uint32_t)(cells.row1 - cells.row0) * columns;
     const int part = lane & (c->parts - 1), side_by_side = 32 / c->parts;

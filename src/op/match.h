@@ -132,4 +132,19 @@ static inline SNLS_HD bool snls_match_nearest_self(const SnlsMatch *m, const Snl
     return found;
 }
 
+/* Cells of a window that are not treated like the others; -1: there is none. */
+typedef struct SnlsMatchSpecial { int64_t excluded, anchored; } SnlsMatchSpecial;
+
+static inline SNLS_HD SnlsMatchSpecial snls_match_special(const SnlsMatch *m, const SnlsQuery *q, const SnlsMatchWindow *w, int64_t window)
+{
+    SnlsMatchSpecial special = {-1, -1};
+    int64_t self;
+    if (m->anchor == SNLS_ANCHOR_EACH) special.anchored = w->origin_y * m->side + w->origin_x;
+    if (window || (m->anchor != SNLS_ANCHOR_SELF && m->exclude != SNLS_EXCLUDE_SELF)) return special;
+    if (!snls_match_nearest_self(m, q, w, &self)) return special;
+    if (m->exclude == SNLS_EXCLUDE_SELF) special.excluded = self;
+    else special.anchored = self;
+    return special;
+}
+
 #endif

@@ -133,7 +133,7 @@ typedef struct SnlsSieve {
 
     /* Entries of rows `row` and on whose score is not above the lane's bar, appended to out; *count of them so far. Where all three of a row are
      * not above it, all cells of the lane are. Returns the row where it stopped for want of room, or the number of rows. room must be
-     * 4*columns*16 at least. */
+     * more than 4*columns*16. */
     int (*hits)(const SnlsSieveRows *from, const SnlsSieveTable *table, ptrdiff_t box, int row, const float *bar, uint32_t *out, ptrdiff_t *count, ptrdiff_t room);
 
     /* Up to 16 entries as pairs of pixels, which are fetched; the rest repeats the first. */

@@ -102,8 +102,7 @@ static void start(void)
 static void stop(void) { _tile_release(); }
 
 /* Four units are under way at a time, in tiles 0 to 3; 4 and 5 are for keys, 6 and 7 for queries. A unit is stored when its tile is needed again, so
- * that nobody waits for the latency of a product. */
-/* Up to two tiles of queries stay where they are: one chunk, two chunks, or a chunk in two parts. */
+ * that nobody waits for the latency of a product. Up to two tiles of queries stay where they are: one chunk, two chunks, or a chunk in two parts. */
 enum { ONE, CHUNKS, PARTS, MANY };
 
 ALWAYS int kind_of(const SnlsSieveMake *m)
@@ -123,7 +122,7 @@ ALWAYS const uint16_t *unit_keys(const SnlsSieveMake *m, int unit)
 #define UNIT(SUM, FREE)                                        \
     case SUM:                                                  \
         if (m->made >= 4) STORE(SUM)                           \
-        _tile_zero(SUM);                            \
+        _tile_zero(SUM);                                       \
         _tile_loadd(FREE, at, bytes);                          \
         _tile_dpbf16ps(SUM, FREE, 6);                          \
         if (kind == PARTS) _tile_dpbf16ps(SUM, FREE, 7);       \
@@ -412,7 +411,7 @@ static int hits(const SnlsSieveRows *from, const SnlsSieveTable *table, ptrdiff_
     const __m512 limit = _mm512_loadu_ps(bar);
     const uint32_t mask = (1u << from->bits) - 1;
     for (; row < from->rows; row += 4) {
-        if (room - *count < 4 * from->columns * LANES) return row;
+        if (room - *count <= 4 * from->columns * LANES) return row; /* one more than is counted may be written */
         uint64_t found = 0;
         for (int i = 0; i < 4 && row + i < from->rows; i++)
             found |= (uint64_t)_mm512_cmp_ps_mask(_mm512_loadu_ps(from->least[0] + (row + i) * LANES), limit, _CMP_LE_OQ) << (16 * i);
