@@ -17,11 +17,12 @@ may_include()
     src/cuda) echo "cuda op base $api" ;;
     src/flow) echo "flow simd base snls/types.h snls/context.h snls/options.h snls/flow.h" ;;
     src/metrics) echo "metrics base snls/types.h snls/context.h snls/metrics.h" ;;
+    src/video) echo "video io base snls/types.h snls/context.h snls/io.h snls/video.h" ;;
     src/io)   echo "io base snls/types.h snls/context.h snls/io.h" ;;
-    cli)      echo "cli bench $api snls/flow.h snls/metrics.h snls/io.h snls/snls.h" ;;
-    bench)    echo "bench $api snls/flow.h snls/metrics.h snls/io.h snls/snls.h" ;;
-    examples) echo "$api snls/flow.h snls/metrics.h snls/io.h snls/snls.h" ;;
-    include/snls) echo "$api snls/flow.h snls/metrics.h snls/io.h" ;;
+    cli)      echo "cli bench $api snls/flow.h snls/metrics.h snls/io.h snls/video.h snls/snls.h" ;;
+    bench)    echo "bench $api snls/flow.h snls/metrics.h snls/io.h snls/video.h snls/snls.h" ;;
+    examples) echo "$api snls/flow.h snls/metrics.h snls/io.h snls/video.h snls/snls.h" ;;
+    include/snls) echo "$api snls/flow.h snls/metrics.h snls/io.h snls/video.h" ;;
     *)        return 1 ;;
     esac
 }
@@ -31,8 +32,9 @@ may_use_system()
 {
     case $2 in
     cuda*.h)   [[ $1 == src/cuda/* ]] ;;
-    dlfcn.h)   [[ $1 == src/op/load.c ]] ;;
+    dlfcn.h)   [[ $1 == src/base/load.c ]] ;;
     png.h | jpeglib.h) [[ $1 == src/io/* ]] ;;
+    libav*)    [[ $1 == src/video/ffmpeg* ]] ;;
     jansson.h) [[ $1 == cli/* || $1 == bench/* ]] ;;
     fcntl.h)   [[ $1 == src/io/* || $1 == src/*/threads.c || $1 == cli/* ]] ;;
     *intrin.h) [[ $1 == src/simd/* ]] ;;
@@ -46,8 +48,8 @@ files='fopen|freopen|fdopen|openat|creat|opendir|tmpfile|mkstemp|remove|unlink|r
 may_call()
 {
     case $2 in
-    getenv | secure_getenv) [[ $1 == src/op/context.c ]] ;;
-    *) [[ "$2" =~ ^($files)$ ]] && [[ $1 == src/io/* || $1 == src/base/threads.c || $1 == src/op/threads.c ]] ;;
+    getenv | secure_getenv) [[ $1 == src/op/context.c || $1 == src/video/load.c ]] ;;
+    *) [[ "$2" =~ ^($files)$ ]] && [[ $1 == src/io/* || $1 == src/video/* || $1 == src/base/threads.c || $1 == src/op/threads.c ]] ;;
     esac
 }
 

@@ -23,5 +23,6 @@
 #include <snls/flow.h>
 #include <snls/metrics.h>
 #include <snls/io.h>
+#include <snls/video.h>
 
 #endif

@@ -49,6 +49,14 @@ static SnlsStatus read_header(SnlsContext *ctx, const Source *s, SnlsNpyHeader *
     return status;
 }
 
+SnlsStatus snls_npy_begin(SnlsContext *ctx, const char *path, int fd, int64_t size, SnlsNpyHeader *header, int64_t *begin)
+{
+    const SnlsName name = snls_io_name(path);
+    const Source s = { path, name.text, fd, size };
+    SNLS_TRY(read_header(ctx, &s, header, begin));
+    return size >= 0 ? check_size(ctx, name.text, header, *begin, size) : SNLS_OK;
+}
+
 static SnlsStatus no_memory(SnlsContext *ctx, const char *name, int64_t bytes)
 {
     return snls_fail(ctx, SNLS_ERR_MEMORY, "%s: out of memory for %s of data", name, snls_io_bytes(bytes).text);

@@ -22,4 +22,11 @@ SnlsStatus snls_npy_preamble(SnlsContext *ctx, const char *name, const unsigned 
 SnlsStatus snls_npy_dictionary(SnlsContext *ctx, const char *name, const char *text, int64_t length,
                                SnlsNpyHeader *header);
 
+/* Header of an open file (size -1: a pipe); leaves the descriptor at the first byte of data, *begin bytes into the file. */
+SnlsStatus snls_npy_begin(SnlsContext *ctx, const char *path, int fd, int64_t size, SnlsNpyHeader *header, int64_t *begin);
+
+/* Magic, version, length, dictionary of such an array, padded to a multiple of 64 bytes; returns its size. */
+#define SNLS_NPY_HEADER_ROOM (SNLS_MAX_DIM * 24 + 192)
+int64_t snls_npy_header(char *text, const SnlsTensor *view);
+
 #endif

@@ -2,6 +2,7 @@
 #include "base/tensor.h"
 #include "io/array.h"
 #include "io/file.h"
+#include "io/npy.h"
 #include <snls/io.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,15 +21,15 @@ static const char *descr_of(int32_t dtype)
     return NULL;
 }
 
-/* Magic, version, length, dictionary, padded with spaces so that data begins at a multiple of 64. Returns its size. */
-static int64_t make_header(char *text, size_t size, const SnlsTensor *view)
+/* Padded with spaces so that data begins at a multiple of 64. */
+int64_t snls_npy_header(char *text, const SnlsTensor *view)
 {
     char shape[SNLS_MAX_DIM * 24];
     size_t at = 0;
     shape[0] = 0;
     for (int32_t i = 0; i < view->ndim; i++)
         at += (size_t)snprintf(shape + at, sizeof shape - at, "%s%lld", i ? ", " : "", (long long)view->shape[i]);
-    const int used = snprintf(text, size, "\x93NUMPY%c%c%c%c{'descr': '%s', 'fortran_order': False, 'shape': (%s%s), }",
+    const int used = snprintf(text, SNLS_NPY_HEADER_ROOM, "\x93NUMPY%c%c%c%c{'descr': '%s', 'fortran_order': False, 'shape': (%s%s), }",
                               1, 1, 1, 1, descr_of(view->dtype), shape, view->ndim == 1 ? "," : "");
     const int total = (used + 1 + 63) / 64 * 64;
     memset(text + used, ' ', (size_t)(total - used));
@@ -61,8 +62,8 @@ static SnlsStatus write_strided(SnlsContext *ctx, const char *path, int fd, cons
 
 static SnlsStatus write_all(SnlsContext *ctx, const char *path, int fd, const SnlsTensor *view)
 {
-    char header[SNLS_MAX_DIM * 24 + 192];
-    SNLS_TRY(snls_io_write(ctx, path, fd, header, make_header(header, sizeof header, view)));
+    char header[SNLS_NPY_HEADER_ROOM];
+    SNLS_TRY(snls_io_write(ctx, path, fd, header, snls_npy_header(header, view)));
     const int64_t elements = snls_tensor_elements(view);
     if (!elements) return SNLS_OK;
     if (snls_array_is_contiguous(view))

@@ -1,0 +1,115 @@
+/* video.h: frames in and out of files: everything FFmpeg reads and writes (where it was found at build time), pictures in
+ * a folder or by a pattern, .npy, y4m on standard input and output.
+ *
+ *   SnlsReader *in;
+ *   SnlsFrame *frame;
+ *   if (snls_reader_open(&in, ctx, "clip.mp4", NULL) < 0) puts(snls_error(ctx));
+ *   SnlsVideoInfo info;
+ *   snls_reader_info(in, &info);
+ *   while (snls_reader_next(in, &frame) == SNLS_OK) {
+ *       snls_frame_read(frame, pixels);              // float (H,W,C), 0..255
+ *       snls_frame_free(&frame);
+ *   }
+ *   snls_reader_close(&in);
+ *
+ * A frame holds the samples exactly as they were decoded, with time stamp, colour tags and side data. Float pixels are RGB
+ * (C = 3) or grey (C = 1), 0..255 for black to white at any depth, neither clipped nor rounded: a frame read to floats and
+ * made of them again in the same format has the same bits. Chroma is repeated on the way in and averaged on the way out.
+ * A reader, a writer and the context each was opened with are used by one thread at a time; frames may go from thread to
+ * thread, so the context's allocator must allow that. FFmpeg takes its own memory from malloc. */
+#ifndef SNLS_VIDEO_H
+#define SNLS_VIDEO_H
+
+#include <snls/context.h>
+#include <snls/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct SnlsReader SnlsReader;
+typedef struct SnlsWriter SnlsWriter;
+typedef struct SnlsFrame  SnlsFrame;
+
+typedef struct SnlsVideoInfo {
+    int64_t width, height;    /* pixels as stored: a rotation is a tag, not applied */
+    int64_t frames;           /* how many; -1 where that is not known */
+    int32_t frames_exact;     /* 1: counted; 0: what the file claims, or duration times rate */
+    int32_t channels;         /* of float pixels, 1 or 3 */
+    int32_t depth;            /* bits of a sample; 32 for floats */
+    int32_t lossless;         /* writer: what is written comes back bit by bit */
+    double  rate;             /* frames a second (mean); 0 where there is none */
+    double  duration;         /* seconds; 0 where it is not known */
+    char    container[32];    /* "mov,mp4", "images", "npy" */
+    char    codec[32];        /* "h264", "png" */
+    char    pixel_format[32]; /* FFmpeg's name, "yuv420p10le"; "f32" */
+    char    notes[512];       /* what could not be kept, sentences with a newline between; "" */
+    int32_t reserved[16];
+} SnlsVideoInfo;
+
+typedef struct SnlsReaderParams {
+    int64_t first;       /* frames before this one are skipped (0) */
+    int64_t count;       /* frames to give at most; 0 = all */
+    double  rate;        /* of pictures and arrays, which have none (25) */
+    int32_t lenient;     /* 1: goes on behind damaged data, and takes a file that ends early as it is (0: an error) */
+    int32_t progressive; /* 1: frames marked as interlaced are taken as whole pictures (0: refused) */
+    int32_t threads;     /* of the decoder, 0 = its own choice */
+    int32_t reserved[15];
+} SnlsReaderParams;
+
+SNLS_API void snls_reader_defaults(SnlsReaderParams *params);
+
+/* path: a file FFmpeg reads, a folder of pictures (in the order of their names), a pattern with one %d or %05d (numbers
+ * from 0 or 1 on, or from params->first on), a .npy file [T,H,W,C] or [H,W,C], "-" for y4m on standard input.
+ * The first frame is decoded here. SNLS_ERR_FORMAT: malformed, cut off, no video in it. SNLS_ERR_UNSUPPORTED: interlaced, a
+ * pixel format without RGB or YUV meaning, or this build has no FFmpeg. */
+SNLS_API SnlsStatus snls_reader_open(SnlsReader **out, SnlsContext *ctx, const char *path, const SnlsReaderParams *params);
+SNLS_API void       snls_reader_info(const SnlsReader *reader, SnlsVideoInfo *info);
+SNLS_API SnlsStatus snls_reader_next(SnlsReader *reader, SnlsFrame **frame); /* SNLS_END: no further frame, *frame is NULL */
+SNLS_API void       snls_reader_close(SnlsReader **reader);
+
+SNLS_API SnlsStatus snls_frame_read(const SnlsFrame *frame, float *pixels); /* (H,W,C), contiguous, written */
+SNLS_API double     snls_frame_time(const SnlsFrame *frame);                /* seconds */
+SNLS_API void       snls_frame_free(SnlsFrame **frame);
+
+/* The samples alone, rows packed one after the other, planes in order: what a frame needs to be made again. */
+SNLS_API int64_t    snls_frame_bytes(const SnlsFrame *frame);
+SNLS_API SnlsStatus snls_frame_pack(const SnlsFrame *frame, void *bytes);
+
+typedef struct SnlsWriterParams {
+    const SnlsReader  *like;      /* size, rate, colour and other streams are this reader's; needed */
+    const char        *path;      /* its ending chooses the container, NULL = the path of the writer */
+    const char        *codec;     /* FFmpeg's name of an encoder; NULL = by container and depth */
+    const char        *format;    /* FFmpeg's name of a pixel format; NULL = the input's or the nearest that the codec has */
+    const char *const *options;   /* of the encoder, "key=value", ended by NULL; NULL = none */
+    double             crf;       /* < 0 = the default */
+    int32_t            lossless;  /* 1: the encoder's lossless mode where it has one (0) */
+    int32_t            no_copy;   /* 1: audio, subtitles, chapters and attachments are left out (0: copied) */
+    int32_t            threads;   /* of the encoder, 0 = its own choice */
+    int32_t            reserved[15];
+    /* Pictures by a pattern: called with the name of each, returns the path to write to, NULL to stop; NULL = the name. */
+    const char *(*rename)(void *opaque, const char *name);
+    void       *opaque;
+} SnlsWriterParams;
+
+SNLS_API void snls_writer_defaults(SnlsWriterParams *params);
+
+/* path: a video file, a pattern (dir/%05d.png), a folder that exists, .npy, "-" for y4m on standard output. */
+SNLS_API SnlsStatus snls_writer_open(SnlsWriter **out, SnlsContext *ctx, const char *path, const SnlsWriterParams *params);
+SNLS_API void       snls_writer_info(const SnlsWriter *writer, SnlsVideoInfo *info);
+
+/* A frame in the writer's format: time, tags, side data and alpha of like, colours from pixels (H,W,C), rounded and clamped. */
+SNLS_API SnlsStatus snls_writer_make(SnlsWriter *writer, const SnlsFrame *like, const float *pixels, SnlsFrame **frame);
+/* The same from the bytes that snls_frame_pack gave of such a frame. */
+SNLS_API SnlsStatus snls_writer_unpack(SnlsWriter *writer, const SnlsFrame *like, const void *bytes, int64_t size, SnlsFrame **frame);
+SNLS_API SnlsStatus snls_writer_write(SnlsWriter *writer, const SnlsFrame *frame); /* converted where its format is another */
+SNLS_API SnlsStatus snls_writer_finish(SnlsWriter *writer); /* the file is complete only after this */
+SNLS_API void       snls_writer_close(SnlsWriter **writer);
+
+/* What this build can do: "FFmpeg 5.1.9 (libavformat 59.27.100)", or why it cannot. ctx may be NULL. */
+SNLS_API SnlsStatus snls_video_about(SnlsContext *ctx, char *text, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,83 @@
+/* ffmpeg.h: what the files of libsnls_ffmpeg.so share. They alone include libav's headers; written against FFmpeg 5.1, with
+ * what later versions renamed in one place here. */
+#ifndef SNLS_VIDEO_FFMPEG_H
+#define SNLS_VIDEO_FFMPEG_H
+
+#include "video/kind.h"
+#include <libavcodec/avcodec.h>
+#include <libavformat/avformat.h>
+#include <libavutil/pixdesc.h>
+
+#if LIBAVUTIL_VERSION_MAJOR >= 58
+#    define SNLS_FRAME_DURATION(f)   ((f)->duration)
+#    define SNLS_FRAME_INTERLACED(f) ((f)->flags & AV_FRAME_FLAG_INTERLACED)
+#else
+#    define SNLS_FRAME_DURATION(f)   ((f)->pkt_duration)
+#    define SNLS_FRAME_INTERLACED(f) ((f)->interlaced_frame)
+#endif
+
+/* A sentence "NAME: what: libav's words" and its status. */
+SnlsStatus snls_av_fail(SnlsContext *ctx, SnlsStatus status, const char *path, const char *what, int error);
+
+/* ---- formats ---- */
+
+/* How frames of this format lie in memory; false where they have no RGB, YUV or grey meaning that we know. */
+bool snls_av_pixels(enum AVPixelFormat format, SnlsPixels *pixels);
+/* The same with size, range and matrix of a frame. */
+bool snls_av_frame_pixels(const AVFrame *frame, SnlsPixels *pixels);
+/* Palettes and single bits become bytes. *frame is replaced; SNLS_OK where there is nothing to do. */
+SnlsStatus snls_av_plain(SnlsContext *ctx, AVFrame **frame);
+/* A frame of ours around frame, which it owns from here on; freed on failure. */
+SnlsStatus snls_av_wrap(SnlsContext *ctx, AVFrame *frame, AVRational time_base, SnlsFrame **out);
+
+/* ---- reading ---- */
+
+typedef struct SnlsAvReader {
+    AVFormatContext *in;
+    AVCodecContext *decoder;
+    AVStream *stream;
+    AVPacket *packet;
+    int64_t frames;       /* decoded */
+    int64_t last, length; /* time stamp and duration of the last frame, in the stream's time base */
+    int64_t offset;       /* subtracted from time stamps: where the file begins */
+    bool draining;
+} SnlsAvReader;
+
+extern const SnlsReaderKind snls_av_reader;
+
+/* ---- writing ---- */
+
+typedef struct SnlsAvCopy { /* the streams that are not decoded: read again from the input, beside the video */
+    AVFormatContext *in;
+    AVPacket *packet; /* read, not yet due */
+    int *to;          /* stream of the output for each of the input, -1: left out */
+    double origin, end; /* seconds of the input: what lies outside is left out; end < 0: no end */
+    bool pending, ended;
+} SnlsAvCopy;
+
+typedef struct SnlsAvWriter {
+    AVFormatContext *out;
+    AVCodecContext *encoder;
+    AVStream *stream;
+    AVPacket *packet;
+    SnlsAvCopy copy;
+    AVFrame *like;        /* without samples: colour tags and size of what is encoded */
+    int64_t offset, last; /* subtracted from time stamps; the last one sent */
+    int64_t pts[64], duration[64]; /* of frames sent, by time stamp modulo 64 entries */
+    int sent;
+    AVRational from; /* time base of the frames that come */
+    bool header;
+} SnlsAvWriter;
+
+extern const SnlsWriterKind snls_av_writer;
+
+/* Encoder, its format and options by container, depth and what was asked for; opens it. */
+SnlsStatus snls_av_encoder_open(SnlsWriter *w, SnlsAvWriter *a, const AVFrame *first);
+
+/* Adds streams, chapters and tags of the input to a->out, before its header is written. */
+SnlsStatus snls_av_copy_open(SnlsWriter *w, SnlsAvWriter *a);
+/* Writes what is due before this time (seconds of the output); all of it at infinity. */
+SnlsStatus snls_av_copy_until(SnlsWriter *w, SnlsAvWriter *a, double time);
+void snls_av_copy_close(SnlsAvCopy *copy);
+
+#endif

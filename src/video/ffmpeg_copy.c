@@ -1,0 +1,207 @@
+/* ffmpeg_copy.c: audio, subtitles, chapters, attachments and tags of the input, copied beside the video. The input is opened a
+ * second time for it, so that decoding and encoding need no common queue of packets. */
+#include "video/ffmpeg.h"
+#include "io/file.h"
+#include <libavutil/avstring.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool keeps(const SnlsAvWriter *a, const AVStream *s)
+{
+    const AVOutputFormat *f = a->out->oformat;
+    const bool matroska = !strcmp(f->name, "matroska"), mov = strstr("mp4,mov,ipod", f->name) != NULL;
+    switch (s->codecpar->codec_type) {
+    case AVMEDIA_TYPE_ATTACHMENT: return matroska;
+    case AVMEDIA_TYPE_VIDEO:
+        if (s->disposition & AV_DISPOSITION_ATTACHED_PIC) return mov; /* elsewhere it would become a second video */
+        break;
+    case AVMEDIA_TYPE_AUDIO:
+        if (f->audio_codec == AV_CODEC_ID_NONE) return false;
+        break;
+    case AVMEDIA_TYPE_SUBTITLE: break;
+    default: return false;
+    }
+    return avformat_query_codec(f, s->codecpar->codec_id, FF_COMPLIANCE_EXPERIMENTAL) == 1;
+}
+
+static bool is_statistic(const char *key)
+{
+    static const char *const list[] = { "BPS", "NUMBER_OF_FRAMES", "NUMBER_OF_BYTES", "DURATION", "_STATISTICS", "encoder" };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (!av_strncasecmp(key, list[i], strlen(list[i]))) return true;
+    return false;
+}
+
+static void copy_tags(AVDictionary **to, const AVDictionary *from, bool video)
+{
+    const AVDictionaryEntry *e = NULL;
+    while ((e = av_dict_get(from, "", e, AV_DICT_IGNORE_SUFFIX)))
+        if (!(video && is_statistic(e->key)) && strcmp(e->key, "major_brand") && strcmp(e->key, "minor_version") &&
+            strcmp(e->key, "compatible_brands") && av_strcasecmp(e->key, "encoder"))
+            av_dict_set(to, e->key, e->value, 0);
+}
+
+/* Rotation, HDR mastering, stereo, ... belong to the stream. Dolby Vision's would lie about frames it did not see. */
+static void copy_side_data(SnlsWriter *w, AVStream *to, const AVStream *from)
+{
+#if LIBAVFORMAT_VERSION_MAJOR >= 61
+    const AVPacketSideData *list = from->codecpar->coded_side_data;
+    const int count = from->codecpar->nb_coded_side_data;
+#else
+    const AVPacketSideData *list = from->side_data;
+    const int count = from->nb_side_data;
+#endif
+    for (int i = 0; i < count; i++) {
+        if (list[i].type == AV_PKT_DATA_DOVI_CONF) {
+            snls_note(&w->info, "Dolby Vision's extra layer is left out; the base layer is what is denoised");
+            continue;
+        }
+        if (list[i].type == AV_PKT_DATA_CPB_PROPERTIES) continue;
+#if LIBAVFORMAT_VERSION_MAJOR >= 61
+        AVPacketSideData *side = av_packet_side_data_new(&to->codecpar->coded_side_data, &to->codecpar->nb_coded_side_data,
+                                                         list[i].type, list[i].size, 0);
+        uint8_t *data = side ? side->data : NULL;
+#else
+        uint8_t *data = av_stream_new_side_data(to, list[i].type, list[i].size);
+#endif
+        if (data) memcpy(data, list[i].data, list[i].size);
+    }
+}
+
+static SnlsStatus add_stream(SnlsWriter *w, SnlsAvWriter *a, AVStream *from)
+{
+    AVStream *to = avformat_new_stream(a->out, NULL);
+    if (!to || avcodec_parameters_copy(to->codecpar, from->codecpar) < 0)
+        return snls_fail(w->ctx, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(w->name).text);
+    const struct AVCodecTag *const *tags = a->out->oformat->codec_tag;
+    unsigned tag;
+    if (tags && av_codec_get_id(tags, to->codecpar->codec_tag) != to->codecpar->codec_id &&
+        av_codec_get_tag2(tags, to->codecpar->codec_id, &tag))
+        to->codecpar->codec_tag = 0; /* the container has its own word for it */
+    to->time_base = from->time_base;
+    to->disposition = from->disposition;
+    to->sample_aspect_ratio = from->sample_aspect_ratio;
+    copy_tags(&to->metadata, from->metadata, false);
+    copy_side_data(w, to, from);
+    a->copy.to[from->index] = to->index;
+    return SNLS_OK;
+}
+
+static void note_left_out(SnlsWriter *w, const SnlsAvWriter *a, const AVStream *s)
+{
+    const enum AVMediaType type = s->codecpar->codec_type;
+    if (type == AVMEDIA_TYPE_DATA) return; /* chapters of MP4 are such a stream, and are copied as chapters */
+    snls_note(&w->info, "stream %d (%s, %s) is left out: %s cannot hold it", s->index, av_get_media_type_string(type) ? av_get_media_type_string(type) : "?",
+              avcodec_get_name(s->codecpar->codec_id), a->out->oformat->name);
+}
+
+static void copy_chapters(SnlsAvWriter *a, const AVFormatContext *in, double origin)
+{
+    AVChapter **list = av_calloc(in->nb_chapters ? in->nb_chapters : 1, sizeof *list);
+    for (unsigned i = 0; list && i < in->nb_chapters; i++) {
+        const AVChapter *from = in->chapters[i];
+        const int64_t shift = llrint(origin / av_q2d(from->time_base)) +
+                              (in->start_time == AV_NOPTS_VALUE ? 0 : av_rescale_q(in->start_time, AV_TIME_BASE_Q, from->time_base));
+        AVChapter *to = av_mallocz(sizeof *to);
+        if (!to || from->end <= shift) {
+            av_free(to);
+            continue;
+        }
+        to->id = from->id;
+        to->time_base = from->time_base;
+        to->start = from->start > shift ? from->start - shift : 0;
+        to->end = from->end - shift;
+        av_dict_copy(&to->metadata, from->metadata, 0);
+        list[a->out->nb_chapters++] = to;
+    }
+    a->out->chapters = list;
+}
+
+SnlsStatus snls_av_copy_open(SnlsWriter *w, SnlsAvWriter *a)
+{
+    SnlsAvCopy *c = &a->copy;
+    const SnlsReader *like = w->params.like;
+    char url[SNLS_PATH_MAX + 8];
+    c->ended = true;
+    c->end = -1;
+    if (like->kind != &snls_av_reader || !strcmp(like->path, "-")) return SNLS_OK;
+    const SnlsAvReader *reader = like->priv;
+    copy_tags(&a->stream->metadata, reader->stream->metadata, true);
+    copy_side_data(w, a->stream, reader->stream);
+    a->stream->disposition = reader->stream->disposition;
+    if (w->params.no_copy) return SNLS_OK;
+    snprintf(url, sizeof url, "file:%s", like->path);
+    int error = avformat_open_input(&c->in, url, reader->in->iformat, NULL);
+    if (error >= 0) error = avformat_find_stream_info(c->in, NULL);
+    if (error < 0) return snls_av_fail(w->ctx, SNLS_ERR_IO, like->path, "cannot be opened a second time", error);
+    c->to = av_malloc_array(c->in->nb_streams, sizeof *c->to);
+    c->packet = av_packet_alloc();
+    SNLS_REQUIRE(w->ctx, c->to && c->packet, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(w->name).text);
+    c->origin = like->origin;
+    for (unsigned i = 0; i < c->in->nb_streams; i++) {
+        AVStream *s = c->in->streams[i];
+        c->to[i] = -1;
+        if ((int)i == reader->stream->index) s->discard = AVDISCARD_ALL;
+        else if (keeps(a, s)) SNLS_TRY(add_stream(w, a, s));
+        else note_left_out(w, a, s), s->discard = AVDISCARD_ALL;
+    }
+    copy_tags(&a->out->metadata, c->in->metadata, false);
+    copy_chapters(a, c->in, c->origin);
+    c->ended = a->out->nb_streams < 2;
+    return SNLS_OK;
+}
+
+/* Seconds of the output's clock at which a packet is due. */
+static double due(const SnlsAvCopy *c)
+{
+    const AVStream *s = c->in->streams[c->packet->stream_index];
+    const int64_t at = c->packet->dts != AV_NOPTS_VALUE ? c->packet->dts : c->packet->pts;
+    const double begin = c->in->start_time == AV_NOPTS_VALUE ? 0 : (double)c->in->start_time / AV_TIME_BASE;
+    return at == AV_NOPTS_VALUE ? -1 : (double)at * av_q2d(s->time_base) - begin - c->origin;
+}
+
+static SnlsStatus write_packet(SnlsWriter *w, SnlsAvWriter *a)
+{
+    SnlsAvCopy *c = &a->copy;
+    AVPacket *p = c->packet;
+    const AVStream *from = c->in->streams[p->stream_index], *to = a->out->streams[c->to[p->stream_index]];
+    const int64_t begin = c->in->start_time == AV_NOPTS_VALUE ? 0 : av_rescale_q(c->in->start_time, AV_TIME_BASE_Q, from->time_base);
+    const int64_t shift = begin + llrint(c->origin / av_q2d(from->time_base));
+    if (p->pts != AV_NOPTS_VALUE) p->pts -= shift;
+    if (p->dts != AV_NOPTS_VALUE) p->dts -= shift;
+    av_packet_rescale_ts(p, from->time_base, to->time_base);
+    p->stream_index = to->index;
+    p->pos = -1;
+    const int error = av_interleaved_write_frame(a->out, p);
+    return error < 0 ? snls_av_fail(w->ctx, SNLS_ERR_IO, w->name, "cannot be written", error) : SNLS_OK;
+}
+
+SnlsStatus snls_av_copy_until(SnlsWriter *w, SnlsAvWriter *a, double time)
+{
+    SnlsAvCopy *c = &a->copy;
+    while (!c->ended) {
+        if (!c->pending) {
+            av_packet_unref(c->packet);
+            if (av_read_frame(c->in, c->packet) < 0) {
+                c->ended = true;
+                break;
+            }
+            c->pending = c->to[c->packet->stream_index] >= 0;
+            if (!c->pending) continue;
+        }
+        const double at = due(c);
+        if (at > time) break;
+        c->pending = false;
+        if (at < 0 && c->origin > 0) continue; /* before the range of frames */
+        SNLS_TRY(write_packet(w, a));
+    }
+    return SNLS_OK;
+}
+
+void snls_av_copy_close(SnlsAvCopy *c)
+{
+    av_packet_free(&c->packet);
+    av_freep(&c->to);
+    avformat_close_input(&c->in);
+}

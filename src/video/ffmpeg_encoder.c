@@ -1,0 +1,248 @@
+/* ffmpeg_encoder.c: which encoder, in which pixel format, with which options. */
+#include "video/ffmpeg.h"
+#include "io/file.h"
+#include <libavutil/opt.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the codec ---- */
+
+static bool muxes(const SnlsAvWriter *a, const char *names)
+{
+    char list[64];
+    snprintf(list, sizeof list, ",%s,", a->out->oformat->name);
+    for (const char *at = names; *at; at += strlen(at) + 1) {
+        char one[32];
+        snprintf(one, sizeof one, ",%s,", at);
+        if (strstr(list, one)) return true;
+    }
+    return false;
+}
+
+/* Lossless where the container takes FFV1, else a lossy encoder of the input's depth. */
+static const char *usual_codec(const SnlsWriter *w, const SnlsAvWriter *a, const SnlsPixels *p)
+{
+    const int depth = p->component[0].depth;
+    if (muxes(a, "yuv4mpegpipe\0")) return "wrapped_avframe";
+    if (muxes(a, "matroska\0avi\0nut\0")) return "ffv1";
+    if (muxes(a, "webm\0")) return "libvpx-vp9";
+    if (!muxes(a, "mp4\0mov\0ipod\0ismv\0flv\0mpegts\0")) return NULL;
+    if (w->params.lossless && p->rgb && depth == 8) return "libx264rgb";
+    return depth > 10 && depth <= 16 ? "libx265" : "libx264";
+}
+
+static SnlsStatus choose_codec(SnlsWriter *w, SnlsAvWriter *a, const SnlsPixels *p, const AVCodec **codec)
+{
+    const char *asked = w->params.codec, *name = asked ? asked : usual_codec(w, a, p);
+    *codec = name ? avcodec_find_encoder_by_name(name) : NULL;
+    if (!*codec && asked) { /* "h264" is a codec, not an encoder */
+        const AVCodecDescriptor *d = avcodec_descriptor_get_by_name(asked);
+        *codec = d ? avcodec_find_encoder(d->id) : NULL;
+    }
+    SNLS_REQUIRE(w->ctx, *codec || !asked, SNLS_ERR_UNSUPPORTED, "--vcodec %s: this FFmpeg has no such encoder (ffmpeg -encoders lists them)",
+                 asked);
+    if (!*codec) {
+        const enum AVCodecID id = av_guess_codec(a->out->oformat, NULL, w->name, NULL, AVMEDIA_TYPE_VIDEO);
+        *codec = id == AV_CODEC_ID_NONE ? NULL : avcodec_find_encoder(id);
+    }
+    SNLS_REQUIRE(w->ctx, *codec && (*codec)->type == AVMEDIA_TYPE_VIDEO, SNLS_ERR_UNSUPPORTED,
+                 "%s: this FFmpeg has no video encoder for such a file", snls_io_name(w->name).text);
+    return SNLS_OK;
+}
+
+/* ---- the pixel format ---- */
+
+static const enum AVPixelFormat y4m_formats[] = {
+    AV_PIX_FMT_YUV420P, AV_PIX_FMT_YUV422P, AV_PIX_FMT_YUV444P, AV_PIX_FMT_YUV411P, AV_PIX_FMT_GRAY8, AV_PIX_FMT_GRAY9,
+    AV_PIX_FMT_GRAY10, AV_PIX_FMT_GRAY12, AV_PIX_FMT_GRAY16, AV_PIX_FMT_YUV420P9, AV_PIX_FMT_YUV422P9,
+    AV_PIX_FMT_YUV444P9, AV_PIX_FMT_YUV420P10, AV_PIX_FMT_YUV422P10, AV_PIX_FMT_YUV444P10, AV_PIX_FMT_YUV420P12,
+    AV_PIX_FMT_YUV422P12, AV_PIX_FMT_YUV444P12, AV_PIX_FMT_YUV420P14, AV_PIX_FMT_YUV422P14, AV_PIX_FMT_YUV444P14,
+    AV_PIX_FMT_YUV420P16, AV_PIX_FMT_YUV422P16, AV_PIX_FMT_YUV444P16, AV_PIX_FMT_NONE
+};
+
+static const enum AVPixelFormat *formats_of(const AVCodec *codec)
+{
+    return codec->id == AV_CODEC_ID_WRAPPED_AVFRAME ? y4m_formats : codec->pix_fmts;
+}
+
+static bool takes(const AVCodec *codec, enum AVPixelFormat format)
+{
+    const enum AVPixelFormat *list = formats_of(codec);
+    for (; list && *list != AV_PIX_FMT_NONE; list++)
+        if (*list == format) return true;
+    return !formats_of(codec);
+}
+
+static bool odd_size(const AVCodec *codec, const SnlsPixels *p, enum AVPixelFormat format)
+{
+    SnlsPixels f;
+    if ((codec->id != AV_CODEC_ID_H264 && codec->id != AV_CODEC_ID_HEVC) || !snls_av_pixels(format, &f)) return false;
+    return (f.log2_w && p->width & 1) || (f.log2_h && p->height & 1);
+}
+
+/* RGB into a lossy YUV encoder: 4:2:0 of the same depth, which every player shows; 4:4:4 where a size is odd. */
+static enum AVPixelFormat usual_yuv(const AVCodec *codec, const SnlsPixels *p, bool half)
+{
+    static const enum AVPixelFormat list[2][3] = { { AV_PIX_FMT_YUV444P, AV_PIX_FMT_YUV444P10, AV_PIX_FMT_YUV444P12 },
+                                                   { AV_PIX_FMT_YUV420P, AV_PIX_FMT_YUV420P10, AV_PIX_FMT_YUV420P12 } };
+    const int depth = p->component[0].depth, want = depth <= 8 || depth == 32 ? 0 : depth <= 10 ? 1 : 2;
+    for (int i = want; i >= 0; i--)
+        if (takes(codec, list[half][i]) && !odd_size(codec, p, list[half][i])) return list[half][i];
+    return AV_PIX_FMT_NONE;
+}
+
+static SnlsStatus choose_format(SnlsWriter *w, const AVCodec *codec, const SnlsPixels *p, enum AVPixelFormat from,
+                                enum AVPixelFormat *format)
+{
+    SnlsPixels known;
+    *format = AV_PIX_FMT_NONE;
+    if (w->params.format) {
+        *format = av_get_pix_fmt(w->params.format);
+        SNLS_REQUIRE(w->ctx, *format != AV_PIX_FMT_NONE, SNLS_ERR_ARG, "--pix-fmt %s: FFmpeg has no such pixel format", w->params.format);
+        SNLS_REQUIRE(w->ctx, takes(codec, *format), SNLS_ERR_UNSUPPORTED, "--pix-fmt %s: the encoder %s does not take it", w->params.format,
+                     codec->name);
+    } else if (takes(codec, from) && !odd_size(codec, p, from)) *format = from;
+    else if (p->rgb && !w->params.lossless && takes(codec, AV_PIX_FMT_YUV420P) && !takes(codec, AV_PIX_FMT_BGR0) &&
+             !takes(codec, AV_PIX_FMT_GBRP10))
+        *format = usual_yuv(codec, p, true);
+    if (*format == AV_PIX_FMT_NONE && odd_size(codec, p, from)) *format = usual_yuv(codec, p, false);
+    if (*format == AV_PIX_FMT_NONE && formats_of(codec))
+        *format = avcodec_find_best_pix_fmt_of_list(formats_of(codec), from, snls_pixels_alpha(p), NULL);
+    if (*format == AV_PIX_FMT_PAL8) *format = AV_PIX_FMT_BGR8; /* GIF: fixed colours, no palette is made */
+    SNLS_REQUIRE(w->ctx, *format != AV_PIX_FMT_NONE && snls_av_pixels(*format, &known), SNLS_ERR_UNSUPPORTED,
+                 "%s: the encoder %s takes no pixel format we can make", snls_io_name(w->name).text, codec->name);
+    return SNLS_OK;
+}
+
+/* Tags stay; where RGB becomes YUV, the matrix that is used is written down. */
+static void set_colours(AVFrame *like, const AVFrame *first, const SnlsPixels *from)
+{
+    const AVPixFmtDescriptor *d = av_pix_fmt_desc_get(like->format);
+    const bool rgb = d->flags & AV_PIX_FMT_FLAG_RGB;
+    like->color_primaries = first->color_primaries;
+    like->color_trc = first->color_trc;
+    like->chroma_location = first->chroma_location;
+    like->colorspace = first->colorspace;
+    like->color_range = first->color_range;
+    if (rgb) like->colorspace = AVCOL_SPC_RGB, like->color_range = from->rgb ? first->color_range : AVCOL_RANGE_JPEG;
+    else if (d->nb_components >= 3 && (from->rgb || from->components < 3)) {
+        like->colorspace = like->height >= 720 ? AVCOL_SPC_BT709 : AVCOL_SPC_SMPTE170M;
+        like->color_range = AVCOL_RANGE_MPEG;
+    }
+}
+
+/* ---- options ---- */
+
+static int set_quality(const SnlsWriter *w, const char *name, AVDictionary **options)
+{
+    const bool x264 = !strncmp(name, "libx264", 7), x265 = !strcmp(name, "libx265"), vp9 = !strcmp(name, "libvpx-vp9");
+    char text[32];
+    int lossless = !strcmp(name, "ffv1") || !strcmp(name, "wrapped_avframe") || !strcmp(name, "rawvideo") || !strcmp(name, "png") ||
+                   !strcmp(name, "utvideo") || !strcmp(name, "huffyuv") || !strcmp(name, "ffvhuff") || !strcmp(name, "apng");
+    if (x265) av_dict_set(options, "x265-params", w->params.lossless && w->params.crf < 0 ? "log-level=none:lossless=1" : "log-level=none", 0);
+    if (vp9) av_dict_set(options, "row-mt", "1", 0), av_dict_set(options, "b", "0", 0);
+    if (w->params.crf >= 0) {
+        snprintf(text, sizeof text, "%g", w->params.crf);
+        av_dict_set(options, "crf", text, 0);
+    } else if (w->params.lossless && (x264 || x265 || vp9)) {
+        lossless = 1;
+        if (x264) av_dict_set(options, "qp", "0", 0);
+        if (vp9) av_dict_set(options, "lossless", "1", 0);
+    } else if (x264 || x265) av_dict_set(options, "crf", "17", 0);
+    else if (vp9) av_dict_set(options, "crf", "18", 0);
+    if (!strcmp(name, "ffv1")) /* slices with check sums: a damaged spot stays small and is noticed */
+        av_dict_set(options, "level", "3", 0), av_dict_set(options, "slices", "4", 0), av_dict_set(options, "slicecrc", "1", 0);
+    return lossless;
+}
+
+static SnlsStatus add_options(SnlsWriter *w, AVDictionary **options)
+{
+    for (const char *const *o = w->params.options; o && *o; o++) {
+        char key[64];
+        const char *equals = strchr(*o, '=');
+        SNLS_REQUIRE(w->ctx, equals && equals > *o && equals - *o < (int)sizeof key, SNLS_ERR_ARG, "--enc-opt %s: must be key=value", *o);
+        snprintf(key, sizeof key, "%.*s", (int)(equals - *o), *o);
+        av_dict_set(options, key, equals + 1, 0);
+    }
+    return SNLS_OK;
+}
+
+static void set_context(const SnlsWriter *w, SnlsAvWriter *a, AVCodecContext *e, const AVFrame *first, AVRational base, AVRational rate)
+{
+    e->width = a->like->width;
+    e->height = a->like->height;
+    e->pix_fmt = a->like->format;
+    e->sample_aspect_ratio = first->sample_aspect_ratio;
+    e->time_base = base;
+    e->framerate = rate;
+    e->color_primaries = a->like->color_primaries;
+    e->color_trc = a->like->color_trc;
+    e->colorspace = a->like->colorspace;
+    e->color_range = a->like->color_range;
+    e->chroma_sample_location = a->like->chroma_location;
+    e->strict_std_compliance = FF_COMPLIANCE_EXPERIMENTAL;
+    if (w->params.threads > 0) e->thread_count = w->params.threads;
+    if (a->out->oformat->flags & AVFMT_GLOBALHEADER) e->flags |= AV_CODEC_FLAG_GLOBAL_HEADER;
+}
+
+/* Options that the encoder does not know are refused, not dropped. */
+static SnlsStatus try_open(SnlsWriter *w, SnlsAvWriter *a, const AVCodec *codec, const AVFrame *first, AVRational base, AVRational rate)
+{
+    AVDictionary *options = NULL;
+    const AVDictionaryEntry *left = NULL;
+    avcodec_free_context(&a->encoder);
+    a->encoder = avcodec_alloc_context3(codec);
+    SNLS_REQUIRE(w->ctx, a->encoder, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(w->name).text);
+    set_context(w, a, a->encoder, first, base, rate);
+    if (!strncmp(codec->name, "libx26", 6) || !strncmp(codec->name, "libvpx", 6)) a->encoder->thread_count = w->params.threads;
+    w->info.lossless = set_quality(w, codec->name, &options);
+    SnlsStatus status = add_options(w, &options);
+    const int error = status < 0 ? 0 : avcodec_open2(a->encoder, codec, &options);
+    char what[64];
+    snprintf(what, sizeof what, "the encoder %s does not start", codec->name);
+    if (error < 0) status = snls_av_fail(w->ctx, SNLS_ERR_UNSUPPORTED, w->name, what, error);
+    else if (status >= 0 && (left = av_dict_get(options, "", NULL, AV_DICT_IGNORE_SUFFIX)))
+        status = snls_fail(w->ctx, SNLS_ERR_ARG, "--enc-opt %s: the encoder %s has no such option", left->key, codec->name);
+    av_dict_free(&options);
+    return status;
+}
+
+static void note_losses(SnlsWriter *w, const SnlsPixels *from, const char *codec)
+{
+    const int in = from->component[0].depth, out = w->pixels.component[0].depth;
+    if (from->components > 2 && w->pixels.components < 3) snls_note(&w->info, "colour is lost: %s is grey", w->info.pixel_format);
+    if (in != 32 && out < in)
+        snls_note(&w->info, "%d bits a sample become %d: %s has no more here; .mkv keeps all of them", in, out, codec);
+    if (snls_pixels_alpha(from) && !snls_pixels_alpha(&w->pixels)) snls_note(&w->info, "transparency is left out: %s has none", codec);
+    if (!strcmp(codec, "gif")) snls_note(&w->info, "GIF has 256 fixed colours here; another container keeps them all");
+}
+
+SnlsStatus snls_av_encoder_open(SnlsWriter *w, SnlsAvWriter *a, const AVFrame *first)
+{
+    const AVCodec *codec;
+    enum AVPixelFormat format;
+    SnlsPixels from;
+    const AVRational rate = av_d2q(w->info.rate > 0 ? w->info.rate : 25, 100000), slow = av_inv_q(rate);
+    snls_av_frame_pixels(first, &from);
+    SNLS_TRY(choose_codec(w, a, &from, &codec));
+    SNLS_TRY(choose_format(w, codec, &from, first->format, &format));
+    a->like = av_frame_alloc();
+    SNLS_REQUIRE(w->ctx, a->like, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(w->name).text);
+    a->like->format = format;
+    a->like->width = first->width;
+    a->like->height = first->height;
+    set_colours(a->like, first, &from);
+    snls_av_frame_pixels(a->like, &w->pixels);
+    const bool constant = codec->id == AV_CODEC_ID_WRAPPED_AVFRAME; /* y4m knows a rate only */
+    SnlsStatus status = try_open(w, a, codec, first, constant ? slow : a->from, rate);
+    if (status == SNLS_ERR_UNSUPPORTED && !constant) /* older codecs take no fine clock */
+        status = try_open(w, a, codec, first, slow, rate);
+    SNLS_TRY(status);
+    w->info.depth = w->pixels.component[0].depth;
+    w->info.channels = snls_pixels_channels(&w->pixels);
+    snprintf(w->info.codec, sizeof w->info.codec, "%s", codec->name);
+    snprintf(w->info.pixel_format, sizeof w->info.pixel_format, "%s", av_get_pix_fmt_name(format));
+    snprintf(w->info.container, sizeof w->info.container, "%s", a->out->oformat->name);
+    note_losses(w, &from, codec->name);
+    return SNLS_OK;
+}

@@ -1,0 +1,216 @@
+/* ffmpeg_read.c: frames of a file by libavformat and libavcodec; and the door of libsnls_ffmpeg.so. */
+#include "video/ffmpeg.h"
+#include "io/file.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static SnlsStatus no_memory(SnlsReader *r) { return snls_fail(r->ctx, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(r->path).text); }
+
+/* The path is always a file's: no name can become an address of the network or another protocol of libav. */
+static SnlsStatus open_input(SnlsReader *r, SnlsAvReader *a)
+{
+    char url[SNLS_PATH_MAX + 8];
+    AVDictionary *options = NULL;
+    const bool standard = !strcmp(r->path, "-");
+    snprintf(url, sizeof url, standard ? "pipe:0" : "file:%s", r->path);
+    av_dict_set(&options, "protocol_whitelist", "file,pipe,crypto,data", 0);
+    const int error = avformat_open_input(&a->in, url, standard ? av_find_input_format("yuv4mpegpipe") : NULL, &options);
+    av_dict_free(&options);
+    if (error == AVERROR(ENOENT) || error == AVERROR(EACCES) || error == AVERROR(EISDIR))
+        return snls_av_fail(r->ctx, SNLS_ERR_IO, r->path, "cannot be opened", error);
+    if (error < 0) return snls_av_fail(r->ctx, SNLS_ERR_FORMAT, r->path, standard ? "is no y4m" : "is no video that FFmpeg can read", error);
+    const int found = avformat_find_stream_info(a->in, NULL);
+    return found < 0 ? snls_av_fail(r->ctx, SNLS_ERR_FORMAT, r->path, "cannot be parsed", found) : SNLS_OK;
+}
+
+static SnlsStatus open_decoder(SnlsReader *r, SnlsAvReader *a)
+{
+    const AVCodec *codec = NULL;
+    const int index = av_find_best_stream(a->in, AVMEDIA_TYPE_VIDEO, -1, -1, &codec, 0);
+    SNLS_REQUIRE(r->ctx, index != AVERROR_STREAM_NOT_FOUND, SNLS_ERR_FORMAT, "%s: holds no video", snls_io_name(r->path).text);
+    SNLS_REQUIRE(r->ctx, index >= 0 && codec, SNLS_ERR_UNSUPPORTED, "%s: this FFmpeg has no decoder for its video", snls_io_name(r->path).text);
+    a->stream = a->in->streams[index];
+    SNLS_REQUIRE(r->ctx, !(a->stream->disposition & AV_DISPOSITION_ATTACHED_PIC), SNLS_ERR_FORMAT,
+                 "%s: holds no video, only a cover picture", snls_io_name(r->path).text);
+    for (unsigned i = 0; i < a->in->nb_streams; i++)
+        if (a->in->streams[i] != a->stream) a->in->streams[i]->discard = AVDISCARD_ALL;
+    a->decoder = avcodec_alloc_context3(codec);
+    a->packet = av_packet_alloc();
+    if (!a->decoder || !a->packet || avcodec_parameters_to_context(a->decoder, a->stream->codecpar) < 0) return no_memory(r);
+    a->decoder->pkt_timebase = a->stream->time_base;
+    a->decoder->thread_count = r->params.threads;
+    const int error = avcodec_open2(a->decoder, codec, NULL);
+    return error < 0 ? snls_av_fail(r->ctx, SNLS_ERR_UNSUPPORTED, r->path, "its decoder does not start", error) : SNLS_OK;
+}
+
+static double stream_seconds(const SnlsAvReader *a)
+{
+    const AVStream *s = a->stream;
+    if (s->duration > 0) return (double)s->duration * av_q2d(s->time_base);
+    const AVDictionaryEntry *tag = av_dict_get(s->metadata, "DURATION", NULL, AV_DICT_IGNORE_SUFFIX); /* Matroska */
+    int hours, minutes;
+    double seconds;
+    return tag && sscanf(tag->value, "%d:%d:%lf", &hours, &minutes, &seconds) == 3 ? 3600.0 * hours + 60.0 * minutes + seconds : 0;
+}
+
+static void describe(SnlsReader *r, SnlsAvReader *a)
+{
+    SnlsVideoInfo *info = &r->info;
+    const AVRational rate = av_guess_frame_rate(a->in, a->stream, NULL);
+    const double whole = a->in->duration > 0 ? (double)a->in->duration / AV_TIME_BASE : 0;
+    info->rate = rate.num > 0 && rate.den > 0 ? av_q2d(rate) : 0;
+    info->duration = stream_seconds(a) > 0 ? stream_seconds(a) : whole;
+    info->frames = a->stream->nb_frames > 0 ? a->stream->nb_frames
+                   : info->duration > 0 && info->rate > 0 ? llrint(info->duration * info->rate) : -1;
+    snprintf(info->container, sizeof info->container, "%s", a->in->iformat->name);
+    snprintf(info->codec, sizeof info->codec, "%s", avcodec_get_name(a->stream->codecpar->codec_id));
+    a->offset = a->in->start_time == AV_NOPTS_VALUE ? 0 : av_rescale_q(a->in->start_time, AV_TIME_BASE_Q, a->stream->time_base);
+}
+
+static SnlsStatus refuse_interlaced(SnlsReader *r)
+{
+    return snls_fail(r->ctx, SNLS_ERR_UNSUPPORTED,
+                     "%s: is interlaced; make whole frames of its fields first (ffmpeg -i IN -vf bwdif OUT), or, if the mark is wrong, use --progressive",
+                     snls_io_name(r->path).text);
+}
+
+static SnlsStatus av_open(SnlsReader *r)
+{
+    SnlsAvReader *a = r->priv = snls_mem_alloc(&r->ctx->allocator, sizeof *a);
+    if (!a) return no_memory(r);
+    *a = (SnlsAvReader){ .last = AV_NOPTS_VALUE };
+    SNLS_TRY(open_input(r, a));
+    SNLS_TRY(open_decoder(r, a));
+    describe(r, a);
+    const enum AVFieldOrder order = a->stream->codecpar->field_order;
+    if (order != AV_FIELD_UNKNOWN && order != AV_FIELD_PROGRESSIVE && !r->params.progressive) return refuse_interlaced(r);
+    return SNLS_OK;
+}
+
+/* ---- packets to frames ---- */
+
+static SnlsStatus damaged(SnlsReader *r, const SnlsAvReader *a, const char *what, int error)
+{
+    char words[AV_ERROR_MAX_STRING_SIZE] = "damaged data";
+    if (error) av_strerror(error, words, sizeof words);
+    return snls_fail(r->ctx, SNLS_ERR_FORMAT, "%s: %s behind frame %lld: %s (--lenient goes on with what can be read)",
+                     snls_io_name(r->path).text, what, (long long)a->frames, words);
+}
+
+/* A file that ends before the time it claims was cut off. Two frames and a tenth of a second are left to rounding. */
+static SnlsStatus check_end(SnlsReader *r, const SnlsAvReader *a)
+{
+    const double claims = stream_seconds(a), base = av_q2d(a->stream->time_base);
+    if (r->params.lenient || claims <= 0 || a->last == AV_NOPTS_VALUE) return SNLS_END;
+    const double frame = r->info.rate > 0 ? 1 / r->info.rate : 0.04;
+    const double begin = a->stream->start_time == AV_NOPTS_VALUE ? 0 : (double)a->stream->start_time * base;
+    const double end = (double)(a->last + a->length) * base - (begin > 0 ? begin : 0);
+    if (end + 2 * frame + 0.1 >= claims) return SNLS_END;
+    return snls_fail(r->ctx, SNLS_ERR_FORMAT,
+                     "%s: ends after %.2f of the %.2f seconds it claims to have (--lenient takes what is there)",
+                     snls_io_name(r->path).text, end, claims);
+}
+
+/* One packet of the video into the decoder; at the end of the file the decoder is told. */
+static SnlsStatus feed(SnlsReader *r, SnlsAvReader *a)
+{
+    int error;
+    do {
+        av_packet_unref(a->packet);
+        error = av_read_frame(a->in, a->packet);
+    } while (error >= 0 && a->packet->stream_index != a->stream->index);
+    if (error < 0 && error != AVERROR_EOF && !r->params.lenient) return damaged(r, a, "reading fails", error);
+    if (error < 0) {
+        a->draining = true;
+        avcodec_send_packet(a->decoder, NULL);
+        return SNLS_OK;
+    }
+    if (a->packet->flags & AV_PKT_FLAG_CORRUPT && !r->params.lenient) return damaged(r, a, "the file is cut off or damaged", 0);
+    error = avcodec_send_packet(a->decoder, a->packet);
+    return error < 0 && error != AVERROR(EAGAIN) && !r->params.lenient ? damaged(r, a, "decoding fails", error) : SNLS_OK;
+}
+
+/* Time stamps of the output's clock; frames without one follow the last. */
+static void set_time(SnlsReader *r, SnlsAvReader *a, AVFrame *frame)
+{
+    const AVRational base = a->stream->time_base;
+    int64_t pts = frame->best_effort_timestamp != AV_NOPTS_VALUE ? frame->best_effort_timestamp : frame->pts;
+    int64_t length = SNLS_FRAME_DURATION(frame);
+    if (length <= 0 && r->info.rate > 0) length = llrint(1 / (r->info.rate * av_q2d(base)));
+    if (length <= 0) length = 1;
+    if (pts == AV_NOPTS_VALUE) pts = a->last == AV_NOPTS_VALUE ? a->offset : a->last + a->length;
+    a->last = pts;
+    a->length = length;
+    frame->pts = pts - a->offset;
+    SNLS_FRAME_DURATION(frame) = length;
+}
+
+static SnlsStatus take_frame(SnlsReader *r, SnlsAvReader *a, AVFrame *frame, SnlsFrame **out)
+{
+    const bool broken = frame->decode_error_flags || frame->flags & AV_FRAME_FLAG_CORRUPT;
+    SnlsStatus status = SNLS_OK;
+    if (broken && !r->params.lenient) status = damaged(r, a, "a damaged frame", 0);
+    if (SNLS_FRAME_INTERLACED(frame) && !r->params.progressive) status = refuse_interlaced(r);
+    if (status >= 0) status = snls_av_plain(r->ctx, &frame);
+    if (status < 0) {
+        av_frame_free(&frame);
+        return status;
+    }
+    set_time(r, a, frame);
+    if (!a->frames++)
+        snprintf(r->info.pixel_format, sizeof r->info.pixel_format, "%s", av_get_pix_fmt_name(frame->format));
+    return snls_av_wrap(r->ctx, frame, a->stream->time_base, out);
+}
+
+static SnlsStatus av_next(SnlsReader *r, SnlsFrame **out)
+{
+    SnlsAvReader *a = r->priv;
+    AVFrame *frame = av_frame_alloc();
+    if (!frame) return no_memory(r);
+    SnlsStatus status = SNLS_OK;
+    while (status >= 0) {
+        const int error = avcodec_receive_frame(a->decoder, frame);
+        if (error >= 0) return take_frame(r, a, frame, out);
+        if (error == AVERROR_EOF || (error != AVERROR(EAGAIN) && a->draining)) {
+            status = check_end(r, a);
+            break;
+        }
+        if (error != AVERROR(EAGAIN) && !r->params.lenient) status = damaged(r, a, "decoding fails", error);
+        else status = feed(r, a);
+    }
+    av_frame_free(&frame);
+    return status;
+}
+
+static void av_close(SnlsReader *r)
+{
+    SnlsAvReader *a = r->priv;
+    if (!a) return;
+    av_packet_free(&a->packet);
+    avcodec_free_context(&a->decoder);
+    avformat_close_input(&a->in);
+    snls_mem_free(&r->ctx->allocator, a);
+}
+
+const SnlsReaderKind snls_av_reader = { av_open, av_next, av_close, false };
+
+/* ---- the door ---- */
+
+static void about(char *text, size_t size)
+{
+    const unsigned v = avformat_version();
+    snprintf(text, size, "FFmpeg %s (libavformat %u.%u.%u)", av_version_info(), v >> 16, v >> 8 & 255, v & 255);
+}
+
+__attribute__((visibility("default"))) const SnlsVideoBackend *snls_ffmpeg_backend(int32_t api_version, size_t reader_size,
+                                                                                   size_t writer_size);
+
+const SnlsVideoBackend *snls_ffmpeg_backend(int32_t api_version, size_t reader_size, size_t writer_size)
+{
+    static const SnlsVideoBackend backend = { &snls_av_reader, &snls_av_writer, about };
+    if (api_version != SNLS_API_VERSION || reader_size != sizeof(SnlsReader) || writer_size != sizeof(SnlsWriter)) return NULL;
+    av_log_set_level(AV_LOG_QUIET); /* the library never prints; errors are sentences */
+    return &backend;
+}

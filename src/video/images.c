@@ -1,0 +1,224 @@
+/* images.c: clips as pictures: a folder in the order of its names, a pattern of numbers, one picture. PNG and JPEG by
+ * src/io, without FFmpeg. PNG is written, with 16 bits where the input has more than 8. */
+#define _POSIX_C_SOURCE 200809L
+#include "io/image.h"
+#include "io/file.h"
+#include "video/kind.h"
+#include <dirent.h>
+#include <math.h>
+#include <snls/io.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct Images {
+    char **name; /* of a folder, sorted; NULL for a pattern */
+    int64_t count, room, at;
+    int64_t number; /* of the first file of a pattern */
+} Images;
+
+static bool is_image(const char *name)
+{
+    return name[0] != '.' && (snls_path_ends(name, ".png") || snls_path_ends(name, ".jpg") || snls_path_ends(name, ".jpeg"));
+}
+
+static SnlsStatus add_name(SnlsReader *r, Images *m, const char *folder, const char *file)
+{
+    const SnlsAllocator *a = &r->ctx->allocator;
+    const size_t size = strlen(folder) + strlen(file) + 2;
+    if (m->count == m->room) {
+        const int64_t room = m->room ? 2 * m->room : 256;
+        char **larger = snls_mem_alloc(a, room * (int64_t)sizeof *larger);
+        SNLS_REQUIRE(r->ctx, larger, SNLS_ERR_MEMORY, "%s: out of memory for its names", snls_io_name(r->path).text);
+        if (m->count) memcpy(larger, m->name, (size_t)m->count * sizeof *larger);
+        snls_mem_free(a, m->name);
+        m->name = larger;
+        m->room = room;
+    }
+    char *text = snls_mem_alloc(a, (int64_t)size);
+    SNLS_REQUIRE(r->ctx, text, SNLS_ERR_MEMORY, "%s: out of memory for its names", snls_io_name(r->path).text);
+    snprintf(text, size, "%s%s%s", folder, *folder ? "/" : "", file);
+    m->name[m->count++] = text;
+    return SNLS_OK;
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static SnlsStatus list_folder(SnlsReader *r, Images *m)
+{
+    DIR *folder = opendir(r->path);
+    SNLS_REQUIRE(r->ctx, folder, SNLS_ERR_IO, "%s: cannot be opened", snls_io_name(r->path).text);
+    SnlsStatus status = SNLS_OK;
+    for (struct dirent *e; status >= 0 && (e = readdir(folder));)
+        if (is_image(e->d_name)) status = add_name(r, m, r->path, e->d_name);
+    closedir(folder);
+    SNLS_TRY(status);
+    SNLS_REQUIRE(r->ctx, m->count, SNLS_ERR_FORMAT, "%s: holds no .png and no .jpg", snls_io_name(r->path).text);
+    qsort(m->name, (size_t)m->count, sizeof *m->name, by_name);
+    return SNLS_OK;
+}
+
+static bool pattern_there(const char *pattern, int64_t number)
+{
+    char name[SNLS_PATH_MAX];
+    return snls_path_number(pattern, number, name, sizeof name) && !access(name, F_OK);
+}
+
+/* Numbers go up until one is missing, from 0 or 1; where neither is there, from params.first. */
+static SnlsStatus list_pattern(SnlsReader *r, Images *m)
+{
+    char name[SNLS_PATH_MAX];
+    SNLS_REQUIRE(r->ctx, snls_path_number(r->path, 0, name, sizeof name), SNLS_ERR_ARG,
+                 "%s: a pattern has one %%d or %%05d", snls_io_name(r->path).text);
+    while (m->number < 2 && !pattern_there(r->path, m->number)) m->number++;
+    if (m->number == 2 && pattern_there(r->path, r->params.first)) m->number = r->params.first, r->params.first = 0;
+    while (pattern_there(r->path, m->number + m->count)) m->count++;
+    SNLS_REQUIRE(r->ctx, m->count, SNLS_ERR_IO, "%s: no file has such a name, numbers begin at 0, 1 or --first",
+                 snls_io_name(r->path).text);
+    return SNLS_OK;
+}
+
+static SnlsStatus images_open(SnlsReader *r)
+{
+    struct stat info;
+    Images *m = r->priv = snls_mem_alloc(&r->ctx->allocator, sizeof *m);
+    SNLS_REQUIRE(r->ctx, m, SNLS_ERR_MEMORY, "video: out of memory");
+    *m = (Images){ 0 };
+    if (!stat(r->path, &info)) SNLS_TRY(S_ISDIR(info.st_mode) ? list_folder(r, m) : add_name(r, m, "", r->path));
+    else if (strchr(r->path, '%')) SNLS_TRY(list_pattern(r, m));
+    else return snls_fail(r->ctx, SNLS_ERR_IO, "%s: is not there", snls_io_name(r->path).text);
+    SNLS_REQUIRE(r->ctx, r->params.first < m->count, SNLS_ERR_ARG, "%s: has %lld frames, the first wanted is number %lld",
+                 snls_io_name(r->path).text, (long long)m->count, (long long)r->params.first);
+    m->at = r->params.first;
+    r->info.frames = m->count;
+    r->info.frames_exact = 1;
+    r->info.rate = r->params.rate;
+    r->info.duration = (double)m->count / r->params.rate;
+    snprintf(r->info.container, sizeof r->info.container, "images");
+    return SNLS_OK;
+}
+
+/* 16 bits were read as f32 in steps of 1/257: back to whole numbers, so that a copy is exact. */
+static void take_pixels(const SnlsTensor *image, SnlsFrame *frame)
+{
+    const int64_t count = snls_tensor_elements(image);
+    if (image->dtype == SNLS_U8) memcpy(frame->memory, image->data, (size_t)count);
+    else
+        for (int64_t i = 0; i < count; i++)
+            ((uint16_t *)frame->memory)[i] = (uint16_t)lrintf(((const float *)image->data)[i] * 257);
+}
+
+static SnlsStatus images_next(SnlsReader *r, SnlsFrame **frame)
+{
+    char name[SNLS_PATH_MAX];
+    Images *m = r->priv;
+    SnlsTensor image;
+    if (m->at >= m->count) return SNLS_END;
+    const int64_t t = m->at++;
+    if (m->name) snprintf(name, sizeof name, "%s", m->name[t]);
+    else snls_path_number(r->path, m->number + t, name, sizeof name);
+    SNLS_TRY(snls_image_read(r->ctx, name, &image));
+    const int32_t channels = (int32_t)image.shape[2], depth = image.dtype == SNLS_U8 ? 8 : 16;
+    const SnlsPixels p = snls_pixels_packed(image.shape[0], image.shape[1], channels, depth);
+    const SnlsStatus status = snls_frame_plain(r->ctx, &p, frame);
+    if (status >= 0) {
+        take_pixels(&image, *frame);
+        (*frame)->time = (double)t / r->params.rate;
+        snprintf(r->info.codec, sizeof r->info.codec, "%s", snls_path_ends(name, ".png") ? "png" : "jpeg");
+        snprintf(r->info.pixel_format, sizeof r->info.pixel_format, "%s%s", channels == 1 ? "gray" : depth == 8 ? "rgb24" : "rgb48",
+                 depth == 8 ? "" : channels == 1 ? "16le" : "le");
+    }
+    snls_array_free(r->ctx, &image);
+    return status;
+}
+
+static void images_close(SnlsReader *r)
+{
+    Images *m = r->priv;
+    for (int64_t i = 0; m && m->name && i < m->count; i++) snls_mem_free(&r->ctx->allocator, m->name[i]);
+    if (m) snls_mem_free(&r->ctx->allocator, m->name);
+    snls_mem_free(&r->ctx->allocator, m);
+}
+
+const SnlsReaderKind snls_images_reader = { images_open, images_next, images_close, true };
+
+/* ---- writing ---- */
+
+static SnlsStatus picture_name(const SnlsWriter *w, int64_t number, char *name, size_t size)
+{
+    if (strchr(w->name, '%')) {
+        SNLS_REQUIRE(w->ctx, snls_path_number(w->name, number, name, size), SNLS_ERR_ARG, "%s: a pattern has one %%d or %%05d",
+                     snls_io_name(w->name).text);
+        return SNLS_OK;
+    }
+    SNLS_REQUIRE(w->ctx, !snls_path_ends(w->name, ".png") || !number, SNLS_ERR_ARG,
+                 "%s: is one picture, the clip has more frames; a pattern (%%05d.png) or a folder takes them",
+                 snls_io_name(w->name).text);
+    const int n = snls_path_ends(w->name, ".png") ? snprintf(name, size, "%s", w->name)
+                                                  : snprintf(name, size, "%s/%05lld.png", w->name, (long long)number);
+    SNLS_REQUIRE(w->ctx, n > 0 && (size_t)n < size, SNLS_ERR_ARG, "%s: the name is too long", snls_io_name(w->name).text);
+    return SNLS_OK;
+}
+
+static SnlsStatus images_create(SnlsWriter *w)
+{
+    char name[SNLS_PATH_MAX];
+    const SnlsVideoInfo *info = &w->params.like->info;
+    const int32_t depth = info->depth > 8 && info->depth < 32 ? 16 : 8;
+    SNLS_REQUIRE(w->ctx, !strchr(w->name, '%') || snls_path_ends(w->name, ".png"), SNLS_ERR_UNSUPPORTED,
+                 "%s: pictures are written as .png", snls_io_name(w->name).text);
+    SNLS_TRY(picture_name(w, 0, name, sizeof name));
+    w->pixels = snls_pixels_packed(info->height, info->width, info->channels, depth);
+    w->info.depth = depth;
+    w->info.lossless = info->depth <= depth;
+    snprintf(w->info.container, sizeof w->info.container, "images");
+    snprintf(w->info.codec, sizeof w->info.codec, "png");
+    snprintf(w->info.pixel_format, sizeof w->info.pixel_format, "%s%s", info->channels == 1 ? "gray" : depth == 8 ? "rgb24" : "rgb48",
+             depth == 8 ? "" : info->channels == 1 ? "16le" : "le");
+    if (info->depth == 32) snls_note(&w->info, "floats are rounded and clamped to 8 bits in PNG; .npy keeps them");
+    return SNLS_OK;
+}
+
+static SnlsStatus images_blank(SnlsWriter *w, const SnlsFrame *like, SnlsFrame **frame)
+{
+    SNLS_TRY(snls_frame_plain(w->ctx, &w->pixels, frame));
+    (*frame)->time = like->time;
+    return SNLS_OK;
+}
+
+static SnlsStatus fill_row(SnlsContext *ctx, void *opaque, int64_t y, uint8_t *row)
+{
+    (void)ctx;
+    const SnlsFrame *frame = opaque;
+    const SnlsPixels *p = &frame->pixels;
+    const int64_t n = p->width * p->components;
+    const uint8_t *from = frame->planes.data[0] + y * frame->planes.stride[0];
+    if (p->component[0].depth == 8) memcpy(row, from, (size_t)n);
+    else
+        for (int64_t i = 0; i < 2 * n; i++) row[i] = from[i ^ 1]; /* PNG has the high byte first */
+    return SNLS_OK;
+}
+
+static SnlsStatus images_write(SnlsWriter *w, const SnlsFrame *frame)
+{
+    char name[SNLS_PATH_MAX];
+    const SnlsPixels *p = &frame->pixels;
+    SnlsFrame view = *frame;
+    SNLS_TRY(picture_name(w, w->written, name, sizeof name));
+    const char *path = w->params.rename ? w->params.rename(w->params.opaque, name) : name;
+    SNLS_REQUIRE(w->ctx, path, SNLS_ERR_IO, "%s: is not to be written", snls_io_name(name).text);
+    const SnlsPngOut out = { p->width, p->height, p->components, p->component[0].depth, fill_row, &view };
+    return snls_png_out(w->ctx, path, &out);
+}
+
+static SnlsStatus images_finish(SnlsWriter *w)
+{
+    (void)w;
+    return SNLS_OK;
+}
+
+static void images_end(SnlsWriter *w) { (void)w; }
+
+const SnlsWriterKind snls_images_writer = { images_create, images_blank, images_write, images_finish, images_end };

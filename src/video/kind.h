@@ -1,0 +1,86 @@
+/* kind.h: what a reader, a writer and a frame are inside. Pictures, arrays and FFmpeg are three kinds behind one table. */
+#ifndef SNLS_VIDEO_KIND_H
+#define SNLS_VIDEO_KIND_H
+
+#include "video/pixels.h"
+#include <snls/video.h>
+
+enum { SNLS_PATH_MAX = 4096 };
+
+struct SnlsFrame {
+    SnlsPixels pixels;
+    SnlsPlanes planes;
+    double time;             /* seconds */
+    SnlsAllocator allocator; /* of this struct and of memory */
+    void *memory;            /* samples of a plain frame; NULL where owner holds them */
+    void *owner;             /* AVFrame */
+    void (*release)(void *owner);
+};
+
+/* Zeroed, without samples; NULL and a sentence where there is no memory. */
+SnlsFrame *snls_frame_new(SnlsContext *ctx, const SnlsPixels *pixels);
+/* With samples of its own (zeroed). */
+SnlsStatus snls_frame_plain(SnlsContext *ctx, const SnlsPixels *pixels, SnlsFrame **frame);
+
+typedef struct SnlsReaderKind {
+    SnlsStatus (*open)(SnlsReader *reader); /* fills priv and info */
+    SnlsStatus (*next)(SnlsReader *reader, SnlsFrame **frame);
+    void (*close)(SnlsReader *reader); /* after a failed open too */
+    bool skips;                        /* open has gone to params.first already */
+} SnlsReaderKind;
+
+struct SnlsReader {
+    SnlsContext *ctx;
+    const SnlsReaderKind *kind;
+    void *priv;
+    SnlsReaderParams params;
+    SnlsVideoInfo info;
+    SnlsFrame *peeked; /* the first frame, read by open */
+    int64_t given;     /* frames handed out */
+    double origin;     /* time of the first frame that is given, where frames are skipped; else 0 */
+    bool ended;
+    char path[SNLS_PATH_MAX];
+};
+
+typedef struct SnlsWriterKind {
+    SnlsStatus (*open)(SnlsWriter *writer); /* fills priv, info and pixels */
+    SnlsStatus (*blank)(SnlsWriter *writer, const SnlsFrame *like, SnlsFrame **frame); /* a frame in the writer's format */
+    SnlsStatus (*write)(SnlsWriter *writer, const SnlsFrame *frame); /* one that blank made, or of the same format */
+    SnlsStatus (*finish)(SnlsWriter *writer);
+    void (*close)(SnlsWriter *writer);
+} SnlsWriterKind;
+
+struct SnlsWriter {
+    SnlsContext *ctx;
+    const SnlsWriterKind *kind;
+    void *priv;
+    SnlsWriterParams params;
+    SnlsVideoInfo info;
+    SnlsPixels pixels; /* what is written */
+    int64_t written;
+    bool finished;
+    char path[SNLS_PATH_MAX], name[SNLS_PATH_MAX]; /* where to write; what the ending is taken from */
+};
+
+extern const SnlsReaderKind snls_images_reader, snls_npy_reader;
+extern const SnlsWriterKind snls_images_writer, snls_npy_writer;
+
+/* ---- libsnls_ffmpeg.so: the only part that knows libav, loaded when a file asks for it ---- */
+
+#define SNLS_FFMPEG_ENTRY "snls_ffmpeg_backend"
+typedef struct SnlsVideoBackend {
+    const SnlsReaderKind *reader;
+    const SnlsWriterKind *writer;
+    void (*about)(char *text, size_t size);
+} SnlsVideoBackend;
+typedef const SnlsVideoBackend *SnlsFfmpegEntry(int32_t api_version, size_t reader_size, size_t writer_size);
+
+SnlsStatus snls_ffmpeg_load(SnlsContext *ctx, const char *path, const SnlsVideoBackend **backend);
+
+/* ---- names (names.c) ---- */
+
+bool snls_path_ends(const char *path, const char *ending);                                 /* ".png", whatever the case */
+bool snls_path_number(const char *pattern, int64_t number, char *name, size_t size); /* false: not exactly one %d or %0Nd */
+SnlsStatus snls_note(SnlsVideoInfo *info, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,171 @@
+/* npy.c: clips in .npy files, a frame at a time: [T,H,W,C], [1,T,H,W,C] or [H,W,C], 0..255, read; [T,H,W,C] f32 written. */
+#include "io/npy.h"
+#include "base/tensor.h"
+#include "io/file.h"
+#include "video/kind.h"
+#include <math.h>
+#include <snls/io.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct Npy {
+    int fd;
+    int64_t frames, at;  /* of the file; the next */
+    SnlsTensor stored;   /* (H,W,C) as the file has it; memory for one frame */
+    SnlsPixels pixels;
+} Npy;
+
+static Npy *npy_new(SnlsContext *ctx)
+{
+    Npy *n = snls_mem_alloc(&ctx->allocator, sizeof *n);
+    if (n) *n = (Npy){ .fd = -1 };
+    else snls_fail(ctx, SNLS_ERR_MEMORY, "video: out of memory");
+    return n;
+}
+
+static SnlsStatus take_shape(SnlsReader *r, Npy *n, const SnlsNpyHeader *h)
+{
+    const SnlsName name = snls_io_name(r->path);
+    const int64_t *s = h->shape + (h->ndim == 5 && h->shape[0] == 1);
+    const int32_t ndim = h->ndim - (h->ndim == 5 && h->shape[0] == 1);
+    SNLS_REQUIRE(r->ctx, ndim == 3 || ndim == 4, SNLS_ERR_SHAPE, "%s: has %d axes, must be [T,H,W,C] or [H,W,C]", name.text,
+                 (int)h->ndim);
+    n->frames = ndim == 4 ? s[0] : 1;
+    s += ndim == 4;
+    SNLS_REQUIRE(r->ctx, s[2] == 1 || s[2] == 3, SNLS_ERR_SHAPE, "%s: has %lld channels, must be 1 or 3 (the last axis)",
+                 name.text, (long long)s[2]);
+    SNLS_REQUIRE(r->ctx, s[0] > 0 && s[1] > 0 && s[0] <= 1 << 20 && s[1] <= 1 << 20, SNLS_ERR_SHAPE,
+                 "%s: frames are %lld x %lld pixels", name.text, (long long)s[1], (long long)s[0]);
+    SNLS_TRY(snls_array_alloc(r->ctx, &n->stored, (SnlsDtype)h->dtype, 3, s));
+    n->pixels = snls_pixels_packed(s[0], s[1], (int32_t)s[2], 32);
+    return SNLS_OK;
+}
+
+static SnlsStatus npy_open(SnlsReader *r)
+{
+    SnlsNpyHeader header;
+    int64_t size, begin;
+    Npy *n = r->priv = npy_new(r->ctx);
+    if (!n) return SNLS_ERR_MEMORY;
+    SNLS_TRY(snls_io_open(r->ctx, r->path, &n->fd, &size));
+    SNLS_TRY(snls_npy_begin(r->ctx, r->path, n->fd, size, &header, &begin));
+    SNLS_TRY(take_shape(r, n, &header));
+    r->info.frames = n->frames;
+    r->info.frames_exact = 1;
+    r->info.rate = r->params.rate;
+    r->info.duration = (double)n->frames / r->params.rate;
+    snprintf(r->info.container, sizeof r->info.container, "npy");
+    snprintf(r->info.codec, sizeof r->info.codec, "npy");
+    snprintf(r->info.pixel_format, sizeof r->info.pixel_format, "%s", snls_dtype_name((SnlsDtype)header.dtype));
+    return SNLS_OK;
+}
+
+static SnlsStatus check_finite(SnlsReader *r, const Npy *n, const float *pixels, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        SNLS_REQUIRE(r->ctx, isfinite(pixels[i]), SNLS_ERR_FORMAT, "%s: frame %lld holds %g, every pixel must be finite",
+                     snls_io_name(r->path).text, (long long)n->at, (double)pixels[i]);
+    return SNLS_OK;
+}
+
+static SnlsStatus npy_frame(SnlsReader *r, Npy *n, SnlsFrame *frame)
+{
+    int64_t got;
+    const int64_t count = snls_tensor_elements(&n->stored), bytes = count * snls_dtype_size((SnlsDtype)n->stored.dtype);
+    const SnlsTensor to = snls_tensor(frame->memory, SNLS_F32, 3, n->stored.shape);
+    SNLS_TRY(snls_io_read(r->ctx, r->path, n->fd, n->stored.data, bytes, &got));
+    SNLS_REQUIRE(r->ctx, got == bytes, SNLS_ERR_FORMAT, "%s: ends inside frame %lld", snls_io_name(r->path).text, (long long)n->at);
+    SNLS_TRY(snls_array_copy(r->ctx, &to, &n->stored));
+    frame->time = (double)n->at / r->params.rate;
+    return check_finite(r, n, frame->memory, count);
+}
+
+static SnlsStatus npy_next(SnlsReader *r, SnlsFrame **frame)
+{
+    Npy *n = r->priv;
+    if (n->at >= n->frames) return SNLS_END;
+    SNLS_TRY(snls_frame_plain(r->ctx, &n->pixels, frame));
+    const SnlsStatus status = npy_frame(r, n, *frame);
+    if (status < 0) snls_frame_free(frame);
+    n->at++;
+    return status;
+}
+
+static void npy_close(SnlsReader *r)
+{
+    Npy *n = r->priv;
+    if (!n) return;
+    if (n->fd >= 0) close(n->fd);
+    snls_array_free(r->ctx, &n->stored);
+    snls_mem_free(&r->ctx->allocator, n);
+}
+
+const SnlsReaderKind snls_npy_reader = { npy_open, npy_next, npy_close, false };
+
+/* ---- writing ---- */
+
+/* T is known only at the end: the header is written again in its place, which is always of one size. */
+static int64_t header_of(const SnlsWriter *w, int64_t frames, char *text)
+{
+    const SnlsTensor shape = snls_tensor(NULL, SNLS_F32, 4, (const int64_t[]){ frames, w->info.height, w->info.width, w->info.channels });
+    return snls_npy_header(text, &shape);
+}
+
+static SnlsStatus npy_create(SnlsWriter *w)
+{
+    char header[SNLS_NPY_HEADER_ROOM];
+    const SnlsVideoInfo *info = &w->params.like->info;
+    Npy *n = w->priv = npy_new(w->ctx);
+    if (!n) return SNLS_ERR_MEMORY;
+    n->frames = info->frames_exact ? info->frames : 0;
+    SNLS_TRY(snls_io_create(w->ctx, w->path, &n->fd));
+    w->pixels = snls_pixels_packed(info->height, info->width, info->channels, 32);
+    w->info.depth = 32;
+    w->info.lossless = 1;
+    snprintf(w->info.container, sizeof w->info.container, "npy");
+    snprintf(w->info.codec, sizeof w->info.codec, "npy");
+    snprintf(w->info.pixel_format, sizeof w->info.pixel_format, "f32");
+    return snls_io_write(w->ctx, w->path, n->fd, header, header_of(w, n->frames, header));
+}
+
+static SnlsStatus npy_blank(SnlsWriter *w, const SnlsFrame *like, SnlsFrame **frame)
+{
+    SNLS_TRY(snls_frame_plain(w->ctx, &w->pixels, frame));
+    (*frame)->time = like->time;
+    return SNLS_OK;
+}
+
+static SnlsStatus npy_write(SnlsWriter *w, const SnlsFrame *frame)
+{
+    Npy *n = w->priv;
+    n->at++;
+    return snls_io_write(w->ctx, w->path, n->fd, frame->planes.data[0], snls_pixels_bytes(&frame->pixels));
+}
+
+static SnlsStatus npy_finish(SnlsWriter *w)
+{
+    char header[SNLS_NPY_HEADER_ROOM], first[SNLS_NPY_HEADER_ROOM];
+    Npy *n = w->priv;
+    SnlsStatus status = SNLS_OK;
+    if (n->at != n->frames) {
+        const int64_t size = header_of(w, n->at, header);
+        if (size != header_of(w, n->frames, first) || lseek(n->fd, 0, SEEK_SET) < 0)
+            status = snls_fail(w->ctx, SNLS_ERR_IO, "%s: the number of frames was not known, and a pipe has no way back to write it",
+                               snls_io_name(w->path).text);
+        else status = snls_io_write(w->ctx, w->path, n->fd, header, size);
+    }
+    const int fd = n->fd;
+    n->fd = -1;
+    return snls_io_finish(w->ctx, w->path, fd, status);
+}
+
+static void npy_end(SnlsWriter *w)
+{
+    Npy *n = w->priv;
+    if (!n) return;
+    if (n->fd >= 0) close(n->fd);
+    snls_mem_free(&w->ctx->allocator, n);
+}
+
+const SnlsWriterKind snls_npy_writer = { npy_create, npy_blank, npy_write, npy_finish, npy_end };

@@ -1,0 +1,166 @@
+/* reader.c: which kind reads a path, the first frame, and ranges of frames. */
+#include "io/file.h"
+#include "video/kind.h"
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+void snls_reader_defaults(SnlsReaderParams *params)
+{
+    if (params) *params = (SnlsReaderParams){ .rate = 25 };
+}
+
+bool snls_path_ends(const char *path, const char *ending)
+{
+    const size_t n = strlen(path), m = strlen(ending);
+    for (size_t i = 0; n >= m && i < m; i++)
+        if (tolower((unsigned char)path[n - m + i]) != ending[i]) return false;
+    return n >= m;
+}
+
+/* Only %d and %0Nd are understood, once: nothing else of printf reaches a format from outside. */
+bool snls_path_number(const char *pattern, int64_t number, char *name, size_t size)
+{
+    const char *percent = strchr(pattern, '%'), *end = percent ? percent + 1 : NULL;
+    int digits = 0;
+    while (end && isdigit((unsigned char)*end) && digits < 20) digits = 10 * digits + (*end++ - '0');
+    if (!end || *end != 'd' || strchr(end, '%')) return false;
+    const int written = snprintf(name, size, "%.*s%0*lld%s", (int)(percent - pattern), pattern,
+                                 digits > 20 ? 20 : digits, (long long)number, end + 1);
+    return written > 0 && (size_t)written < size;
+}
+
+static bool is_picture(const char *path)
+{
+    return snls_path_ends(path, ".png") || snls_path_ends(path, ".jpg") || snls_path_ends(path, ".jpeg");
+}
+
+static SnlsStatus choose_kind(SnlsReader *r)
+{
+    struct stat info;
+    const SnlsVideoBackend *backend;
+    if (!strcmp(r->path, "-")) goto ffmpeg;
+    const bool there = !stat(r->path, &info);
+    if ((there && S_ISDIR(info.st_mode)) || (!there && strchr(r->path, '%')) || is_picture(r->path))
+        return r->kind = &snls_images_reader, SNLS_OK;
+    SNLS_REQUIRE(r->ctx, there, SNLS_ERR_IO, "%s: is not there", snls_io_name(r->path).text);
+    SNLS_REQUIRE(r->ctx, !S_ISREG(info.st_mode) || info.st_size > 0, SNLS_ERR_FORMAT, "%s: is empty",
+                 snls_io_name(r->path).text);
+    if (snls_path_ends(r->path, ".npy")) return r->kind = &snls_npy_reader, SNLS_OK;
+ffmpeg:
+    SNLS_TRY(snls_ffmpeg_load(r->ctx, r->path, &backend));
+    r->kind = backend->reader;
+    return SNLS_OK;
+}
+
+/* Frames before the first wanted are decoded and dropped, so that a range is the same frames whatever the codec. */
+static SnlsStatus skip(SnlsReader *r)
+{
+    for (int64_t i = 0; !r->kind->skips && i < r->params.first; i++) {
+        SnlsFrame *frame;
+        const SnlsStatus status = r->kind->next(r, &frame);
+        if (status == SNLS_END)
+            return snls_fail(r->ctx, SNLS_ERR_ARG, "%s: has %lld frames, the first wanted is number %lld",
+                             snls_io_name(r->path).text, (long long)i, (long long)r->params.first);
+        if (status < 0) return status;
+        snls_frame_free(&frame);
+    }
+    return SNLS_OK;
+}
+
+static void count_frames(SnlsReader *r)
+{
+    SnlsVideoInfo *info = &r->info;
+    if (info->frames >= 0) info->frames -= info->frames < r->params.first ? info->frames : r->params.first;
+    if (r->params.count > 0 && (info->frames < 0 || info->frames > r->params.count)) info->frames = r->params.count;
+}
+
+static SnlsStatus open_reader(SnlsReader *r)
+{
+    SNLS_TRY(choose_kind(r));
+    SNLS_TRY(r->kind->open(r));
+    SNLS_TRY(skip(r));
+    const SnlsStatus status = r->kind->next(r, &r->peeked);
+    if (status == SNLS_END)
+        return snls_fail(r->ctx, r->params.first ? SNLS_ERR_ARG : SNLS_ERR_FORMAT, "%s: holds no frame%s",
+                         snls_io_name(r->path).text, r->params.first ? " behind those that are skipped" : "");
+    if (status < 0) return status;
+    r->origin = r->params.first ? r->peeked->time : 0;
+    r->info.width = r->peeked->pixels.width;
+    r->info.height = r->peeked->pixels.height;
+    r->info.channels = snls_pixels_channels(&r->peeked->pixels);
+    r->info.depth = r->peeked->pixels.component[0].depth;
+    count_frames(r);
+    return SNLS_OK;
+}
+
+SnlsStatus snls_reader_open(SnlsReader **out, SnlsContext *ctx, const char *path, const SnlsReaderParams *params)
+{
+    if (!out || !ctx) return SNLS_ERR_ARG;
+    *out = NULL;
+    SNLS_REQUIRE(ctx, path && *path, SNLS_ERR_ARG, "reader: the path is %s", path ? "empty" : "NULL");
+    SNLS_REQUIRE(ctx, strlen(path) < SNLS_PATH_MAX, SNLS_ERR_ARG, "reader: the path is longer than %d bytes", SNLS_PATH_MAX - 1);
+    SNLS_REQUIRE(ctx, !params || (params->first >= 0 && params->count >= 0 && params->rate >= 0), SNLS_ERR_ARG,
+                 "reader: first, count and rate must not be negative");
+    SnlsReader *r = snls_mem_alloc(&ctx->allocator, sizeof *r);
+    SNLS_REQUIRE(ctx, r, SNLS_ERR_MEMORY, "reader: out of memory");
+    memset(r, 0, sizeof *r);
+    r->ctx = ctx;
+    r->info.frames = -1;
+    if (params) r->params = *params;
+    else snls_reader_defaults(&r->params);
+    if (!(r->params.rate > 0)) r->params.rate = 25;
+    snprintf(r->path, sizeof r->path, "%s", path);
+    const SnlsStatus status = open_reader(r);
+    if (status < 0) snls_reader_close(&r);
+    *out = r;
+    return status;
+}
+
+void snls_reader_info(const SnlsReader *reader, SnlsVideoInfo *info)
+{
+    if (info) *info = reader ? reader->info : (SnlsVideoInfo){ 0 };
+}
+
+static SnlsStatus check_size(SnlsReader *r, SnlsFrame **frame)
+{
+    const SnlsPixels *p = &(*frame)->pixels;
+    if (p->width == r->info.width && p->height == r->info.height && snls_pixels_channels(p) == r->info.channels)
+        return SNLS_OK;
+    const SnlsStatus status =
+        snls_fail(r->ctx, SNLS_ERR_UNSUPPORTED, "%s: frame %lld is %lld x %lld pixels of %d channels, those before are %lld x %lld of %d",
+                  snls_io_name(r->path).text, (long long)(r->params.first + r->given), (long long)p->width,
+                  (long long)p->height, (int)snls_pixels_channels(p), (long long)r->info.width,
+                  (long long)r->info.height, (int)r->info.channels);
+    snls_frame_free(frame);
+    return status;
+}
+
+SnlsStatus snls_reader_next(SnlsReader *r, SnlsFrame **frame)
+{
+    if (!r || !frame) return SNLS_ERR_ARG;
+    *frame = NULL;
+    if (r->ended || (r->params.count > 0 && r->given >= r->params.count)) return SNLS_END;
+    if (r->peeked) {
+        *frame = r->peeked;
+        r->peeked = NULL;
+    } else {
+        const SnlsStatus status = r->kind->next(r, frame);
+        r->ended = status != SNLS_OK;
+        if (status != SNLS_OK) return status;
+    }
+    SNLS_TRY(check_size(r, frame));
+    r->given++;
+    return SNLS_OK;
+}
+
+void snls_reader_close(SnlsReader **reader)
+{
+    SnlsReader *r = reader ? *reader : NULL;
+    if (!r) return;
+    *reader = NULL;
+    snls_frame_free(&r->peeked);
+    if (r->kind) r->kind->close(r);
+    snls_mem_free(&r->ctx->allocator, r);
+}

@@ -1,0 +1,123 @@
+/* writer.c: which kind writes a path, and frames in the writer's format. */
+#include "io/file.h"
+#include "video/kind.h"
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+void snls_writer_defaults(SnlsWriterParams *params)
+{
+    if (params) *params = (SnlsWriterParams){ .crf = -1 };
+}
+
+static SnlsStatus choose_kind(SnlsWriter *w)
+{
+    struct stat info;
+    const SnlsVideoBackend *backend;
+    const bool folder = !stat(w->path, &info) && S_ISDIR(info.st_mode);
+    if (folder || strchr(w->name, '%') || snls_path_ends(w->name, ".png")) return w->kind = &snls_images_writer, SNLS_OK;
+    if (snls_path_ends(w->name, ".npy")) return w->kind = &snls_npy_writer, SNLS_OK;
+    SNLS_TRY(snls_ffmpeg_load(w->ctx, w->name, &backend));
+    w->kind = backend->writer;
+    return SNLS_OK;
+}
+
+static SnlsStatus open_writer(SnlsWriter *w)
+{
+    SNLS_TRY(choose_kind(w));
+    return w->kind->open(w);
+}
+
+SnlsStatus snls_writer_open(SnlsWriter **out, SnlsContext *ctx, const char *path, const SnlsWriterParams *params)
+{
+    if (!out || !ctx) return SNLS_ERR_ARG;
+    *out = NULL;
+    SNLS_REQUIRE(ctx, path && *path && params && params->like, SNLS_ERR_ARG, "writer: a path and a reader to be like are needed");
+    const char *name = params->path ? params->path : path;
+    SNLS_REQUIRE(ctx, strlen(path) < SNLS_PATH_MAX && strlen(name) < SNLS_PATH_MAX, SNLS_ERR_ARG,
+                 "writer: the path is longer than %d bytes", SNLS_PATH_MAX - 1);
+    SNLS_REQUIRE(ctx, params->like->peeked, SNLS_ERR_ARG, "writer: the reader has given frames already, open the writer first");
+    SnlsWriter *w = snls_mem_alloc(&ctx->allocator, sizeof *w);
+    SNLS_REQUIRE(ctx, w, SNLS_ERR_MEMORY, "writer: out of memory");
+    memset(w, 0, sizeof *w);
+    w->ctx = ctx;
+    w->params = *params;
+    w->info = params->like->info;
+    w->info.notes[0] = 0;
+    snprintf(w->path, sizeof w->path, "%s", path);
+    snprintf(w->name, sizeof w->name, "%s", name);
+    const SnlsStatus status = open_writer(w);
+    if (status < 0) snls_writer_close(&w);
+    *out = w;
+    return status;
+}
+
+void snls_writer_info(const SnlsWriter *writer, SnlsVideoInfo *info)
+{
+    if (info) *info = writer ? writer->info : (SnlsVideoInfo){ 0 };
+}
+
+SnlsStatus snls_writer_make(SnlsWriter *w, const SnlsFrame *like, const float *pixels, SnlsFrame **frame)
+{
+    if (!w || !like || !pixels || !frame) return SNLS_ERR_ARG;
+    SNLS_TRY(w->kind->blank(w, like, frame));
+    SnlsFrame *f = *frame;
+    SnlsStatus status =
+        snls_pixels_write(w->ctx, &f->pixels, &f->planes, pixels, snls_pixels_channels(&like->pixels));
+    if (status >= 0) status = snls_pixels_alpha_copy(w->ctx, &like->pixels, &like->planes, &f->pixels, &f->planes);
+    if (status < 0) snls_frame_free(frame);
+    return status;
+}
+
+SnlsStatus snls_writer_unpack(SnlsWriter *w, const SnlsFrame *like, const void *bytes, int64_t size, SnlsFrame **frame)
+{
+    if (!w || !like || !bytes || !frame) return SNLS_ERR_ARG;
+    SNLS_TRY(w->kind->blank(w, like, frame));
+    SnlsFrame *f = *frame;
+    if (size == snls_pixels_bytes(&f->pixels)) return snls_pixels_unpack(&f->pixels, bytes, &f->planes), SNLS_OK;
+    const long long wanted = (long long)snls_pixels_bytes(&f->pixels);
+    snls_frame_free(frame);
+    return snls_fail(w->ctx, SNLS_ERR_SHAPE, "writer: a frame has %lld bytes, %lld were given", wanted, (long long)size);
+}
+
+/* Through floats: only where the formats differ. */
+static SnlsStatus convert(SnlsWriter *w, const SnlsFrame *from, SnlsFrame **to)
+{
+    const SnlsPixels *p = &from->pixels;
+    float *pixels = snls_mem_alloc(&w->ctx->allocator, p->width * p->height * snls_pixels_channels(p) * (int64_t)sizeof(float));
+    SNLS_REQUIRE(w->ctx, pixels, SNLS_ERR_MEMORY, "writer: out of memory for a frame");
+    SnlsStatus status = snls_pixels_read(w->ctx, p, &from->planes, pixels);
+    if (status >= 0) status = snls_writer_make(w, from, pixels, to);
+    snls_mem_free(&w->ctx->allocator, pixels);
+    return status;
+}
+
+SnlsStatus snls_writer_write(SnlsWriter *w, const SnlsFrame *frame)
+{
+    if (!w || !frame) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(w->ctx, !w->finished, SNLS_ERR_ARG, "writer: is finished");
+    SnlsFrame *converted = NULL;
+    SnlsStatus status = SNLS_OK;
+    if (!snls_pixels_same(&frame->pixels, &w->pixels)) status = convert(w, frame, &converted);
+    if (status >= 0) status = w->kind->write(w, converted ? converted : frame);
+    snls_frame_free(&converted);
+    if (status >= 0) w->written++;
+    return status;
+}
+
+SnlsStatus snls_writer_finish(SnlsWriter *w)
+{
+    if (!w) return SNLS_ERR_ARG;
+    if (w->finished) return SNLS_OK;
+    w->finished = true;
+    return w->kind->finish(w);
+}
+
+void snls_writer_close(SnlsWriter **writer)
+{
+    SnlsWriter *w = writer ? *writer : NULL;
+    if (!w) return;
+    *writer = NULL;
+    if (w->kind) w->kind->close(w);
+    snls_mem_free(&w->ctx->allocator, w);
+}
