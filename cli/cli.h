@@ -135,6 +135,8 @@ int cmd_scatter_add(int argc, char **argv);
 int cmd_flow(int argc, char **argv);
 int cmd_metrics(int argc, char **argv);
 int cmd_align(int argc, char **argv);
+int cmd_noise(int argc, char **argv);
+int cmd_eval(int argc, char **argv);
 int cmd_synth(int argc, char **argv);
 int cmd_demo(int argc, char **argv);
 int cmd_bench(int argc, char **argv);

@@ -15,6 +15,8 @@ static const Command commands[] = {
     { "flow", "the motion between the frames of a clip", cmd_flow },
     { "metrics", "PSNR, SSIM and ST-RRED of a clip against the clean one", cmd_metrics },
     { "align", "frame t+1 aligned to frame t, by flow, by search, by search around the flow", cmd_align },
+    { "noise", "white Gaussian noise on a clip", cmd_noise },
+    { "eval", "noise, denoiser and metrics over a folder of clean clips", cmd_eval },
     { "synth", "make a clip with known flow", cmd_synth },
     { "demo", "align a clip with wrong flow, and see what the search repairs", cmd_demo },
     { "bench", "time every operator against what this machine can do", cmd_bench },

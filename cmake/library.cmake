@@ -1,5 +1,5 @@
 # The library. A folder of src/ is one word in this list, a file in it needs no line anywhere.
-set(SNLS_FOLDERS base simd op ref cpu flow metrics io video)
+set(SNLS_FOLDERS base simd op ref cpu flow denoise metrics io video)
 list(TRANSFORM SNLS_FOLDERS REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1/*.c" OUTPUT_VARIABLE patterns)
 file(GLOB SNLS_SOURCES CONFIGURE_DEPENDS ${patterns})
 list(FILTER SNLS_SOURCES EXCLUDE REGEX "/src/video/ffmpeg[^/]*\\.c$") # cmake/ffmpeg.cmake builds them

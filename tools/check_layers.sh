@@ -16,13 +16,14 @@ may_include()
     src/cpu)  echo "cpu op simd base $api" ;;
     src/cuda) echo "cuda op base $api" ;;
     src/flow) echo "flow simd base snls/types.h snls/context.h snls/options.h snls/flow.h" ;;
+    src/denoise) echo "denoise simd base $api snls/flow.h snls/denoise.h" ;;
     src/metrics) echo "metrics base snls/types.h snls/context.h snls/metrics.h" ;;
     src/video) echo "video io base snls/types.h snls/context.h snls/io.h snls/video.h" ;;
     src/io)   echo "io base snls/types.h snls/context.h snls/io.h" ;;
-    cli)      echo "cli bench $api snls/flow.h snls/metrics.h snls/io.h snls/video.h snls/snls.h" ;;
-    bench)    echo "bench $api snls/flow.h snls/metrics.h snls/io.h snls/video.h snls/snls.h" ;;
-    examples) echo "$api snls/flow.h snls/metrics.h snls/io.h snls/video.h snls/snls.h" ;;
-    include/snls) echo "$api snls/flow.h snls/metrics.h snls/io.h snls/video.h" ;;
+    cli)      echo "cli bench $api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/snls.h" ;;
+    bench)    echo "bench $api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/snls.h" ;;
+    examples) echo "$api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/snls.h" ;;
+    include/snls) echo "$api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h" ;;
     *)        return 1 ;;
     esac
 }

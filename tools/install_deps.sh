@@ -18,6 +18,7 @@ present()
     libpng-dev)      pkg-config --exists libpng ;;
     libjpeg-dev)     pkg-config --exists libjpeg ;;
     liblapack-dev)   pkg-config --exists lapack ;;
+    libopenblas-dev) pkg-config --exists openblas ;;
     libavformat-dev) pkg-config --exists libavformat libavcodec libavutil ;;
     libavcodec-dev | libavutil-dev) pkg-config --exists "${1%-dev}" ;;
     python3-numpy)   has_numpy python3 || has_numpy /usr/bin/python3 ;;
@@ -30,7 +31,7 @@ present()
 packages=
 for group in "${@:-build}"; do
     case $group in
-    build)  packages+=" build-essential cmake pkg-config libjansson-dev libpng-dev libjpeg-dev liblapack-dev libavformat-dev libavcodec-dev libavutil-dev" ;;
+    build)  packages+=" build-essential cmake pkg-config libjansson-dev libpng-dev libjpeg-dev liblapack-dev libopenblas-dev libavformat-dev libavcodec-dev libavutil-dev" ;;
     test)   packages+=" python3 python3-numpy perl ffmpeg" ;;
     clang)  packages+=" clang libomp-dev" ;;
     format) packages+=" clang-format" ;;
@@ -47,7 +48,7 @@ give_up() { echo "snls needs what these Debian packages hold: $missing - $1 (SNL
 
 if ! command -v apt-get >/dev/null; then
     # Another system: only what the build cannot do without is an error.
-    optional=' libavformat-dev libavcodec-dev libavutil-dev ffmpeg libpng-dev libjpeg-dev liblapack-dev python3 python3-numpy perl libomp-dev '
+    optional=' libavformat-dev libavcodec-dev libavutil-dev ffmpeg libpng-dev libjpeg-dev liblapack-dev libopenblas-dev python3 python3-numpy perl libomp-dev '
     for package in $missing; do
         [[ $optional == *" $package "* ]] || give_up "this system has no apt-get, please install their like"
     done

@@ -21,6 +21,7 @@
 #include <snls/options.h>
 #include <snls/ops.h>
 #include <snls/flow.h>
+#include <snls/denoise.h>
 #include <snls/metrics.h>
 #include <snls/io.h>
 #include <snls/video.h>

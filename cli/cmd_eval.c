@@ -1,0 +1,272 @@
+/* cmd_eval.c: clean clips, noise, denoiser, metrics: the table that papers print. */
+#define _XOPEN_SOURCE 700
+#include "denoise_args.h"
+#include "frames.h"
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { SIGMAS_MAX = 16, CLIPS_MAX = 1024 };
+
+typedef struct Score {
+    double noisy, psnr, ssim, strred, seconds; /* seconds per megapixel and frame; NaN: not known */
+    double sigma[3];                           /* in use */
+} Score;
+
+typedef struct Eval {
+    SnlsDenoiseParams params; /* first: the option table counts from here */
+    int32_t crop, frames;
+    SnlsContext *ctx;
+    Common common;
+    const char *data, *only, *out;
+    bool blind; /* the denoiser is not told sigma */
+    double sigma[SIGMAS_MAX];
+    int sigmas, clips;
+    char *clip[CLIPS_MAX]; /* paths */
+    json_t *rows;
+} Eval;
+
+/* ---- clips of a folder ---- */
+
+static bool is_clip(const char *path)
+{
+    static const char *const suffixes[] = { ".npy", ".mkv", ".mp4", ".y4m", ".mov", ".avi", ".webm" };
+    struct stat info;
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+        if (has_suffix(path, suffixes[i])) return true;
+    return !stat(path, &info) && S_ISDIR(info.st_mode);
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static const char *name_of(const char *path) { return strrchr(path, '/') ? strrchr(path, '/') + 1 : path; }
+
+static int add_clip(Eval *e, const char *name)
+{
+    char path[4096];
+    const int written = snprintf(path, sizeof path, "%s/%s", e->data, name);
+    if (name[0] == '.' || written < 0 || (size_t)written >= sizeof path || !is_clip(path)) return EXIT_DONE;
+    if (e->only && !strstr(name, e->only)) return EXIT_DONE;
+    if (e->clips == CLIPS_MAX) return fail(EXIT_INPUT, "%s: holds more than %d clips", e->data, CLIPS_MAX);
+    e->clip[e->clips] = strdup(path);
+    return e->clip[e->clips++] ? EXIT_DONE : fail(EXIT_MEMORY, "out of memory");
+}
+
+static int list_clips(Eval *e)
+{
+    DIR *folder = opendir(e->data);
+    int code = folder ? EXIT_DONE : fail(EXIT_INPUT, "%s: cannot be opened as a folder of clips", e->data);
+    for (struct dirent *entry; !code && (entry = readdir(folder));) code = add_clip(e, entry->d_name);
+    if (folder) closedir(folder);
+    if (!code && !e->clips) code = fail(EXIT_INPUT, "%s: holds no clip (folders of images, .npy, videos)", e->data);
+    if (!code) qsort(e->clip, (size_t)e->clips, sizeof *e->clip, by_name);
+    return code;
+}
+
+/* The first frames and the middle of a clip, contiguous. */
+static int load_clip(Eval *e, const char *path, SnlsTensor *clip)
+{
+    SnlsTensor whole;
+    int code = frames_load(e->ctx, path, 1, &whole);
+    if (code) return code;
+    int64_t shape[4] = { whole.shape[0], whole.shape[1], whole.shape[2], whole.shape[3] }, from[3] = { 0 };
+    const int64_t wanted[3] = { e->frames, e->crop, e->crop };
+    for (int i = 0; i < 3; i++)
+        if (wanted[i] && wanted[i] < shape[i]) {
+            from[i] = i ? (shape[i] - wanted[i]) / 2 : 0;
+            shape[i] = wanted[i];
+        }
+    SnlsTensor view = whole;
+    for (int i = 0; i < 3; i++) {
+        view.data = (float *)view.data + from[i] * view.stride[i];
+        view.shape[i] = shape[i];
+    }
+    code = alloc_array(e->ctx, path, clip, SNLS_F32, 4, shape);
+    if (!code && snls_array_copy(e->ctx, clip, &view) < 0) code = fail_library(e->ctx, SNLS_ERR_SHAPE, false);
+    snls_array_free(e->ctx, &whole);
+    return code;
+}
+
+/* ---- one clip, one sigma ---- */
+
+static SnlsStatus pull_all(SnlsDenoiser *d, const SnlsTensor *out, int64_t *pulled)
+{
+    SnlsStatus status;
+    while ((status = snls_denoiser_pull(d, (float *)out->data + *pulled * out->stride[0])) == SNLS_OK) ++*pulled;
+    return status;
+}
+
+static int denoise(Eval *e, const SnlsTensor *noisy, const SnlsTensor *out, Score *score)
+{
+    const int64_t frames = noisy->shape[0], pixels = noisy->shape[1] * noisy->shape[2];
+    const double start = seconds_now();
+    SnlsDenoiser *d = NULL;
+    int64_t pulled = 0;
+    SnlsStatus status = snls_denoiser_open(&d, e->ctx, &e->params, noisy->shape[1], noisy->shape[2], noisy->shape[3]);
+    for (int64_t t = 0; t < frames && status >= 0; t++) {
+        status = snls_denoiser_push(d, (const float *)noisy->data + t * noisy->stride[0], 0);
+        if (status >= 0) status = pull_all(d, out, &pulled);
+    }
+    if (status >= 0) status = snls_denoiser_finish(d);
+    if (status >= 0) status = pull_all(d, out, &pulled);
+    if (status >= 0) snls_denoiser_sigma(d, score->sigma);
+    score->seconds = (seconds_now() - start) / ((double)(frames * pixels) * 1e-6);
+    snls_denoiser_close(&d);
+    return status < 0 ? fail_library(e->ctx, status, false) : EXIT_DONE;
+}
+
+static int mean_psnr(Eval *e, const SnlsTensor *clean, const SnlsTensor *test, double *psnr)
+{
+    *psnr = 0;
+    for (int64_t t = 0; t < clean->shape[0]; t++) {
+        const SnlsTensor a = frame_of(clean, t), b = frame_of(test, t);
+        double one;
+        const SnlsStatus status = snls_psnr(e->ctx, &a, &b, &one);
+        if (status < 0) return fail_library(e->ctx, status, false);
+        *psnr += one / (double)clean->shape[0];
+    }
+    return EXIT_DONE;
+}
+
+/* SSIM and ST-RRED have no meaning on small frames or single ones: NaN there. */
+static int measure(Eval *e, const SnlsTensor *clean, const SnlsTensor *test, Score *score)
+{
+    float *x = test->data;
+    for (int64_t i = 0, n = snls_tensor_elements(test); i < n; i++) x[i] = x[i] < 0 ? 0 : x[i] > 255 ? 255 : x[i];
+    score->ssim = 0;
+    for (int64_t t = 0; t < clean->shape[0]; t++) {
+        const SnlsTensor a = frame_of(clean, t), b = frame_of(test, t);
+        double one;
+        score->ssim += snls_ssim(e->ctx, &a, &b, &one) < 0 ? NAN : one / (double)clean->shape[0];
+    }
+    SnlsStrred strred;
+    score->strred = snls_strred(e->ctx, clean, test, &strred) < 0 ? NAN : strred.score;
+    return mean_psnr(e, clean, test, &score->psnr);
+}
+
+static int run_one(Eval *e, const SnlsTensor *clean, double sigma, Score *score)
+{
+    SnlsTensor noisy = { 0 }, out = { 0 };
+    int code = alloc_array(e->ctx, "noisy", &noisy, SNLS_F32, 4, clean->shape);
+    if (!code) code = alloc_array(e->ctx, "denoised", &out, SNLS_F32, 4, clean->shape);
+    SnlsStatus status = code ? SNLS_ERR_MEMORY : snls_array_copy(e->ctx, &noisy, clean);
+    if (status >= 0) status = snls_noise_add(e->ctx, noisy.data, snls_tensor_elements(&noisy), 0, sigma, e->common.seed);
+    if (!code && status < 0) code = fail_library(e->ctx, status, false);
+    for (int c = 0; c < 3; c++) e->params.sigma[c] = e->blind ? -1 : sigma;
+    if (!code) code = denoise(e, &noisy, &out, score);
+    if (!code) code = mean_psnr(e, clean, &noisy, &score->noisy);
+    if (!code) code = measure(e, clean, &out, score);
+    snls_array_free(e->ctx, &noisy);
+    snls_array_free(e->ctx, &out);
+    return code;
+}
+
+/* ---- the table ---- */
+
+static void print_row(const Eval *e, const char *name, double sigma, const Score *s)
+{
+    if (e->common.json) return;
+    printf("%-24s %5g  %7.3f %8.3f %7.4f %9.5f %9.3f", name, sigma, s->noisy, s->psnr, s->ssim, s->strred, s->seconds);
+    if (e->blind) printf("   %.2f %.2f %.2f", s->sigma[0], s->sigma[1], s->sigma[2]);
+    printf("\n");
+    fflush(stdout);
+}
+
+static json_t *row_json(const char *name, double sigma, const Score *s)
+{
+    return json_pack("{s:o, s:f, s:o, s:o, s:o, s:o, s:f, s:[f,f,f]}", "clip", json_text(name), "sigma", sigma,
+                     "psnr_noisy", json_real_or_null(s->noisy), "psnr", json_real_or_null(s->psnr), "ssim",
+                     json_real_or_null(s->ssim), "strred", json_real_or_null(s->strred), "seconds_per_megapixel_frame",
+                     s->seconds, "sigma_used", s->sigma[0], s->sigma[1], s->sigma[2]);
+}
+
+static void add_score(Score *sum, const Score *s, double share)
+{
+    sum->noisy += share * s->noisy;
+    sum->psnr += share * s->psnr;
+    sum->ssim += share * s->ssim;
+    sum->strred += share * s->strred;
+    sum->seconds += share * s->seconds;
+    for (int c = 0; c < 3; c++) sum->sigma[c] += share * s->sigma[c];
+}
+
+static int run_sigma(Eval *e, double sigma)
+{
+    Score mean = { 0 };
+    int code = EXIT_DONE;
+    for (int i = 0; i < e->clips && !code; i++) {
+        SnlsTensor clean = { 0 };
+        Score score = { 0 };
+        code = load_clip(e, e->clip[i], &clean);
+        if (!code) code = run_one(e, &clean, sigma, &score);
+        snls_array_free(e->ctx, &clean);
+        if (code) break;
+        print_row(e, name_of(e->clip[i]), sigma, &score);
+        json_array_append_new(e->rows, row_json(name_of(e->clip[i]), sigma, &score));
+        add_score(&mean, &score, 1 / (double)e->clips);
+    }
+    if (code) return code;
+    print_row(e, "mean", sigma, &mean);
+    json_array_append_new(e->rows, row_json("mean", sigma, &mean));
+    return EXIT_DONE;
+}
+
+static int work(Eval *e)
+{
+    int code = list_clips(e);
+    if (!code) code = open_context(&e->common, &e->ctx);
+    if (!code && !e->common.json)
+        printf("clip                     sigma    noisy     PSNR    SSIM   ST-RRED  s/Mpx/frame%s\n",
+               e->blind ? "   sigma used" : "");
+    for (int i = 0; i < e->sigmas && !code; i++) code = run_sigma(e, e->sigma[i]);
+    if (code || !e->common.json) return code;
+    json_t *report = report_begin(e->ctx);
+    json_object_set(report, "rows", e->rows);
+    return report_print(report);
+}
+
+/* The denoiser's options and two of our own, as one table over Eval. */
+static void make_options(SnlsOption *list, int room)
+{
+    static const SnlsOption own[] = {
+        { "crop", "side of the middle part that is used; 0: whole frames", SNLS_OPTION_INT, offsetof(Eval, crop), 0, 0, 32767, NULL },
+        { "frames", "first frames that are used; 0: all", SNLS_OPTION_INT, offsetof(Eval, frames), 0, 0, 100000, NULL }
+    };
+    int count = 0;
+    for (const SnlsOption *o = snls_denoise_options(); o->name && count < room - 3; o++) list[count++] = *o;
+    for (int i = 0; i < 2; i++) list[count++] = own[i];
+    list[count] = (SnlsOption){ 0 };
+}
+
+int cmd_eval(int argc, char **argv)
+{
+    static Eval e;
+    int code;
+    SnlsOption options[64];
+    const char *sigma = NULL;
+    const Arg args[] = { { "data", "DIR", "folder of clean clips: folders of images, .npy, videos", &e.data },
+                         { "sigma", "LIST", "standard deviations of the noise (10,20,30,40,50)", &sigma },
+                         { "only", "TEXT", "only clips whose name holds this", &e.only },
+                         { "blind", NULL, "the denoiser estimates sigma itself", &e.blind } };
+    const ArgTable table = { .summary = "adds noise to the clips of a folder, denoises, measures, prints a table",
+                             .examples = "  snls eval --data clips/ --sigma 20,50 --preset slow --crop 240\n"
+                                         "  snls eval --data clips/ --sigma 10,20,30,40,50 --json\n",
+                             .args = args,
+                             .arg_count = 4,
+                             .options = options,
+                             .params = &e };
+    make_options(options, 64);
+    snls_denoise_defaults(&e.params);
+    if (!parse_args(argc, argv, &table, &e.common, &code)) return code;
+    if (!e.data) return fail(EXIT_USAGE, "--data is missing: a folder of clips");
+    e.rows = json_array();
+    code = parse_numbers("sigma", sigma ? sigma : "10,20,30,40,50", e.sigma, SIGMAS_MAX, &e.sigmas);
+    if (!code) code = work(&e);
+    snls_close(&e.ctx);
+    for (int i = 0; i < e.clips; i++) free(e.clip[i]);
+    json_decref(e.rows);
+    return code;
+}

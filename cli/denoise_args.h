@@ -1,0 +1,13 @@
+/* denoise_args.h: what the commands that denoise share: --sigma. */
+#ifndef SNLS_CLI_DENOISE_ARGS_H
+#define SNLS_CLI_DENOISE_ARGS_H
+
+#include "cli.h"
+
+/* "20", "auto", or three numbers "20,18,25" for red, green, blue; NULL is auto. Refuses others with a line. */
+int parse_sigma(const char *text, double sigma[3]);
+
+/* A list of numbers "10,20,50" of 1 to most entries from 0 to 1000; *count of them. */
+int parse_numbers(const char *option, const char *text, double *list, int most, int *count);
+
+#endif

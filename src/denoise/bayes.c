@@ -1,0 +1,173 @@
+/* bayes.c: the filter of one group. Patches are taken for draws from one Gaussian: its covariance is estimated from the group
+ * (noisy in step 1, first estimate in step 2), and every patch becomes its most likely clean value (Arias, Morel, 2018).
+ * Column i of a matrix (dim, count) is patch i. */
+#include "denoise/nlb.h"
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#ifdef SNLS_HAVE_LAPACK
+#include "denoise/blas.h"
+
+/* A group whose noisy values vary less than this times the noise is flat: its mean is better known from the first estimate. */
+#define FLAT 0.95
+
+static void gemm(const char *ta, const char *tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
+                 int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc)
+{
+    const float zero = 0;
+    const int im = (int)m, in = (int)n, ik = (int)k, ia = (int)lda, ib = (int)ldb, ic = (int)ldc;
+    sgemm_(ta, tb, &im, &in, &ik, &alpha, a, &ia, b, &ib, &zero, c, &ic);
+}
+
+static void gather(const SnlsDenoiser *d, const NlbGroup *g, int64_t first, int step, int64_t channel, float *out)
+{
+    const NlbPlan *p = &d->plan;
+    for (int64_t i = 0; i < g->count; i++)
+        for (int64_t part = 0; part < d->depth; part++) {
+            const NlbFrame *f = snls_nlb_frame(d, first + g->patch[i].frame[part]);
+            const float *from = (step ? f->sum[0] : f->noisy) + channel * p->plane + g->patch[i].at[part];
+            for (int64_t y = 0; y < p->side; y++, out += p->side)
+                memcpy(out, from + y * p->width, (size_t)p->side * sizeof *out);
+        }
+}
+
+/* Takes the mean of the columns off them. */
+static void centre(float *x, int64_t dim, int64_t count, float *mean)
+{
+    memset(mean, 0, (size_t)dim * sizeof *mean);
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t j = 0; j < dim; j++) mean[j] += x[i * dim + j];
+    for (int64_t j = 0; j < dim; j++) mean[j] /= (float)count;
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t j = 0; j < dim; j++) x[i * dim + j] -= mean[j];
+}
+
+/* Eigenvalues of work->matrix (m, m; lower half) above low, the largest most of them, to the front of work->values; returns
+ * how many. *vectors: their eigenvectors. */
+static int64_t eigen(NlbWork *w, int64_t m, float low, int64_t most, const float **vectors)
+{
+    const int n = (int)m, lwork = (int)(2 * m * m + 64 * m + 64), liwork = (int)(16 * m + 64), one = 1;
+    const float high = FLT_MAX, tolerance = 0;
+    int found = 0, info = 0;
+    ssyevr_("V", "V", "L", &n, w->matrix, &n, &low, &high, &one, &n, &tolerance, &found, w->values, w->vectors, &n,
+            w->support, w->lapack, &lwork, w->lapack_int, &liwork, &info);
+    if (info || found <= 0) return 0; /* no convergence: the group's mean */
+    const int64_t skip = found > most ? found - most : 0;
+    memmove(w->values, w->values + skip, (size_t)(found - skip) * sizeof *w->values);
+    *vectors = w->vectors + skip * m;
+    return found - skip;
+}
+
+/* Orthonormal columns (dim, rank) in work->left that span what x (dim, count) has above low; eigenvalues in
+ * work->values. Through the smaller of x x' and x' x. */
+static int64_t basis(NlbWork *w, const float *x, int64_t dim, int64_t count, float low, int64_t most)
+{
+    const bool gram = count < dim;
+    const int n = (int)(gram ? count : dim), k = (int)(gram ? dim : count), lda = (int)dim;
+    const float scale = 1 / (float)count, zero = 0, *vectors = NULL;
+    ssyrk_("L", gram ? "T" : "N", &n, &k, &scale, x, &lda, &zero, w->matrix, &n);
+    const int64_t rank = eigen(w, n, low, most, &vectors);
+    if (!gram) {
+        memcpy(w->left, vectors ? vectors : w->left, (size_t)(rank * dim) * sizeof *w->left);
+        return rank;
+    }
+    if (rank) gemm("N", "N", dim, rank, count, 1, x, dim, vectors, count, w->left, dim);
+    for (int64_t i = 0; i < rank; i++) {
+        const float norm = 1 / sqrtf((float)count * w->values[i]);
+        for (int64_t j = 0; j < dim; j++) w->left[i * dim + j] *= norm;
+    }
+    return rank;
+}
+
+/* x (dim, count), centred, to its filtered self, plus mean. work->left: the basis; work->values: what is kept of each. */
+static void project(NlbWork *w, float *x, int64_t dim, int64_t count, int64_t rank, const float *mean)
+{
+    if (rank) {
+        gemm("T", "N", rank, count, dim, 1, w->left, dim, x, dim, w->right, rank);
+        for (int64_t i = 0; i < count; i++)
+            for (int64_t j = 0; j < rank; j++) w->right[i * rank + j] *= w->values[j];
+        gemm("N", "N", dim, count, rank, 1, w->left, dim, w->right, rank, x, dim);
+    } else
+        memset(x, 0, (size_t)(dim * count) * sizeof *x);
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t j = 0; j < dim; j++) x[i * dim + j] += mean[j];
+}
+
+static double spread(const float *x, int64_t count)
+{
+    double sum = 0, squares = 0;
+    for (int64_t i = 0; i < count; i++) {
+        sum += x[i];
+        squares += (double)x[i] * x[i];
+    }
+    return squares / (double)count - sum / (double)count * (sum / (double)count);
+}
+
+static bool is_flat(const SnlsDenoiser *d, const NlbGroup *g, int64_t dim)
+{
+    double sum = 0;
+    for (int64_t c = 0; c < d->plan.channels; c++)
+        sum += spread(g->value + c * g->count * dim, g->count * dim) / d->variance[c];
+    return sum < FLAT * (double)d->plan.channels;
+}
+
+/* What is kept along an eigenvector, and above which eigenvalue anything is. Without a theta, step 1 shrinks singular values as
+ * is best for a matrix of low rank in white noise (Gavish, Donoho, 2017): with b = dim / count and y = value / variance,
+ * sqrt((y - b - 1)^2 - 4 b) / y above (1 + sqrt b)^2, the edge of the noise's own eigenvalues. With theta it is the
+ * paper's threshold and (value - variance) / value. Step 2 is a Wiener filter above a threshold, tuned in the paper. */
+typedef struct Shrinkage {
+    double theta, ratio, variance;
+    int step;
+} Shrinkage;
+
+static float lowest(const Shrinkage *s)
+{
+    const double falling = 1.7 - 0.05 * (sqrt(s->variance) - 10), edge = 1 + sqrt(s->ratio);
+    if (s->step) return (float)(s->variance * (s->theta >= 0 ? s->theta : falling > 0.2 ? falling : 0.2));
+    return (float)(s->variance * (s->theta >= 0 ? 1 + s->theta : edge * edge));
+}
+
+static float kept(const Shrinkage *s, double value)
+{
+    const double y = value / s->variance, from = y - s->ratio - 1, inner = from * from - 4 * s->ratio;
+    if (s->step) return (float)(y / (y + 1));
+    return (float)(s->theta >= 0 ? (y - 1) / y : inner > 0 ? sqrt(inner) / y : 0);
+}
+
+void snls_nlb_filter(const SnlsDenoiser *d, int step, int64_t first, NlbWork *w, NlbGroup *g)
+{
+    const NlbStep *s = &d->plan.step[step];
+    const int64_t dim = d->plan.side * d->plan.side * d->depth, size = g->count * dim;
+    for (int64_t c = 0; c < d->plan.channels; c++) gather(d, g, first, 0, c, g->value + c * size);
+    const bool flat = step && is_flat(d, g, dim);
+    for (int64_t c = 0; c < d->plan.channels; c++) {
+        float *x = g->value + c * size, *mean = w->mean;
+        centre(x, dim, g->count, mean);
+        if (step) {
+            gather(d, g, first, 1, c, w->basic);
+            centre(w->basic, dim, g->count, mean + dim);
+        }
+        if (flat) mean += dim;
+        const Shrinkage shrink = { s->theta, (double)dim / (double)g->count, d->variance[c], step };
+        const int64_t rank = basis(w, step ? w->basic : x, dim, g->count, lowest(&shrink), s->rank);
+        for (int64_t i = 0; i < rank; i++) w->values[i] = kept(&shrink, w->values[i]);
+        project(w, x, dim, g->count, rank, mean);
+    }
+}
+
+int snls_nlb_blas_threads(int threads)
+{
+    if (!openblas_get_num_threads || !openblas_set_num_threads) return 0;
+    const int before = openblas_get_num_threads();
+    if (threads > 0 && threads != before) openblas_set_num_threads(threads);
+    return before;
+}
+
+#else
+int snls_nlb_blas_threads(int threads) { return threads; }
+void snls_nlb_filter(const SnlsDenoiser *d, int step, int64_t first, NlbWork *w, NlbGroup *g)
+{
+    (void)d, (void)step, (void)first, (void)w, (void)g; /* open has refused the method */
+}
+#endif

@@ -1,0 +1,151 @@
+/* estimate.c: the strength of white noise in a frame, from the high frequencies of those blocks whose low frequencies are
+ * weakest (Ponomarenko et al., 2007; Colom and Buades, 2013). Under white noise the two are independent, so that
+ * choosing blocks by the one does not bend the other; texture shows in both. */
+#include "denoise/nlb.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIDE = 8, LOW = 9, BLOCKS_MAX = 60000, CHOSEN_MIN = 60 };
+#define SHARE 0.005 /* of the blocks that are chosen */
+
+typedef struct Blocks {
+    const float *frame; /* (H,W,C), from the channel on */
+    int64_t channels, width, rows, columns, step;
+    float basis[SIDE][SIDE];
+} Blocks;
+
+static void make_basis(float basis[SIDE][SIDE])
+{
+    const double pi = 3.14159265358979323846;
+    for (int k = 0; k < SIDE; k++)
+        for (int i = 0; i < SIDE; i++)
+            basis[k][i] = (float)(cos(pi * (2 * i + 1) * k / (2 * SIDE)) * sqrt((k ? 2.0 : 1.0) / SIDE));
+}
+
+/* Orthonormal DCT of block number i: out[row][column]. Returns how many pixels are at an end of the scale. */
+static int transform(const Blocks *b, int64_t i, float out[SIDE][SIDE])
+{
+    const float *corner = b->frame + (i / b->columns * b->width + i % b->columns) * b->step * b->channels;
+    float half[SIDE][SIDE];
+    int clipped = 0;
+    for (int y = 0; y < SIDE; y++)
+        for (int k = 0; k < SIDE; k++) {
+            half[y][k] = 0;
+            for (int x = 0; x < SIDE; x++) half[y][k] += b->basis[k][x] * corner[(y * b->width + x) * b->channels];
+        }
+    for (int k = 0; k < SIDE; k++)
+        for (int x = 0; x < SIDE; x++) {
+            const float v = corner[(k * b->width + x) * b->channels];
+            clipped += v == 0 || v == 255;
+            out[k][x] = 0;
+            for (int y = 0; y < SIDE; y++) out[k][x] += b->basis[k][y] * half[y][x];
+        }
+    return clipped;
+}
+
+/* Energy of the low frequencies but the mean; blocks that the camera clipped come last. */
+static float low_energy(const Blocks *b, int64_t i)
+{
+    float c[SIDE][SIDE], sum = 0;
+    const int clipped = transform(b, i, c);
+    for (int y = 0; y < SIDE; y++)
+        for (int x = 0; x < SIDE; x++)
+            if (x + y > 0 && x + y < LOW) sum += c[y][x] * c[y][x];
+    return clipped > SIDE ? INFINITY : sum;
+}
+
+static int rising(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+typedef struct Rank {
+    float energy;
+    int32_t block;
+} Rank;
+
+static int by_energy(const void *a, const void *b)
+{
+    const Rank *x = a, *y = b;
+    return x->energy != y->energy ? (x->energy > y->energy) - (x->energy < y->energy) : (x->block > y->block) - (x->block < y->block);
+}
+
+/* Median over the high frequencies of their variance in the chosen blocks. */
+static double high_variance(const Blocks *b, const Rank *rank, int64_t chosen)
+{
+    double squares[SIDE * SIDE] = { 0 };
+    int count = 0;
+    for (int64_t i = 0; i < chosen; i++) {
+        float c[SIDE][SIDE];
+        transform(b, rank[i].block, c);
+        count = 0;
+        for (int y = 0; y < SIDE; y++)
+            for (int x = 0; x < SIDE; x++)
+                if (x + y >= LOW) squares[count++] += (double)c[y][x] * c[y][x] / (double)chosen;
+    }
+    qsort(squares, (size_t)count, sizeof *squares, rising);
+    return squares[count / 2];
+}
+
+static double estimate(SnlsContext *ctx, Blocks *b, Rank *rank)
+{
+    const int64_t count = b->rows * b->columns;
+#pragma omp parallel for num_threads(ctx->threads) schedule(static)
+    for (int64_t i = 0; i < count; i++) rank[i] = (Rank){ low_energy(b, i), (int32_t)i };
+    qsort(rank, (size_t)count, sizeof *rank, by_energy);
+    int64_t chosen = (int64_t)(SHARE * (double)count);
+    if (chosen < CHOSEN_MIN) chosen = count < CHOSEN_MIN ? count : CHOSEN_MIN;
+    while (chosen > 1 && isinf(rank[chosen - 1].energy)) chosen--;
+    return sqrt(high_variance(b, rank, chosen));
+}
+
+/* Small frames have no block: differences of neighbours serve. */
+static double estimate_small(const float *frame, int64_t pixels, int64_t channels)
+{
+    double sum = 0;
+    for (int64_t i = 1; i < pixels; i++) {
+        const double e = frame[i * channels] - frame[(i - 1) * channels];
+        sum += e * e / 2;
+    }
+    return pixels > 1 ? sqrt(sum / (double)(pixels - 1)) : 0;
+}
+
+static SnlsStatus estimate_frame(SnlsContext *ctx, const float *frame, int64_t height, int64_t width, int64_t channels,
+                                 double sigma[3])
+{
+    Blocks b = { .channels = channels, .width = width, .step = 1 };
+    if (height < SIDE || width < SIDE) {
+        for (int64_t c = 0; c < channels; c++) sigma[c] += estimate_small(frame + c, height * width, channels);
+        return SNLS_OK;
+    }
+    while ((height - SIDE) / b.step * ((width - SIDE) / b.step) > BLOCKS_MAX) b.step++;
+    b.rows = (height - SIDE) / b.step + 1;
+    b.columns = (width - SIDE) / b.step + 1;
+    make_basis(b.basis);
+    snls_arena_begin(&ctx->arena);
+    snls_arena_plan(&ctx->arena, b.rows * b.columns, sizeof(Rank));
+    SNLS_TRY(snls_scratch_commit(ctx, "noise_estimate"));
+    Rank *rank = snls_arena_claim(&ctx->arena, b.rows * b.columns, sizeof(Rank));
+    for (int64_t c = 0; c < channels; c++) {
+        b.frame = frame + c;
+        sigma[c] += estimate(ctx, &b, rank);
+    }
+    return SNLS_OK;
+}
+
+SnlsStatus snls_noise_estimate(SnlsContext *ctx, const float *frames, int64_t count, int64_t height, int64_t width,
+                               int64_t channels, double sigma[3])
+{
+    if (!ctx) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(ctx, frames && sigma, SNLS_ERR_ARG, "noise_estimate: a pointer is missing (NULL)");
+    SNLS_REQUIRE(ctx, count >= 1 && height >= 1 && width >= 1 && (channels == 1 || channels == 3), SNLS_ERR_SHAPE,
+                 "noise_estimate: %lld frames of %lld x %lld pixels and %lld channels, must be 1 or more, 1 or 3 channels",
+                 (long long)count, (long long)width, (long long)height, (long long)channels);
+    double sum[3] = { 0 };
+    for (int64_t t = 0; t < count; t++)
+        SNLS_TRY(estimate_frame(ctx, frames + t * height * width * channels, height, width, channels, sum));
+    for (int64_t c = 0; c < 3; c++) sigma[c] = c < channels ? sum[c] / (double)count : sum[0] / (double)count;
+    return SNLS_OK;
+}

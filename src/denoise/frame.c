@@ -1,0 +1,44 @@
+/* frame.c: frames to planes of decorrelated channels and back. */
+#include "denoise/nlb.h"
+#include <math.h>
+
+/* Orthonormal: white noise stays white. Rows: (R+G+B)/sqrt 3, (R-B)/sqrt 2, (R-2G+B)/sqrt 6. */
+static void to_planes(float *planes, int64_t plane, const float *rgb, int64_t pixels)
+{
+    const float y = (float)(1 / sqrt(3)), u = (float)(1 / sqrt(2)), v = (float)(1 / sqrt(6));
+    for (int64_t i = 0; i < pixels; i++) {
+        const float r = rgb[3 * i], g = rgb[3 * i + 1], b = rgb[3 * i + 2];
+        planes[i] = y * (r + g + b);
+        planes[plane + i] = u * (r - b);
+        planes[2 * plane + i] = v * (r - 2 * g + b);
+    }
+}
+
+static void from_planes(float *rgb, const float *planes, int64_t plane, int64_t pixels)
+{
+    const float y = (float)(1 / sqrt(3)), u = (float)(1 / sqrt(2)), v = (float)(1 / sqrt(6));
+    for (int64_t i = 0; i < pixels; i++) {
+        const float a = y * planes[i], b = u * planes[plane + i], c = v * planes[2 * plane + i];
+        rgb[3 * i] = a + b + c;
+        rgb[3 * i + 1] = a - 2 * c;
+        rgb[3 * i + 2] = a - b + c;
+    }
+}
+
+void snls_nlb_load(const NlbPlan *p, float *planes, const float *frame)
+{
+    const int64_t pixels = p->height * p->width;
+    if (p->channels == 3) to_planes(planes, p->plane, frame, pixels);
+    else
+        for (int64_t i = 0; i < pixels; i++) planes[i] = frame[i];
+    for (int64_t c = 0; c < p->channels; c++) /* read by vectors, used by nobody */
+        for (int64_t i = pixels; i < p->plane; i++) planes[c * p->plane + i] = 0;
+}
+
+void snls_nlb_store(const NlbPlan *p, float *frame, const float *planes)
+{
+    const int64_t pixels = p->height * p->width;
+    if (p->channels == 3) from_planes(frame, planes, p->plane, pixels);
+    else
+        for (int64_t i = 0; i < pixels; i++) frame[i] = planes[i];
+}

@@ -1,0 +1,135 @@
+/* nlb.h: what the files of the denoiser share: its plan, the frames it holds, groups of patches.
+ *
+ * plan.c     parameters and presets to numbers, and the memory they take
+ * stream.c   the public functions: frames in and out, which frame is worked on when
+ * frame.c    colours, frames to planes and back
+ * motion.c   flow between the frames held
+ * match.c    the patches of a group: windows along the motion, scores, the best
+ * bayes.c    the filter of one group
+ * step.c     a step for one reference frame: references, groups, sums
+ * noise.c, estimate.c   noise made and measured */
+#ifndef SNLS_DENOISE_NLB_H
+#define SNLS_DENOISE_NLB_H
+
+#include "base/context.h"
+#include "simd/patch.h"
+#include <snls/denoise.h>
+#include <stdbool.h>
+
+enum { STEPS = 2, CHANNELS_MAX = 3, SIDE_MAX = 7, DEPTH_MAX = 2, RADIUS_MAX = 8, SPAN_MAX = 2 * RADIUS_MAX + 2 };
+
+typedef struct NlbStep {
+    int64_t window;  /* side of the search window */
+    int64_t patches; /* of a group, at most */
+    int64_t stride;  /* pixels between references */
+    int64_t rows, columns; /* of the grid of references */
+    int64_t rank;    /* most eigenvectors */
+    double  theta;   /* eigenvalues up to theta * sigma^2 count as noise */
+    bool    reuse, joint;
+} NlbStep;
+
+typedef struct NlbPlan {
+    int64_t height, width, channels;
+    int64_t plane;  /* floats of a plane: its pixels, and room for vectors that read past the last */
+    int64_t side;   /* of a patch, pixels */
+    int64_t depth;  /* of a patch, frames */
+    int64_t radius; /* frames searched on either side */
+    int64_t slots;  /* frames held */
+    int32_t method, flow, steps;
+    NlbStep step[STEPS];
+} NlbPlan;
+
+/* A frame that is held. Planes are (channel, H, W), decorrelated channels. */
+typedef struct NlbFrame {
+    float   *noisy;
+    float   *sum[STEPS];       /* planes: of the filtered patches over each pixel, then their mean, the estimate */
+    float   *weight[STEPS];    /* one plane: how many there were */
+    int16_t *motion[STEPS][2]; /* (H,W,2), (x,y): to the next frame, to the one before */
+    uint8_t *used[STEPS];      /* of each reference: a patch about there was in a group */
+    bool     first;            /* of its scene */
+} NlbFrame;
+
+/* Where the patches of one frame of a group are looked for: the window's corner in the frame itself and, for deeper patches,
+ * in its partner, the frame that holds the second half of a patch. */
+typedef struct NlbWindow {
+    int64_t frame[DEPTH_MAX]; /* numbers of frames in the clip */
+    int64_t y[DEPTH_MAX], x[DEPTH_MAX];
+} NlbWindow;
+
+typedef struct NlbPatch {
+    int32_t frame[DEPTH_MAX]; /* from the first frame of the search */
+    int32_t at[DEPTH_MAX];    /* pixel of its corner, in the plane */
+} NlbPatch;
+
+typedef struct NlbGroup {
+    int64_t   count;
+    NlbPatch *patch;
+    float    *value; /* (channel, count, side*side*depth): the filtered patches */
+} NlbGroup;
+
+/* Memory of one thread. */
+typedef struct NlbWork {
+    float    *dist;
+    uint64_t *key;
+    float    *noisy, *basic, *mean; /* (count, dim) of one channel or (channel, count, dim) of all */
+    float    *matrix, *values, *vectors, *left, *right, *lapack;
+    int32_t  *support, *lapack_int;
+} NlbWork;
+
+struct SnlsDenoiser {
+    SnlsContext      *ctx;
+    SnlsDenoiseParams params;
+    NlbPlan           plan;
+    SnlsPatchLoops    loops;
+    NlbFrame         *frame;  /* plan.slots of them; frame t is at t % slots */
+    NlbGroup         *group;  /* of a batch */
+    NlbWork          *work;   /* of a thread */
+    int64_t           batch;
+    int64_t          *cell;   /* references of a class */
+    float            *luma[2]; /* what flow is computed from */
+    int16_t          *flow_out; /* of the last pulled frame */
+    float            *flow_pair; /* (H,W,2) */
+    void             *block;
+    double            sigma[3];  /* red, green, blue */
+    float             variance[3]; /* of the decorrelated channels */
+    double            guess[2 * RADIUS_MAX + 2][3]; /* of sigma, from each of the first frames */
+    bool              has_sigma, finished, has_flow;
+    bool              copy; /* sigma is 0: frames are kept as they came */
+    bool              pass; /* no noise was found: estimates are the frames */
+    int64_t           pushed, pulled;    /* frames */
+    int64_t           begin, end;        /* the scene in work: its first frame, and one past its last, or -1 while open */
+    int64_t           done[STEPS];       /* references of this step are done before this frame */
+    int64_t           ready[STEPS];      /* estimates of this step are made before this frame */
+    int64_t           depth;             /* frames of a patch in this scene */
+};
+
+static inline NlbFrame *snls_nlb_frame(const SnlsDenoiser *d, int64_t t) { return &d->frame[t % d->plan.slots]; }
+
+static inline int64_t snls_nlb_clamp(int64_t x, int64_t low, int64_t high)
+{
+    x = x > high ? high : x;
+    return x < low ? low : x;
+}
+
+static inline int64_t snls_nlb_dim(const NlbPlan *p) { return p->side * p->side * p->depth; }
+
+SnlsStatus snls_nlb_plan(SnlsContext *ctx, const SnlsDenoiseParams *params, int64_t height, int64_t width,
+                         int64_t channels, NlbPlan *plan);
+SnlsStatus snls_nlb_take(SnlsDenoiser *d); /* all memory but the struct itself */
+int64_t    snls_nlb_bytes(const NlbPlan *plan, int32_t threads);
+
+/* The scene's frames that references in frame t look at: *first, and how many. */
+int64_t snls_nlb_span(const SnlsDenoiser *d, int64_t t, int64_t *first);
+
+void       snls_nlb_load(const NlbPlan *p, float *planes, const float *frame);
+void       snls_nlb_store(const NlbPlan *p, float *frame, const float *planes);
+SnlsStatus snls_nlb_motion(SnlsDenoiser *d, int step, int64_t t); /* between t-1 and t, both ways */
+
+/* Patches like the one of reference (y,x) of frame t; group->count of them, the best first. */
+void snls_nlb_match(const SnlsDenoiser *d, int step, int64_t t, int64_t y, int64_t x, NlbWork *work, NlbGroup *group);
+void snls_nlb_filter(const SnlsDenoiser *d, int step, int64_t first, NlbWork *work, NlbGroup *group);
+int  snls_nlb_blas_threads(int threads); /* of each call of BLAS from now on; returns how many it were, 0: not known */
+void snls_nlb_step(SnlsDenoiser *d, int step, int64_t t);
+void snls_nlb_estimate(SnlsDenoiser *d, int step, int64_t t); /* sums to means */
+
+#endif

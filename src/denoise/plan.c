@@ -1,0 +1,185 @@
+/* plan.c: parameters and presets to the numbers that the denoiser works with, and the memory that they take. */
+#include "base/options.h"
+#include "denoise/nlb.h"
+#include <math.h>
+
+enum { FRAME_SIDE_MAX = 32767, BATCH_PER_THREAD = 32 };
+
+typedef struct Preset {
+    int32_t flow, radius, depth;
+    struct {
+        int32_t window, patches, stride, rank, reuse, joint;
+    } step[STEPS];
+} Preset;
+
+static const Preset presets[] = {
+    [SNLS_DENOISE_FAST] = { SNLS_DENOISE_FLOW_DIS, 2, 2, { { 7, 32, 4, 16, 1, 0 }, { 7, 32, 4, 24, 1, 0 } } },
+    [SNLS_DENOISE_MEDIUM] = { SNLS_DENOISE_FLOW_DIS, 3, 2, { { 9, 64, 3, 39, 1, 0 }, { 9, 48, 3, 39, 1, 0 } } },
+    [SNLS_DENOISE_SLOW] = { SNLS_DENOISE_FLOW_DIS, 4, 2, { { 15, 100, 3, 39, 1, 0 }, { 15, 60, 3, 39, 1, 0 } } },
+};
+
+static SnlsStatus check_params(SnlsContext *ctx, const SnlsDenoiseParams *p)
+{
+    SNLS_TRY(snls_options_check(ctx, "denoise", snls_denoise_options(), p));
+    for (size_t i = 0; i < sizeof p->reserved / sizeof *p->reserved; i++)
+        SNLS_REQUIRE(ctx, p->reserved[i] == 0, SNLS_ERR_ARG,
+                     "denoise: reserved[%d] is %d, must be 0 (call snls_denoise_defaults first)", (int)i,
+                     (int)p->reserved[i]);
+    for (int c = 0; c < 3; c++)
+        SNLS_REQUIRE(ctx, isfinite(p->sigma[c]) && p->sigma[c] <= 1000, SNLS_ERR_ARG,
+                     "denoise: sigma[%d] is %g, must be 0 to 1000, or negative to have it estimated", c, p->sigma[c]);
+    return SNLS_OK;
+}
+
+static SnlsStatus check_size(SnlsContext *ctx, int64_t height, int64_t width, int64_t channels)
+{
+    SNLS_REQUIRE(ctx, height >= 1 && width >= 1 && height <= FRAME_SIDE_MAX && width <= FRAME_SIDE_MAX && height * width <= (int64_t)1 << 29,
+                 SNLS_ERR_SHAPE, "denoise: frames are %lld x %lld pixels, must be 1 to %d each way and at most 2^29 in all", (long long)width,
+                 (long long)height, FRAME_SIDE_MAX);
+    SNLS_REQUIRE(ctx, channels == 1 || channels == 3, SNLS_ERR_SHAPE, "denoise: frames have %lld channels, must be 1 or 3",
+                 (long long)channels);
+    return SNLS_OK;
+}
+
+static int64_t given(int32_t value, int32_t unset, int32_t preset) { return value == unset ? preset : value; }
+
+static int64_t cells(int64_t length, int64_t side, int64_t stride) { return (length - side + stride - 1) / stride + 1; }
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+SnlsStatus snls_nlb_plan(SnlsContext *ctx, const SnlsDenoiseParams *p, int64_t height, int64_t width,
+                         int64_t channels, NlbPlan *plan)
+{
+    SNLS_REQUIRE(ctx, p, SNLS_ERR_ARG, "denoise: the parameters are missing (NULL)");
+    SNLS_TRY(check_params(ctx, p));
+    SNLS_TRY(check_size(ctx, height, width, channels));
+    const Preset *preset = &presets[p->preset];
+    const int32_t window[STEPS] = { p->window1, p->window2 }, patches[STEPS] = { p->patches1, p->patches2 },
+                  stride[STEPS] = { p->step1, p->step2 }, rank[STEPS] = { p->rank1, p->rank2 },
+                  reuse[STEPS] = { p->reuse1, p->reuse2 }, joint[STEPS] = { p->joint1, p->joint2 };
+    const double theta[STEPS] = { p->theta1, p->theta2 };
+    const int64_t side = least(SIDE_MAX, least(height, width)), radius = given(p->radius, -1, preset->radius);
+    *plan = (NlbPlan){ .height = height,
+                       .width = width,
+                       .channels = channels,
+                       .plane = height * width + SNLS_PATCH_LANES,
+                       .side = side,
+                       .radius = radius,
+                       .depth = radius ? given(p->depth, 0, preset->depth) : 1,
+                       .slots = 4 * radius + 6,
+                       .method = p->method,
+                       .flow = (int32_t)given(p->flow, SNLS_DENOISE_FLOW_PRESET, preset->flow),
+                       .steps = p->method == SNLS_DENOISE_VNLB ? 2 : 1 };
+    for (int i = 0; i < STEPS; i++) {
+        const int64_t fits = least(height, width) - side + 1, wanted = given(window[i], 0, preset->step[i].window);
+        NlbStep *s = &plan->step[i];
+        *s = (NlbStep){ .window = least(wanted, fits),
+                        .patches = given(patches[i], 0, preset->step[i].patches),
+                        .stride = given(stride[i], 0, preset->step[i].stride),
+                        .rank = given(rank[i], 0, preset->step[i].rank),
+                        .theta = theta[i],
+                        .reuse = given(reuse[i], -1, preset->step[i].reuse) != 0,
+                        .joint = given(joint[i], -1, preset->step[i].joint) != 0 };
+        s->rows = cells(height, side, s->stride);
+        s->columns = cells(width, side, s->stride);
+    }
+    return SNLS_OK;
+}
+
+/* ---- memory ----
+ * take() lays everything out twice: first without a block, to count, then to give out its pieces. */
+
+typedef struct Layout {
+    char   *base; /* NULL: only count */
+    int64_t used;
+} Layout;
+
+static void *piece(Layout *l, int64_t count, int64_t size)
+{
+    void *at = l->base ? l->base + l->used : NULL;
+    l->used += (count * size + SNLS_ALIGN - 1) / SNLS_ALIGN * SNLS_ALIGN;
+    return at;
+}
+
+static void take_frame(Layout *l, const NlbPlan *p, NlbFrame *f)
+{
+    f->noisy = piece(l, p->channels * p->plane, sizeof(float));
+    for (int i = 0; i < p->steps; i++) {
+        f->sum[i] = piece(l, p->channels * p->plane, sizeof(float));
+        f->weight[i] = piece(l, p->plane, sizeof(float));
+        f->used[i] = piece(l, p->step[i].rows * p->step[i].columns, 1);
+        for (int way = 0; way < 2 && p->flow != SNLS_DENOISE_FLOW_NONE; way++)
+            f->motion[i][way] = piece(l, p->height * p->width * 2, sizeof(int16_t));
+    }
+}
+
+static int64_t most_patches(const NlbPlan *p)
+{
+    const int64_t a = p->step[0].patches, b = p->step[1].patches;
+    return a > b ? a : b;
+}
+
+static void take_work(Layout *l, const NlbPlan *p, NlbWork *w)
+{
+    const int64_t n = most_patches(p), dim = snls_nlb_dim(p), m = n > dim ? n : dim, span = 2 * p->radius + 1,
+                  side = p->step[0].window > p->step[1].window ? p->step[0].window : p->step[1].window,
+                  pitch = (side + SNLS_PATCH_LANES - 1) / SNLS_PATCH_LANES * SNLS_PATCH_LANES;
+    w->dist = piece(l, span * side * pitch, sizeof(float));
+    w->key = piece(l, span * side * side, sizeof(uint64_t));
+    w->noisy = piece(l, n * dim, sizeof(float));
+    w->basic = piece(l, n * dim, sizeof(float));
+    w->mean = piece(l, 2 * dim, sizeof(float));
+    w->matrix = piece(l, m * m, sizeof(float));
+    w->values = piece(l, m, sizeof(float));
+    w->vectors = piece(l, m * m, sizeof(float));
+    w->left = piece(l, m * m, sizeof(float));
+    w->right = piece(l, m * m, sizeof(float));
+    w->lapack = piece(l, 2 * m * m + 64 * m + 64, sizeof(float));
+    w->lapack_int = piece(l, 16 * m + 64, sizeof(int32_t));
+    w->support = piece(l, 2 * m + 2, sizeof(int32_t));
+}
+
+static void take(Layout *l, SnlsDenoiser *d, int32_t threads)
+{
+    const NlbPlan *p = &d->plan;
+    NlbFrame *frames = piece(l, p->slots, sizeof *frames);
+    NlbGroup *groups = piece(l, d->batch, sizeof *groups);
+    NlbWork *works = piece(l, threads, sizeof *works);
+    const int64_t n = most_patches(p);
+    for (int64_t i = 0; i < p->slots; i++) take_frame(l, p, frames ? &frames[i] : &(NlbFrame){ 0 });
+    for (int64_t i = 0; i < d->batch; i++) {
+        NlbGroup *g = groups ? &groups[i] : &(NlbGroup){ 0 };
+        g->patch = piece(l, n, sizeof *g->patch);
+        g->value = piece(l, p->channels * n * snls_nlb_dim(p), sizeof(float));
+    }
+    for (int32_t i = 0; i < threads; i++) take_work(l, p, works ? &works[i] : &(NlbWork){ 0 });
+    for (int i = 0; i < 2; i++) d->luma[i] = piece(l, p->height * p->width, sizeof(float));
+    const int64_t cells1 = p->step[0].rows * p->step[0].columns, cells2 = p->step[1].rows * p->step[1].columns;
+    d->cell = piece(l, cells1 > cells2 ? cells1 : cells2, sizeof *d->cell);
+    d->flow_out = piece(l, p->height * p->width * 2, sizeof(int16_t));
+    d->flow_pair = piece(l, p->height * p->width * 2, sizeof(float));
+    d->frame = frames;
+    d->group = groups;
+    d->work = works;
+}
+
+int64_t snls_nlb_bytes(const NlbPlan *plan, int32_t threads)
+{
+    SnlsDenoiser d = { .plan = *plan, .batch = BATCH_PER_THREAD * threads };
+    Layout l = { 0 };
+    take(&l, &d, threads);
+    return l.used + SNLS_ALIGN;
+}
+
+SnlsStatus snls_nlb_take(SnlsDenoiser *d)
+{
+    const int32_t threads = d->ctx->threads;
+    const int64_t bytes = snls_nlb_bytes(&d->plan, threads);
+    d->batch = BATCH_PER_THREAD * threads;
+    d->block = snls_mem_alloc(&d->ctx->allocator, bytes);
+    SNLS_REQUIRE(d->ctx, d->block, SNLS_ERR_MEMORY, "denoise: %.1f MiB for frames of %lld x %lld pixels could not be had",
+                 (double)bytes / 1048576, (long long)d->plan.width, (long long)d->plan.height);
+    Layout l = { .base = (char *)(((uintptr_t)d->block + SNLS_ALIGN - 1) / SNLS_ALIGN * SNLS_ALIGN) };
+    take(&l, d, threads);
+    return SNLS_OK;
+}

@@ -1,0 +1,118 @@
+/* step.c: one step for the references of one frame. References lie on a grid that is worked through in 4 x 4 classes, far apart
+ * within a class; what an earlier class (or an earlier frame) had in its groups need not be a reference again. A class goes
+ * in batches: groups are matched and filtered in parallel, then added up in their order by owners of frames and channels,
+ * so that neither the number of threads nor the size of a batch shows in the result. */
+#include "denoise/nlb.h"
+#include <string.h>
+
+enum { CLASSES = 4 };
+
+#ifdef _OPENMP
+#    include <omp.h>
+static int thread_number(void) { return omp_get_thread_num(); }
+#else
+static int thread_number(void) { return 0; }
+#endif
+
+static int64_t position(int64_t cell, int64_t stride, int64_t last) { return cell * stride < last ? cell * stride : last; }
+
+/* The patch's halves over each pixel of one frame and channel, in the order of groups. */
+static void add_up(SnlsDenoiser *d, int step, int64_t first, int64_t groups, int64_t frame, int64_t channel)
+{
+    const NlbPlan *p = &d->plan;
+    const int64_t area = p->side * p->side, dim = area * d->depth;
+    const NlbFrame *f = snls_nlb_frame(d, first + frame);
+    for (int64_t i = 0; i < groups; i++) {
+        const NlbGroup *g = &d->group[i];
+        for (int64_t j = 0; j < g->count * d->depth; j++) {
+            const int64_t patch = j / d->depth, part = j % d->depth;
+            if (g->patch[patch].frame[part] != frame) continue;
+            d->loops.add(f->sum[step] + channel * p->plane + g->patch[patch].at[part], p->width,
+                         g->value + (channel * g->count + patch) * dim + part * area, p->side);
+        }
+    }
+}
+
+static void count_up(SnlsDenoiser *d, int step, int64_t first, int64_t groups, int64_t frame)
+{
+    const NlbPlan *p = &d->plan;
+    const NlbFrame *f = snls_nlb_frame(d, first + frame);
+    float ones[SIDE_MAX * SIDE_MAX];
+    for (int i = 0; i < SIDE_MAX * SIDE_MAX; i++) ones[i] = 1;
+    for (int64_t i = 0; i < groups; i++) {
+        const NlbGroup *g = &d->group[i];
+        for (int64_t j = 0; j < g->count * d->depth; j++)
+            if (g->patch[j / d->depth].frame[j % d->depth] == frame)
+                d->loops.add(f->weight[step] + g->patch[j / d->depth].at[j % d->depth], p->width, ones, p->side);
+    }
+}
+
+/* References within a pixel of a patch of the group are done with. */
+static void mark(SnlsDenoiser *d, int step, int64_t first, const NlbGroup *g)
+{
+    const NlbPlan *p = &d->plan;
+    const NlbStep *s = &p->step[step];
+    for (int64_t i = 0; i < g->count; i++) {
+        const int64_t y = g->patch[i].at[0] / p->width, x = g->patch[i].at[0] % p->width;
+        const int64_t r = snls_nlb_clamp((y + s->stride / 2) / s->stride, 0, s->rows - 1),
+                      c = snls_nlb_clamp((x + s->stride / 2) / s->stride, 0, s->columns - 1);
+        const int64_t dy = y - position(r, s->stride, p->height - p->side),
+                      dx = x - position(c, s->stride, p->width - p->side);
+        if (dy >= -1 && dy <= 1 && dx >= -1 && dx <= 1)
+            snls_nlb_frame(d, first + g->patch[i].frame[0])->used[step][r * s->columns + c] = 1;
+    }
+}
+
+static void run_batch(SnlsDenoiser *d, int step, const int64_t *cell, int64_t groups, int64_t t)
+{
+    const NlbPlan *p = &d->plan;
+    const NlbStep *s = &p->step[step];
+    int64_t first;
+    const int64_t frames = snls_nlb_span(d, t, &first) + 1, owners = frames * (p->channels + 1);
+#pragma omp parallel for num_threads(d->ctx->threads) schedule(dynamic, 1)
+    for (int64_t i = 0; i < groups; i++) {
+        NlbWork *w = &d->work[thread_number()];
+        const int64_t y = position(cell[i] / s->columns, s->stride, p->height - p->side),
+                      x = position(cell[i] % s->columns, s->stride, p->width - p->side);
+        snls_nlb_match(d, step, t, y, x, w, &d->group[i]);
+        snls_nlb_filter(d, step, first, w, &d->group[i]);
+    }
+#pragma omp parallel for num_threads(d->ctx->threads) schedule(dynamic, 1)
+    for (int64_t i = 0; i < owners; i++) {
+        if (i % (p->channels + 1) < p->channels) add_up(d, step, first, groups, i / (p->channels + 1), i % (p->channels + 1));
+        else count_up(d, step, first, groups, i / (p->channels + 1));
+    }
+    for (int64_t i = 0; s->reuse && i < groups; i++) mark(d, step, first, &d->group[i]);
+}
+
+void snls_nlb_step(SnlsDenoiser *d, int step, int64_t t)
+{
+    const NlbStep *s = &d->plan.step[step];
+    const int blas_threads = snls_nlb_blas_threads(1); /* groups run side by side already */
+    const uint8_t *used = snls_nlb_frame(d, t)->used[step];
+    for (int class = 0; class < CLASSES * CLASSES; class++) {
+        /* classes in the order of a bit-reversed counter: the first four are 2 x 2 far corners of the next */
+        const int64_t row = (class & 1) * 2 + (class >> 2 & 1), column = (class >> 1 & 1) * 2 + (class >> 3 & 1);
+        int64_t count = 0;
+        for (int64_t r = row; r < s->rows; r += CLASSES)
+            for (int64_t c = column; c < s->columns; c += CLASSES) {
+                if (used[r * s->columns + c]) continue;
+                d->cell[count++] = r * s->columns + c;
+            }
+        for (int64_t i = 0; i < count; i += d->batch)
+            run_batch(d, step, d->cell + i, count - i < d->batch ? count - i : d->batch, t);
+    }
+    snls_nlb_blas_threads(blas_threads);
+}
+
+void snls_nlb_estimate(SnlsDenoiser *d, int step, int64_t t)
+{
+    const NlbPlan *p = &d->plan;
+    const NlbFrame *f = snls_nlb_frame(d, t);
+    for (int64_t c = 0; c < p->channels; c++) {
+        float *sum = f->sum[step] + c * p->plane;
+        const float *noisy = f->noisy + c * p->plane;
+        for (int64_t i = 0; i < p->height * p->width; i++)
+            sum[i] = f->weight[step][i] > 0 ? sum[i] / f->weight[step][i] : noisy[i];
+    }
+}

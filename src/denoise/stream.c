@@ -1,0 +1,312 @@
+/* stream.c: the public functions: frames in and out, and which frame is worked on when.
+ *
+ * A scene is worked through frame by frame, twice. References in frame t look at 2*radius+1 frames around it (at the ends of
+ * the scene, at its first or last so many), and at the partner of the last. So a frame's estimate is known when the
+ * references radius frames later are done, and step 2 runs behind step 1 by its own window. Frames are held as long as
+ * anything can look at them; what is done for a frame depends on its scene alone, not on when frames come and go. */
+#include "denoise/nlb.h"
+#include <math.h>
+#include <string.h>
+
+#define NO_NOISE 0.1 /* an estimate below this is none: frames pass as they are */
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* ---- which frame is ready for what ---- */
+
+int64_t snls_nlb_span(const SnlsDenoiser *d, int64_t t, int64_t *first)
+{
+    const int64_t whole = 2 * d->plan.radius + 1;
+    *first = larger(t - d->plan.radius, d->begin);
+    if (d->end < 0) return whole;
+    const int64_t count = lesser(whole, d->end - d->begin);
+    *first = lesser(*first, d->end - count);
+    return count;
+}
+
+/* The end of the scene in work is known when the next has begun. */
+static void find_end(SnlsDenoiser *d)
+{
+    for (int64_t t = d->begin + 1; d->end < 0 && t < d->pushed; t++)
+        if (snls_nlb_frame(d, t)->first) d->end = t;
+    if (d->end < 0 && d->finished) d->end = d->pushed;
+}
+
+static bool may_run(const SnlsDenoiser *d, int step)
+{
+    const int64_t t = d->done[step], have = step ? d->ready[step - 1] : d->end >= 0 ? d->end : d->pushed;
+    if (d->end >= 0 && t >= d->end) return false;
+    int64_t first;
+    const int64_t past = snls_nlb_span(d, t, &first) + first + 1; /* the partner of the last frame */
+    return have >= (d->end >= 0 ? lesser(past, d->end) : past) && have > t;
+}
+
+/* No reference that is still to come has a patch in frame t. Near the scene's end all windows reach back to one frame. */
+static bool is_final(const SnlsDenoiser *d, int step, int64_t t)
+{
+    if (d->end >= 0 && d->done[step] >= d->end) return true;
+    const bool tail = d->end >= 0 && t >= d->end - 1 - 2 * d->plan.radius;
+    return !tail && d->done[step] > t + d->plan.radius;
+}
+
+/* The oldest frame that work still to come can look at. */
+static int64_t oldest(const SnlsDenoiser *d)
+{
+    int64_t t = d->done[d->plan.steps - 1] - d->plan.radius;
+    if (d->end >= 0) t = lesser(t, d->end - 1 - 2 * d->plan.radius);
+    return lesser(larger(t, d->begin), d->pulled);
+}
+
+/* ---- work ---- */
+
+static void set_variance(SnlsDenoiser *d)
+{
+    const double r = d->sigma[0] * d->sigma[0], g = d->sigma[1] * d->sigma[1], b = d->sigma[2] * d->sigma[2];
+    const double of[3] = { (r + g + b) / 3, (r + b) / 2, (r + 4 * g + b) / 6 };
+    for (int c = 0; c < 3; c++) d->variance[c] = (float)(d->plan.channels == 3 ? of[c] : r);
+    for (int c = 0; c < 3; c++)
+        if (d->variance[c] < 1e-6f) d->variance[c] = 1e-6f;
+    d->has_sigma = true;
+}
+
+/* Mean of the estimates of the first frames of the first scene. */
+static void find_sigma(SnlsDenoiser *d)
+{
+    const int64_t count = lesser(d->end >= 0 ? d->end : d->pushed, 2 * d->plan.radius + 2);
+    double most = 0;
+    for (int64_t c = 0; c < d->plan.channels; c++) {
+        if (d->params.sigma[c] >= 0) continue;
+        d->sigma[c] = 0;
+        for (int64_t t = 0; t < count; t++) d->sigma[c] += d->guess[t][c] / (double)count;
+    }
+    for (int64_t c = 0; c < d->plan.channels; c++) most = d->sigma[c] > most ? d->sigma[c] : most;
+    d->pass = most < NO_NOISE;
+    set_variance(d);
+}
+
+static void pass_on(SnlsDenoiser *d, int step, int64_t t)
+{
+    const NlbFrame *f = snls_nlb_frame(d, t);
+    memcpy(f->sum[step], f->noisy, (size_t)(d->plan.channels * d->plan.plane) * sizeof(float));
+}
+
+/* One step for one frame, and the estimates that are final then. */
+static SnlsStatus run(SnlsDenoiser *d, int step)
+{
+    if (!d->has_sigma) find_sigma(d);
+    d->depth = d->end >= 0 && d->end - d->begin == 1 ? 1 : d->plan.depth;
+    if (!d->pass) snls_nlb_step(d, step, d->done[step]);
+    d->done[step]++;
+    for (; d->ready[step] < d->done[step] && is_final(d, step, d->ready[step]); d->ready[step]++) {
+        const int64_t t = d->ready[step];
+        if (d->pass) pass_on(d, step, t);
+        else snls_nlb_estimate(d, step, t);
+        if (step + 1 < d->plan.steps && t > d->begin && !d->pass) SNLS_TRY(snls_nlb_motion(d, step + 1, t));
+    }
+    return SNLS_OK;
+}
+
+static void next_scene(SnlsDenoiser *d)
+{
+    d->begin = d->end;
+    d->end = -1;
+    for (int i = 0; i < STEPS; i++) d->done[i] = d->ready[i] = d->begin;
+}
+
+/* One piece of work. SNLS_END: there is none. */
+static SnlsStatus advance(SnlsDenoiser *d)
+{
+    find_end(d);
+    for (int step = d->plan.steps - 1; step >= 0; step--)
+        if (may_run(d, step)) return run(d, step);
+    if (d->end < 0 || d->ready[d->plan.steps - 1] < d->end || d->end >= d->pushed) return SNLS_END;
+    next_scene(d);
+    return SNLS_OK;
+}
+
+/* ---- open and close ---- */
+
+static bool wants_estimate(const SnlsDenoiser *d)
+{
+    bool any = false;
+    for (int64_t c = 0; c < d->plan.channels; c++) any |= d->params.sigma[c] < 0;
+    return any;
+}
+
+static bool wants_copy(const SnlsDenoiser *d)
+{
+    bool all = true;
+    for (int64_t c = 0; c < d->plan.channels; c++) all &= d->params.sigma[c] == 0;
+    return all;
+}
+
+static SnlsStatus check_build(SnlsContext *ctx, const SnlsDenoiseParams *p)
+{
+#ifndef SNLS_HAVE_LAPACK
+    SNLS_REQUIRE(ctx, p->method != SNLS_DENOISE_VNLB, SNLS_ERR_UNSUPPORTED,
+                 "denoise: method vnlb needs LAPACK, which this build was made without");
+#endif
+    SNLS_REQUIRE(ctx, snls_device_type(ctx) == SNLS_DEVICE_CPU, SNLS_ERR_UNSUPPORTED,
+                 "denoise: works in CPU memory, the context's backend is %s", snls_backend_name(ctx));
+    (void)p;
+    return SNLS_OK;
+}
+
+SnlsStatus snls_denoiser_open(SnlsDenoiser **out, SnlsContext *ctx, const SnlsDenoiseParams *params, int64_t height,
+                              int64_t width, int64_t channels)
+{
+    if (out) *out = NULL;
+    if (!ctx) return SNLS_ERR_ARG;
+    NlbPlan plan;
+    SNLS_REQUIRE(ctx, out, SNLS_ERR_ARG, "denoise: the result is missing (NULL)");
+    SNLS_TRY(snls_nlb_plan(ctx, params, height, width, channels, &plan));
+    SNLS_TRY(check_build(ctx, params));
+    SnlsDenoiser *d = snls_mem_alloc(&ctx->allocator, sizeof *d);
+    SNLS_REQUIRE(ctx, d, SNLS_ERR_MEMORY, "denoise: out of memory");
+    *d = (SnlsDenoiser){ .ctx = ctx, .params = *params, .plan = plan, .end = -1 };
+    const SnlsStatus status = snls_nlb_take(d);
+    if (status < 0) snls_denoiser_close(&d);
+    if (status < 0) return status;
+    snls_patch_loops(&d->loops, ctx->cpu_level ? ctx->cpu_level : SNLS_CPU_C);
+    memcpy(d->sigma, params->sigma, sizeof d->sigma);
+    d->copy = wants_copy(d);
+    if (!wants_estimate(d)) set_variance(d);
+    *out = d;
+    return SNLS_OK;
+}
+
+void snls_denoiser_close(SnlsDenoiser **d)
+{
+    if (!d || !*d) return;
+    const SnlsAllocator allocator = (*d)->ctx->allocator;
+    snls_mem_free(&allocator, (*d)->block);
+    snls_mem_free(&allocator, *d);
+    *d = NULL;
+}
+
+/* ---- in ---- */
+
+static bool all_finite(const float *x, int64_t count)
+{
+    float sum = 0; /* 0 * x is 0 for a finite x, else NaN */
+    for (int64_t i = 0; i < count; i++) sum += 0 * x[i];
+    return sum == 0;
+}
+
+static SnlsStatus check_push(SnlsDenoiser *d, const float *frame)
+{
+    const int64_t count = d->plan.height * d->plan.width * d->plan.channels;
+    SNLS_REQUIRE(d->ctx, frame, SNLS_ERR_ARG, "denoise: the frame is missing (NULL)");
+    SNLS_REQUIRE(d->ctx, !d->finished, SNLS_ERR_ARG, "denoise: a frame was pushed after finish");
+    SNLS_REQUIRE(d->ctx, all_finite(frame, count), SNLS_ERR_ARG, "denoise: frame %lld holds a value that is not finite",
+                 (long long)d->pushed);
+    SnlsStatus status = SNLS_OK;
+    while (!d->copy && d->pushed - oldest(d) >= d->plan.slots && status == SNLS_OK) status = advance(d);
+    if (status < 0) return status;
+    SNLS_REQUIRE(d->ctx, d->pushed - (d->copy ? d->pulled : oldest(d)) < d->plan.slots, SNLS_ERR_ARG,
+                 "denoise: no room for frame %lld, finished frames must be pulled first", (long long)d->pushed);
+    return SNLS_OK;
+}
+
+static SnlsStatus guess_sigma(SnlsDenoiser *d, const float *frame)
+{
+    if (d->has_sigma || d->pushed >= 2 * d->plan.radius + 2) return SNLS_OK;
+    return snls_noise_estimate(d->ctx, frame, 1, d->plan.height, d->plan.width, d->plan.channels, d->guess[d->pushed]);
+}
+
+static void clear(const SnlsDenoiser *d, const NlbFrame *f)
+{
+    const NlbPlan *p = &d->plan;
+    for (int i = 0; i < p->steps; i++) {
+        memset(f->sum[i], 0, (size_t)(p->channels * p->plane) * sizeof(float));
+        memset(f->weight[i], 0, (size_t)p->plane * sizeof(float));
+        memset(f->used[i], 0, (size_t)(p->step[i].rows * p->step[i].columns));
+    }
+}
+
+SnlsStatus snls_denoiser_push(SnlsDenoiser *d, const float *frame, int32_t cut)
+{
+    if (!d) return SNLS_ERR_ARG;
+    SNLS_TRY(check_push(d, frame));
+    NlbFrame *f = snls_nlb_frame(d, d->pushed);
+    if (d->copy) {
+        memcpy(f->noisy, frame, (size_t)(d->plan.height * d->plan.width * d->plan.channels) * sizeof *frame);
+        d->pushed++;
+        return SNLS_OK;
+    }
+    SNLS_TRY(guess_sigma(d, frame));
+    clear(d, f);
+    snls_nlb_load(&d->plan, f->noisy, frame);
+    f->first = cut || !d->pushed;
+    if (!f->first) SNLS_TRY(snls_nlb_motion(d, 0, d->pushed));
+    d->pushed++;
+    return SNLS_OK;
+}
+
+SnlsStatus snls_denoiser_finish(SnlsDenoiser *d)
+{
+    if (!d) return SNLS_ERR_ARG;
+    d->finished = true;
+    return SNLS_OK;
+}
+
+/* ---- out ---- */
+
+static void keep_flow(SnlsDenoiser *d, int64_t t)
+{
+    const int16_t *motion = snls_nlb_frame(d, t)->motion[d->plan.steps - 1][0];
+    d->has_flow = motion && !d->pass && (d->end < 0 || t + 1 < d->end);
+    if (d->has_flow) memcpy(d->flow_out, motion, (size_t)(2 * d->plan.height * d->plan.width) * sizeof *motion);
+}
+
+SnlsStatus snls_denoiser_pull(SnlsDenoiser *d, float *frame)
+{
+    if (!d) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(d->ctx, frame, SNLS_ERR_ARG, "denoise: the frame is missing (NULL)");
+    const int last = d->plan.steps - 1;
+    SnlsStatus status = SNLS_OK;
+    if (d->copy && d->pulled == d->pushed) return SNLS_END;
+    while (!d->copy && d->ready[last] <= d->pulled && status == SNLS_OK) status = advance(d);
+    if (status != SNLS_OK) return status;
+    const NlbFrame *f = snls_nlb_frame(d, d->pulled);
+    if (d->copy) memcpy(frame, f->noisy, (size_t)(d->plan.height * d->plan.width * d->plan.channels) * sizeof *frame);
+    else snls_nlb_store(&d->plan, frame, f->sum[last]);
+    if (!d->copy) keep_flow(d, d->pulled);
+    d->pulled++;
+    return SNLS_OK;
+}
+
+/* ---- questions ---- */
+
+int64_t snls_denoiser_memory(const SnlsDenoiseParams *params, int64_t height, int64_t width, int64_t channels,
+                             int32_t threads)
+{
+    NlbPlan plan;
+    SnlsContext *ctx = NULL;
+    if (threads < 0 || snls_nlb_plan(NULL, params, height, width, channels, &plan) < 0) return -1;
+    if (!threads) {
+        if (snls_open(&ctx, NULL) < 0) return -1;
+        threads = snls_threads(ctx);
+        snls_close(&ctx);
+    }
+    return snls_nlb_bytes(&plan, threads) + (int64_t)sizeof(SnlsDenoiser);
+}
+
+int64_t snls_denoiser_delay(const SnlsDenoiser *d) { return d && !d->copy ? d->plan.slots : 1; }
+
+SnlsStatus snls_denoiser_sigma(const SnlsDenoiser *d, double sigma[3])
+{
+    if (!d || !sigma) return SNLS_ERR_ARG;
+    if (!d->has_sigma) return SNLS_END;
+    for (int c = 0; c < 3; c++) sigma[c] = d->plan.channels == 1 ? d->sigma[0] : d->sigma[c];
+    return SNLS_OK;
+}
+
+SnlsStatus snls_denoiser_flow(const SnlsDenoiser *d, float *flow)
+{
+    if (!d || !flow) return SNLS_ERR_ARG;
+    if (!d->has_flow) return SNLS_END;
+    for (int64_t i = 0; i < 2 * d->plan.height * d->plan.width; i++) flow[i] = d->flow_out[i];
+    return SNLS_OK;
+}

@@ -1,0 +1,278 @@
+/* test_denoise.c: the streaming denoiser from outside: order and number of frames, threads, when frames are pulled, scenes, sizes, bad
+ * input, memory; and that it denoises. test_vnlb.c holds what it computes against a model. */
+#define _POSIX_C_SOURCE 200809L
+#include "check.h"
+#include <math.h>
+#include <snls/snls.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Clip {
+    int64_t frames, height, width, channels;
+    float *data;
+} Clip;
+
+static int64_t frame_size(const Clip *c) { return c->height * c->width * c->channels; }
+
+static Clip clip_new(int64_t frames, int64_t height, int64_t width, int64_t channels)
+{
+    Clip c = { frames, height, width, channels, NULL };
+    c.data = check_alloc(frames * frame_size(&c), sizeof(float));
+    return c;
+}
+
+/* A smooth texture that moves by (1.5, -0.5) pixels a frame, another one in each scene. */
+static Clip clean_clip(int64_t frames, int64_t height, int64_t width, int64_t channels, int64_t cut)
+{
+    Clip c = clip_new(frames, height, width, channels);
+    for (int64_t i = 0; i < frames * frame_size(&c); i++) {
+        const int64_t t = i / frame_size(&c), y = i / (width * channels) % height, x = i / channels % width, ch = i % channels;
+        const double u = (double)x - 1.5 * (double)t, v = (double)y + 0.5 * (double)t, turn = cut && t >= cut ? 2.1 : 0.3;
+        c.data[i] = (float)(128 + 40 * sin(turn * u + 0.2 * v + (double)ch) + 50 * (sin(0.05 * u - 0.07 * v + turn) > 0));
+    }
+    return c;
+}
+
+static SnlsContext *open_ctx(int32_t threads)
+{
+    SnlsContextParams p;
+    SnlsContext *ctx;
+    snls_context_defaults(&p);
+    p.threads = threads;
+    CHECK(snls_open(&ctx, &p) == SNLS_OK, "open");
+    return ctx;
+}
+
+static Clip noisy_of(const Clip *clean, double sigma)
+{
+    Clip c = clip_new(clean->frames, clean->height, clean->width, clean->channels);
+    SnlsContext *ctx = open_ctx(1);
+    memcpy(c.data, clean->data, (size_t)(c.frames * frame_size(&c)) * sizeof(float));
+    CHECK(snls_noise_add(ctx, c.data, c.frames * frame_size(&c), 0, sigma, 5) == SNLS_OK, "%s", snls_error(ctx));
+    snls_close(&ctx);
+    return c;
+}
+
+static double psnr(const Clip *a, const Clip *b)
+{
+    double sum = 0;
+    const int64_t n = a->frames * frame_size(a);
+    for (int64_t i = 0; i < n; i++) sum += pow((double)a->data[i] - b->data[i], 2) / (double)n;
+    return 10 * log10(255.0 * 255.0 / sum);
+}
+
+static SnlsDenoiseParams params_of(int32_t preset, double sigma)
+{
+    SnlsDenoiseParams p;
+    snls_denoise_defaults(&p);
+    p.preset = preset;
+    for (int c = 0; c < 3; c++) p.sigma[c] = sigma;
+    return p;
+}
+
+/* when: 0 pulls after every push, 1 only where there is no more room and at the end. */
+static Clip run(const Clip *in, const SnlsDenoiseParams *p, int32_t threads, int when, int64_t cut)
+{
+    SnlsContext *ctx = open_ctx(threads);
+    SnlsDenoiser *d = NULL;
+    Clip out = clip_new(in->frames, in->height, in->width, in->channels);
+    int64_t pulled = 0, size = frame_size(in);
+    float *one = check_alloc(size, sizeof *one);
+    if (!CHECK(snls_denoiser_open(&d, ctx, p, in->height, in->width, in->channels) == SNLS_OK, "%s", snls_error(ctx)))
+        goto done;
+    for (int64_t t = 0; t <= in->frames; t++) {
+        SnlsStatus status = SNLS_OK;
+        if (t < in->frames) status = snls_denoiser_push(d, in->data + t * size, cut && t == cut);
+        else snls_denoiser_finish(d);
+        if (status < 0 && when == 1) { /* full */
+            while (pulled < in->frames && snls_denoiser_pull(d, one) == SNLS_OK) memcpy(out.data + pulled++ * size, one, (size_t)size * sizeof *one);
+            status = snls_denoiser_push(d, in->data + t * size, cut && t == cut);
+        }
+        CHECK(status == SNLS_OK, "frame %d: %s", (int)t, snls_error(ctx));
+        while ((when == 0 || t == in->frames) && (status = snls_denoiser_pull(d, one)) == SNLS_OK) {
+            if (!CHECK(pulled < in->frames, "more frames out than in")) break;
+            memcpy(out.data + pulled++ * size, one, (size_t)size * sizeof *one);
+        }
+        CHECK(status >= 0, "%s", snls_error(ctx));
+    }
+    CHECK(pulled == in->frames, "%d frames came back of %d", (int)pulled, (int)in->frames);
+done:
+    snls_denoiser_close(&d);
+    snls_denoiser_close(&d);
+    snls_close(&ctx);
+    return out;
+}
+
+static bool same(const Clip *a, const Clip *b)
+{
+    return !memcmp(a->data, b->data, (size_t)(a->frames * frame_size(a)) * sizeof(float));
+}
+
+static void test_quality(void)
+{
+    const Clip clean = clean_clip(5, 32, 36, 3, 0), noisy = noisy_of(&clean, 25);
+    for (int32_t preset = 0; preset < 3; preset++) {
+        const SnlsDenoiseParams p = params_of(preset, 25);
+        const Clip out = run(&noisy, &p, 2, 0, 0);
+        CHECK(psnr(&clean, &out) > psnr(&clean, &noisy) + 9, "preset %d: %.2f dB from %.2f", (int)preset, psnr(&clean, &out), psnr(&clean, &noisy));
+    }
+}
+
+static void test_threads_and_pulls(void)
+{
+    const Clip clean = clean_clip(22, 14, 17, 3, 9), noisy = noisy_of(&clean, 20);
+    for (int32_t preset = 0; preset < 2; preset++) {
+        const SnlsDenoiseParams p = params_of(preset, -1); /* sigma is estimated, and must not depend on them either */
+        const Clip first = run(&noisy, &p, 1, 0, 9);
+        for (int i = 1; i < 4; i++) {
+            const Clip other = run(&noisy, &p, i == 3 ? 3 : i, i > 1, 9);
+            CHECK(same(&first, &other), "preset %d, run %d: threads or pulls change the result", (int)preset, i);
+        }
+    }
+}
+
+/* A scene is denoised as if it were alone. */
+static void test_cut(void)
+{
+    const Clip clean = clean_clip(9, 18, 20, 3, 4), noisy = noisy_of(&clean, 20);
+    const SnlsDenoiseParams p = params_of(SNLS_DENOISE_FAST, 20);
+    const Clip whole = run(&noisy, &p, 1, 0, 4);
+    const int64_t begin[2] = { 0, 4 }, count[2] = { 4, 5 }, size = frame_size(&noisy);
+    for (int i = 0; i < 2; i++) {
+        Clip part = noisy;
+        part.frames = count[i];
+        part.data += begin[i] * size;
+        const Clip alone = run(&part, &p, 1, 0, 0);
+        CHECK(!memcmp(alone.data, whole.data + begin[i] * size, (size_t)(count[i] * size) * sizeof(float)), "scene %d sees the other", i);
+    }
+    const Clip without = run(&noisy, &p, 1, 0, 0);
+    CHECK(!same(&whole, &without), "the cut changes nothing");
+}
+
+static void test_sizes(void)
+{
+    static const int64_t sizes[][4] = { { 1, 1, 1, 3 }, { 3, 1, 1, 1 }, { 2, 2, 9, 3 }, { 1, 7, 7, 1 }, { 5, 8, 6, 1 }, { 1, 30, 17, 3 }, { 2, 16, 40, 3 } };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int32_t preset = 0; preset < 3; preset++) {
+            const Clip clean = clean_clip(sizes[i][0], sizes[i][1], sizes[i][2], sizes[i][3], 0), noisy = noisy_of(&clean, 10);
+            const SnlsDenoiseParams p = params_of(preset, 10);
+            const Clip out = run(&noisy, &p, 2, 0, 0);
+            double worst = 0;
+            for (int64_t j = 0; j < out.frames * frame_size(&out); j++) worst = fmax(worst, fabs((double)out.data[j] - clean.data[j]));
+            CHECK(worst < 80, "size %d: %.0f from the clean clip", (int)i, worst); /* a few sigma; NaN fails */
+        }
+}
+
+static void test_no_noise(void)
+{
+    const Clip clean = clean_clip(4, 24, 31, 3, 0);
+    const SnlsDenoiseParams zero = params_of(SNLS_DENOISE_MEDIUM, 0);
+    const Clip copy = run(&clean, &zero, 1, 0, 0);
+    CHECK(same(&clean, &copy), "sigma 0 is no copy");
+}
+
+static void test_refusals(void)
+{
+    SnlsContext *ctx = open_ctx(1);
+    SnlsDenoiser *d = (SnlsDenoiser *)ctx;
+    SnlsDenoiseParams p = params_of(SNLS_DENOISE_FAST, 10);
+    float frame[8 * 8 * 3] = { 0 };
+    CHECK(snls_denoiser_open(&d, ctx, &p, 8, 8, 2) == SNLS_ERR_SHAPE && !d, "2 channels");
+    CHECK(snls_denoiser_open(&d, ctx, &p, 0, 8, 3) == SNLS_ERR_SHAPE && !d, "no rows");
+    CHECK(snls_denoiser_open(&d, ctx, &p, 40000, 8, 3) == SNLS_ERR_SHAPE && !d, "many rows");
+    CHECK(snls_denoiser_open(&d, ctx, NULL, 8, 8, 3) == SNLS_ERR_ARG && !d, "no params");
+    CHECK(snls_denoiser_open(NULL, ctx, &p, 8, 8, 3) == SNLS_ERR_ARG, "no result");
+    CHECK(snls_denoiser_open(&d, NULL, &p, 8, 8, 3) == SNLS_ERR_ARG && !d, "no context");
+    p.sigma[1] = NAN;
+    CHECK(snls_denoiser_open(&d, ctx, &p, 8, 8, 3) == SNLS_ERR_ARG && strstr(snls_error(ctx), "sigma[1]"), "NaN sigma: %s", snls_error(ctx));
+    p = params_of(SNLS_DENOISE_FAST, 10);
+    p.radius = 99;
+    CHECK(snls_denoiser_open(&d, ctx, &p, 8, 8, 3) == SNLS_ERR_ARG && strstr(snls_error(ctx), "radius"), "radius: %s", snls_error(ctx));
+    CHECK(snls_denoiser_memory(&p, 8, 8, 3, 1) == -1, "memory of bad parameters");
+    p = params_of(SNLS_DENOISE_FAST, 10);
+    if (CHECK(snls_denoiser_open(&d, ctx, &p, 8, 8, 3) == SNLS_OK, "%s", snls_error(ctx))) {
+        CHECK(snls_denoiser_pull(d, frame) == SNLS_END, "nothing was pushed");
+        CHECK(snls_denoiser_push(d, NULL, 0) == SNLS_ERR_ARG, "no frame");
+        frame[100] = NAN;
+        CHECK(snls_denoiser_push(d, frame, 0) == SNLS_ERR_ARG && strstr(snls_error(ctx), "finite"), "NaN: %s", snls_error(ctx));
+        frame[100] = INFINITY;
+        CHECK(snls_denoiser_push(d, frame, 0) == SNLS_ERR_ARG, "infinity");
+        frame[100] = 1;
+        CHECK(snls_denoiser_push(d, frame, 0) == SNLS_OK, "%s", snls_error(ctx));
+        CHECK(snls_denoiser_finish(d) == SNLS_OK && snls_denoiser_push(d, frame, 0) == SNLS_ERR_ARG, "push after finish");
+        CHECK(snls_denoiser_pull(d, frame) == SNLS_OK && snls_denoiser_pull(d, frame) == SNLS_END, "one frame");
+    }
+    snls_denoiser_close(&d);
+    snls_denoiser_close(NULL);
+    snls_close(&ctx);
+}
+
+/* Parts of a clip get the noise that the whole gets, whatever the threads; it is white, of mean 0 and the asked strength. */
+static void test_noise(void)
+{
+    enum { N = 100001 };
+    SnlsContext *one = open_ctx(1), *three = open_ctx(3);
+    float *a = check_alloc(N, sizeof *a), *b = check_alloc(N, sizeof *b), *c = check_alloc(N, sizeof *c);
+    double sum = 0, squares = 0, fourth = 0, next = 0;
+    snls_noise_add(one, a, N, 0, 10, 1);
+    snls_noise_add(three, b, 777, 0, 10, 1);
+    snls_noise_add(three, b + 777, N - 777, 777, 10, 1);
+    snls_noise_add(one, c, N, 0, 10, 2);
+    CHECK(!memcmp(a, b, N * sizeof *a), "parts differ from the whole");
+    CHECK(memcmp(a, c, N * sizeof *a), "another seed, the same noise");
+    for (int i = 0; i < N; i++) {
+        sum += a[i] / N;
+        squares += (double)a[i] * a[i] / N;
+        fourth += pow(a[i], 4) / N;
+        if (i) next += (double)a[i] * a[i - 1] / N;
+    }
+    /* five standard errors each */
+    CHECK(fabs(sum) < 5 * 10 / sqrt(N) && fabs(squares / 100 - 1) < 5 * sqrt(2.0 / N), "mean %g, variance %g", sum, squares);
+    CHECK(fabs(fourth / 1e4 - 3) < 5 * sqrt(96.0 / N) && fabs(next) / 100 < 5 / sqrt(N), "fourth moment %g, neighbours %g", fourth, next);
+    CHECK(snls_noise_add(one, a, 1, 0, -1, 0) == SNLS_ERR_ARG && snls_noise_add(one, a, -1, 0, 1, 0) == SNLS_ERR_ARG, "bad noise");
+    snls_close(&one);
+    snls_close(&three);
+}
+
+static void test_estimate(void)
+{
+    SnlsContext *ctx = open_ctx(2);
+    const Clip clean = clean_clip(2, 96, 120, 3, 0);
+    for (int i = 0; i < 4; i++) {
+        const double want = (const double[]){ 2, 5, 20, 50 }[i];
+        const Clip noisy = noisy_of(&clean, want);
+        double got[3];
+        CHECK(snls_noise_estimate(ctx, noisy.data, 2, 96, 120, 3, got) == SNLS_OK, "%s", snls_error(ctx));
+        for (int c = 0; c < 3; c++) CHECK(fabs(got[c] / want - 1) < 0.1, "sigma %g: %g in channel %d", want, got[c], c);
+    }
+    double none[3];
+    CHECK(snls_noise_estimate(ctx, clean.data, 0, 96, 120, 3, none) == SNLS_ERR_SHAPE, "no frames");
+    snls_close(&ctx);
+}
+
+static bool has_vnlb(void)
+{
+    SnlsContext *ctx = open_ctx(1);
+    SnlsDenoiser *d = NULL;
+    const SnlsDenoiseParams p = params_of(SNLS_DENOISE_FAST, 10);
+    const bool has = snls_denoiser_open(&d, ctx, &p, 8, 8, 1) != SNLS_ERR_UNSUPPORTED;
+    snls_denoiser_close(&d);
+    snls_close(&ctx);
+    return has;
+}
+
+int main(void)
+{
+    test_noise();
+    test_estimate();
+    if (has_vnlb()) {
+        test_quality();
+        test_threads_and_pulls();
+        test_cut();
+        test_sizes();
+        test_no_noise();
+        test_refusals();
+    }
+    tensors_free();
+    return check_end();
+}
