@@ -1,5 +1,5 @@
 # A short way to the usual commands; the build itself is CMake (presets release, asan, clang).
-#   make    make test    make demo    make bench    make install PREFIX=/usr/local    make format    make clean
+#   make    make test    make demo    make bench    make wheel    make install PREFIX=/usr/local    make format    make clean
 # make format works on the lines changed since the last commit. PRESET=asan or PRESET=clang works on another build; WERROR=ON makes warnings errors; ARGS= goes to ctest or to bench.
 PRESET ?= release
 PREFIX ?= /usr/local
@@ -17,6 +17,7 @@ build:
 
 test:
 	@tools/install_deps.sh build test $(filter clang,$(PRESET))
+	@tools/install_deps.sh torch || true # a large package; without it the tests of PyTorch are skipped
 	@$(MAKE) --no-print-directory build
 	@ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS) $(ARGS)
 
@@ -25,6 +26,10 @@ demo: build
 
 bench: build
 	@$(BUILD)/snls bench $(ARGS)
+
+wheel:
+	@tools/install_deps.sh build python
+	@python3 bindings/python/snls_build.py build/wheel
 
 install: build
 	@cmake --install $(BUILD) --prefix $(PREFIX)
@@ -36,4 +41,4 @@ format:
 clean:
 	rm -rf build build-asan build-clang
 
-.PHONY: all build test demo bench install format clean
+.PHONY: all build test demo bench wheel install format clean

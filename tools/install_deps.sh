@@ -1,5 +1,5 @@
 #!/bin/bash
-# install_deps.sh GROUP...: installs through apt-get what is missing of the groups build, test, clang, format.
+# install_deps.sh GROUP...: installs through apt-get what is missing of the groups build, test, python, torch, clang, format.
 # Does nothing, quickly, where everything is present. SNLS_NO_DEPS=1 in the environment turns it off.
 set -u
 [ "${SNLS_NO_DEPS:-0}" = 1 ] && exit 0
@@ -7,6 +7,7 @@ set -u
 compiles()   { echo '#include <stdio.h>
 int main(void) { return 0; }' | "$@" -o /dev/null - 2>/dev/null; }
 has_numpy()  { "$1" -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("numpy"))' 2>/dev/null; }
+has_torch()  { "$1" -c 'import importlib.util as u, sys; sys.exit(not (u.find_spec("numpy") and u.find_spec("torch")))' 2>/dev/null; }
 has_deb()    { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
 # Is what this package is wanted for here, from wherever it came?
@@ -22,6 +23,8 @@ present()
     libavformat-dev) pkg-config --exists libavformat libavcodec libavutil ;;
     libavcodec-dev | libavutil-dev) pkg-config --exists "${1%-dev}" ;;
     python3-numpy)   has_numpy python3 || has_numpy /usr/bin/python3 ;;
+    python3-torch)   has_torch python3 || has_torch /usr/bin/python3 ;;
+    python3-venv)    /usr/bin/python3 -c 'import ensurepip' ;;
     clang)           compiles clang -x c ;;
     libomp-dev)      compiles clang -x c -fopenmp ;;
     *)               command -v "$1" ;; # a package with the name of its program
@@ -32,10 +35,12 @@ packages=
 for group in "${@:-build}"; do
     case $group in
     build)  packages+=" build-essential cmake pkg-config libjansson-dev libpng-dev libjpeg-dev liblapack-dev libopenblas-dev libavformat-dev libavcodec-dev libavutil-dev" ;;
-    test)   packages+=" python3 python3-numpy perl ffmpeg" ;;
+    test)   packages+=" python3 python3-numpy python3-venv perl ffmpeg" ;;
+    python) packages+=" python3 python3-numpy python3-venv" ;;
+    torch)  packages+=" python3-torch" ;;
     clang)  packages+=" clang libomp-dev" ;;
     format) packages+=" clang-format" ;;
-    *) echo "install_deps.sh: no group is called '$group' (build, test, clang, format)" >&2; exit 2 ;;
+    *) echo "install_deps.sh: no group is called '$group' (build, test, python, torch, clang, format)" >&2; exit 2 ;;
     esac
 done
 
@@ -48,7 +53,7 @@ give_up() { echo "snls needs what these Debian packages hold: $missing - $1 (SNL
 
 if ! command -v apt-get >/dev/null; then
     # Another system: only what the build cannot do without is an error.
-    optional=' libavformat-dev libavcodec-dev libavutil-dev ffmpeg libpng-dev libjpeg-dev liblapack-dev libopenblas-dev python3 python3-numpy perl libomp-dev '
+    optional=' libavformat-dev libavcodec-dev libavutil-dev ffmpeg libpng-dev libjpeg-dev liblapack-dev libopenblas-dev python3 python3-numpy python3-venv python3-torch perl libomp-dev '
     for package in $missing; do
         [[ $optional == *" $package "* ]] || give_up "this system has no apt-get, please install their like"
     done

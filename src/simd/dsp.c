@@ -304,12 +304,20 @@ static int has_f16c(void)
     return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
 }
 
-int snls_dsp_level_max(void)
+static int detect_level(void)
 {
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c()) return 1;
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") ? 3 : 2;
+}
+
+/* Asked once: in a virtual machine cpuid takes microseconds, and every search asks. */
+int snls_dsp_level_max(void)
+{
+    static _Atomic int known; /* 0: not asked yet; threads that ask at once find the same */
+    if (!known) known = detect_level();
+    return known;
 }
 
 #else

@@ -1,0 +1,72 @@
+"""snls: Shifted Non-Local Search for NumPy arrays and PyTorch tensors.
+
+    import numpy as np, snls
+    video = np.random.rand(1, 5, 64, 64, 16).astype("float32")        # (B,T,H,W,C)
+    dist, offset = snls.search(video, video, wt=1, ps=3, k=10)        # the 10 best of 3*9*9 places for every pixel
+    out = snls.gather_add(video, snls.weights(dist), offset, ps=3)
+
+Functions: search, search_all, refine, flow_compose, weights, gather, gather_add, scatter_add (see snls.functional for axes
+and types); flow, flow_clip, warp, align, metrics. With PyTorch: torch.ops.snls.*, the modules of snls.nn, and their places
+in stnls, snls.search.NonLocalSearch, snls.agg.NonLocalGather, snls.nn.search_flow. PyTorch is used where it can be
+imported; SNLS_TORCH=0 in the environment leaves it alone.
+"""
+import os as _os
+import sys as _sys
+import types as _types
+
+from . import _lib
+from ._context import get_num_threads, release, set_num_threads
+from ._dlpack import Array
+from . import functional
+from . import metrics
+from ._flow import align, flow, flow_clip, flow_color, flow_consistency, flow_error, flow_resize, warp
+from .functional import flow_compose, gather, gather_add, refine, scatter_add, search, search_all, weights
+
+__version__ = _lib.version
+_MODULES = ("NonLocalSearch", "RefineSearch", "PairedSearch", "NonLocalGather", "NonLocalGatherAdd", "NonLocalScatterAdd",
+            "NonLocalStack", "WeightedPatchSum", "SoftmaxWeights", "search_flow")
+_no_torch = "SNLS_TORCH is 0"
+
+
+def _searches(nn):
+    """snls.search is a function; it has the modules too, and `from snls.search import NonLocalSearch` finds them."""
+    place = _types.ModuleType("snls.search", "The searching modules, where stnls has them.")
+    for name in ("NonLocalSearch", "RefineSearch", "PairedSearch"):
+        setattr(search, name, getattr(nn, name))
+        setattr(place, name, getattr(nn, name))
+    _sys.modules["snls.search"] = place
+
+
+def _use_torch():
+    """Registers torch.ops.snls and the modules; what keeps PyTorch from being imported is told when they are asked for."""
+    global _no_torch
+    try:
+        import torch
+    except Exception as error:  # a broken installation must not keep NumPy's users out
+        _no_torch = "PyTorch cannot be imported: %s" % error
+        return
+    from . import _torch, agg, nn
+    functional.use_torch(torch.Tensor, _torch.call)
+    globals().update({name: getattr(nn, name) for name in _MODULES})
+    _searches(nn)
+    _no_torch = None
+
+
+if _os.environ.get("SNLS_TORCH", "1") != "0":
+    _use_torch()
+
+
+def __getattr__(name):
+    if _no_torch and name in (*_MODULES, "nn", "agg"):
+        raise ImportError("snls.%s needs PyTorch; %s" % (name, _no_torch))
+    raise AttributeError("module 'snls' has no attribute %r" % name)
+
+
+def has_cuda():
+    """Can the cuda backend be used: libsnls_cuda.so, a driver and a GPU?"""
+    from . import _context
+    try:
+        _context.get("cuda")
+    except RuntimeError:
+        return False
+    return True

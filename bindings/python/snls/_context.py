@@ -1,0 +1,115 @@
+"""_context.py: contexts of the library. One for each thread and backend, device, stream and mode; made when first used.
+
+A context may not be used by two threads at once, so the caches are thread-local, and a stream of its own for each context
+means that scratch memory is never shared by two streams. A forked child (a DataLoader worker) must not touch what its
+parent opened: it starts anew, with one thread, since OpenMP's threads do not survive a fork.
+"""
+import ctypes
+import os
+import threading
+
+from . import _lib
+
+MOST_CONTEXTS = 16  # of a thread; the one not used for longest is closed
+_threads = 0        # 0: as many as the process may use
+_forked = False
+
+
+class Context:
+    """An open SnlsContext; handle is its address."""
+    handle = None
+
+    def __init__(self, backend, device=0, stream=0, deterministic=False, threads=0):
+        params, text = _lib.ContextParams(), ctypes.create_string_buffer(512)
+        _lib.context_defaults(ctypes.byref(params))
+        params.backend, params.device_id, params.threads = backend.encode(), device, threads
+        params.deterministic, params.stream = int(deterministic), stream or None
+        params.error_text, params.error_size = ctypes.cast(text, ctypes.c_char_p), len(text)
+        out = ctypes.c_void_p()
+        status = _lib.open_context(ctypes.byref(out), ctypes.byref(params))
+        if status < 0:
+            _lib.raise_status(status, sentence=text.value.decode(errors="replace"))
+        self.handle, self.pid = out.value, os.getpid()
+
+    def close(self):
+        if self.handle and self.pid == os.getpid():
+            _lib.close_context(ctypes.byref(ctypes.c_void_p(self.handle)))
+        self.handle = None
+
+    __del__ = close
+
+    def check(self, status):
+        """Returns a status that is no error, raises one that is."""
+        if status < 0:
+            _lib.raise_status(status, self.handle)
+        return status
+
+    def wait(self):
+        self.check(_lib.device_wait(self.handle))
+
+
+class _Local(threading.local):
+    def __init__(self):
+        self.contexts = {}
+        self.plans = {}
+
+
+local = _Local()
+
+
+def set_num_threads(n):
+    """Threads of the cpu backend, for every thread of this program; 0: with PyTorch its own number
+    (torch.get_num_threads()), otherwise as many as the process may use. After a fork the child starts at 1."""
+    global _threads
+    if int(n) != n or not 0 <= n < 32768:
+        raise ValueError("set_num_threads: n is %r, must be a whole number from 0 to 32767" % (n,))
+    _threads = int(n)
+
+
+def get_num_threads():
+    """The number that set_num_threads set (0: automatic)."""
+    return _threads
+
+
+def threads_for(framework_threads):
+    return _threads or (1 if _forked else framework_threads)
+
+
+def _open(key):
+    contexts = local.contexts
+    if len(contexts) >= MOST_CONTEXTS:
+        contexts.pop(next(iter(contexts))).close()
+    contexts[key] = context = Context(*key)
+    return context
+
+
+def get(backend, device=0, stream=0, deterministic=False, threads=0):
+    """This thread's context for these settings; threads is what the array library would use (0: no opinion)."""
+    key = (backend, device, stream, deterministic, threads_for(threads) if backend == "cpu" else 0)
+    return local.contexts.get(key) or _open(key)
+
+
+_SMALL = ("cpu", 0, 0, False, 1)
+
+
+def get_for(plan, threads=0):
+    """The context for a plan in CPU memory: of one thread where the work is small."""
+    return local.contexts.get(_SMALL) or _open(_SMALL) if plan.small and plan.backend == "cpu" else get(plan.backend, threads=threads)
+
+
+def release():
+    """Closes this thread's contexts and so gives their scratch memory back; the next call opens what it needs."""
+    for context in local.contexts.values():
+        context.close()
+    local.contexts.clear()
+    local.plans.clear()
+
+
+def _after_fork():
+    global _forked
+    _forked = True
+    local.contexts = {}  # what the parent opened is left alone: not closed, not used
+    local.plans = {}
+
+
+os.register_at_fork(after_in_child=_after_fork)

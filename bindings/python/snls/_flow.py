@@ -1,0 +1,162 @@
+"""_flow.py: optical flow, warping and alignment of frames, for NumPy arrays and PyTorch tensors in CPU memory.
+
+Frames are on the 0..255 scale, float or uint8, with any strides: (H,W) or (H,W,C), or (C,H,W) with layout "CHW". Flow is
+(x, y) in pixels, (H,W,2) or (2,H,W): what one frame shows at (x, y) the other has at (x + flow_x, y + flow_y).
+"""
+import ctypes
+
+from . import _lib, functional
+from ._frames import as_array, channels_first, context, lend, logical, new, ref
+
+METHODS = ("farneback", "tvl1", "dis")
+
+
+class _Params(ctypes.Structure):
+    """SnlsFlowParams of flow.h; the methods' own structs as room that the option tables lead into."""
+    _fields_ = [("method", ctypes.c_int32), ("reserved", ctypes.c_int32 * 15), ("farneback", ctypes.c_double * 10),
+                ("tvl1", ctypes.c_double * 12), ("dis", ctypes.c_double * 8)]
+
+
+class _Three(ctypes.Structure):
+    """SnlsFlowPair (from, to, flow) and SnlsFlowClip (video, forward, backward)."""
+    _fields_ = [("a", _lib.Tensor), ("b", _lib.Tensor), ("c", _lib.Tensor)]
+
+
+_P = _lib._pointer
+_defaults = _lib.function("snls_flow_defaults", None, _P)
+_pair = _lib.function("snls_flow", _lib._int, _P, _P, _P)
+_clip = _lib.function("snls_flow_clip", _lib._int, _P, _P, _P)
+_resize = _lib.function("snls_flow_resize", _lib._int, _P, _P, _P)
+_consistency = _lib.function("snls_flow_consistency", _lib._int, _P, _P, _P, _P, _P)
+_warp = _lib.function("snls_flow_warp", _lib._int, _P, _P, _P, _P)
+_error = _lib.function("snls_flow_error", _lib._int, _P, _P, _P, _P)
+_color = _lib.function("snls_flow_color", _lib._int, _P, _P, ctypes.c_double, _P)
+
+
+def _params(method, options):
+    if method not in METHODS:
+        raise ValueError("flow: method is %r, must be one of %s" % (method, ", ".join(METHODS)))
+    params, rows = _Params(), {row.name: row for row in _lib.flow_options(method)}
+    _defaults(ref(params))
+    params.method = METHODS.index(method)
+    base = getattr(_Params, method).offset
+    for name, value in options.items():
+        if name not in rows:
+            raise TypeError("flow: %s has no option %r; it has %s" % (method, name, ", ".join(rows)))
+        rows[name].store("flow", params, base, value)
+    return params
+
+
+def flow(frame0, frame1, method="farneback", layout="HWC", **options):
+    """Optical flow from frame0 to frame1: (H,W,2), (x, y) in pixels, float32; (2,H,W) with layout "CHW".
+
+    frame0, frame1  (H,W) or (H,W,C); with "CHW" (H,W) or (C,H,W); 0..255, float or uint8
+    method          "farneback", "tvl1" or "dis" (the fast one); options are the method's own (docs/options.md), such as
+                    winsize=5 of farneback or finest=1 of tvl1"""
+    frame0, frame1, first = as_array("flow: frame0", frame0), as_array("flow: frame1", frame1), channels_first(layout)
+    params = _params(method, options)
+    pair = _Three(lend("flow: frame0", frame0, first, (2, 3)), lend("flow: frame1", frame1, first, (2, 3)))
+    out, pair.c = new(frame0, (*logical(frame0, first)[:2], 2), first)
+    ctx = context(frame0)
+    ctx.check(_pair(ctx.handle, ref(pair), ref(params)))
+    return out
+
+
+def flow_clip(video, method="farneback", layout="HWC", **options):
+    """Flow of a clip, as flow_compose takes it: forward[t] leads from frame t to t+1, backward[t] to t-1; 0 where there is
+    no such frame. video (T,H,W,C), or (T,C,H,W) with layout "CHW"; returns two arrays (T,H,W,2) or (T,2,H,W), (x, y)."""
+    video, first = as_array("flow_clip: video", video), channels_first(layout)
+    params = _params(method, options)
+    clip = _Three(lend("flow_clip: video", video, first, (4,)))
+    shape = (*logical(video, first)[:3], 2)
+    (forward, clip.b), (backward, clip.c) = new(video, shape, first), new(video, shape, first)
+    ctx = context(video)
+    ctx.check(_clip(ctx.handle, ref(clip), ref(params)))
+    return forward, backward
+
+
+def warp(image, flow, layout="HWC"):
+    """image (H,W,C) read at x + flow(x), bilinear, clamped to the border: frame1 moved onto frame0 by the flow from 0 to 1.
+    layout "CHW": image (C,H,W), flow (2,H,W). float32."""
+    image, flow, first = as_array("warp: image", image), as_array("warp: flow", flow), channels_first(layout)
+    given, field = lend("warp: image", image, first, (3,)), lend("warp: flow", flow, first, (3,))
+    out, result = new(image, logical(image, first), first)
+    ctx = context(image)
+    ctx.check(_warp(ctx.handle, ref(given), ref(field), ref(result)))
+    return out
+
+
+def flow_resize(flow, height, width, layout="HWC"):
+    """A flow at another resolution: resampled, and its vectors scaled. (H,W,2) to (height,width,2); "CHW": (2,H,W)."""
+    flow, first = as_array("flow_resize: flow", flow), channels_first(layout)
+    given = lend("flow_resize: flow", flow, first, (3,))
+    out, result = new(flow, (height, width, 2), first)
+    ctx = context(flow)
+    ctx.check(_resize(ctx.handle, ref(given), ref(result)))
+    return out
+
+
+def flow_consistency(forward, backward, layout="HWC"):
+    """Where a flow and the flow back agree: error (H,W), |forward(x) + backward(x + forward(x))|, and mask (H,W), uint8, 1
+    where they do (Sundaram, Brox, Keutzer, 2010). forward, backward (H,W,2), or (2,H,W) with layout "CHW"."""
+    forward, backward = as_array("flow_consistency: forward", forward), as_array("flow_consistency: backward", backward)
+    first = channels_first(layout)
+    there, back = lend("forward", forward, first, (3,)), lend("backward", backward, first, (3,))
+    shape = logical(forward, first)[:2]
+    (error, e), (mask, m) = new(forward, shape), new(forward, shape, dtype=_lib.U8)
+    ctx = context(forward)
+    ctx.check(_consistency(ctx.handle, ref(there), ref(back), ref(e), ref(m)))
+    return error, mask
+
+
+def flow_error(flow, truth, layout="HWC"):
+    """Mean end-point error in pixels over the pixels where truth is known (components below 1e9). (H,W,2) or (2,H,W)."""
+    flow, truth, first = as_array("flow_error: flow", flow), as_array("flow_error: truth", truth), channels_first(layout)
+    a, b, out = lend("flow", flow, first, (3,)), lend("truth", truth, first, (3,)), ctypes.c_double()
+    ctx = context(flow)
+    ctx.check(_error(ctx.handle, ref(a), ref(b), ref(out)))
+    return out.value
+
+
+def flow_color(flow, largest=0.0, layout="HWC"):
+    """A flow as a picture, uint8 (H,W,3), or (3,H,W) with layout "CHW": hue is direction, saturation length beside largest
+    (0: the longest vector)."""
+    flow, first = as_array("flow_color: flow", flow), channels_first(layout)
+    given = lend("flow_color: flow", flow, first, (3,))
+    out, result = new(flow, (*logical(flow, first)[:2], 3), first, _lib.U8)
+    ctx = context(flow)
+    ctx.check(_color(ctx.handle, ref(given), float(largest), ref(result)))
+    return out
+
+
+def _given_flow(reference, frame, flow_or_method, layout, options):
+    if isinstance(flow_or_method, str):
+        return flow(reference, frame, flow_or_method, layout, **options)
+    if options:
+        raise TypeError("align: options of a flow method (%s) are given, but flow is no method" % ", ".join(options))
+    return flow_or_method
+
+
+def align(frame, reference, flow="farneback", ws=11, ps=3, stride0=1, stride1=1.0, interp="bilinear", *, layout="HWC",
+          with_offset=False, **options):
+    """frame moved onto reference by a shifted search: around where the flow points, the best of ws x ws places is taken for
+    every pixel, and its patch moved.
+
+    frame, reference  (H,W,C), or (C,H,W) with layout "CHW"; float32 (float16, bfloat16)
+    flow              a method ("farneback", "tvl1", "dis") with its options, a flow from reference to frame, (x, y), (H,W,2)
+                      or (2,H,W), or None: search around the pixel's own place. A method works in CPU memory; with a
+                      flow or None the tensors may be on a GPU and gradients pass
+    returns           shaped as frame; with_offset: also where each pixel came from, (nH,nW,2), (dy, dx)"""
+    frame, reference, first = as_array("align: frame", frame), as_array("align: reference", reference), channels_first(layout)
+    if frame.ndim != 3:
+        raise ValueError("align: frame has %d axes, must have 3" % frame.ndim)
+    videos = "BTCHW" if first else "BTHWC"
+    field = _given_flow(reference, frame, flow, layout, options)
+    if field is not None:
+        step = (slice(None),) * first + (slice(None, None, stride0),) * 2
+        field = field[step][None, None, None]
+    dist, offset = functional.search(reference[None, None], frame[None, None], field, ws=ws, ps=ps, stride0=stride0,
+                                     stride1=stride1, interp=interp, layout=videos)
+    weight = dist * 0 + 1 if hasattr(dist, "detach") else dist * 0 + dist.dtype.type(1)
+    moved = functional.gather_add(frame[None, None], weight, offset, ps=ps, stride0=stride0, interp=interp, layout=videos)
+    return (moved[0, 0], offset[0, 0, 0, :, :, 0, 1:]) if with_offset else moved[0, 0]

@@ -1,0 +1,82 @@
+"""_frames.py: what the functions on frames have in common: arrays of NumPy or PyTorch as C structs, results as the same kind.
+
+These functions work in CPU memory. layout "HWC": channels (or x, y) last; "CHW": third from the end.
+"""
+import ctypes
+
+import numpy as np
+
+from . import _context, _lib, _numpy
+from ._plan import View, contiguous, fill_tensor
+
+_LAYOUTS = {"HWC": False, "CHW": True}
+
+
+def channels_first(layout):
+    if layout not in _LAYOUTS:
+        raise ValueError("layout is %r, must be HWC or CHW" % (layout,))
+    return _LAYOUTS[layout]
+
+
+def _is_torch(array):
+    return type(array).__module__.split(".")[0] == "torch"
+
+
+def _view(what, array):
+    if not _is_torch(array):
+        return _numpy.view_of(what, array), array.__array_interface__["data"][0]
+    from . import _torch
+    view = _torch.view_of(what, array)
+    if view.device != _lib.CPU:
+        raise RuntimeError("%s is on %s, but this works in CPU memory: give %s.cpu()" % (what, array.device, what.split()[-1]))
+    return view, array.data_ptr()
+
+
+def as_array(what, array):
+    """array as NumPy or PyTorch has it; other arrays that speak DLPack as NumPy arrays."""
+    if isinstance(array, np.ndarray) or _is_torch(array):
+        return array
+    if hasattr(array, "__dlpack__"):
+        return np.from_dlpack(array)
+    raise TypeError("%s is a %s: give a NumPy array, a PyTorch tensor or anything with __dlpack__" % (what, type(array).__name__))
+
+
+def lend(what, array, first=False, axes=None):
+    """A Tensor struct of an array, which must outlive it. axes: the numbers of axes that are allowed."""
+    view, address = _view(what, array)
+    if axes and len(view.shape) not in axes:
+        raise ValueError("%s has %d axes, must have %s" % (what, len(view.shape), " or ".join(map(str, axes))))
+    tensor = _lib.Tensor()
+    fill_tensor(tensor, view, first and len(view.shape) >= 3)
+    tensor.data = address
+    return tensor
+
+
+def new(like, shape, first=False, dtype=_lib.F32):
+    """(array, Tensor struct) of a result of this logical shape (channels last), of the kind of like."""
+    if first:
+        shape = (*shape[:-3], shape[-1], shape[-3], shape[-2])
+    if _is_torch(like):
+        from . import _torch
+        array = _torch.torch.empty(shape, dtype=_torch._DTYPES[dtype])
+    else:
+        array = _numpy.empty(View(shape, contiguous(shape), dtype))
+    return array, lend("result", array, first)
+
+
+def logical(array, first=False):
+    """The shape of an array with channels last."""
+    shape = tuple(array.shape)
+    return (*shape[:-3], shape[-2], shape[-1], shape[-3]) if first and len(shape) >= 3 else shape
+
+
+def context(like):
+    """The context to call with: as many threads as the caller's library uses."""
+    if _is_torch(like):
+        from . import _torch
+        return _context.get("cpu", threads=_torch._num_threads())
+    return _context.get("cpu")
+
+
+def ref(struct):
+    return ctypes.byref(struct)

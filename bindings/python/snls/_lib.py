@@ -1,0 +1,157 @@
+"""_lib.py: finds and loads libsnls, mirrors its structs, turns its statuses into exceptions. Knows no arrays.
+
+The library is the file that the environment variable SNLS_LIBRARY names; else the one inside this package (a wheel has
+it); else build/libsnls.so of the source tree that this file lies in; else what the system's loader finds.
+"""
+import ctypes
+import os
+
+API_VERSION = 0x000100
+MAX_DIM = 8
+F32, F64, F16, BF16, I32, U8 = range(6)
+DTYPE_NAMES = ("f32", "f64", "f16", "bf16", "i32", "u8")
+DTYPE_BYTES = (4, 8, 2, 2, 4, 1)
+CPU, CUDA = 0, 1
+OK, END, UNCOVERED = 0, 1, 2
+
+
+class Tensor(ctypes.Structure):
+    """SnlsTensor of types.h; strides count elements."""
+    _fields_ = [("data", ctypes.c_void_p), ("dtype", ctypes.c_int32), ("device", ctypes.c_int32),
+                ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32),
+                ("shape", ctypes.c_int64 * MAX_DIM), ("stride", ctypes.c_int64 * MAX_DIM)]
+
+
+class Option(ctypes.Structure):
+    """SnlsOption of options.h."""
+    _fields_ = [("name", ctypes.c_char_p), ("help", ctypes.c_char_p), ("type", ctypes.c_int32),
+                ("offset", ctypes.c_uint32), ("default", ctypes.c_double), ("min", ctypes.c_double),
+                ("max", ctypes.c_double), ("names", ctypes.POINTER(ctypes.c_char_p))]
+
+
+class ContextParams(ctypes.Structure):
+    """SnlsContextParams of context.h."""
+    _fields_ = [("backend", ctypes.c_char_p), ("device_id", ctypes.c_int32), ("threads", ctypes.c_int32),
+                ("deterministic", ctypes.c_int32), ("cpu_level", ctypes.c_int32), ("stream", ctypes.c_void_p),
+                ("alloc", ctypes.c_void_p), ("free", ctypes.c_void_p), ("opaque", ctypes.c_void_p),
+                ("scratch_limit", ctypes.c_int64), ("error_text", ctypes.c_char_p), ("error_size", ctypes.c_int64),
+                ("reserved", ctypes.c_int32 * 16)]
+
+
+def _candidates():
+    here = os.path.dirname(os.path.abspath(__file__))
+    tree = os.path.normpath(os.path.join(here, "..", "..", ".."))
+    yield os.path.join(here, "lib", "libsnls.so")
+    if os.path.exists(os.path.join(tree, "include", "snls", "snls.h")):
+        yield os.path.join(tree, "build", "libsnls.so")
+
+
+def _load():
+    named = os.environ.get("SNLS_LIBRARY")
+    if named:
+        return ctypes.CDLL(named), named
+    for path in _candidates():
+        if os.path.exists(path):
+            return ctypes.CDLL(path), path
+    try:
+        return ctypes.CDLL("libsnls.so.0"), "libsnls.so.0"
+    except OSError as error:
+        raise ImportError("snls: libsnls.so is neither in the package, nor in the build folder of its source tree, nor "
+                          "known to the system's loader; SNLS_LIBRARY may name it (%s)" % error) from error
+
+
+lib, path = _load()
+
+
+def function(name, result, *arguments):
+    """A function of the library with its types declared; None where this build of the library does not have it."""
+    f = getattr(lib, name, None)
+    if f is not None:
+        f.restype, f.argtypes = result, arguments
+    return f
+
+
+_int, _pointer, _text = ctypes.c_int32, ctypes.c_void_p, ctypes.c_char_p
+version = function("snls_version", _text)().decode()
+if function("snls_api_version", _int)() != API_VERSION:
+    raise ImportError("snls: %s has another API version than this package (0x%06x)" % (path, API_VERSION))
+
+error_text = function("snls_error", _text, _pointer)
+status_text = function("snls_status_text", _text, _int)
+context_defaults = function("snls_context_defaults", None, _pointer)
+open_context = function("snls_open", _int, _pointer, _pointer)
+close_context = function("snls_close", None, _pointer)
+context_threads = function("snls_threads", _int, _pointer)
+context_level = function("snls_cpu_level", _int, _pointer)
+level_name = function("snls_cpu_level_name", _text, _int)
+device_name = function("snls_device_name", _text, _pointer)
+device_alloc = function("snls_device_alloc", _int, _pointer, _pointer, ctypes.c_int64)
+device_free = function("snls_device_free", None, _pointer, _pointer)
+device_wait = function("snls_device_wait", _int, _pointer)
+_options = function("snls_options", ctypes.POINTER(Option), _text)
+_flow_options = function("snls_flow_options", ctypes.POINTER(Option), _text)
+
+_EXCEPTIONS = {-1: ValueError, -2: ValueError, -3: MemoryError, -4: NotImplementedError, -5: RuntimeError, -6: OSError,
+               -7: ValueError}
+
+
+def raise_status(status, context=None, sentence=None):
+    """Raises what a negative status means, with the library's own sentence. NotImplementedError is a RuntimeError."""
+    if sentence is None and context:
+        sentence = error_text(context).decode(errors="replace")
+    raise _EXCEPTIONS.get(status, RuntimeError)(sentence or status_text(status).decode())
+
+
+class OptionRow:
+    """One row of an option table: name, help, kind ("int", "real", "enum"), offset, default, names (of an enum)."""
+
+    def __init__(self, row):
+        self.name, self.help = row.name.decode(), row.help.decode()
+        self.kind = ("int", "real", "enum")[row.type]
+        self.offset, self.min, self.max = row.offset, row.min, row.max
+        self.names = self._names(row) if self.kind == "enum" else ()
+        self.default = self.names[int(row.default)] if self.names else row.default if self.kind == "real" else int(row.default)
+
+    @staticmethod
+    def _names(row):
+        names = []
+        while row.names[len(names)]:
+            names.append(row.names[len(names)].decode())
+        return tuple(names)
+
+    def _refuse(self, op, value):
+        if self.names:
+            raise ValueError("%s: %s is %r, must be one of %s" % (op, self.name, value, ", ".join(self.names)))
+        raise ValueError("%s: %s is %r, must be a %snumber from %g to %g"
+                         % (op, self.name, value, "whole " if self.kind == "int" else "", self.min, self.max))
+
+    def store(self, op, buffer, base, value):
+        """Writes value into the params struct that starts at base; ranges are the library's to check, types are ours."""
+        if self.names:
+            if value not in self.names:
+                self._refuse(op, value)
+            ctypes.c_int32.from_buffer(buffer, base + self.offset).value = self.names.index(value)
+        elif self.kind == "real":
+            ctypes.c_double.from_buffer(buffer, base + self.offset).value = float(value)
+        else:
+            number = int(value)
+            if number != value or not -2**31 <= number < 2**31:
+                self._refuse(op, value)
+            ctypes.c_int32.from_buffer(buffer, base + self.offset).value = number
+
+
+def _rows(table):
+    rows = []
+    while table and table[len(rows)].name:
+        rows.append(OptionRow(table[len(rows)]))
+    return tuple(rows)
+
+
+def options(op):
+    """The option table of an operator ("search"), as the library has it."""
+    return _rows(_options(op.encode()))
+
+
+def flow_options(name):
+    """The option table of "farneback", "tvl1" or "dis"."""
+    return _rows(_flow_options(name.encode()))

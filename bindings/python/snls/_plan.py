@@ -1,0 +1,202 @@
+"""_plan.py: a call of the library, prepared once for each combination of parameters, shapes, strides and types.
+
+A plan holds the C structs filled in but for the addresses; a call writes those and goes. Plans are kept for each thread.
+"""
+import ctypes
+
+from . import _lib
+from ._context import local
+from ._operators import VIDEO_LIKE, check_ndim, output_dtypes
+
+MOST_PLANS = 512
+TENSOR_BYTES = ctypes.sizeof(_lib.Tensor)
+
+
+class View:
+    """What is known of an array but its address: shape, strides in elements, element type, device."""
+    __slots__ = ("shape", "stride", "dtype", "device", "device_id")
+
+    def __init__(self, shape, stride, dtype, device=_lib.CPU, device_id=0):
+        self.shape, self.stride, self.dtype = tuple(shape), tuple(stride), dtype
+        self.device, self.device_id = device, device_id
+
+
+def contiguous(shape):
+    """Strides in elements of C order."""
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(strides))
+
+
+def _channels_last(axes):
+    """The order of axes with the third from the end moved to the end."""
+    return (*axes[:-3], axes[-2], axes[-1], axes[-3])
+
+
+def fill_tensor(tensor, view, spatial_first=False):
+    """Writes a view into a Tensor struct, without its address."""
+    n = len(view.shape)
+    if n > _lib.MAX_DIM:
+        raise ValueError("snls: an array has %d axes, must have at most %d" % (n, _lib.MAX_DIM))
+    order = _channels_last(tuple(range(n))) if spatial_first else range(n)
+    tensor.dtype, tensor.device, tensor.device_id, tensor.ndim = view.dtype, view.device, view.device_id, n
+    for i, axis in enumerate(order):
+        tensor.shape[i], tensor.stride[i] = view.shape[axis], view.stride[axis]
+
+
+class Block:
+    """Memory of a C struct: params (optional), then tensors. words[at[i]] is the address of tensor i."""
+
+    def __init__(self, param_bytes, tensors):
+        size = param_bytes + TENSOR_BYTES * tensors
+        self.bytes = (ctypes.c_char * size)()
+        self.address = ctypes.addressof(self.bytes)
+        self.words = (ctypes.c_uint64 * (size // 8)).from_buffer(self.bytes)
+        self.at = tuple((param_bytes + TENSOR_BYTES * i) // 8 for i in range(tensors))
+        self.param_bytes = param_bytes
+
+    def tensor(self, i):
+        return _lib.Tensor.from_buffer(self.bytes, self.param_bytes + TENSOR_BYTES * i)
+
+
+def _check_agree(op, views):
+    """One device, and one element type for query and key."""
+    first = next(v for v in views if v is not None)
+    for name, view in zip(op.inputs, views):
+        if view is None:
+            if name not in op.optional:
+                raise TypeError("%s: %s is missing" % (op.name, name))
+        elif (view.device, view.device_id) != (first.device, first.device_id):
+            raise RuntimeError("%s: all arrays must be on one device, but %s is on %s and %s on %s"
+                               % (op.name, op.inputs[0], device_text(first), name, device_text(view)))
+    if op.inputs[:2] == ("query", "key") and views[0].dtype != views[1].dtype:
+        raise TypeError("%s: query is %s and key is %s, they must have one element type"
+                        % (op.name, _lib.DTYPE_NAMES[views[0].dtype], _lib.DTYPE_NAMES[views[1].dtype]))
+    _check_numbers(op, views)
+
+
+def _check_numbers(op, views):
+    """Flow, offsets, distances and weights are f32 (beside f64 videos: f64)."""
+    videos = ("query", "key", "value")
+    want = views[0].dtype if op.inputs[0] in videos else None
+    want = _lib.F64 if _lib.F64 in (want, views[0].dtype) else _lib.F32
+    for name, view in zip(op.inputs, views):
+        if view is None or name in videos:
+            if view is not None and view.dtype not in (_lib.F32, _lib.F64, _lib.F16, _lib.BF16):
+                raise TypeError("%s: %s is %s, must be f32, f16, bf16 or f64"
+                                % (op.name, name, _lib.DTYPE_NAMES[view.dtype]))
+        elif view.dtype != want:
+            raise TypeError("%s: %s is %s, must be %s (videos may be f16 or bf16, other inputs may not)"
+                            % (op.name, name, _lib.DTYPE_NAMES[view.dtype], _lib.DTYPE_NAMES[want]))
+
+
+def device_text(view):
+    return "cpu" if view.device == _lib.CPU else "cuda:%d" % view.device_id
+
+
+def backend_of(view):
+    """f64 is the reference backend's alone, and that works in CPU memory."""
+    if view.device == _lib.CUDA:
+        return "cuda"
+    return "ref" if view.dtype == _lib.F64 else "cpu"
+
+
+SMALL_WORK = 50000  # products; less is done sooner by one thread than other threads wake up, and gives the same bits
+
+
+def _elements(shape):
+    count = 1
+    for n in shape:
+        count *= n
+    return count
+
+
+def _work(op, views, outputs, params):
+    """About how many products a call takes: candidates, times patch, times channels."""
+    value = lambda name: params[op.at[name]] if name in op.at else 1
+    work = _elements(outputs[0].shape) * value("ps") ** 2
+    if op.name == "search":
+        work *= (2 * value("wt") + 1) * value("ws") ** 2
+    elif op.name == "refine":
+        work *= views[2].shape[5] * value("wr") ** 2
+    if "index" in op.outputs:
+        work *= views[0].shape[2 if params[-1] else 4]
+    elif op.inputs[0] == "value":
+        work *= max(1, views[1].shape[5])
+    return work
+
+
+class Plan:
+    """A forward call: block with inputs and outputs, the outputs' shapes and element types, and the backend."""
+
+    def __init__(self, op, views, params):
+        check_ndim(op, [v and v.shape for v in views])
+        _check_agree(op, views)
+        self.op, self.params, self.views = op, params, views
+        self.backend, self.device, self.device_id = backend_of(views[0]), views[0].device, views[0].device_id
+        self.block = Block(op.param_bytes, len(op.inputs) + len(op.outputs))
+        self._store_params()
+        shapes = op.shapes(op, [v and v.shape for v in views], params)
+        dtypes = output_dtypes(op, views[0].dtype)
+        self.outputs = tuple(View(s, contiguous(s), d, self.device, self.device_id) for s, d in zip(shapes, dtypes))
+        for i, (name, view) in enumerate(zip(op.inputs + op.outputs, views + self.outputs)):
+            self.fill(self.block, i, name, view)
+        self.small = _work(op, views, self.outputs, params) < SMALL_WORK
+        self.words, self.address = self.block.words, self.block.address
+        self.input_at, self.output_at = self.block.at[:len(op.inputs)], self.block.at[len(op.inputs):]
+
+    def _store_params(self):
+        if type(self.params[-1]) is not bool:
+            raise TypeError("%s: channels_first is %r, must be True or False" % (self.op.name, self.params[-1]))
+        for row, value in zip(self.op.params, self.params):
+            row.store(self.op.name, self.block.bytes, 0, value)
+        for row in self.op.other_params:
+            row.store(self.op.name, self.block.bytes, 0, row.default)
+
+    def fill(self, block, i, name, view):
+        if view is not None:
+            fill_tensor(block.tensor(i), view, self.params[-1] and name in VIDEO_LIKE)
+
+    def run(self, context):
+        status = self.op.forward(context.handle, self.address)
+        return status if status == 0 else self._trouble(context, status)
+
+    def _trouble(self, context, status):
+        context.check(status)
+        if status == _lib.UNCOVERED:
+            import warnings
+            warnings.warn("%s: some pixels lie under no query patch and are 0 (ps too small for stride0)" % self.op.name,
+                          stacklevel=4)
+        return status
+
+
+class BackwardPlan(Plan):
+    """A backward call: as the forward call, and a second block with gradients by the outputs and by the inputs.
+
+    saved: views of op.saved; grads: views of the incoming gradients or None; wanted: views of the gradients to add to, or None."""
+
+    def __init__(self, op, views, params, saved, grads, wanted):
+        super().__init__(op, views, params)
+        names = op.grads + op.inputs
+        self.saved_at = tuple(self.output_at[op.outputs.index(name)] for name in op.saved)
+        for name, view in zip(op.saved, saved):
+            self.fill(self.block, len(op.inputs) + op.outputs.index(name), name, view)
+        self.grad_block = Block(0, len(names))
+        for i, (name, view) in enumerate(zip(names, tuple(grads) + tuple(wanted))):
+            self.fill(self.grad_block, i, name, view)
+        self.grad_words = self.grad_block.words
+        self.grad_in_at, self.grad_out_at = self.grad_block.at[:len(op.grads)], self.grad_block.at[len(op.grads):]
+
+    def run(self, context):
+        status = self.op.backward(context.handle, self.address, self.grad_block.address)
+        return status if status == 0 else context.check(status)
+
+
+def remember(key, plan):
+    """Keeps a plan for this thread."""
+    if len(local.plans) >= MOST_PLANS:
+        local.plans.clear()
+    local.plans[key] = plan
+    return plan

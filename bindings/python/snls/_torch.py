@@ -1,0 +1,375 @@
+"""_torch.py: torch.ops.snls.*: schemas, CPU and CUDA kernels, shapes for fake and meta tensors, gradients, autocast.
+
+Only torch.library.Library is used, which PyTorch has had since 1.13; nothing is compiled against it. For each operator
+there are two functional ops, torch.ops.snls.<op> and torch.ops.snls.<op>_backward, whose last argument before the
+parameters is a bit mask of the gradients that are wanted (a gradient that is not is an empty tensor).
+
+Autocast: videos (query, key, value) are brought to the autocast type like the operands of a matrix product; sums are
+float32 in any case, and distances, offsets, weights and flow are brought to float32.
+torch.use_deterministic_algorithms is obeyed; the CPU's gradients are always the same bits, a GPU's in this mode.
+"""
+import torch
+
+from . import _context, _lib
+from ._context import local
+from ._operators import OPERATORS, number_dtype
+from ._plan import BackwardPlan, Plan, View, remember
+
+_CODES = {torch.float32: _lib.F32, torch.float64: _lib.F64, torch.float16: _lib.F16, torch.bfloat16: _lib.BF16,
+          torch.int32: _lib.I32, torch.uint8: _lib.U8}
+_DTYPES = {code: dtype for dtype, code in _CODES.items()}
+_VIDEOS = ("query", "key", "value")
+_raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # absent where torch was built without CUDA
+_deterministic = torch.are_deterministic_algorithms_enabled
+_empty, _num_threads = torch.empty, torch.get_num_threads
+
+
+# ---- calls ----
+
+def view_of(what, t):
+    if t is None:
+        return None
+    if t.dtype not in _CODES:
+        raise TypeError("%s is %s, must be torch.float32, float16, bfloat16 or float64" % (what, t.dtype))
+    if t.layout is not torch.strided:
+        raise TypeError("%s is %s, must be a strided tensor" % (what, t.layout))
+    if t.device.type not in ("cpu", "cuda"):
+        raise RuntimeError("%s is on %s, must be on cpu or cuda" % (what, t.device))
+    on_cuda = t.device.type == "cuda"
+    return View(t.shape, t.stride(), _CODES[t.dtype], _lib.CUDA if on_cuda else _lib.CPU, t.device.index or 0)
+
+
+def _key(tensors):
+    return [None if t is None else (t.shape, t.stride(), t.dtype, t.device) for t in tensors]
+
+
+def context_of(plan):
+    """The context for a plan: on a GPU that of the current stream and mode."""
+    if plan.backend != "cuda":
+        return _context.get_for(plan, _num_threads())
+    device = plan.device_id
+    return _context.get("cuda", device, _raw_stream(device), _deterministic())
+
+
+def _views(op, names, tensors):
+    return tuple(view_of("%s: %s" % (op.name, n), t) for n, t in zip(names, tensors))
+
+
+def _new_plan(op, tensors, params, key):
+    plan = Plan(op, _views(op, op.inputs, tensors), params)
+    plan.options = [(v.shape, _DTYPES[v.dtype]) for v in plan.outputs]
+    plan.torch_device = tensors[0].device
+    return remember(key, plan)
+
+
+def _forward(op, count, total):
+    """The kernel of an operator for CPU and CUDA tensors. count: tensors; total: tensors and parameters."""
+    name, defaults = op.name, (None,) * count + op.defaults
+    result = (lambda outputs: outputs[0]) if len(op.outputs) == 1 else tuple
+
+    def forward(*args):
+        if len(args) < total:  # PyTorch leaves trailing defaults out
+            args += defaults[len(args):]
+        tensors, params = args[:count], args[count:]
+        key = (name, params, *_key(tensors))
+        plan = local.plans.get(key) or _new_plan(op, tensors, params, key)
+        words, device = plan.words, plan.torch_device
+        for at, t in zip(plan.input_at, tensors):
+            if t is not None:
+                words[at] = t.data_ptr()
+        outputs = [_empty(shape, dtype=dtype, device=device) for shape, dtype in plan.options]
+        for at, t in zip(plan.output_at, outputs):
+            words[at] = t.data_ptr()
+        plan.run(context_of(plan))
+        return result(outputs)
+    return forward
+
+
+def _split_backward(op, args):
+    """(incoming gradients, inputs, saved outputs, mask, parameters) of a call of <op>_backward."""
+    g, n, s = len(op.grads), len(op.inputs), len(op.saved)
+    full = g + n + s + 1 + len(op.defaults)
+    if len(args) < full:
+        args += op.defaults[len(args) - full:]
+    return args[:g], args[g:g + n], args[g + n:g + n + s], args[g + n + s], args[g + n + s + 1:]
+
+
+def _new_gradients(inputs, mask):
+    """Zeros to add to, with the strides of the inputs; an empty tensor where none is wanted."""
+    like = next(t for t in inputs if t is not None)
+    return tuple(torch.zeros_like(t) if t is not None and mask >> i & 1 else like.new_empty(0)
+                 for i, t in enumerate(inputs))
+
+
+def _new_backward_plan(op, given, wanted, key):
+    grads, inputs, saved, mask, params = given
+    out = [view if mask >> i & 1 else None for i, view in enumerate(_views(op, op.inputs, wanted))]
+    plan = BackwardPlan(op, _views(op, op.inputs, inputs), params, _views(op, op.saved, saved),
+                        _views(op, op.grads, grads), out)
+    return remember(key, plan)
+
+
+def _backward(op):
+    """The kernel of <op>_backward for CPU and CUDA tensors."""
+    name = op.name + "_backward"
+    result = (lambda outputs: outputs[0]) if len(op.inputs) == 1 else tuple
+
+    def backward(*args):
+        given = grads, inputs, saved, mask, params = _split_backward(op, args)
+        wanted = _new_gradients(inputs, mask)
+        key = (name, params, mask, *_key(grads), *_key(inputs), *_key(saved), *_key(wanted))
+        plan = local.plans.get(key) or _new_backward_plan(op, given, wanted, key)
+        for at, t in zip(plan.input_at + plan.saved_at, inputs + saved):
+            if t is not None:
+                plan.words[at] = t.data_ptr()
+        for i, (at, t) in enumerate(zip(plan.grad_in_at + plan.grad_out_at, grads + wanted)):
+            if t is not None and (i < len(grads) or mask >> (i - len(grads)) & 1):
+                plan.grad_words[at] = t.data_ptr()
+        plan.run(context_of(plan))
+        return result(wanted)
+    return backward
+
+
+# ---- shapes without data ----
+
+def _dtype_like(name, t):
+    numbers = torch.float64 if t.dtype == torch.float64 else torch.float32
+    return torch.int32 if name == "index" else t.dtype if name == "out" else numbers
+
+
+def _fake_forward(op, count, total):
+    defaults = (None,) * count + op.defaults
+
+    def fake(*args):
+        args += defaults[len(args):]
+        tensors, params = args[:count], args[count:]
+        shapes = op.shapes(op, [None if t is None else t.shape for t in tensors], params)
+        first = tensors[0]
+        outputs = tuple(first.new_empty(shape, dtype=_dtype_like(name, first)) for name, shape in zip(op.outputs, shapes))
+        return outputs[0] if len(outputs) == 1 else outputs
+    return fake
+
+
+def _fake_backward(op):
+    def fake(*args):
+        _, inputs, _, mask, _ = _split_backward(op, args)
+        wanted = _new_gradients(inputs, mask)
+        return wanted[0] if len(wanted) == 1 else wanted
+    return fake
+
+
+# ---- gradients ----
+
+_Guard = torch._C._AutoDispatchBelowAutograd
+if hasattr(_Guard, "__enter__"):
+    def _below_autograd(call, *args):
+        with _Guard():
+            return call(*args)
+else:  # PyTorch 1.13: in force as long as the object lives
+    def _below_autograd(call, *args):
+        guard = _Guard()
+        try:
+            return call(*args)
+        finally:
+            del guard
+
+
+def _stops(op, params, inputs):
+    """Outputs without gradient: numbers of candidates, and offsets that do not follow any differentiable place."""
+    fixed = [name for name in op.outputs if name == "index"]
+    if "index" in op.outputs and (inputs[2] is None or params[op.at["interp"]] == "nearest"):
+        fixed.append("offset")
+    return fixed
+
+
+def _make_function(op, call, call_backward):
+    """The autograd.Function of an operator."""
+    count = len(op.inputs)
+
+    class Function(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, params, *inputs):
+            outputs = _below_autograd(call, *inputs, *params)
+            outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+            saved = [outputs[op.outputs.index(name)] for name in op.saved]
+            ctx.save_for_backward(*inputs, *saved)
+            ctx.params = params
+            ctx.set_materialize_grads(False)
+            ctx.mark_non_differentiable(*[outputs[op.outputs.index(n)] for n in _stops(op, params, inputs)])
+            return outputs
+
+        @staticmethod
+        def backward(ctx, *grads):
+            inputs, saved = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
+            wants = ctx.needs_input_grad[1:]
+            mask = sum(1 << i for i in range(count) if wants[i] and inputs[i] is not None)
+            by_name = dict(zip(op.outputs, grads))
+            grads = tuple(by_name[n] for n in op.grads)
+            if not mask or all(g is None for g in grads):
+                return (None,) * (1 + count)
+            found = call_backward(*grads, *inputs, *saved, mask, *ctx.params)
+            found = found if isinstance(found, tuple) else (found,)
+            return (None, *(f if mask >> i & 1 else None for i, f in enumerate(found)))
+
+    Function.__name__ = Function.__qualname__ = "Snls_" + op.name
+    return Function
+
+
+def _autograd(op, count, total, call, call_backward):
+    """The kernel under the key Autograd."""
+    function = _make_function(op, call, call_backward)
+    defaults, single = (None,) * count + op.defaults, len(op.outputs) == 1
+
+    def autograd(*args):
+        if torch.is_grad_enabled() and any([t is not None and t.requires_grad for t in args[:count]]):
+            args += defaults[len(args):]
+            outputs = function.apply(args[count:], *args[:count])
+            return outputs[0] if single else outputs
+        return _below_autograd(call, *args)
+    return autograd
+
+
+class _Once(torch.autograd.Function):
+    """A backward op inside a graph that is to be differentiated again: refused when that happens, not silently 0."""
+
+    @staticmethod
+    def forward(ctx, call, *args):
+        return _below_autograd(call, *args)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        raise NotImplementedError("snls: the operators have first derivatives only, so gradients cannot be differentiated again")
+
+
+def _autograd_backward(call):
+    """The kernel of a backward op under the key Autograd."""
+    def autograd(*args):
+        if torch.is_grad_enabled() and any([isinstance(a, torch.Tensor) and a.requires_grad for a in args]):
+            return _Once.apply(call, *args)
+        return _below_autograd(call, *args)
+    return autograd
+
+
+# ---- autocast ----
+
+def _autocast_dtype(device):
+    if hasattr(torch, "get_autocast_dtype"):
+        return torch.get_autocast_dtype(device)
+    return torch.get_autocast_gpu_dtype() if device == "cuda" else torch.get_autocast_cpu_dtype()
+
+
+def _autocast(op, names, call, device):
+    """The kernel under the key Autocast<device>: types, then the call below this key."""
+    def cast(name, t, dtype):
+        if t is None or not t.is_floating_point() or t.dtype == torch.float64:
+            return t
+        return t.to(dtype if name in _VIDEOS else torch.float32)
+
+    def autocast(*args):
+        dtype = _autocast_dtype(device)
+        tensors = [cast(name, t, dtype) for name, t in zip(names, args)]
+        with torch.autocast(device, enabled=False):
+            return call(*tensors, *args[len(tensors):])
+    return autocast
+
+
+# ---- registration ----
+
+def _schema_params(op):
+    kinds = {"int": "int", "real": "float", "enum": "str"}
+    rows = ["%s %s=%s" % (kinds[row.kind], "kind" if row.name in op.inputs else row.name,
+                          '"%s"' % row.default if row.names else repr(row.default)) for row in op.params]
+    return rows + ["bool channels_first=False"]
+
+
+def _schemas(op):
+    """Schemas of the forward and the backward op."""
+    inputs = ["Tensor%s %s" % ("?" if n in op.optional else "", n) for n in op.inputs]
+    first = ["%s=None" % text if n in op.optional else text for n, text in zip(op.inputs, inputs)]
+    results = lambda n: "Tensor" if n == 1 else "(%s)" % ", ".join(["Tensor"] * n)
+    params = _schema_params(op)
+    grads = ["Tensor? grad_%s" % n for n in op.grads]
+    saved = ["Tensor saved_%s" % n for n in op.saved]
+    return ("%s(%s) -> %s" % (op.name, ", ".join(first + params), results(len(op.outputs))),
+            "%s_backward(%s) -> %s" % (op.name, ", ".join(grads + inputs + saved + ["int wanted"] + params),
+                                       results(len(op.inputs))))
+
+
+_libraries = [torch.library.Library("snls", "DEF")]
+
+
+def _register_fake(name, kernel):
+    if hasattr(torch.library, "register_fake"):
+        torch.library.register_fake("snls::" + name, kernel, lib=_libraries[0])
+    else:
+        _libraries[0].impl(name, kernel, "Meta")
+
+
+def _define(schema):
+    tag = getattr(torch.Tag, "pt2_compliant_tag", None) if hasattr(torch, "Tag") else None
+    if tag is None:
+        _libraries[0].define(schema)
+    else:
+        _libraries[0].define(schema, tags=(tag,))
+
+
+def _register(op):
+    define, count = _libraries[0], len(op.inputs)
+    total = count + len(op.defaults)
+    for schema in _schemas(op):
+        _define(schema)
+    call = getattr(torch.ops.snls, op.name).default
+    call_backward = getattr(torch.ops.snls, op.name + "_backward").default
+    forward, backward = _forward(op, count, total), _backward(op)
+    for key in ("CPU", "CUDA"):
+        define.impl(op.name, forward, key)
+        define.impl(op.name + "_backward", backward, key)
+    _register_fake(op.name, _fake_forward(op, count, total))
+    _register_fake(op.name + "_backward", _fake_backward(op))
+    define.impl(op.name, _autograd(op, count, total, call, call_backward), "Autograd")
+    define.impl(op.name + "_backward", _autograd_backward(call_backward), "Autograd")
+    for device in ("CPU", "CUDA"):
+        define.impl(op.name, _autocast(op, op.inputs, call, device.lower()), "Autocast" + device)
+    return call, forward
+
+
+_REGISTERED = {op.name: _register(op) for op in OPERATORS.values()}
+
+
+# ---- the short way ----
+# A call that nobody watches (eager, no gradient, no autocast, no mode, no transform, no profiler) goes to its kernel at once,
+# which saves two passes through the dispatcher. PyTorch keeps all such things in two sets of keys for each thread.
+
+_is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", None) or (lambda: False)
+_included, _excluded = torch._C._dispatch_tls_local_include_set, torch._C._dispatch_tls_local_exclude_set
+_function_modes, _profiler_on = torch._C._len_torch_function_stack, torch.autograd._profiler_enabled
+
+if hasattr(_included(), "raw_repr"):
+    _usual = _included().raw_repr(), _excluded().raw_repr()
+
+    def _unwatched():
+        return (_included().raw_repr(), _excluded().raw_repr()) == _usual and not _function_modes() and not _profiler_on()
+else:
+    _usual = _included().highestPriorityTypeId()
+
+    def _unwatched():
+        return (_included().highestPriorityTypeId() == _usual and not torch.is_autocast_enabled()
+                and not torch.is_autocast_cpu_enabled() and not _function_modes() and not _profiler_on())
+
+
+def _plain(tensors):
+    """Are these tensors themselves, not wrappers, and without gradient to follow?"""
+    grad = torch.is_grad_enabled()
+    for t in tensors:
+        if t is not None and (type(t) is not torch.Tensor or (grad and t.requires_grad) or t.is_neg()
+                              or t.device.type not in ("cpu", "cuda")):
+            return False
+    return True
+
+
+def call(name, tensors, params):
+    """One call of an operator; None of tensors only where it is optional."""
+    op, kernel = _REGISTERED[name]
+    if not _is_compiling() and _plain(tensors) and _unwatched():
+        return kernel(*tensors, *params)
+    return op(*tensors, *params)

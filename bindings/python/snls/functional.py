@@ -1,0 +1,133 @@
+"""functional.py: the operators as functions of NumPy arrays, PyTorch tensors, or anything with __dlpack__.
+
+Arrays are used where they lie, with any strides: nothing is copied to make it contiguous, and the results belong to the
+caller's array library. Axes are named B batch, T frames, H rows, W columns, C channels (head h owns channels h*F to
+h*F+F-1, C = heads*F), S = 2*wt or 2*wt+1 slots of flow, nH = ceil(H/stride0), nW = ceil(W/stride0), K neighbours.
+
+layout says where channels are, in every video and every flow of a call:
+    "BTHWC"   video (B,T,H,W,C), flow (B,T,S,nH,nW,2), frame flow (B,T,H,W,2)      the default of these functions
+    "BTCHW"   video (B,T,C,H,W), flow (B,T,S,2,nH,nW), frame flow (B,T,2,H,W)      PyTorch's habit
+Flow is (x, y) in pixels. Offsets are (dt, dy, dx) in pixels, relative to the query's own place, in both layouts.
+
+Videos are float32, float16 or bfloat16; distances, offsets, weights and flow are float32. float64 (all inputs of a call)
+runs on the reference backend: slow, for checks of gradients.
+"""
+from . import _numpy
+
+_LAYOUTS = {"BTHWC": False, "BTCHW": True}
+_torch_call = None  # of _torch.py, where torch is there
+_Tensor = ()
+
+
+def use_torch(tensor_class, call):
+    """From now on tensors of this class go to this function."""
+    global _torch_call, _Tensor
+    _torch_call, _Tensor = call, tensor_class
+
+
+def _first(layout):
+    if layout not in _LAYOUTS:
+        raise ValueError("layout is %r, must be BTHWC or BTCHW" % (layout,))
+    return _LAYOUTS[layout]
+
+
+def _call(name, arrays, params):
+    if isinstance(arrays[0], _Tensor):
+        return _torch_call(name, arrays, params)
+    return _numpy.call(name, arrays, params)
+
+
+def search(query, key, flow=None, ws=9, wt=0, ps=1, k=1, heads=1, stride0=1, stride1=1.0, dilation=1, dist="l2",
+           interp="bilinear", border="reflect", window="slide", anchor="none", exclude="none", topk="all", *,
+           layout="BTHWC", with_index=False):
+    """The k best matches of every query pixel, in 2*wt+1 frames, around where the flow says it went.
+
+    query, key  (B,T,H,W,C), or (B,T,C,H,W) with layout "BTCHW"
+    flow        (B,T,S,nH,nW,2) or (B,heads,T,S,nH,nW,2); with "BTCHW" (B,T,S,2,nH,nW) or (B,heads,T,S,2,nH,nW).
+                (x, y) in pixels; S = 2*wt (the query's own frame is not shifted) or 2*wt+1. None: no shift
+    returns     dist (B,heads,T,nH,nW,K) and offset (B,heads,T,nH,nW,K,3), (dt, dy, dx); best first; K = k, or
+                (2*wt+1)*k with topk "each". with_index: also the candidates' numbers, int32, -1 = none
+
+    ws window side, wt temporal radius, ps patch side, stride0 and stride1 pixels between queries and candidates
+    (stride1 0.5: half-pixel search), dist "l2" (smaller is better) or "prod" (larger is better); the others are in
+    docs/options.md. A neighbour that does not exist has an infinite distance.
+    PyTorch: gradients to query, key and flow (through dist, and through offset to flow)."""
+    found = _call("search", (query, key, flow),
+                  (ws, wt, ps, k, heads, stride0, stride1, dilation, dist, interp, border, window, anchor, exclude, topk,
+                   _first(layout)))
+    return found if with_index else found[:2]
+
+
+def search_all(query, key, flow=None, ws=9, wt=0, ps=1, heads=1, stride0=1, stride1=1.0, dilation=1, dist="l2",
+               interp="bilinear", border="reflect", window="slide", exclude="none", *, layout="BTHWC", with_index=False):
+    """Every candidate of a search in raster order (slot, row, column), for study: K = (2*wt+1)*ws*ws. As search otherwise:
+
+    query, key (B,T,H,W,C) or (B,T,C,H,W); flow (B,T,S,nH,nW,2) or (B,T,S,2,nH,nW), (x, y);
+    returns dist (B,heads,T,nH,nW,K), offset (B,heads,T,nH,nW,K,3), (dt, dy, dx)."""
+    found = _call("search_all", (query, key, flow),
+                  (ws, wt, ps, 1, heads, stride0, stride1, dilation, dist, interp, border, window, "none", exclude, "all",
+                   _first(layout)))
+    return found if with_index else found[:2]
+
+
+def refine(query, key, centre, wr=1, ps=1, k=1, heads=1, stride0=1, stride1=1.0, dilation=1, dist="l2", interp="bilinear",
+           border="reflect", window="slide", *, layout="BTHWC", with_index=False):
+    """Searches again in windows of wr x wr around given places; wr 1 ranks the places themselves anew.
+
+    query, key  (B,T,H,W,C), or (B,T,C,H,W) with layout "BTCHW"
+    centre      (B,heads,T,nH,nW,Kin,3), (dt, dy, dx) as search returns offsets
+    returns     dist (B,heads,T,nH,nW,k) and offset (B,heads,T,nH,nW,k,3), as search
+    PyTorch: gradients to query, key and centre (dy, dx)."""
+    found = _call("refine", (query, key, centre), (wr, ps, k, heads, stride0, stride1, dilation, dist, interp, border, window,
+                                                   _first(layout)))
+    return found if with_index else found[:2]
+
+
+def flow_compose(fflow, bflow, wt=0, stride0=1, *, layout="BTHWC"):
+    """Frame-to-frame flow to the flow of every slot of a search with temporal radius wt.
+
+    fflow, bflow  (B,T,H,W,2), or (B,T,2,H,W) with layout "BTCHW"; (x, y): motion from frame t to t+1, and to t-1
+    returns       (B,T,2*wt,nH,nW,2), or (B,T,2*wt,2,nH,nW)
+    PyTorch: gradients to both."""
+    return _call("flow_compose", (fflow, bflow), (wt, stride0, _first(layout)))
+
+
+def weights(dists, scale=10.0, dist="l2"):
+    """softmax(-scale*dists) for dist "l2", softmax(scale*dists) for "prod", over the last axis.
+
+    dists (B,heads,T,nH,nW,K) as search returns them. A neighbour that does not exist gets 0, and a query without any gets 0
+    everywhere (a plain softmax would give NaN)."""
+    return _call("weights", (dists,), (scale, dist, False))
+
+
+def gather_add(value, weight, offset, ps=1, stride0=1, dilation=1, heads=0, interp="bilinear", border="reflect", *,
+               layout="BTHWC"):
+    """Weighted sum of the neighbours' patches, divided by the number of query patches over each pixel.
+
+    value   (B,T,H,W,C), or (B,T,C,H,W) with layout "BTCHW"
+    weight  (B,heads,T,nH,nW,K); offset (B,heads,T,nH,nW,K,3), (dt, dy, dx)
+    returns shaped and typed as value. heads 0: those of weight
+    PyTorch: gradients to value, weight and offset (dy, dx)."""
+    return _call("gather_add", (value, weight, offset), (ps, stride0, dilation, heads, interp, border, _first(layout)))
+
+
+def gather(value, weight, offset, ps=1, stride0=1, dilation=1, heads=0, interp="bilinear", border="reflect", *,
+           layout="BTHWC"):
+    """As gather_add, but the K neighbours are not summed: a stack, for a learned reduction.
+
+    value   (B,T,H,W,C), or (B,T,C,H,W) with layout "BTCHW"
+    weight  (B,heads,T,nH,nW,K); offset (B,heads,T,nH,nW,K,3), (dt, dy, dx)
+    returns (B,heads,K,T,H,W,F), or (B,heads,K,T,F,H,W) with layout "BTCHW"; F = C/heads
+    PyTorch: gradients to value, weight and offset (dy, dx)."""
+    return _call("gather", (value, weight, offset), (ps, stride0, dilation, heads, interp, border, _first(layout)))
+
+
+def scatter_add(value, weight, offset, ps=1, stride0=1, dilation=1, heads=0, interp="bilinear", border="reflect", *,
+                layout="BTHWC"):
+    """The adjoint of gather_add before its division: query patches pushed to the neighbours' places and summed there.
+
+    value   (B,T,H,W,C), or (B,T,C,H,W) with layout "BTCHW": what the query patches are cut from
+    weight  (B,heads,T,nH,nW,K); offset (B,heads,T,nH,nW,K,3), (dt, dy, dx)
+    returns out, shaped as value, and total (B,T,H,W,heads) or (B,T,heads,H,W): the weight that arrived at each pixel
+    PyTorch: gradients to value, weight and offset (dy, dx)."""
+    return _call("scatter_add", (value, weight, offset), (ps, stride0, dilation, heads, interp, border, _first(layout)))

@@ -1,0 +1,232 @@
+"""nn.py: the operators as torch.nn.Modules, under the names that users of stnls know. Needs PyTorch.
+
+Videos are (B,T,C,H,W), flows (B,T,S,2,nH,nW) and frame flows (B,T,2,H,W), (x, y) in pixels; layout="BTHWC" puts channels
+last instead: (B,T,H,W,C), (B,T,S,nH,nW,2), (B,T,H,W,2). Distances are (B,heads,T,nH,nW,K), offsets
+(B,heads,T,nH,nW,K,3) as (dt, dy, dx), in both. Names, order and defaults of the arguments are those of stnls; what an
+argument cannot do here is refused with a sentence. Modules have no parameters; they may be copied, pickled and compiled.
+"""
+import torch
+
+from . import functional
+
+_SELF = {None: ("none", "none"), "none": ("none", "none"), "anchor": ("self", "none"), "anchor_self": ("self", "none"),
+         "anchor_each": ("each", "none"), "remove": ("none", "self"), "remove_ref_frame": ("none", "frame")}
+_INTERP = {"float": "bilinear", "int": "nearest", "bilinear": "bilinear", "nearest": "nearest", "2d": "bilinear"}
+
+
+def _choose(module, name, value, table):
+    if value not in table:
+        raise ValueError("%s: %s is %r, must be one of %s"
+                         % (module, name, value, ", ".join(map(repr, table))))
+    return table[value]
+
+
+def _only(module, **given):
+    """Refuses arguments of stnls that have no meaning here. given: name=(value, the value that is allowed)."""
+    for name, (value, allowed) in given.items():
+        if value != allowed:
+            raise ValueError("%s: %s is %r, only %r is supported (see the table in docs/python.md)"
+                             % (module, name, value, allowed))
+
+
+class _Module(torch.nn.Module):
+    """Keeps the keyword arguments of one function; shows them."""
+
+    def __init__(self, layout, **options):
+        super().__init__()
+        functional._first(layout)
+        self.layout, self.options = layout, options
+
+    def extra_repr(self):
+        return ", ".join("%s=%r" % item for item in {**self.options, "layout": self.layout}.items())
+
+    def apply_to(self, function, *tensors):
+        return function(*tensors, **self.options, layout=self.layout)
+
+
+class NonLocalSearch(_Module):
+    """search as a module: the k best matches of every query in 2*wt+1 frames, around where the flow points.
+
+    forward(query, key), forward(query, key, flow) or forward(query, key, fflow, bflow), which composes the flow first.
+    query, key (B,T,C,H,W), C = nheads*F; flow (B,T,S,2,nH,nW) or (B,heads,T,S,2,nH,nW), (x, y), S = 2*wt or 2*wt+1;
+    fflow, bflow (B,T,2,H,W). layout "BTHWC": channels and (x, y) last.
+    Returns dists (B,heads,T,nH,nW,K) and offsets (B,heads,T,nH,nW,K,3), (dt, dy, dx), best first.
+
+    k <= 0 returns all candidates, in raster order. self_action: None, "anchor" (the query itself is kept, first),
+    "anchor_each" (in every frame the flow's target is kept first), "remove" (the query itself is dropped),
+    "remove_ref_frame". itype "float" (bilinear) or "int" (whole pixels). full_ws: windows slide inside the frame;
+    otherwise they are cut. reflect_bounds: patch pixels outside are mirrored; otherwise dropped."""
+
+    def __init__(self, ws, wt, ps, k, nheads=1, stride0=4, stride1=1, dist_type="l2", dilation=1, pt=1,
+                 self_action=None, topk_mode="all", ws_interior=0, reflect_bounds=True, full_ws=True, use_adj=False,
+                 normalize_bwd=False, k_agg=-1, off_Hq=0, off_Wq=0, strideQ=None, itype="float", *, layout="BTCHW"):
+        _only("NonLocalSearch", pt=(pt, 1), ws_interior=(ws_interior, 0), use_adj=(use_adj, False),
+              normalize_bwd=(normalize_bwd, False), k_agg=(k_agg, -1), off_Hq=(off_Hq, 0), off_Wq=(off_Wq, 0),
+              strideQ=(strideQ, None))
+        anchor, exclude = _choose("NonLocalSearch", "self_action", self_action, _SELF)
+        options = dict(ws=ws, wt=wt, ps=ps, heads=nheads, stride0=stride0, stride1=float(stride1), dilation=dilation,
+                       dist=dist_type, interp=_choose("NonLocalSearch", "itype", itype, _INTERP),
+                       border="reflect" if reflect_bounds else "drop", window="slide" if full_ws else "cut", exclude=exclude)
+        if k > 0:
+            options.update(k=k, anchor=anchor, topk=topk_mode)
+        elif anchor != "none":
+            raise ValueError("NonLocalSearch: k is %d (all candidates), so self_action must not anchor" % k)
+        super().__init__(layout, **options)
+        self.all = k <= 0
+
+    def forward(self, query, key, *flows):
+        if len(flows) == 2:
+            flows = (functional.flow_compose(*flows, wt=self.options["wt"], stride0=self.options["stride0"],
+                                             layout=self.layout),)
+        return self.apply_to(functional.search_all if self.all else functional.search, query, key, *flows)
+
+
+class PairedSearch(_Module):
+    """Search of each frame of one video in the frame of the same number of another, around where the flow points.
+
+    forward(query, key) or forward(query, key, flow): query, key (B,C,H,W) with flow (B,2,nH,nW), or (B,T,C,H,W) with flow
+    (B,T,2,nH,nW); (x, y). layout "BTHWC": channels and (x, y) last.
+    Returns dists (B,heads,T,nH,nW,k) and offsets (B,heads,T,nH,nW,k,3), (dt, dy, dx), dt = 0; T = 1 for (B,C,H,W)."""
+
+    def __init__(self, ws, ps, k, nheads=1, dist_type="l2", stride0=4, stride1=1, dilation=1, pt=1, reflect_bounds=True,
+                 full_ws=True, self_action=None, use_adj=False, normalize_bwd=False, k_agg=-1, itype="float", *,
+                 layout="BTCHW"):
+        _only("PairedSearch", pt=(pt, 1), use_adj=(use_adj, False), normalize_bwd=(normalize_bwd, False), k_agg=(k_agg, -1))
+        anchor, exclude = _choose("PairedSearch", "self_action", self_action, _SELF)
+        super().__init__(layout, ws=ws, wt=0, ps=ps, k=k, heads=nheads, stride0=stride0, stride1=float(stride1),
+                         dilation=dilation, dist=dist_type, interp=_choose("PairedSearch", "itype", itype, _INTERP),
+                         border="reflect" if reflect_bounds else "drop", window="slide" if full_ws else "cut",
+                         anchor=anchor, exclude=exclude)
+
+    def forward(self, query, key, flow=None):
+        if query.dim() == 4:
+            query, key, flow = query[:, None], key[:, None], None if flow is None else flow[:, None]
+        return self.apply_to(functional.search, query, key, None if flow is None else flow[:, :, None])
+
+
+class RefineSearch(_Module):
+    """refine as a module: searches again in wr x wr windows around given places; wr 1 ranks the places anew.
+
+    forward(query, key, offsets): query, key (B,T,C,H,W), or (B,T,H,W,C) with layout "BTHWC"; offsets
+    (B,heads,T,nH,nW,Kin,3), (dt, dy, dx) as a search returned them. Returns dists (B,heads,T,nH,nW,k) and offsets.
+    kr: how many of the given places are used, a number (8), a share (0.5), or -1 or 1.0 for all. ws and wt are accepted
+    for the sake of stnls and not looked at. k <= 0: k = Kin*wr*wr."""
+
+    def __init__(self, ws, wt, wr, k, kr, ps, nheads=1, stride0=4, stride1=1, strideQ=None, dilation=1, pt=1,
+                 dist_type="l2", restricted_radius=False, reflect_bounds=True, full_ws=True, topk_mode="all",
+                 self_action=None, use_adj=False, normalize_bwd=False, k_agg=-1, off_Hq=0, off_Wq=0, itype="float", *,
+                 layout="BTCHW"):
+        _only("RefineSearch", pt=(pt, 1), use_adj=(use_adj, False), normalize_bwd=(normalize_bwd, False),
+              k_agg=(k_agg, -1), off_Hq=(off_Hq, 0), off_Wq=(off_Wq, 0), strideQ=(strideQ, None),
+              restricted_radius=(restricted_radius, False), topk_mode=(topk_mode, "all"), self_action=(self_action, None))
+        super().__init__(layout, wr=wr, ps=ps, k=k, heads=nheads, stride0=stride0, stride1=float(stride1),
+                         dilation=dilation, dist=dist_type, interp=_choose("RefineSearch", "itype", itype, _INTERP),
+                         border="reflect" if reflect_bounds else "drop", window="slide" if full_ws else "cut")
+        self.kr = kr
+
+    def _used(self, given):
+        if isinstance(self.kr, float):
+            return given if self.kr <= 0 else max(1, min(given, int(self.kr * given)))
+        return given if self.kr <= 0 else min(given, self.kr)
+
+    def forward(self, query, key, offsets):
+        offsets = offsets[..., :self._used(offsets.shape[-2]), :]
+        options = dict(self.options)
+        if options["k"] <= 0:
+            options["k"] = offsets.shape[-2] * options["wr"] ** 2
+        return functional.refine(query, key, offsets, **options, layout=self.layout)
+
+
+class _Aggregate(_Module):
+    def __init__(self, name, ps, stride0, dilation, pt, reflect_bounds, use_adj, itype, layout):
+        _only(name, pt=(pt, 1), use_adj=(use_adj, False))
+        super().__init__(layout, ps=ps, stride0=stride0, dilation=dilation, interp=_choose(name, "itype", itype, _INTERP),
+                         border="reflect" if reflect_bounds else "drop")
+
+
+class NonLocalGather(_Aggregate):
+    """gather as a module: the neighbours' patches, weighted, as a stack over K (for a learned reduction).
+
+    forward(value, weights, offsets): value (B,T,C,H,W); weights (B,heads,T,nH,nW,K); offsets (B,heads,T,nH,nW,K,3),
+    (dt, dy, dx). Returns (B,heads,K,T,F,H,W), F = C/heads. layout "BTHWC": value (B,T,H,W,C), result
+    (B,heads,K,T,H,W,F)."""
+
+    def __init__(self, ps, stride0, pt=1, dilation=1, reflect_bounds=True, use_adj=False, itype="float", *, layout="BTCHW"):
+        super().__init__("NonLocalGather", ps, stride0, dilation, pt, reflect_bounds, use_adj, itype, layout)
+
+    def forward(self, value, weights, offsets):
+        return self.apply_to(functional.gather, value, weights, offsets)
+
+
+class WeightedPatchSum(_Aggregate):
+    """gather_add as a module: the weighted sum of the neighbours' patches, divided by the number of patches over each pixel.
+
+    forward(value, weights, offsets): value (B,T,C,H,W); weights (B,heads,T,nH,nW,K); offsets (B,heads,T,nH,nW,K,3),
+    (dt, dy, dx). Returns (B,T,C,H,W). layout "BTHWC": value and result (B,T,H,W,C)."""
+
+    def __init__(self, ps, stride0, pt=1, dilation=1, reflect_bounds=True, use_adj=False, itype="float", *, layout="BTCHW"):
+        super().__init__("WeightedPatchSum", ps, stride0, dilation, pt, reflect_bounds, use_adj, itype, layout)
+
+    def forward(self, value, weights, offsets):
+        return self.apply_to(functional.gather_add, value, weights, offsets)
+
+
+def _one_stride(name, strideIn, strideOut, outH, outW):
+    if strideOut not in (None, strideIn) or outH or outW:
+        raise ValueError("%s: strideOut must equal strideIn (%r), and outH and outW be 0: the result has the size of the "
+                         "video" % (name, strideIn))
+
+
+class NonLocalGatherAdd(_Aggregate):
+    """WeightedPatchSum under its later name. Returns (B,T,C,H,W), heads one after the other in C; layout "BTHWC":
+    (B,T,H,W,C). value (B,T,C,H,W), weights (B,heads,T,nH,nW,K), offsets (B,heads,T,nH,nW,K,3), (dt, dy, dx)."""
+
+    def __init__(self, ps, strideIn, strideOut=None, outH=0, outW=0, pt=1, dilation=1, reflect_bounds=True, use_adj=False,
+                 itype="float", *, layout="BTCHW"):
+        _one_stride("NonLocalGatherAdd", strideIn, strideOut, outH, outW)
+        super().__init__("NonLocalGatherAdd", ps, strideIn, dilation, pt, reflect_bounds, use_adj, itype, layout)
+
+    def forward(self, value, weights, offsets):
+        return self.apply_to(functional.gather_add, value, weights, offsets)
+
+
+class NonLocalScatterAdd(_Aggregate):
+    """scatter_add as a module: query patches pushed to the neighbours' places and summed there.
+
+    forward(value, weights, offsets) as NonLocalGatherAdd. Returns out (B,T,C,H,W) and total (B,T,heads,H,W), the weight
+    that arrived at each pixel; layout "BTHWC": (B,T,H,W,C) and (B,T,H,W,heads)."""
+
+    def __init__(self, ps, strideIn, strideOut=None, outH=0, outW=0, pt=1, dilation=1, reflect_bounds=True, use_adj=False,
+                 itype="float", *, layout="BTCHW"):
+        _one_stride("NonLocalScatterAdd", strideIn, strideOut, outH, outW)
+        super().__init__("NonLocalScatterAdd", ps, strideIn, dilation, pt, reflect_bounds, use_adj, itype, layout)
+
+    def forward(self, value, weights, offsets):
+        return self.apply_to(functional.scatter_add, value, weights, offsets)
+
+
+class SoftmaxWeights(torch.nn.Module):
+    """weights as a module: softmax over K of -scale*dists ("l2") or scale*dists ("prod").
+
+    forward(dists): (B,heads,T,nH,nW,K); the same shape back. A neighbour that does not exist weighs 0."""
+
+    def __init__(self, scale=10.0, dist_type="l2"):
+        super().__init__()
+        self.scale, self.dist_type = float(scale), dist_type
+
+    def extra_repr(self):
+        return "scale=%r, dist_type=%r" % (self.scale, self.dist_type)
+
+    def forward(self, dists):
+        return functional.weights(dists, self.scale, self.dist_type)
+
+
+def search_flow(fflow, bflow, wt, stride0=1, *, layout="BTCHW"):
+    """Frame-to-frame flow to the flow of every slot of a search; flow_compose in stnls's order of axes.
+
+    fflow, bflow (B,T,2,H,W), (x, y): motion from frame t to t+1, and to t-1. Returns (B,T,2*wt,2,nH,nW). layout "BTHWC":
+    (B,T,H,W,2) and (B,T,2*wt,nH,nW,2)."""
+    return functional.flow_compose(fflow, bflow, wt, stride0, layout=layout)
+
+
+NonLocalStack = NonLocalGather  # its earlier name

@@ -1,0 +1,149 @@
+"""snls_build.py: builds the wheel: CMake for the library, then a zip file. What pip calls (PEP 517, 660).
+
+    pip install .                          from the root of the tree
+    python3 bindings/python/snls_build.py FOLDER        writes the wheel into FOLDER, without pip
+
+Needs CMake and a C compiler; nothing of Python but its standard library, so that it works without a network. Environment:
+    SNLS_CMAKE_ARGS   further arguments of CMake, for example -DSNLS_WITH_CUDA=OFF
+    SNLS_BUILD_DIR    a folder with libsnls.so (and libsnls_cuda.so) in it, which are taken instead of building
+"""
+import base64
+import hashlib
+import io
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+import zipfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.normpath(os.path.join(HERE, "..", ".."))
+LIBRARIES = ("libsnls.so", "libsnls_cuda.so")  # the second only where nvcc is
+SDIST = ("CMakeLists.txt", "LICENSE", "README.md", "pyproject.toml", "bindings", "cmake", "include", "src")
+PICTURES_OFF = ("-DSNLS_WITH_PNG=OFF", "-DSNLS_WITH_JPEG=OFF")  # Python reads pictures itself; fewer libraries are needed
+METADATA = """Metadata-Version: 2.1
+Name: snls
+Version: {version}
+Summary: Shifted Non-Local Search: space-time search and aggregation for NumPy and PyTorch
+License: BSD-2-Clause
+Requires-Python: >=3.8
+Requires-Dist: numpy
+Provides-Extra: torch
+Requires-Dist: torch>=1.13; extra == "torch"
+Description-Content-Type: text/markdown
+
+Space-time search and aggregation with sub-pixel, flow-shifted windows. Pure Python over a C library; PyTorch 1.13 and
+later where it is installed, and nothing is compiled against it.
+"""
+
+
+def version():
+    with open(os.path.join(ROOT, "include", "snls", "types.h")) as file:
+        text = file.read()
+    return ".".join(re.search(r"SNLS_VERSION_%s (\d+)" % part, text).group(1) for part in ("MAJOR", "MINOR", "PATCH"))
+
+
+def platform_tag():
+    return "py3-none-" + re.sub(r"[-.]", "_", sysconfig.get_platform())
+
+
+# ---- the library ----
+
+def _run(*command):
+    try:
+        subprocess.run(command, check=True, stdout=sys.stderr)
+    except FileNotFoundError:
+        raise SystemExit("snls: building needs %s, which is not installed" % command[0])
+    except subprocess.CalledProcessError as error:
+        raise SystemExit("snls: %s ended with status %d" % (" ".join(command), error.returncode))
+
+
+def _build(folder):
+    extra = shlex.split(os.environ.get("SNLS_CMAKE_ARGS", ""))
+    _run("cmake", "-S", ROOT, "-B", folder, "-DCMAKE_BUILD_TYPE=Release", "-DSNLS_BUILD_CLI=OFF", "-DSNLS_BUILD_TESTS=OFF",
+         *PICTURES_OFF, *extra)
+    _run("cmake", "--build", folder, "--parallel", str(len(os.sched_getaffinity(0))))
+
+
+def libraries():
+    """{name in the wheel: bytes} of the shared objects."""
+    made = os.environ.get("SNLS_BUILD_DIR")
+    folder = os.path.abspath(made) if made else tempfile.mkdtemp(prefix="snls-build-")
+    try:
+        if not made:
+            _build(folder)
+        paths = {name: os.path.join(folder, name) for name in LIBRARIES}
+        if not os.path.exists(paths[LIBRARIES[0]]):
+            raise SystemExit("snls: there is no %s in %s" % (LIBRARIES[0], folder))
+        return {"snls/lib/" + name: _read(path) for name, path in paths.items() if os.path.exists(path)}
+    finally:
+        if not made:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+# ---- the wheel ----
+
+def _read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _python_files():
+    package = os.path.join(HERE, "snls")
+    return {"snls/" + name: _read(os.path.join(package, name)) for name in sorted(os.listdir(package)) if name.endswith(".py")}
+
+
+def _record(files, info):
+    lines = []
+    for name, data in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        lines.append("%s,sha256=%s,%d" % (name, digest, len(data)))
+    return ("\n".join(lines) + "\n%s/RECORD,,\n" % info).encode()
+
+
+def _write_wheel(folder, files, tag):
+    info, pure = "snls-%s.dist-info" % version(), "true" if tag.endswith("any") else "false"
+    files = {**files, info + "/METADATA": METADATA.format(version=version()).encode(),
+             info + "/WHEEL": ("Wheel-Version: 1.0\nGenerator: snls_build\nRoot-Is-Purelib: %s\nTag: %s\n" % (pure, tag)).encode(),
+             info + "/LICENSE": _read(os.path.join(ROOT, "LICENSE"))}
+    files[info + "/RECORD"] = _record(files, info)
+    name = "snls-%s-%s.whl" % (version(), tag)
+    with zipfile.ZipFile(os.path.join(folder, name), "w", zipfile.ZIP_DEFLATED) as wheel:
+        for path, data in files.items():  # one fixed date: the same tree gives the same bytes
+            entry = zipfile.ZipInfo(path, (2020, 1, 1, 0, 0, 0))
+            entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+            wheel.writestr(entry, data)
+    return name
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    return _write_wheel(wheel_directory, {**_python_files(), **libraries()}, platform_tag())
+
+
+def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
+    """The tree's own files are used, with the library from build/."""
+    return _write_wheel(wheel_directory, {"snls.pth": (HERE + "\n").encode()}, "py3-none-any")
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    base = "snls-%s" % version()
+    keep = lambda entry: None if re.search(r"__pycache__|/snls/lib", entry.name) else entry
+    with tarfile.open(os.path.join(sdist_directory, base + ".tar.gz"), "w:gz") as archive:
+        for name in SDIST:
+            archive.add(os.path.join(ROOT, name), base + "/" + name, filter=keep)
+        info, data = tarfile.TarInfo(base + "/PKG-INFO"), METADATA.format(version=version()).encode()
+        info.size = len(data)
+        archive.addfile(info, io.BytesIO(data))
+    return base + ".tar.gz"
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        raise SystemExit("use: snls_build.py FOLDER")
+    os.makedirs(sys.argv[1], exist_ok=True)
+    print(os.path.join(sys.argv[1], build_wheel(sys.argv[1])))

@@ -1,0 +1,76 @@
+"""test_install.py: the wheel, by pip and by hand, into a clean environment, without a network."""
+import glob
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+
+from common import PACKAGE, ROOT, snls
+
+LINES = """
+import numpy as np, snls
+video = np.random.rand(1, 5, 32, 32, 8).astype("float32")
+dist, offset = snls.search(video, video, wt=1, ps=3, k=10)
+out = snls.gather_add(video, snls.weights(dist), offset, ps=3)
+assert out.shape == video.shape and "site-packages" in snls.__file__ and "site-packages" in snls._lib.path
+print("well")
+"""
+
+
+def run(*command, **environment):
+    env = {**os.environ, "SNLS_TORCH": "0", **environment}
+    for name in ("PYTHONPATH", "SNLS_LIBRARY"):
+        env.pop(name, None)
+    done = subprocess.run(command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=250, cwd="/")
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+@unittest.skipUnless(os.path.dirname(snls._lib.path) and os.path.exists(os.path.join(ROOT, "pyproject.toml")),
+                     "the library does not lie in a build folder of this tree")
+class Install(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        """A virtual environment that sees the system's NumPy, and a build folder with libsnls.so alone."""
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder, cls.python = folder.name, os.path.join(folder.name, "env", "bin", "python")
+        os.symlink(snls._lib.path, os.path.join(cls.folder, "libsnls.so"))
+        try:
+            run(sys.executable, "-m", "venv", "--system-site-packages", os.path.join(cls.folder, "env"))
+        except AssertionError as error:
+            raise unittest.SkipTest("python -m venv does not work here (Debian: apt-get install python3-venv): %s" % error)
+
+    def pip(self, *arguments):
+        return run(self.python, "-m", "pip", *arguments, SNLS_BUILD_DIR=self.folder)
+
+    def test_pip(self):
+        self.pip("install", "--quiet", "--no-index", ROOT)
+        self.assertIn("well", run(self.python, "-c", LINES))
+        self.pip("uninstall", "--quiet", "--yes", "snls")
+
+    def test_wheel(self):
+        wheels = os.path.join(self.folder, "wheels")
+        run(sys.executable, os.path.join(PACKAGE, "snls_build.py"), wheels, SNLS_BUILD_DIR=self.folder)
+        (wheel,) = glob.glob(wheels + "/*.whl")
+        self.assertRegex(os.path.basename(wheel), r"^snls-\d+\.\d+\.\d+-py3-none-linux_\w+\.whl$")
+        with zipfile.ZipFile(wheel) as archive:
+            self.assertIsNone(archive.testzip())
+            names = archive.namelist()
+        self.assertIn("snls/lib/libsnls.so", names)
+        self.assertFalse([n for n in names if "test" in n or n.endswith(".pyc")])
+        self.pip("install", "--quiet", "--no-index", wheel)
+        self.assertIn("well", run(self.python, "-c", LINES))
+        self.pip("uninstall", "--quiet", "--yes", "snls")
+
+    def test_source_archive(self):
+        sys.path.insert(0, PACKAGE)
+        import snls_build
+        name = snls_build.build_sdist(self.folder)
+        self.assertEqual(name, "snls-%s.tar.gz" % snls.__version__)
+
+
+if __name__ == "__main__":
+    unittest.main()

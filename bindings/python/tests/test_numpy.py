@@ -1,0 +1,340 @@
+"""test_numpy.py: the package with NumPy alone: results, layouts, strides, DLPack, errors, threads, forks."""
+import ctypes
+import gc
+import inspect
+import os
+import threading
+import unittest
+import weakref
+
+import numpy as np
+
+from common import run_python, snls
+from snls import _dlpack, _lib
+from snls._operators import OPERATORS
+from snls._plan import View, contiguous
+
+
+class Exporter:
+    """An array that only speaks DLPack; counts its exports."""
+
+    def __init__(self, array):
+        self.array, self.exports = array, 0
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+    def __dlpack__(self, **keywords):
+        self.exports += 1
+        keywords.pop("max_version", None)
+        return self.array.__dlpack__(**keywords)
+
+
+def video(*shape, seed=0, dtype="float32"):
+    return np.random.default_rng(seed).random(shape).astype(dtype)
+
+
+class Results(unittest.TestCase):
+    def test_a_moved_picture_is_found(self):
+        frame = video(40, 40, 3)
+        q, k = frame[8:32, 8:32][None, None], frame[6:30, 5:29][None, None]  # k shows the same 2 lower and 3 to the right
+        dist, offset = snls.search(q, k, ws=9, ps=3)
+        self.assertEqual((dist.shape, offset.shape), ((1, 1, 1, 24, 24, 1), (1, 1, 1, 24, 24, 1, 3)))
+        inner = (0, 0, 0, slice(4, 18), slice(4, 18), 0)
+        self.assertTrue((dist[inner] == 0).all())
+        self.assertTrue((offset[inner] == [0, 2, 3]).all())
+
+    def test_flow_is_x_y(self):
+        frame = video(40, 40, 3)
+        q, k = frame[8:32, 8:32][None, None], frame[6:30, 5:29][None, None]
+        flow = np.zeros((1, 1, 1, 24, 24, 2), "float32")
+        flow[..., 0], flow[..., 1] = 3, 2
+        dist, offset = snls.search(q, k, flow, ws=1, ps=3)
+        self.assertTrue((dist[0, 0, 0, 4:18, 4:18, 0] == 0).all())
+        moved = snls.search(q.transpose(0, 1, 4, 2, 3), k.transpose(0, 1, 4, 2, 3), flow.transpose(0, 1, 2, 5, 3, 4), ws=1,
+                            ps=3, layout="BTCHW")
+        self.assertTrue((moved[0] == dist).all() and (moved[1] == offset).all())
+
+    def test_attention(self):
+        v = video(1, 3, 12, 13, 4)
+        dist, offset, index = snls.search(v, v, wt=1, ps=3, k=5, ws=3, with_index=True)
+        self.assertEqual(index.dtype, np.int32)
+        self.assertTrue((index >= 0).all())
+        weight = snls.weights(dist, scale=1e6)  # all weight on the pixel itself
+        self.assertTrue(np.allclose(weight[..., 0], 1))
+        self.assertTrue(np.allclose(snls.gather_add(v, weight, offset, ps=3), v, atol=1e-6))
+        self.assertEqual(snls.gather(v, weight, offset).shape, (1, 1, 5, 3, 12, 13, 4))
+        out, total = snls.scatter_add(v, weight, offset)
+        self.assertEqual((out.shape, total.shape), (v.shape, (1, 3, 12, 13, 1)))
+        again, _ = snls.refine(v, v, offset, ps=3, k=5)
+        self.assertTrue(np.allclose(again, dist, atol=1e-5))
+        self.assertEqual(snls.search_all(v, v, ws=3, wt=1)[0].shape, (1, 1, 3, 12, 13, 27))
+
+    def test_composed_constant_flow(self):
+        fflow, bflow = np.ones((1, 5, 6, 7, 2), "float32"), -np.ones((1, 5, 6, 7, 2), "float32")
+        flow = snls.flow_compose(fflow, bflow, wt=2)
+        self.assertEqual(flow.shape, (1, 5, 4, 6, 7, 2))
+        self.assertTrue((flow[0, 2, :, 0, 0, 0] == [1, 2, -1, -2]).all())
+
+    def test_element_types(self):
+        for dtype in ("float16", "float64"):
+            v = video(1, 1, 8, 8, 2, dtype=dtype)
+            dist, offset = snls.search(v, v, ws=3, k=2)
+            self.assertEqual(dist.dtype, np.float64 if dtype == "float64" else np.float32)
+            self.assertEqual(snls.gather_add(v, snls.weights(dist), offset).dtype, v.dtype)
+
+    def test_strides(self):
+        v, wide = video(1, 2, 9, 8, 3), np.zeros((1, 2, 18, 8, 7), "float32")
+        wide[:, :, ::2, :, 1::2] = v
+        want = snls.search(v, v, ws=3, k=3)
+        for other in (wide[:, :, ::2, :, 1::2], np.ascontiguousarray(v[:, :, ::-1])[:, :, ::-1], np.asfortranarray(v)):
+            self.assertTrue((snls.search(other, v, ws=3, k=3)[0] == want[0]).all())
+
+    def test_empty(self):
+        v = np.zeros((0, 3, 8, 8, 2), "float32")
+        dist, offset = snls.search(v, v, ws=3, k=2, wt=1)
+        self.assertEqual((dist.shape, offset.shape), ((0, 1, 3, 8, 8, 2), (0, 1, 3, 8, 8, 2, 3)))
+        self.assertEqual(snls.gather_add(v, snls.weights(dist), offset).shape, v.shape)
+
+    def test_uncovered_pixels_are_reported(self):
+        v = video(1, 1, 8, 8, 1)
+        dist, offset = snls.search(v, v, ws=3, stride0=4)
+        with self.assertWarnsRegex(UserWarning, "under no query patch"):
+            out = snls.gather_add(v, snls.weights(dist), offset, stride0=4)
+        self.assertEqual(out[0, 0, 1, 1, 0], 0)
+
+    def test_signatures_are_the_librarys(self):
+        for name, op in OPERATORS.items():
+            parameters = inspect.signature(getattr(snls, name)).parameters
+            for row in op.params:
+                if not (name == "search_all" and row.name in ("k", "anchor", "topk")):
+                    self.assertEqual(parameters[row.name].default, row.default, (name, row.name))
+            self.assertEqual(op.other_params, ())
+
+
+class Errors(unittest.TestCase):
+    def setUp(self):
+        self.v = video(1, 3, 8, 8, 4)
+
+    def refused(self, kind, sentence, function, *arguments, **options):
+        with self.assertRaisesRegex(kind, sentence):
+            function(*arguments, **options)
+
+    def test_parameters(self):
+        v = self.v
+        self.refused(ValueError, "search: ws is 0", snls.search, v, v, ws=0)
+        self.refused(ValueError, "search: ws is 1.5", snls.search, v, v, ws=1.5)
+        self.refused(ValueError, "search: k is 4294967297", snls.search, v, v, k=2**32 + 1)
+        self.refused(ValueError, "dist is 'cosine', must be one of l2, prod", snls.search, v, v, dist="cosine")
+        self.refused(ValueError, "heads is 3, must divide the 4 channels", snls.search, v, v, heads=3)
+        self.refused(ValueError, "wt is 2, which needs 5 frames", snls.search, v, v, wt=2)
+        self.refused(ValueError, "layout is 'NHWC'", snls.search, v, v, layout="NHWC")
+        self.refused(ValueError, "stride1", snls.search, v, v, stride1=float("nan"))
+
+    def test_shapes(self):
+        v = self.v
+        self.refused(ValueError, "query has 4 axes, must have 5", snls.search, v[0], v[0])
+        self.refused(ValueError, "key", snls.search, v, v[:, :, :4])
+        self.refused(ValueError, "flow", snls.search, v, v, np.zeros((1, 3, 2, 8, 8, 3), "float32"), wt=1)
+        self.refused(ValueError, "length 0", snls.search, v[:, :, :0], v[:, :, :0])
+
+    def test_types(self):
+        v = self.v
+        self.refused(TypeError, "query is float32|query is f32", snls.search, v, v.astype("float64"))
+        self.refused(TypeError, "uint8|u8", snls.search, v.astype("uint8"), v.astype("uint8"))
+        self.refused(TypeError, "int64", snls.search, v.astype("int64"), v.astype("int64"))
+        self.refused(TypeError, "byte order", snls.search, v.astype(">f4"), v.astype(">f4"))
+        self.refused(TypeError, "list is no array", snls.search, [1.0], [1.0])
+        self.refused(TypeError, "flow is f16", snls.search, v, v, np.zeros((1, 3, 1, 8, 8, 2), "float16"))
+        self.refused(TypeError, "key is missing", snls.search, v, None)
+
+    def test_memory(self):
+        v = video(1, 1, 1, 1, 1)
+        huge = np.broadcast_to(v, (1, 1, 2**20, 2**20, 1))
+        with self.assertRaises(MemoryError):
+            snls.search(huge, huge, k=1000)
+
+    def test_modules_need_torch(self):
+        out = run_python("import snls\ntry:\n    snls.NonLocalSearch\nexcept ImportError as error: print(error)", SNLS_TORCH="0")
+        self.assertIn("needs PyTorch", out)
+
+
+class DLPack(unittest.TestCase):
+    def test_in(self):
+        v = video(1, 3, 8, 8, 4)
+        lent = Exporter(v)
+        want = snls.search(v, v, ws=3, k=2)
+        got = snls.search(lent, lent, ws=3, k=2)
+        self.assertEqual(lent.exports, 2)
+        for a, b in zip(got, want):
+            self.assertIsInstance(a, np.ndarray)
+            self.assertTrue((a == b).all())
+        self.assertTrue((snls.search(Exporter(v[:, :, ::2, ::-1]), v[:, :, ::2, ::-1])[0] == snls.search(
+            v[:, :, ::2, ::-1], v[:, :, ::2, ::-1])[0]).all())
+
+    def test_what_is_lent_is_given_back(self):
+        v = video(1, 1, 4, 4, 1)
+        snls.search(Exporter(v), Exporter(v), ws=1)
+        with self.assertRaises(ValueError):
+            snls.search(Exporter(v), Exporter(v), ws=0)
+        with self.assertRaises((TypeError, ValueError, NotImplementedError)):
+            snls.search(Exporter(v.astype("complex64")), Exporter(v), ws=1)
+        kept = weakref.ref(v)
+        del v
+        gc.collect()
+        self.assertIsNone(kept())
+
+    def test_out(self):
+        for dtype, code in (("float32", _lib.F32), ("int32", _lib.I32), ("float64", _lib.F64)):
+            array = snls.Array(View((2, 3, 5), contiguous((2, 3, 5)), code))
+            self.assertEqual((array.shape, array.device), ((2, 3, 5), "cpu"))
+            seen = np.from_dlpack(array)
+            self.assertEqual((seen.shape, seen.dtype), ((2, 3, 5), np.dtype(dtype)))
+            address = array._data
+            del array  # the receiver keeps the memory
+            gc.collect()
+            self.assertEqual(seen.__array_interface__["data"][0], address)
+            before = len(_dlpack._lent)
+            del seen
+            gc.collect()
+            self.assertEqual(len(_dlpack._lent), before - 1)
+
+    def test_a_capsule_nobody_takes(self):
+        array = snls.Array(View((2,), (1,), _lib.F32))
+        for version in (None, (1, 0)):
+            capsule = array.__dlpack__(max_version=version)
+            self.assertEqual(len(_dlpack._lent), 1)
+            del capsule
+            self.assertEqual(len(_dlpack._lent), 0)
+        with self.assertRaises(BufferError):
+            array.__dlpack__(copy=True)
+
+    def test_versioned_in(self):
+        array = snls.Array(View((1, 1, 4, 4, 1), contiguous((1, 1, 4, 4, 1)), _lib.F32))
+        np.from_dlpack(array)  # NumPy fills it through the other protocol
+        ctypes.memmove(array._data, video(1, 1, 4, 4, 1).ctypes.data, 64)
+        self.assertTrue((snls.search(array, array, ws=3)[0] == 0).all())
+        self.assertEqual(len(_dlpack._lent), 0)
+
+
+class Threads(unittest.TestCase):
+    def test_threads_of_python(self):
+        v = video(1, 3, 24, 24, 8)
+        want = snls.search(v, v, ws=5, wt=1, ps=3, k=4)
+        wrong = []
+
+        def work():
+            for _ in range(5):
+                got = snls.search(v, v, ws=5, wt=1, ps=3, k=4)
+                if not all((a == b).all() for a, b in zip(got, want)):
+                    wrong.append(1)
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(wrong, [])
+
+    def test_number_of_threads(self):
+        v = video(1, 3, 24, 24, 8)
+        want = snls.search(v, v, ws=5, ps=3, k=4)
+        try:
+            for n in (1, 2, 3):
+                snls.set_num_threads(n)
+                self.assertEqual(snls.get_num_threads(), n)
+                self.assertTrue((snls.search(v, v, ws=5, ps=3, k=4)[0] == want[0]).all())
+        finally:
+            snls.set_num_threads(0)
+        with self.assertRaises(ValueError):
+            snls.set_num_threads(-1)
+        snls.release()
+        self.assertTrue((snls.search(v, v, ws=5, ps=3, k=4)[0] == want[0]).all())
+
+    def test_fork(self):
+        code = """
+import os, numpy as np, snls
+v = np.random.default_rng(0).random((1, 3, 32, 32, 8)).astype("float32")
+snls.set_num_threads(2)
+want = snls.search(v, v, ws=5, wt=1, ps=3, k=4)[0]
+snls.set_num_threads(0)
+for _ in range(3):
+    child = os.fork()
+    if not child:
+        os._exit(0 if (snls.search(v, v, ws=5, wt=1, ps=3, k=4)[0] == want).all() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+print("well")
+"""
+        self.assertIn("well", run_python(code, SNLS_TORCH="0"))
+
+
+class Frames(unittest.TestCase):
+    """flow, warp, align, metrics."""
+
+    def setUp(self):
+        picture = video(80, 80, 3)
+        for _ in range(3):
+            picture = sum(np.roll(picture, (dy, dx), (0, 1)) for dy in (-1, 0, 1) for dx in (-1, 0, 1)) / 9
+        picture = 255 * (picture - picture.min()) / (picture.max() - picture.min())
+        self.a, self.b = picture[8:72, 8:72], picture[6:70, 5:69]  # b shows the same 2 lower and 3 to the right
+
+    def test_flow(self):
+        for method in ("farneback", "tvl1", "dis"):
+            flow = snls.flow(self.a, self.b, method)
+            self.assertEqual((flow.shape, flow.dtype), ((64, 64, 2), np.float32))
+            self.assertLess(np.abs(np.median(flow, (0, 1)) - [3, 2]).max(), 0.1)
+        first = snls.flow(self.a.transpose(2, 0, 1), self.b.transpose(2, 0, 1), "dis", layout="CHW")
+        self.assertTrue((first.transpose(1, 2, 0) == flow).all())
+        self.assertFalse(np.array_equal(snls.flow(self.a, self.b, "farneback", winsize=9), snls.flow(self.a, self.b)))
+        self.assertEqual(snls.flow(self.a.astype("uint8")[..., 0], self.b.astype("uint8")[..., 0], "dis").shape, (64, 64, 2))
+
+    def test_clip(self):
+        forward, backward = snls.flow_clip(np.stack((self.a, self.b)), "dis")
+        self.assertTrue((forward[0] == snls.flow(self.a, self.b, "dis")).all() and (forward[1] == 0).all())
+        self.assertTrue((backward[1] == snls.flow(self.b, self.a, "dis")).all() and (backward[0] == 0).all())
+        error, mask = snls.flow_consistency(forward[0], backward[1])
+        self.assertGreater(mask.mean(), 0.7)
+        self.assertLess(np.median(error), 0.1)
+        self.assertEqual(snls.flow_error(forward[0], forward[0]), 0)
+        half = snls.flow_resize(forward[0], 32, 32)
+        self.assertLess(np.abs(np.median(half, (0, 1)) - [1.5, 1]).max(), 0.1)
+        self.assertEqual(snls.flow_color(forward[0]).shape, (64, 64, 3))
+
+    def test_align(self):
+        truth = np.broadcast_to(np.float32([3, 2]), (64, 64, 2))
+        raw = snls.metrics.psnr(self.a, self.b)
+        for flow in ("dis", truth, None):
+            moved, offset = snls.align(self.b, self.a, flow, with_offset=True)
+            inside = (slice(8, 50), slice(8, 50))
+            self.assertGreater(snls.metrics.psnr(self.a[inside], moved[inside]), raw + 10)
+            self.assertLess(np.abs(np.median(offset, (0, 1)) - [2, 3]).max(), 0.1)
+        moved_first = snls.align(self.b.transpose(2, 0, 1), self.a.transpose(2, 0, 1), truth.transpose(2, 0, 1), layout="CHW")
+        self.assertTrue((moved_first.transpose(1, 2, 0) == snls.align(self.b, self.a, truth)).all())
+        self.assertEqual(snls.align(self.b, self.a, "dis", stride0=2, ps=3).shape, (64, 64, 3))
+        warped = snls.warp(self.b, truth)
+        self.assertTrue(np.allclose(warped[:60, :60], self.a[:60, :60]))
+
+    def test_metrics(self):
+        noisy = self.a + np.random.default_rng(1).normal(0, 10, self.a.shape)
+        mse = ((noisy - self.a.astype("float64")) ** 2).mean()
+        self.assertAlmostEqual(snls.metrics.psnr(self.a.astype("float64"), noisy), 10 * np.log10(255**2 / mse), 6)
+        self.assertEqual(snls.metrics.psnr(self.a, self.a), float("inf"))
+        self.assertAlmostEqual(snls.metrics.ssim(self.a, self.a), 1)
+        self.assertLess(snls.metrics.ssim(self.a, noisy.astype("float32")), 0.99)
+        try:
+            self.assertEqual(snls.metrics.strred(np.stack((self.a, self.b)), np.stack((self.a, self.b)))["pairs"], 1)
+        except NotImplementedError as error:
+            self.assertIn("LAPACK", str(error))
+
+    def test_errors(self):
+        with self.assertRaisesRegex(ValueError, "method is 'raft'"):
+            snls.flow(self.a, self.b, "raft")
+        with self.assertRaisesRegex(TypeError, "dis has no option 'winsize'"):
+            snls.flow(self.a, self.b, "dis", winsize=3)
+        with self.assertRaises(ValueError):
+            snls.flow(self.a, self.b[:32])
+        with self.assertRaisesRegex(ValueError, "4 axes"):
+            snls.flow(self.a[None], self.b[None])
+
+
+if __name__ == "__main__":
+    unittest.main()

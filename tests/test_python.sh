@@ -1,0 +1,28 @@
+#!/bin/bash
+# The Python package over the library of this build: with NumPy alone, with PyTorch, and as an installed wheel.
+# ctest: name=numpy args=numpy
+# ctest: name=torch label=tree args=torch
+# ctest: name=install label=tree args=install
+set -u
+build=$1 root=$2 what=$3
+skip() { echo "test_python: $1"; exit 77; }
+[ -n "${SNLS_PYTHON:-}" ] || skip "there is no Python with NumPy: skipped"
+[ -z "$(sed -n 's/^SNLS_SANITIZE:STRING=//p' "$build/CMakeCache.txt")" ] || skip "Python cannot load a library built with sanitizers: skipped"
+export PYTHONPATH=$root/bindings/python SNLS_LIBRARY=$build/libsnls.so PYTHONDONTWRITEBYTECODE=1
+unset SNLS_CUDA_LIBRARY # a GPU's tests are run by hand: bindings/python/results
+
+has() { "$1" -c "import importlib.util as u, sys; sys.exit(not all(u.find_spec(m) for m in sys.argv[1:]))" "${@:2}" 2>/dev/null; }
+run() { exec "$python" -m unittest discover -s "$root/bindings/python/tests" -p "$1"; }
+
+python=$SNLS_PYTHON
+case $what in
+numpy) export SNLS_TORCH=0; run test_numpy.py ;;
+install) run test_install.py ;;
+torch)
+    for python in "$SNLS_PYTHON" python3 /usr/bin/python3 ''; do
+        [ -n "$python" ] && has "$python" numpy torch && break
+    done
+    [ -n "$python" ] || skip "there is no PyTorch (Debian: apt-get install python3-torch): skipped"
+    run 'test_[cet]*.py' ;; # test_compile, test_equal, test_examples, test_torch
+*) echo "test_python: no part is called '$what'" >&2; exit 2 ;;
+esac
