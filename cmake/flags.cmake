@@ -1,4 +1,5 @@
-# Flags of every C file, and what the machine has: target snls_flags, variables SNLS_HAVE_OPENMP, SNLS_HAVE_PNG, SNLS_HAVE_JPEG, SNLS_HAVE_LAPACK, SNLS_X86.
+# Flags of every C file, and what the machine has: target snls_flags, variables SNLS_HAVE_OPENMP, SNLS_HAVE_PNG, SNLS_HAVE_JPEG, SNLS_HAVE_LAPACK,
+# SNLS_HAVE_JANSSON, SNLS_HAVE_DNNL, SNLS_X86.
 add_library(snls_flags INTERFACE)
 target_compile_options(snls_flags INTERFACE
     -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes
@@ -43,6 +44,33 @@ endmacro()
 snls_find_optional(PNG "pictures cannot be written")
 snls_find_optional(JPEG "JPEG cannot be read")
 snls_find_optional(LAPACK "ST-RRED cannot be computed")
+
+set(SNLS_HAVE_JANSSON OFF)
+if(SNLS_WITH_JANSSON)
+    find_package(PkgConfig QUIET)
+    if(PkgConfig_FOUND)
+        pkg_check_modules(jansson QUIET IMPORTED_TARGET jansson)
+    endif()
+    if(jansson_FOUND)
+        set(SNLS_HAVE_JANSSON ON)
+    endif()
+endif()
+if(NOT SNLS_HAVE_JANSSON)
+    message(STATUS "No jansson: safetensors files and networks' manifests cannot be read")
+endif()
+
+set(SNLS_HAVE_DNNL OFF)
+if(SNLS_WITH_DNNL)
+    # by hand: the package file of Debian's oneDNN wants OpenCL's development files, which nothing here needs
+    find_path(SNLS_DNNL_INCLUDE oneapi/dnnl/dnnl.h)
+    find_library(SNLS_DNNL_LIBRARY dnnl)
+    if(SNLS_DNNL_INCLUDE AND SNLS_DNNL_LIBRARY)
+        set(SNLS_HAVE_DNNL ON)
+    endif()
+endif()
+if(NOT SNLS_HAVE_DNNL)
+    message(STATUS "No oneDNN: networks run in plain loops")
+endif()
 
 set(SNLS_X86 OFF)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$" AND CMAKE_SIZEOF_VOID_P EQUAL 8)

@@ -1,5 +1,5 @@
 # The library. A folder of src/ is one word in this list, a file in it needs no line anywhere.
-set(SNLS_FOLDERS base simd op ref cpu flow denoise metrics io video)
+set(SNLS_FOLDERS base simd op ref cpu flow denoise metrics io video nn model)
 list(TRANSFORM SNLS_FOLDERS REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1/*.c" OUTPUT_VARIABLE patterns)
 file(GLOB SNLS_SOURCES CONFIGURE_DEPENDS ${patterns})
 list(FILTER SNLS_SOURCES EXCLUDE REGEX "/src/video/ffmpeg[^/]*\\.c$") # cmake/ffmpeg.cmake builds them
@@ -42,11 +42,21 @@ if(SNLS_HAVE_JPEG)
     list(APPEND SNLS_LINK_WORDS -ljpeg)
 endif()
 
+if(SNLS_HAVE_JANSSON)
+    list(APPEND SNLS_LINK_TARGETS PkgConfig::jansson)
+    list(APPEND SNLS_LINK_WORDS -ljansson)
+endif()
+if(SNLS_HAVE_DNNL)
+    list(APPEND SNLS_LINK_TARGETS ${SNLS_DNNL_LIBRARY})
+    list(APPEND SNLS_LINK_WORDS -ldnnl)
+endif()
+
 add_library(snls_objects OBJECT ${SNLS_SOURCES})
 set_target_properties(snls_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
 target_include_directories(snls_objects PRIVATE include src)
 target_link_libraries(snls_objects PRIVATE snls_flags ${SNLS_LINK_TARGETS})
-target_compile_definitions(snls_objects PRIVATE $<$<BOOL:${SNLS_HAVE_PNG}>:SNLS_HAVE_PNG=1> $<$<BOOL:${SNLS_HAVE_JPEG}>:SNLS_HAVE_JPEG=1> $<$<BOOL:${SNLS_HAVE_LAPACK}>:SNLS_HAVE_LAPACK=1> $<$<BOOL:${SNLS_HAVE_AMX}>:SNLS_HAVE_AMX=1>)
+target_compile_definitions(snls_objects PRIVATE $<$<BOOL:${SNLS_HAVE_PNG}>:SNLS_HAVE_PNG=1> $<$<BOOL:${SNLS_HAVE_JPEG}>:SNLS_HAVE_JPEG=1> $<$<BOOL:${SNLS_HAVE_LAPACK}>:SNLS_HAVE_LAPACK=1> $<$<BOOL:${SNLS_HAVE_AMX}>:SNLS_HAVE_AMX=1>
+    $<$<BOOL:${SNLS_HAVE_JANSSON}>:SNLS_HAVE_JANSSON=1> $<$<BOOL:${SNLS_HAVE_DNNL}>:SNLS_HAVE_DNNL=1>)
 
 add_library(snls_shared SHARED $<TARGET_OBJECTS:snls_objects>)
 target_link_libraries(snls_shared PRIVATE $<BUILD_INTERFACE:snls_flags> ${SNLS_LINK_TARGETS})

@@ -19,11 +19,13 @@ may_include()
     src/denoise) echo "denoise simd base $api snls/flow.h snls/denoise.h" ;;
     src/metrics) echo "metrics base snls/types.h snls/context.h snls/metrics.h" ;;
     src/video) echo "video io base snls/types.h snls/context.h snls/io.h snls/video.h" ;;
-    src/io)   echo "io base snls/types.h snls/context.h snls/io.h" ;;
-    cli)      echo "cli bench $api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/snls.h" ;;
-    bench)    echo "bench $api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/snls.h" ;;
-    examples) echo "$api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/snls.h" ;;
-    include/snls) echo "$api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h" ;;
+    src/io)   echo "io base snls/types.h snls/context.h snls/io.h snls/safetensors.h" ;;
+    src/nn)   echo "nn base $api" ;;
+    src/model) echo "model nn base $api snls/flow.h snls/safetensors.h snls/model.h" ;;
+    cli)      echo "cli bench $api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/safetensors.h snls/model.h snls/snls.h" ;;
+    bench)    echo "bench $api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/safetensors.h snls/model.h snls/snls.h" ;;
+    examples) echo "$api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/safetensors.h snls/model.h snls/snls.h" ;;
+    include/snls) echo "$api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/safetensors.h snls/model.h" ;;
     *)        return 1 ;;
     esac
 }
@@ -36,7 +38,9 @@ may_use_system()
     dlfcn.h)   [[ $1 == src/base/load.c ]] ;;
     png.h | jpeglib.h) [[ $1 == src/io/* ]] ;;
     libav*)    [[ $1 == src/video/ffmpeg* ]] ;;
-    jansson.h) [[ $1 == cli/* || $1 == bench/* ]] ;;
+    jansson.h) [[ $1 == cli/* || $1 == bench/* || $1 == src/io/safetensors* || $1 == src/model/manifest.c ]] ;;
+    oneapi/dnnl/dnnl.h) [[ $1 == src/nn/dnnl* ]] ;;
+    cblas.h)   [[ $1 == src/nn/* ]] ;;
     fcntl.h)   [[ $1 == src/io/* || $1 == src/*/threads.c || $1 == cli/* ]] ;;
     *intrin.h) [[ $1 == src/simd/* ]] ;;
     *)         true ;;

@@ -18,6 +18,7 @@ present()
     libjansson-dev)  pkg-config --exists jansson ;;
     libpng-dev)      pkg-config --exists libpng ;;
     libjpeg-dev)     pkg-config --exists libjpeg ;;
+    libdnnl-dev)     [ -f /usr/include/oneapi/dnnl/dnnl.h ] ;;
     liblapack-dev)   pkg-config --exists lapack ;;
     libopenblas-dev) pkg-config --exists openblas ;;
     libavformat-dev) pkg-config --exists libavformat libavcodec libavutil ;;
@@ -34,7 +35,7 @@ present()
 packages=
 for group in "${@:-build}"; do
     case $group in
-    build)  packages+=" build-essential cmake pkg-config libjansson-dev libpng-dev libjpeg-dev liblapack-dev libopenblas-dev libavformat-dev libavcodec-dev libavutil-dev" ;;
+    build)  packages+=" build-essential cmake pkg-config libjansson-dev libpng-dev libjpeg-dev liblapack-dev libopenblas-dev libdnnl-dev libavformat-dev libavcodec-dev libavutil-dev" ;;
     test)   packages+=" python3 python3-numpy python3-venv perl ffmpeg" ;;
     python) packages+=" python3 python3-numpy python3-venv" ;;
     torch)  packages+=" python3-torch" ;;
@@ -53,7 +54,7 @@ give_up() { echo "snls needs what these Debian packages hold: $missing - $1 (SNL
 
 if ! command -v apt-get >/dev/null; then
     # Another system: only what the build cannot do without is an error.
-    optional=' libavformat-dev libavcodec-dev libavutil-dev ffmpeg libpng-dev libjpeg-dev liblapack-dev libopenblas-dev python3 python3-numpy python3-venv python3-torch perl libomp-dev '
+    optional=' libavformat-dev libavcodec-dev libavutil-dev ffmpeg libpng-dev libjpeg-dev liblapack-dev libopenblas-dev libdnnl-dev python3 python3-numpy python3-venv python3-torch perl libomp-dev '
     for package in $missing; do
         [[ $optional == *" $package "* ]] || give_up "this system has no apt-get, please install their like"
     done

@@ -25,5 +25,6 @@
 #include <snls/metrics.h>
 #include <snls/io.h>
 #include <snls/video.h>
+#include <snls/safetensors.h>
 
 #endif
