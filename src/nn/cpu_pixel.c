@@ -1,0 +1,294 @@
+/* cpu_pixel.c: layer norm, activations, channel attention and sums on rows of f32 or bf16. Sums over pixels are made in a fixed
+ * number of parts that are added in their order, so the number of threads does not change a bit. */
+#include "nn/cpu.h"
+#include <math.h>
+#include <string.h>
+
+enum { PARTS = 32 }; /* of the pixels: one thread owns one */
+
+typedef struct Rows { /* pixels and channels of a step, and scratch of each part */
+    int64_t pixels, channels;
+    float  *scratch; /* PARTS blocks of each floats */
+    int64_t each;
+} Rows;
+
+static int64_t part_begin(const Rows *r, int64_t part) { return r->pixels * part / PARTS; }
+static float *part_scratch(const Rows *r, int64_t part) { return r->scratch + part * r->each; }
+
+static SnlsStatus rows_of(SnlsContext *ctx, const NnStep *s, int64_t blocks, const char *op, Rows *r)
+{
+    const int64_t channels = s->x[0].shape[s->x[0].ndim - 1];
+    SNLS_REQUIRE(ctx, s->x[0].dtype == SNLS_F32 || s->x[0].dtype == SNLS_BF16, SNLS_ERR_UNSUPPORTED, "network: %s on backend cpu is in f32 or bf16", op);
+    *r = (Rows){ .channels = channels, .pixels = snls_tensor_elements(&s->x[0]) / channels, .each = blocks * channels };
+    snls_arena_begin(&ctx->arena);
+    snls_arena_plan(&ctx->arena, PARTS * r->each, sizeof(float));
+    SNLS_TRY(snls_scratch_commit(ctx, op));
+    r->scratch = snls_arena_claim(&ctx->arena, PARTS * r->each, sizeof(float));
+    return SNLS_OK;
+}
+
+static SnlsStatus only_f32(SnlsContext *ctx, const NnStep *s, const char *op)
+{
+    SNLS_REQUIRE(ctx, s->x[0].dtype == SNLS_F32, SNLS_ERR_UNSUPPORTED, "network: gradients of %s on backend cpu are in f32", op);
+    return SNLS_OK;
+}
+
+/* ---- norm ---- */
+
+typedef struct Moments { float mean, scale; } Moments;
+
+static Moments moments_of(const float *x, int64_t n, double eps)
+{
+    float sum = 0, square = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) sum += x[i];
+    const float mean = sum / (float)n;
+#pragma omp simd reduction(+ : square)
+    for (int64_t i = 0; i < n; i++) square += (x[i] - mean) * (x[i] - mean);
+    return (Moments){ mean, (float)(1 / sqrt((double)(square / (float)n) + eps)) };
+}
+
+static void norm_pixel(const NnStep *s, const Rows *r, int64_t at, float *room)
+{
+    const float *x = snls_nn_row(&s->x[0], at, r->channels, room), *gamma = s->p[0].data, *beta = s->p[1].data;
+    const Moments m = moments_of(x, r->channels, s->u.norm.eps);
+    float *y = room + r->channels;
+    for (int64_t i = 0; i < r->channels; i++) y[i] = gamma[i] * ((x[i] - m.mean) * m.scale) + beta[i];
+    snls_nn_put_row(&s->y[0], at, r->channels, y);
+}
+
+SnlsStatus snls_nn_cpu_norm_forward(SnlsContext *ctx, NnStep *s)
+{
+    Rows r;
+    SNLS_TRY(rows_of(ctx, s, 2, "norm", &r));
+#pragma omp parallel for num_threads(ctx->threads) schedule(static)
+    for (int part = 0; part < PARTS; part++)
+        for (int64_t p = part_begin(&r, part); p < part_begin(&r, part + 1); p++) norm_pixel(s, &r, p * r.channels, part_scratch(&r, part));
+    return SNLS_OK;
+}
+
+static void norm_pixel_backward(const NnStep *s, const Rows *r, int64_t at, float *sums)
+{
+    const float *x = (const float *)s->x[0].data + at, *dy = (const float *)s->dy[0].data + at, *gamma = s->p[0].data;
+    const int64_t n = r->channels;
+    const Moments m = moments_of(x, n, s->u.norm.eps);
+    float mean = 0, along = 0, *restrict d_gamma = sums, *restrict d_beta = sums + n;
+#pragma omp simd reduction(+ : mean, along)
+    for (int64_t i = 0; i < n; i++) mean += gamma[i] * dy[i], along += gamma[i] * dy[i] * ((x[i] - m.mean) * m.scale);
+    mean /= (float)n, along /= (float)n;
+    for (int64_t i = 0; i < n; i++) d_gamma[i] += dy[i] * ((x[i] - m.mean) * m.scale), d_beta[i] += dy[i];
+    float *dx = s->dx[0].data ? (float *)s->dx[0].data + at : NULL;
+    for (int64_t i = 0; dx && i < n; i++) dx[i] += (gamma[i] * dy[i] - mean - (x[i] - m.mean) * m.scale * along) * m.scale;
+}
+
+SnlsStatus snls_nn_cpu_norm_backward(SnlsContext *ctx, NnStep *s)
+{
+    Rows r;
+    SNLS_TRY(only_f32(ctx, s, "norm"));
+    SNLS_TRY(rows_of(ctx, s, 2, "norm", &r));
+    memset(r.scratch, 0, sizeof(float) * (size_t)(PARTS * r.each));
+#pragma omp parallel for num_threads(ctx->threads) schedule(static)
+    for (int part = 0; part < PARTS; part++)
+        for (int64_t p = part_begin(&r, part); p < part_begin(&r, part + 1); p++) norm_pixel_backward(s, &r, p * r.channels, part_scratch(&r, part));
+    for (int k = 0; k < 2; k++)
+        for (int64_t i = 0; s->dp[k].data && i < PARTS * r.channels; i++)
+            ((float *)s->dp[k].data)[i % r.channels] += part_scratch(&r, i / r.channels)[k * r.channels + i % r.channels];
+    return SNLS_OK;
+}
+
+/* ---- act ---- */
+
+static float slope_of(const NnStep *s) { return s->u.act.act == NN_PRELU ? *(const float *)s->p[0].data : s->u.act.act == NN_LEAKY ? (float)s->u.act.slope : 0; }
+
+static void act_row(const NnStep *s, const float *x, float *y, int64_t n)
+{
+    const float slope = slope_of(s);
+    if (s->u.act.act == NN_GELU)
+        for (int64_t i = 0; i < n; i++) y[i] = x[i] * 0.5f * (1 + erff(x[i] * 0.70710678f));
+    else
+        for (int64_t i = 0; i < n; i++) y[i] = x[i] > 0 ? x[i] : slope * x[i];
+}
+
+SnlsStatus snls_nn_cpu_act_forward(SnlsContext *ctx, NnStep *s)
+{
+    Rows r;
+    SNLS_TRY(rows_of(ctx, s, 2, "act", &r));
+#pragma omp parallel for num_threads(ctx->threads) schedule(static)
+    for (int part = 0; part < PARTS; part++)
+        for (int64_t p = part_begin(&r, part); p < part_begin(&r, part + 1); p++) {
+            float *room = part_scratch(&r, part);
+            act_row(s, snls_nn_row(&s->x[0], p * r.channels, r.channels, room), room + r.channels, r.channels);
+            snls_nn_put_row(&s->y[0], p * r.channels, r.channels, room + r.channels);
+        }
+    return SNLS_OK;
+}
+
+/* Returns the part's share of the gradient by the slope. */
+static double act_part_backward(const NnStep *s, int64_t begin, int64_t end)
+{
+    const float *x = s->x[0].data, *dy = s->dy[0].data, slope = slope_of(s);
+    float *dx = s->dx[0].data;
+    double sum = 0;
+    for (int64_t i = begin; i < end; i++) {
+        const float d = s->u.act.act == NN_GELU ? 0.5f * (1 + erff(x[i] * 0.70710678f)) + x[i] * 0.39894228f * expf(-x[i] * x[i] / 2) : x[i] > 0 ? 1 : slope;
+        if (dx) dx[i] += dy[i] * d;
+        if (x[i] <= 0) sum += (double)dy[i] * (double)x[i];
+    }
+    return sum;
+}
+
+SnlsStatus snls_nn_cpu_act_backward(SnlsContext *ctx, NnStep *s)
+{
+    const int64_t count = snls_tensor_elements(&s->x[0]);
+    double sums[PARTS], sum = 0;
+    SNLS_TRY(only_f32(ctx, s, "act"));
+#pragma omp parallel for num_threads(ctx->threads) schedule(static)
+    for (int part = 0; part < PARTS; part++) sums[part] = act_part_backward(s, count * part / PARTS, count * (part + 1) / PARTS);
+    for (int part = 0; part < PARTS; part++) sum += sums[part];
+    if (s->dp[0].data) *(float *)s->dp[0].data += (float)sum;
+    return SNLS_OK;
+}
+
+/* ---- eca ---- */
+
+/* Sums of a frame's pixels by channel, of x or of x times other: to (channels), through the parts' scratch. */
+static void sum_frame(SnlsContext *ctx, const NnStep *s, const Rows *r, int64_t n, const SnlsTensor *other, double *to)
+{
+    const int64_t pixels = s->x[0].shape[1] * s->x[0].shape[2], c = r->channels;
+    (void)ctx;
+#pragma omp parallel for num_threads(ctx->threads) schedule(static)
+    for (int part = 0; part < PARTS; part++) {
+        float *restrict sums = part_scratch(r, part), *room = sums + c;
+        memset(sums, 0, sizeof(float) * (size_t)c);
+        for (int64_t p = pixels * part / PARTS; p < pixels * (part + 1) / PARTS; p++) {
+            const float *x = snls_nn_row(&s->x[0], (n * pixels + p) * c, c, room), *z = other ? (const float *)other->data + (n * pixels + p) * c : NULL;
+            if (z) for (int64_t i = 0; i < c; i++) sums[i] += x[i] * z[i];
+            else for (int64_t i = 0; i < c; i++) sums[i] += x[i];
+        }
+    }
+    for (int64_t i = 0; i < c; i++) to[i] = 0;
+    for (int64_t i = 0; i < PARTS * c; i++) to[i % c] += part_scratch(r, i / c)[i % c];
+}
+
+static void find_gates(const NnStep *s, int64_t c, double pixels, const double *sums, float *gates)
+{
+    const float *taps = s->p[0].data;
+    for (int64_t i = 0; i < c; i++) {
+        const double z = (i ? taps[0] * sums[i - 1] : 0) + taps[1] * sums[i] + (i + 1 < c ? taps[2] * sums[i + 1] : 0);
+        gates[i] = (float)(1 / (1 + exp(-z / pixels)));
+    }
+}
+
+/* y += or = x * factor + term, pixel by pixel of frame n; y, x: values or gradients */
+static void scale_frame(SnlsContext *ctx, const Rows *r, int64_t n, int64_t pixels, const SnlsTensor *x, const SnlsTensor *y, const float *factor, const float *term)
+{
+    const int64_t c = r->channels;
+    (void)ctx;
+#pragma omp parallel for num_threads(ctx->threads) schedule(static)
+    for (int part = 0; part < PARTS; part++) {
+        float *room = part_scratch(r, part), *restrict out = room + c;
+        for (int64_t p = n * pixels + pixels * part / PARTS; p < n * pixels + pixels * (part + 1) / PARTS; p++) {
+            const float *in = snls_nn_row(x, p * c, c, room);
+            if (term) {
+                float *to = (float *)y->data + p * c;
+                for (int64_t i = 0; i < c; i++) to[i] += in[i] * factor[i] + term[i];
+                continue;
+            }
+            for (int64_t i = 0; i < c; i++) out[i] = in[i] * factor[i];
+            snls_nn_put_row(y, p * c, c, out);
+        }
+    }
+}
+
+static SnlsStatus eca_scratch(SnlsContext *ctx, const NnStep *s, Rows *r, double **sums, float **gates)
+{
+    const int64_t c = s->x[0].shape[3];
+    SNLS_TRY(rows_of(ctx, s, 2, "eca", r)); /* checks the type */
+    snls_arena_begin(&ctx->arena);
+    snls_arena_plan(&ctx->arena, PARTS * r->each, sizeof(float));
+    snls_arena_plan(&ctx->arena, 2 * c, sizeof(double));
+    snls_arena_plan(&ctx->arena, 2 * c, sizeof(float));
+    SNLS_TRY(snls_scratch_commit(ctx, "eca"));
+    r->scratch = snls_arena_claim(&ctx->arena, PARTS * r->each, sizeof(float));
+    *sums = snls_arena_claim(&ctx->arena, 2 * c, sizeof(double));
+    *gates = snls_arena_claim(&ctx->arena, 2 * c, sizeof(float));
+    return SNLS_OK;
+}
+
+SnlsStatus snls_nn_cpu_eca_forward(SnlsContext *ctx, NnStep *s)
+{
+    Rows r;
+    double *sums;
+    float *gates;
+    const int64_t pixels = s->x[0].shape[1] * s->x[0].shape[2];
+    SNLS_TRY(eca_scratch(ctx, s, &r, &sums, &gates));
+    for (int64_t n = 0; n < s->x[0].shape[0]; n++) {
+        sum_frame(ctx, s, &r, n, NULL, sums);
+        find_gates(s, r.channels, (double)pixels, sums, gates);
+        scale_frame(ctx, &r, n, pixels, &s->x[0], &s->y[0], gates, NULL);
+    }
+    return SNLS_OK;
+}
+
+/* d z of each channel from the sums of dy*x, then what every pixel gets through the mean. */
+static void eca_through_mean(const NnStep *s, int64_t c, double pixels, const double *sums, double *dz, const float *gates, float *term)
+{
+    const float *taps = s->p[0].data;
+    float *d_taps = s->dp[0].data;
+    for (int64_t i = 0; i < c; i++) dz[i] *= gates[i] * (1 - gates[i]);
+    for (int64_t i = 0; i < c; i++) {
+        term[i] = (float)(((i + 1 < c ? taps[0] * dz[i + 1] : 0) + taps[1] * dz[i] + (i ? taps[2] * dz[i - 1] : 0)) / pixels);
+        for (int64_t k = 0; d_taps && k < 3; k++)
+            if (i + k - 1 >= 0 && i + k - 1 < c) d_taps[k] += (float)(dz[i] * sums[i + k - 1] / pixels);
+    }
+}
+
+SnlsStatus snls_nn_cpu_eca_backward(SnlsContext *ctx, NnStep *s)
+{
+    Rows r;
+    double *sums;
+    float *gates;
+    const int64_t pixels = s->x[0].shape[1] * s->x[0].shape[2];
+    SNLS_TRY(only_f32(ctx, s, "eca"));
+    SNLS_TRY(eca_scratch(ctx, s, &r, &sums, &gates));
+    for (int64_t n = 0; n < s->x[0].shape[0]; n++) {
+        sum_frame(ctx, s, &r, n, NULL, sums);
+        find_gates(s, r.channels, (double)pixels, sums, gates);
+        sum_frame(ctx, s, &r, n, &s->dy[0], sums + r.channels);
+        eca_through_mean(s, r.channels, (double)pixels, sums, sums + r.channels, gates, gates + r.channels);
+        if (s->dx[0].data) scale_frame(ctx, &r, n, pixels, &s->dy[0], &s->dx[0], gates, gates + r.channels);
+    }
+    return SNLS_OK;
+}
+
+/* ---- add ---- */
+
+static void add_row(const NnStep *s, int64_t at, int64_t n, float *room)
+{
+    const float a = (float)s->u.add.a, b = (float)s->u.add.b, *x = snls_nn_row(&s->x[0], at, n, room);
+    float *out = room + 2 * n;
+    const float *z = s->x[1].data ? snls_nn_row(&s->x[1], at, n, room + n) : NULL;
+    for (int64_t i = 0; i < n; i++) out[i] = z ? a * x[i] + b * z[i] : a * x[i];
+    snls_nn_put_row(&s->y[0], at, n, out);
+}
+
+SnlsStatus snls_nn_cpu_add_forward(SnlsContext *ctx, NnStep *s)
+{
+    Rows r;
+    SNLS_TRY(rows_of(ctx, s, 3, "add", &r));
+#pragma omp parallel for num_threads(ctx->threads) schedule(static)
+    for (int part = 0; part < PARTS; part++)
+        for (int64_t p = part_begin(&r, part); p < part_begin(&r, part + 1); p++) add_row(s, p * r.channels, r.channels, part_scratch(&r, part));
+    return SNLS_OK;
+}
+
+SnlsStatus snls_nn_cpu_add_backward(SnlsContext *ctx, NnStep *s)
+{
+    const float factor[2] = { (float)s->u.add.a, (float)s->u.add.b }, *dy = s->dy[0].data;
+    SNLS_TRY(only_f32(ctx, s, "add"));
+    for (int k = 0; k < 2; k++) {
+        float *dx = s->dx[k].data;
+        for (int64_t i = 0; dx && i < snls_tensor_elements(&s->y[0]); i++) dx[i] += factor[k] * dy[i];
+    }
+    return SNLS_OK;
+}

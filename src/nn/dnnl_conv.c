@@ -1,0 +1,304 @@
+/* dnnl_conv.c: convolution, plain and transposed, through oneDNN. Activations stay (N,H,W,C); weights are packed into whatever
+ * order the primitive likes, anew whenever the parameters have changed. */
+#include "nn/dnnl.h"
+#ifdef SNLS_HAVE_DNNL
+#include <oneapi/dnnl/dnnl.h>
+#include <string.h>
+
+typedef struct Shared { dnnl_engine_t engine; dnnl_stream_t stream; } Shared;
+
+typedef enum Job { FORWARD = 0, BY_DATA = 1, BY_WEIGHTS = 2, JOBS = 3 } Job;
+
+typedef struct Packed { /* weights in the order of a primitive, and the way there (or back: gradients) */
+    dnnl_memory_t    memory, plain;
+    dnnl_primitive_t reorder;
+    void            *block;
+    int32_t          version;
+} Packed;
+
+typedef struct Conv {
+    dnnl_primitive_t  primitive[JOBS];
+    dnnl_primitive_desc_t forward_desc; /* a hint for the other two */
+    Packed            packed[JOBS];
+    dnnl_memory_desc_t in, out, bias, weight; /* weight: as the parameter lies */
+    dnnl_dims_t       stride, pad_low, pad_high;
+    int64_t           packed_bytes[JOBS];
+} Conv;
+
+static SnlsStatus check(SnlsContext *ctx, dnnl_status_t status, const char *what)
+{
+    SNLS_REQUIRE(ctx, status != dnnl_out_of_memory, SNLS_ERR_MEMORY, "network: oneDNN has no memory for %s", what);
+    SNLS_REQUIRE(ctx, status == dnnl_success, SNLS_ERR_UNSUPPORTED, "network: oneDNN says %d to %s", (int)status, what);
+    return SNLS_OK;
+}
+#define DNNL(ctx, call, what) SNLS_TRY(check(ctx, call, what))
+
+SnlsStatus snls_nn_dnnl_open(SnlsContext *ctx, void **out)
+{
+    Shared *s = snls_mem_alloc(&ctx->allocator, sizeof *s);
+    SNLS_REQUIRE(ctx, s, SNLS_ERR_MEMORY, "network: no memory for its engine");
+    *s = (Shared){ 0 };
+    *out = s;
+    DNNL(ctx, dnnl_engine_create(&s->engine, dnnl_cpu, 0), "an engine");
+    DNNL(ctx, dnnl_stream_create(&s->stream, s->engine, dnnl_stream_default_flags), "a stream");
+    return SNLS_OK;
+}
+
+void snls_nn_dnnl_close(SnlsContext *ctx, void *shared)
+{
+    Shared *s = shared;
+    if (s->stream) dnnl_stream_destroy(s->stream);
+    if (s->engine) dnnl_engine_destroy(s->engine);
+    snls_mem_free(&ctx->allocator, s);
+}
+
+void snls_nn_dnnl_release(SnlsContext *ctx, NnStep *step)
+{
+    Conv *c = step->state;
+    if (!c) return;
+    for (int i = 0; i < JOBS; i++) {
+        if (c->primitive[i]) dnnl_primitive_destroy(c->primitive[i]);
+        if (c->packed[i].reorder) dnnl_primitive_destroy(c->packed[i].reorder);
+        if (c->packed[i].memory) dnnl_memory_destroy(c->packed[i].memory);
+        if (c->packed[i].plain) dnnl_memory_destroy(c->packed[i].plain);
+        snls_mem_free(&ctx->allocator, c->packed[i].block);
+    }
+    if (c->forward_desc) dnnl_primitive_desc_destroy(c->forward_desc);
+    snls_mem_free(&ctx->allocator, c);
+    step->state = NULL;
+}
+
+/* ---- descriptions ---- */
+
+static dnnl_data_type_t type_of(int32_t dtype) { return dtype == SNLS_BF16 ? dnnl_bf16 : dnnl_f32; }
+
+/* (N,H,W,C) in memory; oneDNN names the axes N, C, H, W */
+static dnnl_status_t image_desc(dnnl_memory_desc_t *desc, const SnlsTensor *t)
+{
+    const dnnl_dims_t dims = { t->shape[0], t->shape[3], t->shape[1], t->shape[2] };
+    return dnnl_memory_desc_init_by_tag(desc, 4, dims, type_of(t->dtype), dnnl_nhwc);
+}
+
+/* The parameter as (groups, out, in, k, k), where it lies as (out, in, ...) or, transposed, as (in, out, ...) of each group. */
+static dnnl_status_t weight_desc(dnnl_memory_desc_t *desc, const NnStep *s)
+{
+    const NnConv *c = &s->u.conv;
+    const int64_t out = s->y[0].shape[3] / c->groups, in = s->x[0].shape[3] / c->groups, area = c->kernel * c->kernel;
+    const dnnl_dims_t dims = { c->groups, out, in, c->kernel, c->kernel };
+    const dnnl_dims_t strides = { out * in * area, c->transposed ? area : in * area, c->transposed ? out * area : area, c->kernel, 1 };
+    const int skip = c->groups == 1;
+    return dnnl_memory_desc_init_by_strides(desc, 5 - skip, dims + skip, dnnl_f32, strides + skip);
+}
+
+static dnnl_memory_desc_t any_order(const dnnl_memory_desc_t *like, dnnl_data_type_t type)
+{
+    dnnl_memory_desc_t desc;
+    dnnl_memory_desc_init_by_tag(&desc, like->ndims, like->dims, type, dnnl_format_tag_any);
+    return desc;
+}
+
+static SnlsStatus describe(SnlsContext *ctx, const NnStep *s, Conv *c)
+{
+    const NnConv *v = &s->u.conv;
+    DNNL(ctx, image_desc(&c->in, &s->x[0]), "a convolution's input");
+    DNNL(ctx, image_desc(&c->out, &s->y[0]), "a convolution's output");
+    DNNL(ctx, weight_desc(&c->weight, s), "a convolution's weights");
+    DNNL(ctx, dnnl_memory_desc_init_by_tag(&c->bias, 1, (const dnnl_dims_t){ s->y[0].shape[3] }, dnnl_f32, dnnl_x), "a convolution's bias");
+    for (int i = 0; i < 2; i++) c->stride[i] = v->stride, c->pad_low[i] = c->pad_high[i] = v->pad;
+    return SNLS_OK;
+}
+
+static dnnl_status_t describe_job(const NnStep *s, const Conv *c, Job job, dnnl_convolution_desc_t *desc)
+{
+    const dnnl_memory_desc_t weight = any_order(&c->weight, type_of(s->x[0].dtype)), *bias = s->p[1].data && job != BY_DATA ? &c->bias : NULL;
+    const bool turned = s->u.conv.transposed; /* a deconvolution's description is the same struct */
+    const dnnl_prop_kind_t kind = s->dy[0].data ? dnnl_forward_training : dnnl_forward_inference;
+    if (job == FORWARD)
+        return turned ? dnnl_deconvolution_forward_desc_init(desc, kind, dnnl_deconvolution_direct, &c->in, &weight, bias, &c->out, c->stride, c->pad_low, c->pad_high)
+                      : dnnl_convolution_forward_desc_init(desc, kind, dnnl_convolution_direct, &c->in, &weight, bias, &c->out, c->stride, c->pad_low, c->pad_high);
+    if (job == BY_DATA)
+        return turned ? dnnl_deconvolution_backward_data_desc_init(desc, dnnl_deconvolution_direct, &c->in, &weight, &c->out, c->stride, c->pad_low, c->pad_high)
+                      : dnnl_convolution_backward_data_desc_init(desc, dnnl_convolution_direct, &c->in, &weight, &c->out, c->stride, c->pad_low, c->pad_high);
+    return turned ? dnnl_deconvolution_backward_weights_desc_init(desc, dnnl_deconvolution_direct, &c->in, &weight, bias, &c->out, c->stride, c->pad_low, c->pad_high)
+                  : dnnl_convolution_backward_weights_desc_init(desc, dnnl_convolution_direct, &c->in, &weight, bias, &c->out, c->stride, c->pad_low, c->pad_high);
+}
+
+/* Activation, then the residual, which lies in the output before the convolution runs. */
+static dnnl_status_t forward_attributes(const NnStep *s, dnnl_primitive_attr_t *attr)
+{
+    dnnl_post_ops_t ops;
+    dnnl_status_t status = dnnl_primitive_attr_create(attr);
+    if (status != dnnl_success) return status;
+    status = dnnl_post_ops_create(&ops);
+    if (status == dnnl_success && s->u.conv.act != NN_LINEAR)
+        status = dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_relu, s->u.conv.act == NN_LEAKY ? (float)s->u.conv.slope : 0, 0);
+    if (status == dnnl_success && s->x[1].data) status = dnnl_post_ops_append_sum(ops, 1);
+    if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(*attr, ops);
+    dnnl_post_ops_destroy(ops);
+    return status;
+}
+
+/* ---- making ---- */
+
+static SnlsStatus make_packed(SnlsContext *ctx, const NnStep *s, Conv *c, Job job, const dnnl_memory_desc_t *order)
+{
+    const Shared *shared = s->shared;
+    Packed *p = &c->packed[job];
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_primitive_desc_t desc = NULL;
+    c->packed_bytes[job] = (int64_t)dnnl_memory_desc_get_size(order);
+    p->block = snls_mem_alloc(&ctx->allocator, c->packed_bytes[job]);
+    SNLS_REQUIRE(ctx, p->block, SNLS_ERR_MEMORY, "network: no memory for packed weights");
+    p->version = *s->version - 1;
+    DNNL(ctx, dnnl_memory_create(&p->memory, order, shared->engine, p->block), "packed weights");
+    DNNL(ctx, dnnl_memory_create(&p->plain, &c->weight, shared->engine, job == BY_WEIGHTS ? s->dp[0].data : s->p[0].data), "weights");
+    dnnl_status_t status = dnnl_primitive_attr_create(&attr);
+    if (job == BY_WEIGHTS && status == dnnl_success) { /* gradients add: from packed to plain, with a sum */
+        dnnl_post_ops_t ops;
+        status = dnnl_post_ops_create(&ops);
+        if (status == dnnl_success) status = dnnl_post_ops_append_sum(ops, 1);
+        if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(attr, ops);
+        dnnl_post_ops_destroy(ops);
+        if (status == dnnl_success) status = dnnl_reorder_primitive_desc_create(&desc, order, shared->engine, &c->weight, shared->engine, attr);
+    } else if (status == dnnl_success) status = dnnl_reorder_primitive_desc_create(&desc, &c->weight, shared->engine, order, shared->engine, attr);
+    if (status == dnnl_success) status = dnnl_primitive_create(&p->reorder, desc);
+    if (desc) dnnl_primitive_desc_destroy(desc);
+    if (attr) dnnl_primitive_attr_destroy(attr);
+    return check(ctx, status, "packing of weights");
+}
+
+static SnlsStatus make_job(SnlsContext *ctx, const NnStep *s, Conv *c, Job job)
+{
+    const Shared *shared = s->shared;
+    dnnl_convolution_desc_t desc;
+    dnnl_primitive_desc_t made = NULL;
+    dnnl_primitive_attr_t attr = NULL;
+    if (c->primitive[job]) return SNLS_OK;
+    DNNL(ctx, describe_job(s, c, job, &desc), "a convolution");
+    dnnl_status_t status = job == FORWARD ? forward_attributes(s, &attr) : dnnl_success;
+    if (status == dnnl_success) status = dnnl_primitive_desc_create(&made, &desc, attr, shared->engine, c->forward_desc);
+    if (status == dnnl_success) status = dnnl_primitive_create(&c->primitive[job], made);
+    if (attr) dnnl_primitive_attr_destroy(attr);
+    SnlsStatus result = check(ctx, status, "a convolution");
+    if (result >= 0) result = make_packed(ctx, s, c, job, dnnl_primitive_desc_query_md(made, job == BY_WEIGHTS ? dnnl_query_diff_weights_md : dnnl_query_weights_md, 0));
+    if (job == FORWARD) c->forward_desc = made;
+    else if (made) dnnl_primitive_desc_destroy(made);
+    return result;
+}
+
+static SnlsStatus conv_of(SnlsContext *ctx, NnStep *s, Conv **out)
+{
+    if (!s->state) {
+        s->state = snls_mem_alloc(&ctx->allocator, sizeof(Conv));
+        SNLS_REQUIRE(ctx, s->state, SNLS_ERR_MEMORY, "network: no memory for a convolution");
+        memset(s->state, 0, sizeof(Conv));
+        SNLS_TRY(describe(ctx, s, s->state));
+        SNLS_TRY(make_job(ctx, s, s->state, FORWARD));
+    }
+    *out = s->state;
+    return SNLS_OK;
+}
+
+/* ---- running ---- */
+
+typedef struct Argument { int name; const dnnl_memory_desc_t *desc; void *data; dnnl_memory_t memory; } Argument; /* memory given: used as it is */
+
+enum { ARGUMENTS = 4 };
+
+static SnlsStatus execute(SnlsContext *ctx, const Shared *shared, dnnl_primitive_t primitive, const Argument *list, int count)
+{
+    dnnl_exec_arg_t args[ARGUMENTS];
+    dnnl_status_t status = dnnl_success;
+    int made = 0;
+    for (; made < count && status == dnnl_success; made++) {
+        args[made] = (dnnl_exec_arg_t){ list[made].name, list[made].memory };
+        if (!list[made].memory) status = dnnl_memory_create(&args[made].memory, list[made].desc, shared->engine, list[made].data);
+    }
+    if (status == dnnl_success) status = dnnl_primitive_execute(primitive, shared->stream, count, args);
+    if (status == dnnl_success) status = dnnl_stream_wait(shared->stream);
+    for (int i = 0; i < made; i++)
+        if (!list[i].memory && args[i].memory) dnnl_memory_destroy(args[i].memory);
+    return check(ctx, status, "run");
+}
+
+static SnlsStatus pack(SnlsContext *ctx, NnStep *s, Conv *c, Job job)
+{
+    Packed *p = &c->packed[job];
+    if (p->version == *s->version) return SNLS_OK;
+    p->version = *s->version;
+    const Argument list[] = { { DNNL_ARG_FROM, NULL, NULL, p->plain }, { DNNL_ARG_TO, NULL, NULL, p->memory } };
+    return execute(ctx, s->shared, p->reorder, list, 2);
+}
+
+SnlsStatus snls_nn_dnnl_conv_forward(SnlsContext *ctx, NnStep *s)
+{
+    Conv *c = NULL;
+    SNLS_TRY(conv_of(ctx, s, &c));
+    SNLS_TRY(pack(ctx, s, c, FORWARD));
+    if (s->x[1].data) memcpy(s->y[0].data, s->x[1].data, (size_t)(snls_tensor_elements(&s->y[0]) * snls_dtype_size((SnlsDtype)s->y[0].dtype)));
+    const Argument list[] = { { DNNL_ARG_SRC, &c->in, s->x[0].data, NULL }, { DNNL_ARG_WEIGHTS, NULL, NULL, c->packed[FORWARD].memory },
+                              { DNNL_ARG_DST, &c->out, s->y[0].data, NULL }, { DNNL_ARG_BIAS, &c->bias, s->p[1].data, NULL } };
+    return execute(ctx, s->shared, c->primitive[FORWARD], list, s->p[1].data ? 4 : 3);
+}
+
+static void add_to(float *restrict to, const float *restrict from, int64_t n, int32_t threads)
+{
+    (void)threads;
+#pragma omp parallel for num_threads(threads) schedule(static) if (n > 65536)
+    for (int64_t i = 0; i < n; i++) to[i] += from[i];
+}
+
+/* Gradient by what came out of the convolution, before the activation. */
+static const float *pull_of(const NnStep *s, float *scratch)
+{
+    const float *dy = s->dy[0].data, *y = s->y[0].data;
+    const float slope = s->u.conv.act == NN_LEAKY ? (float)s->u.conv.slope : 0;
+    if (s->u.conv.act == NN_LINEAR) return dy;
+    for (int64_t i = 0; i < snls_tensor_elements(&s->y[0]); i++) scratch[i] = y[i] > 0 ? dy[i] : slope * dy[i];
+    return scratch;
+}
+
+static SnlsStatus data_gradient(SnlsContext *ctx, NnStep *s, Conv *c, const float *pull, float *scratch)
+{
+    SNLS_TRY(pack(ctx, s, c, BY_DATA));
+    const Argument list[] = { { DNNL_ARG_DIFF_DST, &c->out, (void *)(uintptr_t)pull, NULL }, { DNNL_ARG_WEIGHTS, NULL, NULL, c->packed[BY_DATA].memory },
+                              { DNNL_ARG_DIFF_SRC, &c->in, scratch, NULL } };
+    SNLS_TRY(execute(ctx, s->shared, c->primitive[BY_DATA], list, 3));
+    add_to(s->dx[0].data, scratch, snls_tensor_elements(&s->dx[0]), ctx->threads);
+    return SNLS_OK;
+}
+
+static SnlsStatus weight_gradient(SnlsContext *ctx, NnStep *s, Conv *c, const float *pull, float *bias)
+{
+    const Packed *p = &c->packed[BY_WEIGHTS];
+    const Argument list[] = { { DNNL_ARG_SRC, &c->in, s->x[0].data, NULL }, { DNNL_ARG_DIFF_DST, &c->out, (void *)(uintptr_t)pull, NULL },
+                              { DNNL_ARG_DIFF_WEIGHTS, NULL, NULL, p->memory }, { DNNL_ARG_DIFF_BIAS, &c->bias, bias, NULL } };
+    SNLS_TRY(execute(ctx, s->shared, c->primitive[BY_WEIGHTS], list, s->p[1].data ? 4 : 3));
+    const Argument back[] = { { DNNL_ARG_FROM, NULL, NULL, p->memory }, { DNNL_ARG_TO, NULL, NULL, p->plain } };
+    SNLS_TRY(execute(ctx, s->shared, p->reorder, back, 2));
+    if (s->dp[1].data) add_to(s->dp[1].data, bias, s->dp[1].shape[0], 1);
+    return SNLS_OK;
+}
+
+SnlsStatus snls_nn_dnnl_conv_backward(SnlsContext *ctx, NnStep *s)
+{
+    Conv *c = NULL;
+    SNLS_REQUIRE(ctx, s->y[0].dtype == SNLS_F32, SNLS_ERR_UNSUPPORTED, "network: gradients on backend cpu are in f32, not in %s", snls_dtype_name((SnlsDtype)s->y[0].dtype));
+    SNLS_TRY(conv_of(ctx, s, &c));
+    if (s->dx[0].data) SNLS_TRY(make_job(ctx, s, c, BY_DATA));
+    if (s->dp[0].data) SNLS_TRY(make_job(ctx, s, c, BY_WEIGHTS));
+    const int64_t sizes[3] = { snls_tensor_elements(&s->y[0]), snls_tensor_elements(&s->x[0]), s->y[0].shape[3] };
+    float *scratch[3];
+    snls_arena_begin(&ctx->arena);
+    for (int i = 0; i < 3; i++) snls_arena_plan(&ctx->arena, sizes[i], sizeof(float));
+    SNLS_TRY(snls_scratch_commit(ctx, "conv"));
+    for (int i = 0; i < 3; i++) scratch[i] = snls_arena_claim(&ctx->arena, sizes[i], sizeof(float));
+    const float *pull = pull_of(s, scratch[0]);
+    if (s->dx[0].data) SNLS_TRY(data_gradient(ctx, s, c, pull, scratch[1]));
+    if (s->dp[0].data) SNLS_TRY(weight_gradient(ctx, s, c, pull, scratch[2]));
+    if (s->dx[1].data) add_to(s->dx[1].data, s->dy[0].data, sizes[0], ctx->threads);
+    return SNLS_OK;
+}
+#else
+typedef int snls_nn_no_dnnl; /* a file must hold something */
+#endif

@@ -1,0 +1,275 @@
+/* net.c: building, memory and running of a network. What steps compute is in ref_*.c and its fast versions. */
+#include "nn/nn.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+NnName snls_nn_name(const char *format, ...)
+{
+    NnName name;
+    va_list list;
+    va_start(list, format);
+    vsnprintf(name.text, sizeof name.text, format, list);
+    va_end(list);
+    return name;
+}
+
+void snls_nn_begin(NnNet *net, SnlsContext *ctx, NnParams *params, int32_t dtype, bool train)
+{
+    *net = (NnNet){ .ctx = ctx, .params = params, .dtype = dtype, .train = train };
+    net->backend = strcmp(snls_backend_name(ctx), "ref") ? &snls_nn_cpu : &snls_nn_ref;
+    if (snls_device_type(ctx) != SNLS_DEVICE_CPU)
+        net->status = snls_fail(ctx, SNLS_ERR_UNSUPPORTED, "networks do not run on backend %s yet", snls_backend_name(ctx));
+}
+
+/* Room for one element more in a list that doubles. */
+static bool grow(NnNet *net, void **list, int64_t count, int64_t *room, int64_t size)
+{
+    if (net->status < 0) return false;
+    if (count < *room) return true;
+    const int64_t wanted = *room ? 2 * *room : 16;
+    char *more = snls_mem_alloc(&net->ctx->allocator, wanted * size);
+    if (!more) {
+        net->status = snls_fail(net->ctx, SNLS_ERR_MEMORY, "network: no memory for a list of %lld", (long long)wanted);
+        return false;
+    }
+    if (count) memcpy(more, *list, (size_t)(count * size));
+    memset(more + count * size, 0, (size_t)((wanted - count) * size));
+    snls_mem_free(&net->ctx->allocator, *list);
+    *list = more;
+    *room = wanted;
+    return true;
+}
+
+int32_t snls_nn_value(NnNet *net, int32_t ndim, const int64_t *shape, int32_t dtype)
+{
+    void *list = net->values;
+    const bool good = grow(net, &list, net->value_count, &net->value_room, sizeof *net->values);
+    net->values = list;
+    if (!good) return -1;
+    NnValue *v = &net->values[net->value_count];
+    *v = (NnValue){ .t = snls_tensor(NULL, (SnlsDtype)dtype, ndim, shape), .first = -1, .last = -1 };
+    if (snls_tensor_elements(&v->t) < 1) {
+        net->status = snls_fail(net->ctx, SNLS_ERR_SHAPE, "network: value %lld is empty or too large: the frames are too small for it", (long long)net->value_count);
+        return -1;
+    }
+    return (int32_t)net->value_count++;
+}
+
+static bool same_shape(const NnParam *p, int32_t ndim, const int64_t *shape)
+{
+    return p->ndim == ndim && !memcmp(p->shape, shape, sizeof *shape * (size_t)ndim);
+}
+
+int32_t snls_nn_param(NnNet *net, const char *name, int32_t ndim, const int64_t *shape, int32_t init, double scale)
+{
+    NnParams *all = net->params;
+    void *list = all->list;
+    if (net->status < 0) return -1;
+    NnParam *p = snls_nn_params_find(all, name);
+    if (p) {
+        if (!same_shape(p, ndim, shape)) net->status = snls_fail(net->ctx, SNLS_ERR_SHAPE, "network: parameter %s has two shapes", name);
+        return (int32_t)(p - all->list);
+    }
+    if (all->value) {
+        net->status = snls_fail(net->ctx, SNLS_ERR_ARG, "network: parameter %s is none of those there are", name);
+        return -1;
+    }
+    const bool good = grow(net, &list, all->count, &all->room, sizeof *all->list);
+    all->list = list;
+    if (!good) return -1;
+    p = &all->list[all->count];
+    *p = (NnParam){ .ndim = ndim, .init = init, .scale = scale, .count = 1, .offset = all->total, .decay = ndim > 1 };
+    snprintf(p->name, sizeof p->name, "%s", name);
+    for (int32_t i = 0; i < ndim; i++) p->count *= p->shape[i] = shape[i];
+    all->total += p->count;
+    return (int32_t)all->count++;
+}
+
+NnStep *snls_nn_step(NnNet *net, int32_t op, const int32_t *x, const int32_t *p, const int32_t *y)
+{
+    void *list = net->steps;
+    const bool good = grow(net, &list, net->step_count, &net->step_room, sizeof *net->steps);
+    net->steps = list;
+    if (!good) return NULL;
+    NnStep *s = &net->steps[net->step_count];
+    *s = (NnStep){ .op = op };
+    for (int i = 0; i < NN_IN; i++) s->xi[i] = x ? x[i] : -1;
+    for (int i = 0; i < NN_PARAMS; i++) s->pi[i] = p ? p[i] : -1;
+    for (int i = 0; i < NN_OUT; i++) s->yi[i] = y ? y[i] : -1;
+    for (int i = 0; i < NN_IN; i++)
+        if (s->xi[i] >= 0) net->values[s->xi[i]].last = (int32_t)net->step_count;
+    for (int i = 0; i < NN_OUT; i++)
+        if (s->yi[i] >= 0) net->values[s->yi[i]].first = net->values[s->yi[i]].last = (int32_t)net->step_count;
+    net->step_count++;
+    return s;
+}
+
+void snls_nn_keep(NnNet *net, int32_t value)
+{
+    if (net->status >= 0 && value >= 0) net->values[value].kept = 1;
+}
+
+/* ---- memory ---- */
+
+static int64_t bytes_of(const NnValue *v)
+{
+    const int64_t bytes = snls_tensor_elements(&v->t) * snls_dtype_size((SnlsDtype)v->t.dtype);
+    return (bytes + SNLS_ALIGN - 1) / SNLS_ALIGN * SNLS_ALIGN;
+}
+
+static bool alive_together(const NnNet *net, const NnValue *a, const NnValue *b)
+{
+    return net->train || a->kept || b->kept || (a->first <= b->last && b->first <= a->last);
+}
+
+/* The lowest place where value i meets no placed value that lives with it. Places lie in data until the block is there. */
+static int64_t place(const NnNet *net, const int64_t *places, int64_t i)
+{
+    const int64_t size = bytes_of(&net->values[i]);
+    int64_t at = 0;
+    for (int64_t j = 0; j < i; j++) {
+        const int64_t begin = places[j], end = begin + bytes_of(&net->values[j]);
+        if (!alive_together(net, &net->values[i], &net->values[j]) || at + size <= begin || end <= at) continue;
+        at = end;
+        j = -1; /* look at all of them again from the new place */
+    }
+    return at;
+}
+
+static SnlsStatus take_block(NnNet *net, void **block, int64_t bytes, const char *what)
+{
+    *block = snls_mem_alloc(&net->ctx->allocator, bytes + SNLS_ALIGN);
+    SNLS_REQUIRE(net->ctx, *block, SNLS_ERR_MEMORY, "network: no memory for %lld bytes of %s", (long long)bytes, what);
+    return SNLS_OK;
+}
+
+static char *aligned(void *block) { return (char *)(((uintptr_t)block + SNLS_ALIGN - 1) / SNLS_ALIGN * SNLS_ALIGN); }
+
+static SnlsStatus place_values(NnNet *net)
+{
+    int64_t *places = snls_mem_alloc(&net->ctx->allocator, net->value_count * (int64_t)sizeof *places), used = 0;
+    SNLS_REQUIRE(net->ctx, places, SNLS_ERR_MEMORY, "network: no memory for a list of %lld", (long long)net->value_count);
+    for (int64_t i = 0; i < net->value_count; i++) {
+        places[i] = net->train ? used : place(net, places, i);
+        const int64_t end = places[i] + bytes_of(&net->values[i]);
+        if (end > used) used = end;
+    }
+    net->block_bytes = used;
+    const SnlsStatus status = take_block(net, &net->block, used, "values");
+    for (int64_t i = 0; status >= 0 && i < net->value_count; i++) net->values[i].t.data = aligned(net->block) + places[i];
+    if (status >= 0) memset(net->block, 0, (size_t)(used + SNLS_ALIGN));
+    snls_mem_free(&net->ctx->allocator, places);
+    return status;
+}
+
+/* Values behind a parameter, or behind a value that has a gradient, have one; offsets and candidate numbers have none. */
+static void mark_wanted(NnNet *net)
+{
+    for (int64_t i = 0; i < net->step_count; i++) {
+        const NnStep *s = &net->steps[i];
+        bool wanted = s->op != NN_search && (s->pi[0] >= 0 || s->pi[1] >= 0);
+        for (int k = 0; k < NN_IN; k++) wanted |= s->xi[k] >= 0 && net->values[s->xi[k]].wanted;
+        for (int k = 0; k < NN_OUT; k++)
+            if (s->yi[k] >= 0) net->values[s->yi[k]].wanted = wanted && net->values[s->yi[k]].t.dtype != SNLS_I32;
+        const bool matches = s->op == NN_search || s->op == NN_refine || s->op == NN_first;
+        if (matches && s->yi[1] >= 0) net->values[s->yi[1]].wanted = 0;
+    }
+}
+
+static SnlsStatus place_gradients(NnNet *net)
+{
+    int64_t used = 0;
+    mark_wanted(net);
+    for (int64_t i = 0; i < net->value_count; i++)
+        if (net->values[i].wanted) used += bytes_of(&net->values[i]);
+    SNLS_TRY(take_block(net, &net->grad_block, used, "gradients"));
+    net->grad_bytes = used;
+    char *at = aligned(net->grad_block);
+    for (int64_t i = 0; i < net->value_count; i++) {
+        net->values[i].grad = net->values[i].t;
+        net->values[i].grad.data = net->values[i].wanted ? at : NULL;
+        if (net->values[i].wanted) at += bytes_of(&net->values[i]);
+    }
+    return SNLS_OK;
+}
+
+static void connect(const NnNet *net, NnStep *s)
+{
+    const NnParams *params = net->params;
+    s->shared = net->shared;
+    for (int i = 0; i < NN_IN; i++)
+        if (s->xi[i] >= 0) s->x[i] = net->values[s->xi[i]].t, s->dx[i] = net->values[s->xi[i]].grad;
+    for (int i = 0; i < NN_OUT; i++)
+        if (s->yi[i] >= 0) s->y[i] = net->values[s->yi[i]].t, s->dy[i] = net->values[s->yi[i]].grad;
+    for (int i = 0; i < NN_PARAMS; i++) {
+        if (s->pi[i] < 0) continue;
+        s->p[i] = snls_nn_param_view(params, &params->list[s->pi[i]], params->value);
+        s->version = &params->version;
+        if (params->grad && net->train) s->dp[i] = snls_nn_param_view(params, &params->list[s->pi[i]], params->grad);
+    }
+}
+
+SnlsStatus snls_nn_commit(NnNet *net)
+{
+    if (net->status < 0) return net->status;
+    SNLS_REQUIRE(net->ctx, net->params->value || !net->params->count, SNLS_ERR_ARG, "network: its parameters have no memory");
+    if (net->backend->open && !net->shared) SNLS_TRY(net->backend->open(net->ctx, &net->shared));
+    SNLS_TRY(place_values(net));
+    if (net->train) SNLS_TRY(place_gradients(net));
+    for (int64_t i = 0; i < net->step_count; i++) connect(net, &net->steps[i]);
+    return SNLS_OK;
+}
+
+/* ---- running ---- */
+
+static SnlsStatus run_down(NnNet *net)
+{
+    for (int64_t i = 0; i < net->step_count; i++) SNLS_TRY(net->backend->op[net->steps[i].op].forward(net->ctx, &net->steps[i]));
+    return SNLS_OK;
+}
+
+static bool gets_gradient(const NnStep *s)
+{
+    bool in = false, out = false;
+    for (int i = 0; i < NN_OUT; i++) in |= s->dy[i].data != NULL;
+    for (int i = 0; i < NN_IN; i++) out |= s->dx[i].data != NULL;
+    for (int i = 0; i < NN_PARAMS; i++) out |= s->dp[i].data != NULL;
+    return in && out;
+}
+
+static SnlsStatus run_up(NnNet *net)
+{
+    for (int64_t i = net->step_count; i-- > 0;)
+        if (gets_gradient(&net->steps[i])) SNLS_TRY(net->backend->op[net->steps[i].op].backward(net->ctx, &net->steps[i]));
+    return SNLS_OK;
+}
+
+static SnlsStatus run(NnNet *net, SnlsStatus (*way)(NnNet *))
+{
+    int32_t threads = 0;
+    if (net->backend->run) net->backend->run(net->ctx, &threads);
+    const SnlsStatus status = way(net);
+    if (net->backend->run) net->backend->run(net->ctx, &threads);
+    return status;
+}
+
+SnlsStatus snls_nn_forward(NnNet *net) { return run(net, run_down); }
+SnlsStatus snls_nn_backward(NnNet *net) { return run(net, run_up); }
+
+void snls_nn_zero_grad(NnNet *net)
+{
+    if (net->grad_block) memset(net->grad_block, 0, (size_t)(net->grad_bytes + SNLS_ALIGN));
+}
+
+void snls_nn_free(NnNet *net)
+{
+    if (!net->ctx) return;
+    for (int64_t i = 0; net->backend->release && i < net->step_count; i++) net->backend->release(net->ctx, &net->steps[i]);
+    if (net->shared) net->backend->close(net->ctx, net->shared);
+    snls_mem_free(&net->ctx->allocator, net->values);
+    snls_mem_free(&net->ctx->allocator, net->steps);
+    snls_mem_free(&net->ctx->allocator, net->block);
+    snls_mem_free(&net->ctx->allocator, net->grad_block);
+    *net = (NnNet){ 0 };
+}

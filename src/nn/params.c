@@ -1,0 +1,70 @@
+/* params.c: the parameters of a network: one block of values, one of gradients. */
+#include "nn/nn.h"
+#include <math.h>
+#include <string.h>
+
+NnParam *snls_nn_params_find(const NnParams *params, const char *name)
+{
+    for (int64_t i = 0; i < params->count; i++)
+        if (!strcmp(params->list[i].name, name)) return &params->list[i];
+    return NULL;
+}
+
+SnlsTensor snls_nn_param_view(const NnParams *params, const NnParam *p, void *block)
+{
+    return snls_tensor((char *)block + p->offset * snls_dtype_size((SnlsDtype)params->dtype), (SnlsDtype)params->dtype, p->ndim, p->shape);
+}
+
+SnlsStatus snls_nn_params_allocate(SnlsContext *ctx, NnParams *params, bool gradients)
+{
+    const int64_t bytes = params->total * snls_dtype_size((SnlsDtype)params->dtype);
+    void **blocks[] = { &params->value, &params->grad };
+    for (int i = 0; i < (gradients ? 2 : 1); i++) {
+        if (*blocks[i]) continue;
+        *blocks[i] = snls_mem_alloc(&ctx->allocator, bytes);
+        SNLS_REQUIRE(ctx, *blocks[i], SNLS_ERR_MEMORY, "network: no memory for %lld parameters", (long long)params->total);
+        memset(*blocks[i], 0, (size_t)bytes);
+    }
+    return SNLS_OK;
+}
+
+void snls_nn_params_free(SnlsContext *ctx, NnParams *params)
+{
+    snls_mem_free(&ctx->allocator, params->list);
+    snls_mem_free(&ctx->allocator, params->value);
+    snls_mem_free(&ctx->allocator, params->grad);
+    *params = (NnParams){ .dtype = params->dtype };
+}
+
+/* splitmix64 */
+static uint64_t bits(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+static double uniform(uint64_t *state) { return ((double)(bits(state) >> 11) + 0.5) * 0x1p-53; }
+
+static double normal(uint64_t *state) /* Box and Muller; drawn again beyond two standard deviations */
+{
+    for (;;) {
+        const double z = sqrt(-2 * log(uniform(state))) * cos(6.283185307179586 * uniform(state));
+        if (fabs(z) <= 2) return z;
+    }
+}
+
+void snls_nn_params_init(NnParams *params, uint64_t seed)
+{
+    uint64_t state = seed;
+    for (int64_t i = 0; i < params->count; i++) {
+        const NnParam *p = &params->list[i];
+        const SnlsTensor t = snls_nn_param_view(params, p, params->value);
+        for (int64_t k = 0; k < p->count; k++)
+            snls_store(&t, k, p->init == NN_INIT_CONSTANT ? p->scale
+                              : p->init == NN_INIT_NORMAL ? p->scale * normal(&state)
+                                                          : p->scale * (2 * uniform(&state) - 1));
+    }
+    params->version++;
+}

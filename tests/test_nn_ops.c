@@ -1,0 +1,102 @@
+/* test_nn_ops.c: every layer of backend cpu, forward and backward, against the reference.
+ *   test_nn_ops [SEED [LAYER]] */
+#include "net_layers.h"
+#include <math.h>
+#include <snls/snls.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static SnlsContext *ref, *cpu;
+
+/* Quarters: sums of their products are exact in f32, so that both backends choose the same neighbours. */
+static void make_exact(TestNet *t, Rng *rng)
+{
+    const SnlsTensor *x = &t->net.values[t->in].t;
+    for (int64_t i = 0; i < snls_tensor_elements(x); i++) snls_store(x, i, (double)rng_int(rng, -8, 8));
+    for (int64_t i = 0; i < t->params.total; i++) ((double *)t->params.value)[i] = (double)rng_int(rng, -4, 4) / 4;
+}
+
+/* Values of the reference, as the other stores them; the reference then has the same. */
+static void share(const SnlsTensor *a, const SnlsTensor *b)
+{
+    for (int64_t i = 0; i < snls_tensor_elements(a); i++) {
+        snls_store(b, i, snls_load(a, i));
+        snls_store(a, i, snls_load(b, i));
+    }
+}
+
+static double largest(const SnlsTensor *t)
+{
+    double most = 0;
+    for (int64_t i = 0; i < snls_tensor_elements(t); i++) most = fmax(most, fabs(snls_load(t, i)));
+    return most;
+}
+
+/* terms: roundings that one number may have seen; each is at most eps of the largest magnitude about */
+static void compare(const char *what, const char *name, const SnlsTensor *got, const SnlsTensor *want, double terms, double eps)
+{
+    const double bound = terms * eps * (1 + largest(want));
+    for (int64_t i = 0; i < snls_tensor_elements(want); i++) {
+        const double g = snls_load(got, i), w = snls_load(want, i);
+        if (!CHECK(fabs(g - w) <= bound, "%s: %s[%lld] is %.9g, the reference has %.9g (bound %.3g)", what, name, (long long)i, g, w, bound)) return;
+    }
+}
+
+static void compare_gradients(const char *what, TestNet *a, TestNet *b)
+{
+    if (!test_net_backward(a) || !test_net_backward(b)) return;
+    compare(what, "gradient of the input", &b->net.values[b->in].grad, &a->net.values[a->in].grad, 400, EPS_F32);
+    for (int64_t i = 0; i < a->params.count; i++) {
+        const SnlsTensor want = snls_nn_param_view(&a->params, &a->params.list[i], a->params.grad), got = snls_nn_param_view(&b->params, &b->params.list[i], b->params.grad);
+        compare(what, a->params.list[i].name, &got, &want, 2000, EPS_F32);
+    }
+    double *once = malloc(sizeof(double) * (size_t)b->params.total); /* gradients add: a second pass doubles them */
+    for (int64_t i = 0; i < b->params.total; i++) once[i] = ((float *)b->params.grad)[i];
+    CHECK(snls_nn_backward(&b->net) >= 0, "%s", snls_error(cpu));
+    for (int64_t i = 0; i < b->params.total && a->net.step_count == 1; i++)
+        if (!CHECK(fabs(((float *)b->params.grad)[i] - 2 * once[i]) <= 64 * EPS_F32 * (1 + fabs(once[i])), "%s: a gradient is not added", what)) break;
+    free(once);
+}
+
+static void check_layer(const Layer *l, uint64_t seed, int32_t dtype)
+{
+    Rng rng = { seed }, again = { seed };
+    TestNet a, b;
+    int64_t shape[4];
+    const bool exact = l->op == NN_search || l->op == NN_refine || l->op == NN_gather;
+    if (exact && dtype != SNLS_F32) return;
+    net_layer_shape(l, &rng, shape);
+    net_layer_shape(l, &again, shape);
+    check_repeat("test_nn_ops %llu %s", (unsigned long long)seed, l->name);
+    const bool both = test_net_open(&a, ref, &rng, SNLS_F64, dtype == SNLS_F32, shape, l->build, NULL) &&
+                      test_net_open(&b, cpu, &again, dtype, dtype == SNLS_F32, shape, l->build, NULL);
+    if (both) {
+        if (exact) make_exact(&a, &rng);
+        share(&a.net.values[a.in].t, &b.net.values[b.in].t);
+        for (int64_t i = 0; i < a.params.count; i++) {
+            const SnlsTensor from = snls_nn_param_view(&a.params, &a.params.list[i], a.params.value), to = snls_nn_param_view(&b.params, &b.params.list[i], b.params.value);
+            share(&from, &to);
+        }
+        test_net_loss(&a), test_net_loss(&b);
+        /* every step of a chain rounds its result in bf16; layer norm may enlarge what it gets */
+        compare(l->name, dtype == SNLS_F32 ? "output" : "output in bf16", &b.net.values[b.out].t, &a.net.values[a.out].t, dtype == SNLS_F32 ? 200 : 16, dtype == SNLS_F32 ? EPS_F32 : 1.0 / 256);
+        if (dtype == SNLS_F32) compare_gradients(l->name, &a, &b);
+    }
+    test_net_close(&a), test_net_close(&b);
+}
+
+int main(int argc, char **argv)
+{
+    const uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1, count = argc > 1 ? 1 : 8;
+    if (snls_open(&ref, &(SnlsContextParams){ .backend = "ref" }) < 0 || snls_open(&cpu, &(SnlsContextParams){ .backend = "cpu", .threads = 2 }) < 0) return 1;
+    for (int i = 0; i < net_layer_count; i++)
+        for (uint64_t seed = first; seed < first + count; seed++) {
+            if (argc > 2 && strcmp(argv[2], net_layers[i].name)) continue;
+            check_layer(&net_layers[i], seed, SNLS_F32);
+            check_layer(&net_layers[i], seed, SNLS_BF16);
+        }
+    snls_close(&ref);
+    snls_close(&cpu);
+    return check_end();
+}
