@@ -111,7 +111,7 @@ static void deep_json(void)
     static unsigned char file[100008];
     memset(file + 8, '[', 100000);
     memcpy(file + 8, "{\"a\":", 5);
-    for (int i = 0; i < 8; i++) file[i] = (unsigned char)(100000 >> 8 * i);
+    for (int i = 0; i < 8; i++) file[i] = (unsigned char)((uint64_t)100000 >> 8 * i);
     check_bytes(file, sizeof file, SNLS_ERR_FORMAT, "lists in lists");
 }
 
