@@ -4,6 +4,7 @@
 #include "cuda/match.h"
 #include "cuda/score.h"
 #include "cuda/tile.h"
+#include "cuda/warp.h"
 
 enum { WARPS = 4 };
 
@@ -121,6 +122,7 @@ SnlsStatus snls_cuda_match_forward(SnlsContext *ctx, const SnlsMatch *m)
     SNLS_TRY(snls_cuda_video_claim(ctx, m->op, &c.query, &m->query, m->heads));
     SNLS_TRY(snls_cuda_video_claim(ctx, m->op, &c.key, &m->key, m->heads));
     if (listed) c.lists = (uint64_t *)snls_arena_claim(&ctx->arena, blocks * WARPS * c.k, sizeof(uint64_t));
+    if (snls_cuda_warp_applies(ctx, &c)) return snls_cuda_warp_forward(ctx, &c);
     if (snls_cuda_tile_applies(ctx, &c)) return snls_cuda_tile_forward(ctx, &c);
     match_any<<<(unsigned)blocks, 32 * WARPS, 0, snls_cuda_stream(ctx)>>>(c);
     return snls_cuda_check(ctx, m->op, cudaGetLastError());

@@ -4,6 +4,7 @@
 #define SNLS_CUDA_TILE_ALONE_H
 
 #include "cuda/tile_select.h"
+#include "cuda/turn.h"
 
 /* The list of a position, place i in lane i. */
 typedef struct TileHeld { float value, bar; uint32_t id; } TileHeld;
@@ -54,24 +55,6 @@ static __device__ void tile_alone_pixels(const TileWork *t, int position, const 
     }
 }
 
-/* Sums of sixteen values over the eight lanes that share a row: each step exchanges half of what a lane has left. Lane l of the
- * eight ends with columns 2*l' and 2*l'+1, l' being l with its bits turned round, as (*a, *b). */
-static __device__ __forceinline__ void tile_turn(float (&sum)[16], int lane, float *a, float *b)
-{
-#pragma unroll
-    for (int half = 8, step = 4; half > 1; half /= 2, step /= 2) {
-        const bool upper = lane & step;
-#pragma unroll
-        for (int i = 0; i < 8; i++)
-            if (i < half) {
-                const float give = upper ? sum[i] : sum[i + half], keep = upper ? sum[i + half] : sum[i];
-                sum[i] = keep + __shfl_xor_sync(SNLS_WARP, give, step);
-            }
-    }
-    *a = sum[0];
-    *b = sum[1];
-}
-
 /* Products on whole pixels: `grid` gets rows of 16. Four rows at a time, each by eight lanes that share the features. (y, x): first pixel. */
 static __device__ void tile_alone_grid(const TileWork *t, const SnlsQuery *q, int64_t y, int64_t x, int rows, int columns, float *grid)
 {
@@ -90,9 +73,8 @@ static __device__ void tile_alone_grid(const TileWork *t, const SnlsQuery *q, in
             for (int i = 0; i < 16; i++)
                 if (i < columns) sum[i] = snls_cuda_dot(v, key[i * c->key.step[3] + quad], sum[i]);
         }
-        tile_turn(sum, lane, &a, &b);
-        const int at = (part & 4 ? 8 : 0) + (part & 2 ? 4 : 0) + (part & 1 ? 2 : 0);
-        *(float2 *)(grid + row * 16 + at) = make_float2(a, b);
+        snls_cuda_turn(sum, part, &a, &b);
+        *(float2 *)(grid + row * 16 + snls_cuda_turned(part)) = make_float2(a, b);
     }
     __syncwarp();
 }
