@@ -8,11 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 enum { SIGMAS_MAX = 16, CLIPS_MAX = 1024 };
 
 typedef struct Score {
-    double noisy, psnr, ssim, strred, seconds; /* seconds per megapixel and frame; NaN: not known */
+    double noisy, psnr, ssim, strred; /* NaN: not known */
+    double seconds, processor;        /* per megapixel and frame: of the clock, of all processors together */
     double sigma[3];                           /* in use */
 } Score;
 
@@ -103,6 +105,7 @@ static int denoise(Eval *e, const SnlsTensor *noisy, const SnlsTensor *out, Scor
 {
     const int64_t frames = noisy->shape[0], pixels = noisy->shape[1] * noisy->shape[2];
     const double start = seconds_now();
+    const clock_t ticks = clock();
     SnlsDenoiser *d = NULL;
     int64_t pulled = 0;
     SnlsStatus status = snls_denoiser_open(&d, e->ctx, &e->params, noisy->shape[1], noisy->shape[2], noisy->shape[3]);
@@ -114,6 +117,7 @@ static int denoise(Eval *e, const SnlsTensor *noisy, const SnlsTensor *out, Scor
     if (status >= 0) status = pull_all(d, out, &pulled);
     if (status >= 0) snls_denoiser_sigma(d, score->sigma);
     score->seconds = (seconds_now() - start) / ((double)(frames * pixels) * 1e-6);
+    score->processor = (double)(clock() - ticks) / CLOCKS_PER_SEC / ((double)(frames * pixels) * 1e-6);
     snls_denoiser_close(&d);
     return status < 0 ? fail_library(e->ctx, status, false) : EXIT_DONE;
 }
@@ -169,7 +173,8 @@ static int run_one(Eval *e, const SnlsTensor *clean, double sigma, Score *score)
 static void print_row(const Eval *e, const char *name, double sigma, const Score *s)
 {
     if (e->common.json) return;
-    printf("%-24s %5g  %7.3f %8.3f %7.4f %9.5f %9.3f", name, sigma, s->noisy, s->psnr, s->ssim, s->strred, s->seconds);
+    printf("%-24s %5g  %7.3f %8.3f %7.4f %9.5f %9.3f %9.3f", name, sigma, s->noisy, s->psnr, s->ssim, s->strred, s->seconds,
+           s->processor);
     if (e->blind) printf("   %.2f %.2f %.2f", s->sigma[0], s->sigma[1], s->sigma[2]);
     printf("\n");
     fflush(stdout);
@@ -177,10 +182,10 @@ static void print_row(const Eval *e, const char *name, double sigma, const Score
 
 static json_t *row_json(const char *name, double sigma, const Score *s)
 {
-    return json_pack("{s:o, s:f, s:o, s:o, s:o, s:o, s:f, s:[f,f,f]}", "clip", json_text(name), "sigma", sigma,
+    return json_pack("{s:o, s:f, s:o, s:o, s:o, s:o, s:f, s:f, s:[f,f,f]}", "clip", json_text(name), "sigma", sigma,
                      "psnr_noisy", json_real_or_null(s->noisy), "psnr", json_real_or_null(s->psnr), "ssim",
                      json_real_or_null(s->ssim), "strred", json_real_or_null(s->strred), "seconds_per_megapixel_frame",
-                     s->seconds, "sigma_used", s->sigma[0], s->sigma[1], s->sigma[2]);
+                     s->seconds, "processor_seconds_per_megapixel_frame", s->processor, "sigma_used", s->sigma[0], s->sigma[1], s->sigma[2]);
 }
 
 static void add_score(Score *sum, const Score *s, double share)
@@ -190,6 +195,7 @@ static void add_score(Score *sum, const Score *s, double share)
     sum->ssim += share * s->ssim;
     sum->strred += share * s->strred;
     sum->seconds += share * s->seconds;
+    sum->processor += share * s->processor;
     for (int c = 0; c < 3; c++) sum->sigma[c] += share * s->sigma[c];
 }
 
@@ -219,7 +225,7 @@ static int work(Eval *e)
     int code = list_clips(e);
     if (!code) code = open_context(&e->common, &e->ctx);
     if (!code && !e->common.json)
-        printf("clip                     sigma    noisy     PSNR    SSIM   ST-RRED  s/Mpx/frame%s\n",
+        printf("clip                     sigma    noisy     PSNR    SSIM   ST-RRED  s/Mpx/frame processor%s\n",
                e->blind ? "   sigma used" : "");
     for (int i = 0; i < e->sigmas && !code; i++) code = run_sigma(e, e->sigma[i]);
     if (code || !e->common.json) return code;

@@ -12,6 +12,8 @@
 /* A group whose noisy values vary less than this times the noise is flat: its mean is better known from the first estimate. */
 #define FLAT 0.95
 
+enum { START = 8, TURNS = 3 }; /* of subspace iteration: columns at first, turns */
+
 static void gemm(const char *ta, const char *tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
                  int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc)
 {
@@ -43,31 +45,89 @@ static void centre(float *x, int64_t dim, int64_t count, float *mean)
         for (int64_t j = 0; j < dim; j++) x[i * dim + j] -= mean[j];
 }
 
-/* Eigenvalues of work->matrix (m, m; lower half) above low, the largest most of them, to the front of work->values; returns
- * how many. *vectors: their eigenvectors. */
-static int64_t eigen(NlbWork *w, int64_t m, float low, int64_t most, const float **vectors)
+/* ---- eigenvectors ---- */
+
+static void mirror(float *a, int64_t m)
 {
-    const int n = (int)m, lwork = (int)(2 * m * m + 64 * m + 64), liwork = (int)(16 * m + 64), one = 1;
-    const float high = FLT_MAX, tolerance = 0;
-    int found = 0, info = 0;
-    ssyevr_("V", "V", "L", &n, w->matrix, &n, &low, &high, &one, &n, &tolerance, &found, w->values, w->vectors, &n,
-            w->support, w->lapack, &lwork, w->lapack_int, &liwork, &info);
-    if (info || found <= 0) return 0; /* no convergence: the group's mean */
-    const int64_t skip = found > most ? found - most : 0;
-    memmove(w->values, w->values + skip, (size_t)(found - skip) * sizeof *w->values);
+    for (int64_t j = 0; j < m; j++)
+        for (int64_t i = j + 1; i < m; i++) a[i * m + j] = a[j * m + i];
+}
+
+static int lapack_room(int64_t m) { return (int)(2 * m * m + 64 * m + 64); }
+
+/* Orthonormal columns in place of q (m, p). */
+static void orthonormal(NlbWork *w, float *q, int64_t m, int64_t p)
+{
+    const int im = (int)m, ip = (int)p, room = lapack_room(m);
+    int info;
+    sgeqrf_(&im, &ip, q, &im, w->tau, w->lapack, &room, &info);
+    sorgqr_(&im, &ip, &ip, q, &im, w->tau, w->lapack, &room, &info);
+}
+
+/* p Ritz pairs of the whole matrix after a few turns of subspace iteration from q (m, p): values rising, vectors in
+ * work->vectors. q is overwritten. */
+static bool ritz(NlbWork *w, float *q, int64_t m, int64_t p)
+{
+    const int ip = (int)p, room = lapack_room(m), int_room = (int)(16 * m + 64);
+    float *image = w->right, *small = w->small;
+    int info;
+    for (int turn = 0; turn < TURNS; turn++) {
+        orthonormal(w, q, m, p);
+        gemm("N", "N", m, p, m, 1, w->matrix, m, q, m, image, m);
+        if (turn + 1 < TURNS) memcpy(q, image, (size_t)(m * p) * sizeof *q);
+    }
+    gemm("T", "N", p, p, m, 1, q, m, image, m, small, p);
+    ssyevd_("V", "L", &ip, small, &ip, w->values, w->lapack, &room, w->lapack_int, &int_room, &info);
+    gemm("N", "N", m, p, p, 1, q, m, small, p, w->vectors, m);
+    return !info;
+}
+
+/* All of them. */
+static bool decompose(NlbWork *w, int64_t m)
+{
+    const int n = (int)m, room = lapack_room(m), int_room = (int)(16 * m + 64);
+    int info;
+    memcpy(w->vectors, w->matrix, (size_t)(m * m) * sizeof *w->vectors);
+    ssyevd_("V", "L", &n, w->vectors, &n, w->values, w->lapack, &room, w->lapack_int, &int_room, &info);
+    return !info;
+}
+
+/* Eigenvalues of work->matrix (m, m; lower half) above low, the largest most of them, to the front of work->values, rising;
+ * returns how many. *vectors: their eigenvectors. Few are above, mostly: iteration on a subspace that doubles until its
+ * least value is not. Its first columns are columns of the matrix: one turn for nothing. */
+static int64_t eigen(NlbWork *w, int64_t m, float low, int64_t most, bool exact, const float **vectors)
+{
+    int64_t p = exact ? m : START;
+    bool good = false;
+    float *q = w->left;
+    mirror(w->matrix, m);
+    for (int64_t have = 0; 3 * p <= m; p *= 2) {
+        for (int64_t i = have; i < p; i++)
+            memcpy(q + i * m, w->matrix + (i * m / p) * m, (size_t)m * sizeof *q);
+        good = ritz(w, q, m, p);
+        if (!good || w->values[0] <= low || p >= most) break;
+        memcpy(q, w->vectors, (size_t)(m * p) * sizeof *q);
+        have = p;
+        good = false;
+    }
+    if (!good) good = decompose(w, p = m);
+    if (!good) return 0; /* no convergence: the group's mean */
+    int64_t skip = p > most ? p - most : 0;
+    while (skip < p && w->values[skip] <= low) skip++;
+    memmove(w->values, w->values + skip, (size_t)(p - skip) * sizeof *w->values);
     *vectors = w->vectors + skip * m;
-    return found - skip;
+    return p - skip;
 }
 
 /* Orthonormal columns (dim, rank) in work->left that span what x (dim, count) has above low; eigenvalues in
  * work->values. Through the smaller of x x' and x' x. */
-static int64_t basis(NlbWork *w, const float *x, int64_t dim, int64_t count, float low, int64_t most)
+static int64_t basis(NlbWork *w, const float *x, int64_t dim, int64_t count, float low, const NlbStep *s)
 {
     const bool gram = count < dim;
     const int n = (int)(gram ? count : dim), k = (int)(gram ? dim : count), lda = (int)dim;
     const float scale = 1 / (float)count, zero = 0, *vectors = NULL;
     ssyrk_("L", gram ? "T" : "N", &n, &k, &scale, x, &lda, &zero, w->matrix, &n);
-    const int64_t rank = eigen(w, n, low, most, &vectors);
+    const int64_t rank = eigen(w, n, low, s->rank, s->exact, &vectors);
     if (!gram) {
         memcpy(w->left, vectors ? vectors : w->left, (size_t)(rank * dim) * sizeof *w->left);
         return rank;
@@ -94,6 +154,30 @@ static void project(NlbWork *w, float *x, int64_t dim, int64_t count, int64_t ra
         for (int64_t j = 0; j < dim; j++) x[i * dim + j] += mean[j];
 }
 
+/* Step 2: x (dim, count) to C (C + variance)^-1 x + mean, C the covariance of basic (dim, count), both centred; through
+ * whichever of basic basic' and basic' basic is the smaller. Cholesky: no eigenvectors are needed. */
+static void wiener(NlbWork *w, float *x, const float *basic, int64_t dim, int64_t count, float variance, const float *mean)
+{
+    const bool gram = count < dim;
+    const int n = (int)(gram ? count : dim), k = (int)(gram ? dim : count), lda = (int)dim, columns = (int)count;
+    const float scale = 1 / (float)count, zero = 0;
+    int info;
+    ssyrk_("L", gram ? "T" : "N", &n, &k, &scale, basic, &lda, &zero, w->matrix, &n);
+    for (int64_t i = 0; i < n; i++) w->matrix[i * n + i] += variance;
+    spotrf_("L", &n, w->matrix, &n, &info);
+    if (gram) { /* basic (basic' basic / count + variance)^-1 basic' x / count */
+        gemm("T", "N", count, count, dim, scale, basic, dim, x, dim, w->right, count);
+        if (!info) spotrs_("L", &n, &columns, w->matrix, &n, w->right, &n, &info);
+        if (!info) gemm("N", "N", dim, count, count, 1, basic, dim, w->right, count, x, dim);
+    } else { /* x - variance (C + variance)^-1 x */
+        memcpy(w->right, x, (size_t)(dim * count) * sizeof *x);
+        if (!info) spotrs_("L", &n, &columns, w->matrix, &n, w->right, &n, &info);
+        for (int64_t i = 0; i < dim * count && !info; i++) x[i] -= variance * w->right[i];
+    }
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t j = 0; j < dim; j++) x[i * dim + j] = mean[j] + (info ? 0 : x[i * dim + j]);
+}
+
 static double spread(const float *x, int64_t count)
 {
     double sum = 0, squares = 0;
@@ -115,7 +199,7 @@ static bool is_flat(const SnlsDenoiser *d, const NlbGroup *g, int64_t dim)
 /* What is kept along an eigenvector, and above which eigenvalue anything is. Without a theta, step 1 shrinks singular values as
  * is best for a matrix of low rank in white noise (Gavish, Donoho, 2017): with b = dim / count and y = value / variance,
  * sqrt((y - b - 1)^2 - 4 b) / y above (1 + sqrt b)^2, the edge of the noise's own eigenvalues. With theta it is the
- * paper's threshold and (value - variance) / value. Step 2 is a Wiener filter above a threshold, tuned in the paper. */
+ * paper's threshold and (value - variance) / value. Step 2 with a theta is a Wiener filter above a threshold. */
 typedef struct Shrinkage {
     double theta, ratio, variance;
     int step;
@@ -123,8 +207,8 @@ typedef struct Shrinkage {
 
 static float lowest(const Shrinkage *s)
 {
-    const double falling = 1.7 - 0.05 * (sqrt(s->variance) - 10), edge = 1 + sqrt(s->ratio);
-    if (s->step) return (float)(s->variance * (s->theta >= 0 ? s->theta : falling > 0.2 ? falling : 0.2));
+    const double edge = 1 + sqrt(s->ratio);
+    if (s->step) return (float)(s->variance * s->theta);
     return (float)(s->variance * (s->theta >= 0 ? 1 + s->theta : edge * edge));
 }
 
@@ -149,8 +233,12 @@ void snls_nlb_filter(const SnlsDenoiser *d, int step, int64_t first, NlbWork *w,
             centre(w->basic, dim, g->count, mean + dim);
         }
         if (flat) mean += dim;
+        if (step && s->theta < 0) {
+            wiener(w, x, w->basic, dim, g->count, d->variance[c], mean);
+            continue;
+        }
         const Shrinkage shrink = { s->theta, (double)dim / (double)g->count, d->variance[c], step };
-        const int64_t rank = basis(w, step ? w->basic : x, dim, g->count, lowest(&shrink), s->rank);
+        const int64_t rank = basis(w, step ? w->basic : x, dim, g->count, lowest(&shrink), s);
         for (int64_t i = 0; i < rank; i++) w->values[i] = kept(&shrink, w->values[i]);
         project(w, x, dim, g->count, rank, mean);
     }

@@ -25,7 +25,7 @@ typedef struct NlbStep {
     int64_t rows, columns; /* of the grid of references */
     int64_t rank;    /* most eigenvectors */
     double  theta;   /* eigenvalues up to theta * sigma^2 count as noise */
-    bool    reuse, joint;
+    bool    reuse, joint, exact;
 } NlbStep;
 
 typedef struct NlbPlan {
@@ -72,8 +72,8 @@ typedef struct NlbWork {
     float    *dist;
     uint64_t *key;
     float    *noisy, *basic, *mean; /* (count, dim) of one channel or (channel, count, dim) of all */
-    float    *matrix, *values, *vectors, *left, *right, *lapack;
-    int32_t  *support, *lapack_int;
+    float    *matrix, *values, *vectors, *left, *right, *lapack, *tau, *small;
+    int32_t  *lapack_int;
 } NlbWork;
 
 struct SnlsDenoiser {

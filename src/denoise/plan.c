@@ -78,6 +78,7 @@ SnlsStatus snls_nlb_plan(SnlsContext *ctx, const SnlsDenoiseParams *p, int64_t h
                         .stride = given(stride[i], 0, preset->step[i].stride),
                         .rank = given(rank[i], 0, preset->step[i].rank),
                         .theta = theta[i],
+                        .exact = p->preset == SNLS_DENOISE_SLOW,
                         .reuse = given(reuse[i], -1, preset->step[i].reuse) != 0,
                         .joint = given(joint[i], -1, preset->step[i].joint) != 0 };
         s->rows = cells(height, side, s->stride);
@@ -136,7 +137,8 @@ static void take_work(Layout *l, const NlbPlan *p, NlbWork *w)
     w->right = piece(l, m * m, sizeof(float));
     w->lapack = piece(l, 2 * m * m + 64 * m + 64, sizeof(float));
     w->lapack_int = piece(l, 16 * m + 64, sizeof(int32_t));
-    w->support = piece(l, 2 * m + 2, sizeof(int32_t));
+    w->tau = piece(l, m, sizeof(float));
+    w->small = piece(l, m * m, sizeof(float));
 }
 
 static void take(Layout *l, SnlsDenoiser *d, int32_t threads)
