@@ -172,9 +172,11 @@ static void enter(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t
     if (loses_digits(tile, value, s->most[query])) {
         const SnlsQuery q = snls_tile_query(tile, p, r, l);
         const Spot at = spot_of(tile, p, r, l, (uint32_t)id, s);
-        snls_cpu_load_patch(tile->c, &q, s->single);
-        value = snls_cpu_score_at(tile->c, &q, at.frame, at.y, at.x, s->single);
-        if (isnan(value)) return;
+        if (at.y != floor(at.y) || at.x != floor(at.x)) { /* on a pixel there is no correction: the best match of all, a query with itself, is there */
+            snls_cpu_load_patch(tile->c, &q, s->single);
+            value = snls_cpu_score_at(tile->c, &q, at.frame, at.y, at.x, s->single);
+            if (isnan(value)) return;
+        }
     }
     snls_best_insert(&top, snls_best_key(m->prod ? -value : value, m->prod, id));
     s->found[query] = top.n;

@@ -9,19 +9,26 @@ static float *products_at(const CpuTile *tile, const CpuTileScratch *s, int64_t 
     return s->product + (g * s->size_x + d) * tile->pixel_rows * tile->pixel_columns;
 }
 
+/* The size of equal parts, as few as there can be when none is larger than most. */
+static int64_t part_of(int64_t size, int64_t most)
+{
+    const int64_t parts = (size + most - 1) / most;
+    return (size + parts - 1) / parts;
+}
+
 /* Key row y against pixel rows y - shift of the tile, for shifts [first, end) along y (from the box's origin) and all along
  * x. top: the video row of the tile's first pixel row. */
 static void products_of_row(const CpuTile *tile, CpuTileScratch *s, const float *key_row, int64_t y, int64_t top, int64_t start, int64_t first, int64_t end)
 {
     const SnlsMatch *m = &tile->c->m;
-    const int64_t pitch = tile->planes.pitch, columns = tile->pixel_columns, step = tile->pixel_rows * columns;
+    const int64_t pitch = tile->planes.pitch, columns = tile->pixel_columns, step = tile->pixel_rows * columns, across = part_of(s->size_x, tile->t.columns);
     float *out[SNLS_TILE_ROWS_MAX];
     const float *query[SNLS_TILE_ROWS_MAX], *key[SNLS_TILE_COLUMNS_MAX];
     for (int64_t f = 0; f < m->features; f += SNLS_TILE_FEATURES) {
         const int64_t features = m->features - f < SNLS_TILE_FEATURES ? m->features - f : SNLS_TILE_FEATURES;
         for (int64_t c = 0; c < columns; c += tile->lanes)
-            for (int64_t d = 0; d < s->size_x; d += tile->t.columns) {
-                const int count = (int)(s->size_x - d < tile->t.columns ? s->size_x - d : tile->t.columns);
+            for (int64_t d = 0; d < s->size_x; d += across) {
+                const int count = (int)(s->size_x - d < across ? s->size_x - d : across);
                 for (int64_t g = first; g < end; g++) {
                     const int64_t r = y - s->origin_y - g - top; /* pixel row of the tile */
                     out[g - first] = products_at(tile, s, g - start, d) + r * columns + c;
@@ -53,6 +60,6 @@ static void shifts(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, in
 
 void snls_tile_patch_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuTileScratch *s)
 {
-    for (int64_t start = 0; start < s->size_y; start += tile->t.rows)
-        shifts(tile, p, frame, start, start + tile->t.rows < s->size_y ? start + tile->t.rows : s->size_y, s);
+    const int64_t down = part_of(s->size_y, tile->t.rows);
+    for (int64_t start = 0; start < s->size_y; start += down) shifts(tile, p, frame, start, start + down < s->size_y ? start + down : s->size_y, s);
 }
