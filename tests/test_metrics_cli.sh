@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# test_metrics_cli.sh BUILD SOURCE: snls metrics against definitions written anew in NumPy, and against scikit-image where it is installed.
+# test_metrics_cli.sh BUILD SOURCE: snls metrics against definitions written anew in NumPy, and against scikit-image and ffmpeg where they are installed.
 set -u
 snls=$1/snls
 if [ ! -x "$snls" ] || [ -z "${SNLS_PYTHON:-}" ]; then
@@ -11,7 +11,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 taps=$2/src/metrics/strred_taps.h
 cat > compare.py <<'P'
-import json, re, subprocess, sys
+import json, re, shutil, subprocess, sys
 import numpy as np
 
 snls, taps_file = sys.argv[1:3]
@@ -129,6 +129,30 @@ for shape in ((5, 96, 130, 3), (2, 75, 64, 1), (4, 200, 201, 3)):
             check(len(said["strred"]["pairs"]) == t // 2, "pairs", shape)
         else:
             print("no ST-RRED in this build")
+
+
+def ffmpeg_psnr(a, b):
+    """PSNR of each frame of two u8 clips by ffmpeg's filter, over all channels; to two digits, as it writes them. (Its ssim has windows of another kind.)"""
+    for name, clip in (("a.rgb", a), ("b.rgb", b)):
+        clip.tofile(name)
+    raw = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", "%dx%d" % (a.shape[2], a.shape[1])]
+    graph = "[0]format=gbrp[a];[1]format=gbrp[b];[a][b]psnr=stats_file=psnr.log"
+    subprocess.run(["ffmpeg", "-v", "error", "-y", *raw, "-i", "a.rgb", *raw, "-i", "b.rgb", "-lavfi", graph, "-f", "null", "-"], check=True, stdin=subprocess.DEVNULL)
+    with open("psnr.log") as log:
+        return [float(line.split("psnr_avg:")[1].split()[0]) for line in log if "psnr_avg:" in line]
+
+
+if shutil.which("ffmpeg"):
+    whole = [clip.clip(0, 255).round().astype("u1") for clip in (clean, test)]
+    np.save("a.npy", whole[0])
+    np.save("b.npy", whole[1])
+    said = json.loads(subprocess.run([snls, "metrics", "a.npy", "b.npy", "--json"], check=True, stdout=subprocess.PIPE).stdout)
+    theirs = ffmpeg_psnr(*whole)
+    check(len(theirs) == len(clean), "frames that ffmpeg saw", theirs)
+    for ours, want in zip(said["psnr"]["frames"], theirs):
+        check(abs(ours - want) < 0.006, "ffmpeg's psnr", ours, want)
+else:
+    print("no ffmpeg: PSNR compared with NumPy alone")
 same = json.loads(subprocess.run([snls, "metrics", "clean.npy", "clean.npy", "--json"], check=True, stdout=subprocess.PIPE).stdout)
 check(same["psnr"]["mean"] is None and close(same["ssim"]["mean"], 1), "a clip against itself", same)
 np.save("small.npy", clean[:, :5])

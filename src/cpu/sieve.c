@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { K_MAX = 24, WINDOWS_MAX = 512, SLACK = 12, ROWS_MAX = 1024, BOXES = 4096, BANDS = 8, STRIP_BYTES = 2 << 20 };
+enum { K_MAX = 24, WINDOWS_MAX = 512, SLACK = 12, ROWS_MAX = 1024, BOXES = 4096, BANDS = 8, TRIED = 2, STRIP_BYTES = 2 << 20 };
 
 /* Whole pixels between the first and the last candidate of a window. */
 static int64_t reach_of(const SnlsMatch *m) { return (int64_t)floor(m->stride1 * (double)(m->side - 1)); }
@@ -53,7 +53,7 @@ static CpuSieve sieve_of(SnlsContext *ctx, const CpuMatch *c)
     if (v.room < scans * v.rows_max) v.room = scans * v.rows_max;
     v.boxes = at_most(v.room, BOXES);
     if (v.boxes < scans) v.boxes = scans;
-    v.keys.parts = m->prod ? 1 : 2;
+    v.keys.parts = 1;
     snls_sieve_keys_layout(&v);
     return v;
 }
@@ -279,36 +279,67 @@ static void run_band(const CpuSieve *v, const CpuSieveTile *at, int64_t i0, int6
     }
 }
 
-static int64_t run_frame(SnlsContext *ctx, const CpuSieve *v, const CpuSieveTile *at, CpuSieveJobs *jobs, CpuSieveScratch *scratch)
+/* Strips of a frame cut into blocks of bands: the units that threads take one by one. */
+typedef struct Units { int64_t strip, strips, height, blocks; } Units;
+
+static Units units_of(const CpuSieve *v)
 {
     const SnlsMatch *m = &v->c->m;
-    const int64_t strip = strip_of(v) * SIEVE_EDGE, strips = (m->columns + strip - 1) / strip, height = BANDS * SIEVE_EDGE, blocks = (m->rows + height - 1) / height;
+    const int64_t strip = strip_of(v) * SIEVE_EDGE, height = BANDS * SIEVE_EDGE;
+    return (Units){strip, (m->columns + strip - 1) / strip, height, (m->rows + height - 1) / height};
+}
+
+static void run_unit(const CpuSieve *v, const CpuSieveTile *at, const Units *n, int64_t u, CpuSieveJobs *jobs, CpuSieveScratch *s)
+{
+    const int64_t first = u / n->blocks * n->strip, top = u % n->blocks * n->height, end = at_most(top + n->height, v->c->m.rows);
+    for (int64_t i = top; i < end; i += SIEVE_EDGE) run_band(v, at, i, first, at_most(first + n->strip, v->c->m.columns), jobs, s);
+}
+
+/* Units [from, to) of a frame; how many candidates were scored exactly. */
+static int64_t run_units(SnlsContext *ctx, const CpuSieve *v, const CpuSieveTile *at, int64_t from, int64_t to, CpuSieveJobs *jobs, CpuSieveScratch *scratch)
+{
+    const Units units = units_of(v);
     int64_t hits = 0;
-    for (int64_t slot = 0; slot < m->windows; slot++) snls_sieve_keys_load(ctx, v, at->b, at->head, snls_slot_frame(at->t, slot, m->wt, m->frames));
 #pragma omp parallel num_threads(ctx->threads) reduction(+ : hits)
     {
         CpuSieveScratch *s = &scratch[snls_cpu_thread() * SIEVE_GROUP];
         for (int n = 0; n < SIEVE_GROUP; n++) s[n].hits = 0;
         v->s.start();
 #pragma omp for schedule(dynamic, 1)
-        for (int64_t u = 0; u < strips * blocks; u++) {
-            const int64_t first = u / blocks * strip, top = u % blocks * height;
-            for (int64_t i = top; i < top + height && i < m->rows; i += SIEVE_EDGE) run_band(v, at, i, first, at_most(first + strip, m->columns), &jobs[snls_cpu_thread()], s);
-        }
+        for (int64_t u = from; u < to; u++) run_unit(v, at, &units, u, &jobs[snls_cpu_thread()], s);
         v->s.stop();
         for (int n = 0; n < SIEVE_GROUP; n++) hits += s[n].hits;
     }
     return hits;
 }
 
-/* One part is faster while few candidates are near the bar; features of which it can not tell enough apart are taken in two. The count is the same
- * for any number of threads, and results do not depend on the choice. */
-static void choose_parts(CpuSieve *v, int64_t hits)
+static void load_keys(SnlsContext *ctx, const CpuSieve *v, const CpuSieveTile *at)
 {
     const SnlsMatch *m = &v->c->m;
-    if (v->keys.parts > 1 || hits < (2 * m->k + 8) * m->rows * m->columns) return;
+    for (int64_t slot = 0; slot < m->windows; slot++) snls_sieve_keys_load(ctx, v, at->b, at->head, snls_slot_frame(at->t, slot, m->wt, m->frames));
+}
+
+/* One part is faster while few candidates are near the bar; features of which it can not tell enough apart are taken in two. The count is the same
+ * for any number of threads, and results do not depend on the choice. */
+static void choose_parts(CpuSieve *v, int64_t hits, int64_t queries)
+{
+    if (v->keys.parts > 1 || hits < (2 * v->c->m.k + 8) * queries) return;
     v->keys.parts = 2;
-    for (int64_t i = 0; i < m->windows; i++) v->keys.frame[i] = -1;
+    for (int64_t i = 0; i < v->c->m.windows; i++) v->keys.frame[i] = -1;
+}
+
+/* The first frame of a call tries a few units before the choice is made for the rest. */
+static void run_frame(SnlsContext *ctx, CpuSieve *v, const CpuSieveTile *at, bool first, CpuSieveJobs *jobs, CpuSieveScratch *scratch)
+{
+    const SnlsMatch *m = &v->c->m;
+    const Units n = units_of(v);
+    const int64_t all = n.strips * n.blocks, few = first ? at_most(TRIED, all) : 0, queries = m->rows * m->columns;
+    load_keys(ctx, v, at);
+    const int64_t tried = few ? run_units(ctx, v, at, 0, few, jobs, scratch) : 0;
+    if (few) choose_parts(v, tried, queries * few / all);
+    load_keys(ctx, v, at);
+    const int64_t rest = run_units(ctx, v, at, few, all, jobs, scratch);
+    choose_parts(v, tried + rest, queries);
 }
 
 static void begin_scratch(CpuSieveScratch *s, CpuMatchScratch *single)
@@ -339,6 +370,6 @@ void snls_cpu_sieve_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *si
     for (at.b = 0; at.b < m->batch; at.b++)
         for (at.head = 0; at.head < m->heads; at.head++) {
             snls_sieve_keys_begin(&v, at.b, at.head);
-            for (at.t = 0; at.t < m->frames; at.t++) choose_parts(&v, run_frame(ctx, &v, &at, jobs, scratch));
+            for (at.t = 0; at.t < m->frames; at.t++) run_frame(ctx, &v, &at, at.b + at.head + at.t == 0, jobs, scratch);
         }
 }

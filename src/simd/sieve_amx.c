@@ -218,13 +218,13 @@ typedef struct Scan {
 } Scan;
 
 /* Corrections of the cell in column c; right, lower and both point at its row. */
-ALWAYS __m512 unbend(const Scan *s, __m512 v, const float *right, const float *lower, const float *both, ptrdiff_t down, int c)
+ALWAYS __m512 unbend(const __m512 weight[5], __m512 v, const float *right, const float *lower, const float *both, ptrdiff_t down, int c)
 {
-    v = _mm512_fnmadd_ps(s->bend[0], _mm512_set1_ps(right[c]), v);
-    v = _mm512_fnmadd_ps(s->bend[1], _mm512_set1_ps(right[c + down]), v);
-    v = _mm512_fmadd_ps(s->bend[2], _mm512_set1_ps(both[c]), v);
-    v = _mm512_fnmadd_ps(s->bend[3], _mm512_set1_ps(lower[c]), v);
-    return _mm512_fnmadd_ps(s->bend[4], _mm512_set1_ps(lower[c + 1]), v);
+    v = _mm512_fnmadd_ps(weight[0], _mm512_set1_ps(right[c]), v);
+    v = _mm512_fnmadd_ps(weight[1], _mm512_set1_ps(right[c + down]), v);
+    v = _mm512_fmadd_ps(weight[2], _mm512_set1_ps(both[c]), v);
+    v = _mm512_fnmadd_ps(weight[3], _mm512_set1_ps(lower[c]), v);
+    return _mm512_fnmadd_ps(weight[4], _mm512_set1_ps(lower[c + 1]), v);
 }
 
 typedef struct Least { __m512 first, second, third; } Least;
@@ -239,6 +239,9 @@ ALWAYS Least scan_row(Scan *s, const float *product, int row, const int by, cons
     const float *right = bend ? k->bend[0] + cell * k->add_down : NULL, *lower = bend ? k->bend[1] + cell * k->add_down : NULL,
                 *both = bend ? k->bend[2] + cell * k->add_down : NULL;
     const __m512 none = _mm512_set1_ps(__builtin_inff());
+    /* of its own, since the compiler must think that what is stored in `above` might change s */
+    const __m512 fy = s->fy, fx = s->fx, weight[5] = {s->bend[0], s->bend[1], s->bend[2], s->bend[3], s->bend[4]};
+    const __m512i clear = s->clear;
     Least least = {none, none, none};
     __m512 here = _mm512_loadu_ps(product);
     if (add) here = _mm512_add_ps(here, _mm512_set1_ps(plus[0]));
@@ -248,15 +251,15 @@ ALWAYS Least scan_row(Scan *s, const float *product, int row, const int by, cons
             here = _mm512_loadu_ps(product + (c + 1) * LANES);
             if (add) here = _mm512_add_ps(here, _mm512_set1_ps(plus[c + 1]));
         }
-        if (bx) v = _mm512_fmadd_ps(s->fx, _mm512_sub_ps(here, v), v);
+        if (bx) v = _mm512_fmadd_ps(fx, _mm512_sub_ps(here, v), v);
         if (by) {
             const __m512 above = s->above[c];
             s->above[c] = v;
             if (cell < 0) continue;
-            v = _mm512_fmadd_ps(s->fy, _mm512_sub_ps(v, above), above);
+            v = _mm512_fmadd_ps(fy, _mm512_sub_ps(v, above), above);
         }
-        if (bend) v = unbend(s, v, right, lower, both, k->add_down, c);
-        v = _mm512_castsi512_ps(_mm512_ternarylogic_epi32(_mm512_castps_si512(v), s->clear, s->mark[c], 0xea)); /* (v & clear) | mark */
+        if (bend) v = unbend(weight, v, right, lower, both, k->add_down, c);
+        v = _mm512_castsi512_ps(_mm512_ternarylogic_epi32(_mm512_castps_si512(v), clear, s->mark[c], 0xea)); /* (v & clear) | mark */
         /* Where v is NaN, max(other, v) is NaN and min(v, other) the other: such lanes stay as they are. */
         const __m512 worse = _mm512_max_ps(least.first, v);
         least.first = _mm512_min_ps(v, least.first);
