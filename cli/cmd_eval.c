@@ -23,7 +23,8 @@ typedef struct Eval {
     int32_t crop, frames;
     SnlsContext *ctx;
     Common common;
-    const char *data, *only, *out;
+    const char *data, *only, *out, *model_path;
+    SnlsModel *model; /* a network instead of the denoiser */
     bool blind; /* the denoiser is not told sigma */
     double sigma[SIGMAS_MAX];
     int sigmas, clips;
@@ -122,6 +123,16 @@ static int denoise(Eval *e, const SnlsTensor *noisy, const SnlsTensor *out, Scor
     return status < 0 ? fail_library(e->ctx, status, false) : EXIT_DONE;
 }
 
+static int run_model(Eval *e, const SnlsTensor *noisy, const SnlsTensor *out, double sigma, Score *score)
+{
+    const SnlsModelRun run = { .frames = *noisy, .out = *out, .count = noisy->shape[0], .sigma = sigma };
+    const double start = seconds_now();
+    const SnlsStatus status = snls_model_run(e->model, &run);
+    score->seconds = (seconds_now() - start) / ((double)(noisy->shape[0] * noisy->shape[1] * noisy->shape[2]) * 1e-6);
+    for (int c = 0; c < 3; c++) score->sigma[c] = sigma;
+    return status < 0 ? fail_library(e->ctx, status, false) : EXIT_DONE;
+}
+
 static int mean_psnr(Eval *e, const SnlsTensor *clean, const SnlsTensor *test, double *psnr)
 {
     *psnr = 0;
@@ -160,7 +171,7 @@ static int run_one(Eval *e, const SnlsTensor *clean, double sigma, Score *score)
     if (status >= 0) status = snls_noise_add(e->ctx, noisy.data, snls_tensor_elements(&noisy), 0, sigma, e->common.seed);
     if (!code && status < 0) code = fail_library(e->ctx, status, false);
     for (int c = 0; c < 3; c++) e->params.sigma[c] = e->blind ? -1 : sigma;
-    if (!code) code = denoise(e, &noisy, &out, score);
+    if (!code) code = e->model ? run_model(e, &noisy, &out, sigma, score) : denoise(e, &noisy, &out, score);
     if (!code) code = mean_psnr(e, clean, &noisy, &score->noisy);
     if (!code) code = measure(e, clean, &out, score);
     snls_array_free(e->ctx, &noisy);
@@ -224,6 +235,10 @@ static int work(Eval *e)
 {
     int code = list_clips(e);
     if (!code) code = open_context(&e->common, &e->ctx);
+    if (!code && e->model_path) {
+        const SnlsStatus status = snls_model_open(&e->model, e->ctx, e->model_path, NULL);
+        if (status < 0) code = fail_library(e->ctx, status, false);
+    }
     if (!code && !e->common.json)
         printf("clip                     sigma    noisy     PSNR    SSIM   ST-RRED  s/Mpx/frame processor%s\n",
                e->blind ? "   sigma used" : "");
@@ -256,12 +271,14 @@ int cmd_eval(int argc, char **argv)
     const Arg args[] = { { "data", "DIR", "folder of clean clips: folders of images, .npy, videos", &e.data },
                          { "sigma", "LIST", "standard deviations of the noise (10,20,30,40,50)", &sigma },
                          { "only", "TEXT", "only clips whose name holds this", &e.only },
+                         { "model", "PATH", "denoise with the network of these weights: a .safetensors file, or a folder (dvdnet)", &e.model_path },
                          { "blind", NULL, "the denoiser estimates sigma itself", &e.blind } };
     const ArgTable table = { .summary = "adds noise to the clips of a folder, denoises, measures, prints a table",
                              .examples = "  snls eval --data clips/ --sigma 20,50 --preset slow --crop 240\n"
-                                         "  snls eval --data clips/ --sigma 10,20,30,40,50 --json\n",
+                                         "  snls eval --data clips/ --sigma 10,20,30,40,50 --json\n"
+                                         "  snls eval --data clips/ --sigma 50 --model weights/stan-s.safetensors\n",
                              .args = args,
-                             .arg_count = 4,
+                             .arg_count = 5,
                              .options = options,
                              .params = &e };
     make_options(options, 64);
@@ -269,8 +286,10 @@ int cmd_eval(int argc, char **argv)
     if (!parse_args(argc, argv, &table, &e.common, &code)) return code;
     if (!e.data) return fail(EXIT_USAGE, "--data is missing: a folder of clips");
     e.rows = json_array();
+    if (e.model_path && e.blind) return fail(EXIT_USAGE, "--blind has no meaning with --model: networks are told sigma");
     code = parse_numbers("sigma", sigma ? sigma : "10,20,30,40,50", e.sigma, SIGMAS_MAX, &e.sigmas);
     if (!code) code = work(&e);
+    snls_model_close(&e.model);
     snls_close(&e.ctx);
     for (int i = 0; i < e.clips; i++) free(e.clip[i]);
     json_decref(e.rows);

@@ -101,12 +101,12 @@ static void check_block(const char *what, const char *name, TestNet *t, const Bl
     free(b->was);
 }
 
-void check_net_gradient(const char *what, TestNet *t, Rng *rng, double step, double tolerance)
+void check_net_gradient(const char *what, TestNet *t, Rng *rng, int64_t every, double step, double tolerance)
 {
     if (!test_net_backward(t)) return;
     Block in = block_of(&t->net.values[t->in].t, &t->net.values[t->in].grad, rng);
     check_block(what, "the input", t, &in, step, tolerance);
-    for (int64_t i = 0; i < t->params.count; i++) {
+    for (int64_t i = rng_int(rng, 0, every - 1); i < t->params.count; i += every) {
         const SnlsTensor value = snls_nn_param_view(&t->params, &t->params.list[i], t->params.value);
         const SnlsTensor grad = snls_nn_param_view(&t->params, &t->params.list[i], t->params.grad);
         const Block b = block_of(&value, &grad, rng);

@@ -21,9 +21,9 @@ double test_net_loss(TestNet *t);      /* forward, then the sum */
 bool   test_net_backward(TestNet *t);  /* forward and backward: gradients of parameters and input */
 void   test_net_close(TestNet *t);
 
-/* The derivative along one random direction of all parameters and inputs, by backward and by central differences: both checks of
- * every element at once. */
-void check_net_gradient(const char *what, TestNet *t, Rng *rng, double step, double tolerance);
+/* The derivative along a random direction of the input, and of each parameter (of every n-th: the first of them is drawn), by
+ * backward and by central differences: a check of all their elements at once. */
+void check_net_gradient(const char *what, TestNet *t, Rng *rng, int64_t every, double step, double tolerance);
 bool check_net_few_flips(void); /* at the end: few cases could not be compared */
 
 #endif

@@ -15,7 +15,7 @@ static void check_layer(const Layer *l, uint64_t seed)
     int64_t shape[4];
     net_layer_shape(l, &rng, shape);
     check_repeat("test_nn_grad %llu %s", (unsigned long long)seed, l->name);
-    if (test_net_open(&t, ctx, &rng, SNLS_F64, true, shape, l->build, NULL)) check_net_gradient(l->name, &t, &rng, 1e-5, 1e-6);
+    if (test_net_open(&t, ctx, &rng, SNLS_F64, true, shape, l->build, NULL)) check_net_gradient(l->name, &t, &rng, 1, 1e-5, 1e-6);
     test_net_close(&t);
 }
 

@@ -26,5 +26,6 @@
 #include <snls/io.h>
 #include <snls/video.h>
 #include <snls/safetensors.h>
+#include <snls/model.h>
 
 #endif

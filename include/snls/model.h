@@ -1,0 +1,57 @@
+/* model.h: networks that denoise video: opened from a file of weights, run on windows of frames.
+ *
+ *   SnlsModel *model;
+ *   if (snls_model_open(&model, ctx, "weights/stan-s.safetensors", NULL) < 0) puts(snls_error(ctx));
+ *   SnlsModelRun run = { .frames = noisy, .out = clean, .count = T, .sigma = 20 };   // (T,H,W,3), f32, 0..255
+ *   if (snls_model_run(model, &run) < 0) puts(snls_error(ctx));
+ *   snls_model_close(&model);
+ *
+ * A file of weights is safetensors; its metadata name the architecture and tell where the weights come from. */
+#ifndef SNLS_MODEL_H
+#define SNLS_MODEL_H
+
+#include <snls/context.h>
+#include <snls/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct SnlsModel SnlsModel;
+
+typedef struct SnlsModelParams {
+    int32_t dtype;        /* of the values between layers: SNLS_F32, SNLS_BF16, or -1: bf16 where this processor multiplies matrices of them (-1) */
+    int32_t flow;         /* SnlsFlowMethod where an architecture asks for flow (dis) */
+    int32_t reserved[14]; /* zero */
+} SnlsModelParams;
+
+SNLS_API void snls_model_defaults(SnlsModelParams *params);
+
+/* path: a file of weights, or a folder that holds those of an architecture made of several (dvdnet: dvdnet_spatial.safetensors
+ * and dvdnet_temporal.safetensors). NULL params = defaults. Every tensor of the file must be one of the architecture's, and of its
+ * shape. The model uses ctx until it is closed. On failure *out is NULL. SNLS_ERR_UNSUPPORTED: an architecture nobody knows. */
+SNLS_API SnlsStatus snls_model_open(SnlsModel **out, SnlsContext *ctx, const char *path, const SnlsModelParams *params);
+SNLS_API void       snls_model_close(SnlsModel **model); /* sets *model to NULL; NULL is allowed */
+
+typedef struct SnlsModelInfo {
+    char    architecture[32]; /* "dvdnet" */
+    int64_t parameters;       /* numbers that training finds; running means of batch norm are not */
+    int32_t radius;           /* frames on either side that a frame's result depends on, or was trained with */
+    int32_t dtype;            /* SnlsDtype in use */
+} SnlsModelInfo;
+SNLS_API SnlsStatus snls_model_info(const SnlsModel *model, SnlsModelInfo *info);
+
+/* Denoises frames first .. first+count-1 of a window. The others are what they are denoised with: give radius frames on either
+ * side where the clip has them; what lies at the window's end is taken to be at the clip's. */
+typedef struct SnlsModelRun {
+    SnlsTensor frames;       /* in  (T,H,W,3), f32, contiguous, 0..255, neither clipped nor rounded */
+    SnlsTensor out;          /* out (count,H,W,3), f32, contiguous; not clipped unless the architecture does */
+    int64_t    first, count;
+    double     sigma;        /* standard deviation of the noise, 0..255 */
+} SnlsModelRun;
+SNLS_API SnlsStatus snls_model_run(SnlsModel *model, const SnlsModelRun *run);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

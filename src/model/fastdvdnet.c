@@ -1,0 +1,114 @@
+/* fastdvdnet.c: FastDVDnet (Tassano, Delon, Veit, 2020): two U-Nets in a row, each over three frames, no flow. Values are 0..1.
+ * Written from the paper. Both stages have their weights in one file, as module.temp1 and module.temp2. */
+#include "model/model.h"
+#include <string.h>
+
+enum { RADIUS = 2, FRAMES = 3 };
+
+/* A convolution without bias and its batch norm, folded: weight and bias. */
+static int32_t conv(NnNet *net, int32_t x, const char *block, const char *layer, int64_t out, int64_t stride, int64_t groups, int32_t act, bool norm)
+{
+    const NnConvSpec spec = { .conv = { 3, stride, 1, groups, 0, act, 0 }, .out = out, .no_bias = !norm, .residual = -1, .init = NN_INIT_NORMAL, .scale = 0.02 };
+    return snls_nn_conv(net, x, snls_nn_name("%s.%s", block, layer).text, &spec);
+}
+
+typedef struct Layer { const char *conv, *norm; } Layer;
+static const Layer layers[] = {
+    { "inc.convblock.0", "inc.convblock.1" }, { "inc.convblock.3", "inc.convblock.4" },
+    { "downc0.convblock.0", "downc0.convblock.1" }, { "downc0.convblock.3.convblock.0", "downc0.convblock.3.convblock.1" }, { "downc0.convblock.3.convblock.3", "downc0.convblock.3.convblock.4" },
+    { "downc1.convblock.0", "downc1.convblock.1" }, { "downc1.convblock.3.convblock.0", "downc1.convblock.3.convblock.1" }, { "downc1.convblock.3.convblock.3", "downc1.convblock.3.convblock.4" },
+    { "upc2.convblock.0.convblock.0", "upc2.convblock.0.convblock.1" }, { "upc2.convblock.0.convblock.3", "upc2.convblock.0.convblock.4" }, { "upc2.convblock.1", NULL },
+    { "upc1.convblock.0.convblock.0", "upc1.convblock.0.convblock.1" }, { "upc1.convblock.0.convblock.3", "upc1.convblock.0.convblock.4" }, { "upc1.convblock.1", NULL },
+    { "outc.convblock.0", "outc.convblock.1" }, { "outc.convblock.3", NULL },
+};
+enum { LAYERS = sizeof layers / sizeof *layers };
+
+/* in (n,h,w,12): frame, sigma, frame, sigma, frame, sigma. The middle frame, channels 4 to 6, less what the U-Net finds. */
+static int32_t den_block(NnNet *net, int32_t x, int32_t middle, const char *block)
+{
+    const int64_t out[LAYERS] = { 90, 32, 64, 64, 64, 128, 128, 128, 128, 128, 256, 64, 64, 128, 32, 3 };
+    int32_t skip[2] = { -1, -1 };
+    for (int i = 0; i < LAYERS; i++) {
+        const bool down = i == 2 || i == 5;
+        x = conv(net, x, block, layers[i].conv, out[i], down ? 2 : 1, i ? 1 : 3, layers[i].norm ? NN_RELU : NN_LINEAR, layers[i].norm != NULL);
+        if (i == 1) skip[0] = x;
+        if (i == 4) skip[1] = x;
+        if (i == 10 || i == 13) x = snls_nn_add(net, snls_nn_shuffle(net, x, 2, false), 1, skip[i == 10], 1);
+    }
+    return snls_nn_add(net, middle, 1, x, -1);
+}
+
+/* stage 0: temp1, stage 1: temp2; values: input (n,h,w,12) and, after it, the middle frame (n,h,w,3) */
+static void build(SnlsModel *m, Stage *s, int stage, int64_t n, int64_t h, int64_t w)
+{
+    (void)m;
+    s->in = snls_nn_input(&s->net, n, h, w, 4 * FRAMES);
+    const int32_t middle = snls_nn_input(&s->net, n, h, w, 3);
+    s->out = den_block(&s->net, s->in, middle, stage ? "module.temp2" : "module.temp1");
+}
+
+static SnlsStatus load(SnlsModel *m, Stage *s, int stage, const SnlsSafetensors *file, int64_t *used)
+{
+    const char *block = stage ? "module.temp2" : "module.temp1";
+    for (int i = 0; i < LAYERS; i++) {
+        const NnName norm = snls_nn_name("%s.%s", block, layers[i].norm ? layers[i].norm : "");
+        SNLS_TRY(snls_model_fold(m, file, snls_nn_name("%s.%s", block, layers[i].conv).text, layers[i].norm ? norm.text : NULL, &s->params, used));
+    }
+    return SNLS_OK;
+}
+
+static int64_t mirrored(int64_t i, int64_t n)
+{
+    if (n == 1) return 0;
+    const int64_t period = 2 * (n - 1);
+    i = (i % period + period) % period;
+    return i < n ? i : period - i;
+}
+
+typedef struct Job { SnlsModel *m; const SnlsModelRun *run; int64_t h, w, padded_h, padded_w, pixels; float *first; } Job;
+
+/* Three frames, (pixels, 3) each, 0..1, and the noise level go into a stage. */
+static SnlsStatus run_stage(Job *j, int stage, const float *const frames[FRAMES], float *to)
+{
+    Stage *s = &j->m->stage[stage];
+    const SnlsTensor *in = &s->net.values[s->in].t, *middle = &s->net.values[s->in + 1].t, *out = &s->net.values[s->out].t;
+    for (int64_t i = 0; i < j->pixels; i++)
+        for (int c = 0; c < 4 * FRAMES; c++) snls_store(in, i * 4 * FRAMES + c, c % 4 == 3 ? j->run->sigma / 255 : frames[c / 4][3 * i + c % 4]);
+    for (int64_t i = 0; i < 3 * j->pixels; i++) snls_store(middle, i, frames[1][i]);
+    SNLS_TRY(snls_nn_forward(&s->net));
+    for (int64_t i = 0; i < 3 * j->pixels; i++) to[i] = (float)snls_load(out, i);
+    return SNLS_OK;
+}
+
+static void pad_frame(const Job *j, int64_t t, float *to)
+{
+    const float *from = (const float *)j->run->frames.data + mirrored(t, j->run->frames.shape[0]) * j->h * j->w * 3;
+    for (int64_t i = 0; i < j->pixels * 3; i++)
+        to[i] = from[(mirrored(i / 3 / j->padded_w, j->h) * j->w + mirrored(i / 3 % j->padded_w, j->w)) * 3 + i % 3] / 255;
+}
+
+static SnlsStatus run_frame(Job *j, int64_t t)
+{
+    const int64_t n = 3 * j->pixels;
+    float *frames = j->first, *middle = frames + 5 * n, *result = middle + 3 * n;
+    for (int k = 0; k < 5; k++) pad_frame(j, t + k - RADIUS, frames + k * n);
+    for (int k = 0; k < FRAMES; k++) SNLS_TRY(run_stage(j, 0, (const float *const[]){ frames + k * n, frames + (k + 1) * n, frames + (k + 2) * n }, middle + k * n));
+    SNLS_TRY(run_stage(j, 1, (const float *const[]){ middle, middle + n, middle + 2 * n }, result));
+    snls_model_unit(result, n);
+    float *to = (float *)j->run->out.data + (t - j->run->first) * j->h * j->w * 3;
+    for (int64_t i = 0; i < j->h * j->w * 3; i++) to[i] = 255 * result[(i / 3 / j->w * j->padded_w + i / 3 % j->w) * 3 + i % 3];
+    return SNLS_OK;
+}
+
+static SnlsStatus run(SnlsModel *m, const SnlsModelRun *r)
+{
+    Job j = { .m = m, .run = r, .h = r->frames.shape[1], .w = r->frames.shape[2] };
+    j.padded_h = (j.h + 3) / 4 * 4, j.padded_w = (j.w + 3) / 4 * 4, j.pixels = j.padded_h * j.padded_w;
+    SNLS_TRY(snls_model_scratch(m, 9 * 3 * j.pixels));
+    j.first = m->scratch;
+    for (int i = 0; i < 2; i++) SNLS_TRY(snls_model_stage(m, i, 1, j.padded_h, j.padded_w));
+    for (int64_t t = r->first; t < r->first + r->count; t++) SNLS_TRY(run_frame(&j, t));
+    return SNLS_OK;
+}
+
+const Architecture snls_fastdvdnet = { .name = "fastdvdnet", .radius = RADIUS, .stages = 2, .build = build, .load = load, .run = run };

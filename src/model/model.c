@@ -1,0 +1,291 @@
+/* model.c: networks from files: opening, the size of frames, running. What a network computes is in its own file. */
+#include "model/model.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const Architecture *const architectures[] = { &snls_dvdnet, &snls_fastdvdnet, &snls_stan, &snls_stan_s };
+enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };
+
+void snls_model_defaults(SnlsModelParams *params)
+{
+    if (params) *params = (SnlsModelParams){ .dtype = -1, .flow = SNLS_FLOW_DIS };
+}
+
+int64_t snls_model_clamp_frame(int64_t t, int64_t count) { return t < 0 ? 0 : t >= count ? count - 1 : t; }
+
+void snls_model_round(float *to, const float *from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) to[i] = nearbyintf((from[i] < 0 ? 0 : from[i] > 1 ? 1 : from[i]) * 255) / 255;
+}
+
+void snls_model_unit(float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) x[i] = x[i] < 0 ? 0 : x[i] > 1 ? 1 : x[i];
+}
+
+SnlsStatus snls_model_scratch(SnlsModel *m, int64_t count)
+{
+    if (count <= m->scratch_count) return SNLS_OK;
+    snls_mem_free(&m->ctx->allocator, m->scratch);
+    m->scratch = snls_mem_alloc(&m->ctx->allocator, count * (int64_t)sizeof(float));
+    m->scratch_count = m->scratch ? count : 0;
+    SNLS_REQUIRE(m->ctx, m->scratch, SNLS_ERR_MEMORY, "model: no memory for %lld numbers", (long long)count);
+    return SNLS_OK;
+}
+
+/* ---- networks ---- */
+
+SnlsStatus snls_model_stage(SnlsModel *m, int stage, int64_t n, int64_t h, int64_t w)
+{
+    Stage *s = &m->stage[stage];
+    if (s->net.ctx) {
+        const SnlsTensor *t = &s->net.values[s->in].t;
+        if (t->shape[0] == n && t->shape[1] == h && t->shape[2] == w) return SNLS_OK;
+    }
+    snls_nn_free(&s->net);
+    snls_nn_begin(&s->net, m->ctx, &s->params, m->dtype, false);
+    m->architecture->build(m, s, stage, n, h, w);
+    snls_nn_keep(&s->net, s->out);
+    if (!s->params.value && s->net.status >= 0) s->net.status = snls_nn_params_allocate(m->ctx, &s->params, false);
+    const SnlsStatus status = snls_nn_commit(&s->net);
+    if (status < 0) snls_nn_free(&s->net);
+    return status;
+}
+
+/* ---- weights ---- */
+
+static SnlsStatus find_tensor(SnlsModel *m, const SnlsSafetensors *file, const char *name, const SnlsTensor **t)
+{
+    *t = snls_safetensors_find(file, name);
+    SNLS_REQUIRE(m->ctx, *t, SNLS_ERR_FORMAT, "model: the file of weights has no tensor %s", name);
+    SNLS_REQUIRE(m->ctx, (*t)->data && snls_is_float((*t)->dtype), SNLS_ERR_FORMAT, "model: %s is no tensor of floating-point numbers", name);
+    return SNLS_OK;
+}
+
+static SnlsStatus require_elements(SnlsModel *m, const char *name, const SnlsTensor *t, const NnParam *p)
+{
+    bool same = t->ndim == p->ndim;
+    for (int32_t i = 0; same && i < p->ndim; i++) same = t->shape[i] == p->shape[i];
+    char want[96], got[96];
+    snls_shape_text(want, sizeof want, p->shape, p->ndim);
+    snls_shape_text(got, sizeof got, t->shape, t->ndim);
+    SNLS_REQUIRE(m->ctx, same, SNLS_ERR_FORMAT, "model: %s has shape %s, must be %s", name, got, want);
+    return SNLS_OK;
+}
+
+SnlsStatus snls_model_copy(SnlsModel *m, const SnlsSafetensors *file, const char *name, const NnParams *params, const char *parameter)
+{
+    const SnlsTensor *t = NULL;
+    const NnParam *p = snls_nn_params_find(params, parameter);
+    SNLS_TRY(find_tensor(m, file, name, &t));
+    SNLS_TRY(require_elements(m, name, t, p));
+    const SnlsTensor to = snls_nn_param_view(params, p, params->value);
+    for (int64_t i = 0; i < p->count; i++) snls_store(&to, i, snls_load(t, i));
+    return SNLS_OK;
+}
+
+#define NORM_EPS 1e-5
+
+SnlsStatus snls_model_fold(SnlsModel *m, const SnlsSafetensors *file, const char *conv, const char *norm, const NnParams *params, int64_t *used)
+{
+    static const char *const parts[4] = { "weight", "bias", "running_mean", "running_var" };
+    const SnlsTensor *t[4] = { NULL };
+    const NnName name = snls_nn_name("%s.weight", conv);
+    SNLS_TRY(snls_model_copy(m, file, name.text, params, name.text));
+    ++*used;
+    if (!norm) return SNLS_OK;
+    const NnParam *w = snls_nn_params_find(params, name.text), *b = snls_nn_params_find(params, snls_nn_name("%s.bias", conv).text);
+    for (int i = 0; i < 4; i++, ++*used) {
+        const NnName part = snls_nn_name("%s.%s", norm, parts[i]);
+        SNLS_TRY(find_tensor(m, file, part.text, &t[i]));
+        SNLS_TRY(require_elements(m, part.text, t[i], b));
+    }
+    const SnlsTensor weight = snls_nn_param_view(params, w, params->value), bias = snls_nn_param_view(params, b, params->value);
+    for (int64_t i = 0; i < w->count; i++) {
+        const int64_t c = i / (w->count / b->count);
+        snls_store(&weight, i, snls_load(&weight, i) * snls_load(t[0], c) / sqrt(snls_load(t[3], c) + NORM_EPS));
+    }
+    for (int64_t c = 0; c < b->count; c++)
+        snls_store(&bias, c, snls_load(t[1], c) - snls_load(t[2], c) * snls_load(t[0], c) / sqrt(snls_load(t[3], c) + NORM_EPS));
+    return SNLS_OK;
+}
+
+static SnlsStatus load_by_name(SnlsModel *m, const Stage *s, const SnlsSafetensors *file, int64_t *used)
+{
+    for (int64_t i = 0; i < s->params.count; i++, ++*used) SNLS_TRY(snls_model_copy(m, file, s->params.list[i].name, &s->params, s->params.list[i].name));
+    return SNLS_OK;
+}
+
+/* Counts that batch norm kept while it was trained are no weights. */
+static int64_t tensors_that_count(const SnlsSafetensors *file)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < file->count; i++) count += !strstr(file->tensors[i].name, "num_batches_tracked");
+    return count;
+}
+
+SnlsStatus snls_model_setting(SnlsModel *m, const SnlsSafetensors *file, const char *key, int64_t low, int64_t high, int64_t *value)
+{
+    const char *text = snls_safetensors_metadata(file, key);
+    char *end = NULL;
+    if (!text) return SNLS_OK;
+    const long long number = strtoll(text, &end, 10);
+    SNLS_REQUIRE(m->ctx, *text && !*end && number >= low && number <= high, SNLS_ERR_FORMAT, "model: %s in the file's metadata is %.32s, must be %lld to %lld", key, text,
+                 (long long)low, (long long)high);
+    *value = number;
+    return SNLS_OK;
+}
+
+/* Stages first to last come from this file, and use all of it. */
+static SnlsStatus load_stages(SnlsModel *m, int first, int last, const SnlsSafetensors *file)
+{
+    enum { SMALL = 32 }; /* a size at which every architecture can be built: it makes the list of parameters */
+    int64_t used = 0;
+    if (m->architecture->configure) SNLS_TRY(m->architecture->configure(m, file));
+    for (int i = first; i <= last; i++) {
+        Stage *s = &m->stage[i];
+        s->params.dtype = SNLS_F32;
+        SNLS_TRY(snls_model_stage(m, i, 2 * m->architecture->radius + 1, SMALL, SMALL));
+        SNLS_TRY(m->architecture->load ? m->architecture->load(m, s, i, file, &used) : load_by_name(m, s, file, &used));
+        s->params.version++;
+    }
+    SNLS_REQUIRE(m->ctx, used == tensors_that_count(file), SNLS_ERR_FORMAT, "model: the file has %lld tensors, %s uses %lld",
+                 (long long)tensors_that_count(file), m->architecture->name, (long long)used);
+    return SNLS_OK;
+}
+
+/* ---- opening ---- */
+
+static const Architecture *architecture_called(const char *name)
+{
+    for (int i = 0; i < ARCHITECTURES; i++)
+        if (name && !strcmp(architectures[i]->name, name)) return architectures[i];
+    return NULL;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}
+
+static SnlsStatus open_file(SnlsModel *m, const char *path)
+{
+    SnlsSafetensors file;
+    SNLS_TRY(snls_safetensors_read(m->ctx, path, &file));
+    const char *name = snls_safetensors_metadata(&file, "architecture");
+    m->architecture = architecture_called(name);
+    SnlsStatus status = SNLS_OK;
+    if (!m->architecture)
+        status = snls_fail(m->ctx, SNLS_ERR_UNSUPPORTED, "model: the architecture in the file's metadata is %.32s, must be dvdnet, fastdvdnet, stan or stan-s", name ? name : "missing");
+    else if (m->architecture->files[0])
+        status = snls_fail(m->ctx, SNLS_ERR_UNSUPPORTED, "model: %s has several files, give their folder", name);
+    if (status >= 0) status = load_stages(m, 0, m->architecture->stages - 1, &file);
+    snls_safetensors_free(m->ctx, &file);
+    return status;
+}
+
+/* A folder holds the files of dvdnet, the only architecture that has several. */
+static SnlsStatus open_folder(SnlsModel *m, const char *folder)
+{
+    m->architecture = &snls_dvdnet;
+    for (int i = 0; i < m->architecture->stages; i++) {
+        char path[4096];
+        SnlsSafetensors file;
+        const int length = snprintf(path, sizeof path, "%s/%s", folder, m->architecture->files[i]);
+        SNLS_REQUIRE(m->ctx, length > 0 && (size_t)length < sizeof path, SNLS_ERR_ARG, "model: the folder's name is too long");
+        SNLS_TRY(snls_safetensors_read(m->ctx, path, &file));
+        const SnlsStatus status = load_stages(m, i, i, &file);
+        snls_safetensors_free(m->ctx, &file);
+        SNLS_TRY(status);
+    }
+    return SNLS_OK;
+}
+
+static int32_t choose_dtype(const SnlsModel *m)
+{
+    if (!strcmp(snls_backend_name(m->ctx), "ref")) return SNLS_F32;
+    if (m->params.dtype >= 0) return m->params.dtype;
+#ifdef SNLS_HAVE_DNNL
+    return snls_cpu_level(m->ctx) >= SNLS_CPU_AMX ? SNLS_BF16 : SNLS_F32;
+#else
+    return SNLS_F32;
+#endif
+}
+
+static SnlsStatus open_model(SnlsModel *m, const char *path)
+{
+    SNLS_REQUIRE(m->ctx, m->params.dtype == -1 || m->params.dtype == SNLS_F32 || m->params.dtype == SNLS_BF16, SNLS_ERR_ARG, "model_open: dtype must be f32 or bf16");
+    m->dtype = choose_dtype(m);
+    SNLS_TRY(ends_with(path, ".safetensors") ? open_file(m, path) : open_folder(m, path));
+    SnlsModelInfo info;
+    snls_model_info(m, &info);
+    SNLS_REQUIRE(m->ctx, !m->architecture->parameters || m->architecture->parameters == info.parameters, SNLS_ERR_FORMAT,
+                 "model: %s has %lld parameters, must have %lld", m->architecture->name, (long long)info.parameters, (long long)m->architecture->parameters);
+    return SNLS_OK;
+}
+
+SnlsStatus snls_model_open(SnlsModel **out, SnlsContext *ctx, const char *path, const SnlsModelParams *params)
+{
+    if (!ctx || !out) return SNLS_ERR_ARG;
+    *out = NULL;
+    SNLS_REQUIRE(ctx, path, SNLS_ERR_ARG, "model_open: path is NULL");
+    SnlsModel *m = snls_mem_alloc(&ctx->allocator, sizeof *m);
+    SNLS_REQUIRE(ctx, m, SNLS_ERR_MEMORY, "model: no memory");
+    *m = (SnlsModel){ .ctx = ctx };
+    snls_model_defaults(&m->params);
+    if (params) m->params = *params;
+    const SnlsStatus status = open_model(m, path);
+    if (status < 0) snls_model_close(&m);
+    *out = m;
+    return status;
+}
+
+void snls_model_close(SnlsModel **model)
+{
+    if (!model || !*model) return;
+    SnlsModel *m = *model;
+    for (int i = 0; i < MODEL_STAGES; i++) {
+        snls_nn_free(&m->stage[i].net);
+        snls_nn_params_free(m->ctx, &m->stage[i].params);
+    }
+    snls_mem_free(&m->ctx->allocator, m->scratch);
+    snls_mem_free(&m->ctx->allocator, m);
+    *model = NULL;
+}
+
+SnlsStatus snls_model_info(const SnlsModel *m, SnlsModelInfo *info)
+{
+    if (!m || !info) return SNLS_ERR_ARG;
+    *info = (SnlsModelInfo){ .radius = m->architecture->radius, .dtype = m->dtype };
+    snprintf(info->architecture, sizeof info->architecture, "%s", m->architecture->name);
+    for (int i = 0; i < m->architecture->stages; i++) info->parameters += m->stage[i].params.total;
+    return SNLS_OK;
+}
+
+/* ---- running ---- */
+
+static SnlsStatus check_frames(SnlsContext *ctx, const char *name, const SnlsTensor *t, int64_t count, const SnlsTensor *like)
+{
+    SNLS_REQUIRE(ctx, t->data && t->ndim == 4 && t->dtype == SNLS_F32 && t->shape[3] == 3 && t->shape[0] >= 1 && t->shape[1] >= 1 && t->shape[2] >= 1, SNLS_ERR_SHAPE,
+                 "model: %s must be (T,H,W,3), f32", name);
+    SnlsTensor plain = *t;
+    snls_tensor_contiguous(&plain);
+    SNLS_REQUIRE(ctx, !memcmp(plain.stride, t->stride, 4 * sizeof *t->stride), SNLS_ERR_SHAPE, "model: %s must be contiguous", name);
+    SNLS_REQUIRE(ctx, t->shape[0] == count && t->shape[1] == like->shape[1] && t->shape[2] == like->shape[2], SNLS_ERR_SHAPE, "model: %s has another size than frames", name);
+    return SNLS_OK;
+}
+
+SnlsStatus snls_model_run(SnlsModel *m, const SnlsModelRun *run)
+{
+    if (!m) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(m->ctx, run, SNLS_ERR_ARG, "model_run: run is NULL");
+    SNLS_TRY(check_frames(m->ctx, "frames", &run->frames, run->frames.shape[0], &run->frames));
+    SNLS_REQUIRE(m->ctx, run->first >= 0 && run->count >= 1 && run->first + run->count <= run->frames.shape[0], SNLS_ERR_ARG,
+                 "model: frames %lld to %lld are wanted of %lld", (long long)run->first, (long long)(run->first + run->count - 1), (long long)run->frames.shape[0]);
+    SNLS_TRY(check_frames(m->ctx, "out", &run->out, run->count, &run->frames));
+    SNLS_REQUIRE(m->ctx, run->sigma >= 0 && run->sigma <= 255, SNLS_ERR_ARG, "model: sigma is %g, must be 0 to 255", run->sigma);
+    return m->architecture->run(m, run);
+}

@@ -1,0 +1,64 @@
+/* model.h: what an opened network holds, and the table of architectures. */
+#ifndef SNLS_MODEL_PRIVATE_H
+#define SNLS_MODEL_PRIVATE_H
+
+#include "model/stan.h"
+#include "nn/nn.h"
+#include <snls/flow.h>
+#include <snls/model.h>
+#include <snls/safetensors.h>
+
+enum { MODEL_STAGES = 2 };
+
+typedef struct Stage { /* one network with its weights; built anew when the size of the frames changes */
+    NnParams params;
+    NnNet    net;
+    int32_t  in, out;
+} Stage;
+
+typedef struct Architecture {
+    const char *name;
+    int32_t     radius, stages;
+    const char *files[MODEL_STAGES]; /* in a folder, one a stage; NULL: one file holds all stages */
+    SnlsStatus (*configure)(struct SnlsModel *m, const SnlsSafetensors *file); /* from metadata; NULL: there is nothing to choose */
+    /* Adds a stage's network: frames n of h x w. */
+    void (*build)(struct SnlsModel *m, Stage *s, int stage, int64_t n, int64_t h, int64_t w);
+    /* Puts the tensors of a file into the stage's parameters; NULL: names are those of the parameters. *used: how many served. */
+    SnlsStatus (*load)(struct SnlsModel *m, Stage *s, int stage, const SnlsSafetensors *file, int64_t *used);
+    SnlsStatus (*run)(struct SnlsModel *m, const SnlsModelRun *run);
+    int64_t     parameters; /* what it must have; 0: that depends on its configuration */
+} Architecture;
+extern const Architecture snls_dvdnet, snls_fastdvdnet, snls_stan, snls_stan_s;
+
+struct SnlsModel {
+    SnlsContext        *ctx;
+    const Architecture *architecture;
+    SnlsModelParams     params;
+    int32_t             dtype;
+    StanSConfig         stan_s; /* from the file's metadata */
+    Stage               stage[MODEL_STAGES];
+    float              *scratch; /* frames of an architecture's own; kept between runs */
+    int64_t             scratch_count;
+};
+
+/* The stage's network for this size, built where it is not there yet. */
+SnlsStatus snls_model_stage(SnlsModel *m, int stage, int64_t n, int64_t h, int64_t w);
+
+/* A whole number from a file's metadata: fallback where there is none. */
+SnlsStatus snls_model_setting(SnlsModel *m, const SnlsSafetensors *file, const char *key, int64_t low, int64_t high, int64_t *value);
+
+/* Room for count floats in m->scratch. */
+SnlsStatus snls_model_scratch(SnlsModel *m, int64_t count);
+
+/* Copies tensor name of a file to a parameter: shapes must agree. */
+SnlsStatus snls_model_copy(SnlsModel *m, const SnlsSafetensors *file, const char *name, const NnParams *params, const char *parameter);
+
+/* Weights of a convolution without bias and the batch norm behind it (norm NULL: none) become weights and bias of one convolution.
+ * Adds the number of tensors it used to *used. */
+SnlsStatus snls_model_fold(SnlsModel *m, const SnlsSafetensors *file, const char *conv, const char *norm, const NnParams *params, int64_t *used);
+
+int64_t snls_model_clamp_frame(int64_t t, int64_t count);          /* the end frames are repeated */
+void    snls_model_round(float *to, const float *from, int64_t n); /* clamped to 0..1, in steps of 1/255 */
+void    snls_model_unit(float *x, int64_t n);                      /* clamped to 0..1 */
+
+#endif

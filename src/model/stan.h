@@ -1,0 +1,37 @@
+/* stan.h: the two space-time attention networks, as builders of networks for inference and training. */
+#ifndef SNLS_STAN_H
+#define SNLS_STAN_H
+
+#include "nn/nn.h"
+
+typedef struct StanShape { int64_t batch, frames, h, w; } StanShape;
+
+typedef struct StanNet { int32_t in, flow, out; } StanNet; /* numbers of values; flow: -1 where none is taken */
+
+/* STAN (Gauen, Chan), 12,073,694 parameters by default: a U-Net of three levels whose lowest searches and attends. */
+typedef struct StanConfig {
+    int64_t heads[3];       /* of the levels; width is per_head times as much (1, 4, 12) */
+    int64_t per_head;       /* features of a head (16) */
+    int64_t depth[3];       /* blocks of the levels (1, 2, 4) */
+    int64_t ws, wt, k;      /* search: window, temporal radius, candidates kept (9, 2, 50) */
+    int64_t used;           /* candidates aggregated (10) */
+    int64_t rstb, layers;   /* transformer groups of a block, layers of a group (2, 2) */
+    int64_t swin_heads, window[3]; /* of the transformer (4; 2, 8, 8) */
+} StanConfig;
+StanConfig snls_stan_config(void);
+/* in (batch*frames, h, w, 3), 0..1; flow (batch, frames, 2*wt, h/4, w/4, 2) of that resolution, in its pixels */
+StanNet snls_stan_build(NnNet *net, const StanConfig *c, const StanShape *shape);
+
+/* STAN-S: the same U-Net, small; its lowest level fuses the best match of each of the frames about, found on averaged noisy
+ * pixels and stacked in the order of the frames. */
+typedef struct StanSConfig {
+    int64_t width;  /* of the upper level; 2 and 4 times as much below (32) */
+    int64_t blocks; /* of the lowest level (4) */
+    int64_t ws, wt; /* search: window, temporal radius (13, 2) */
+} StanSConfig;
+StanSConfig snls_stan_s_config(void);
+/* in (batch*frames, h, w, 4): colours 0..1 and sigma/255; out (batch*frames, h, w, 3): to be added to the colours. h and w are
+ * multiples of 4 */
+StanNet snls_stan_s_build(NnNet *net, const StanSConfig *c, const StanShape *shape);
+
+#endif

@@ -1,0 +1,156 @@
+/* stan_run.c: STAN and STAN-S on clips: windows of frames that overlap, sizes that are no multiple of four, flow. Values are 0..1
+ * inside. */
+#include "model/model.h"
+#include <string.h>
+
+enum { RADIUS = 2, LONGEST = 12, SCALE = 4 }; /* LONGEST: frames of a window, so that memory does not grow with the clip */
+
+typedef struct Job {
+    SnlsModel *m;
+    const SnlsModelRun *run;
+    int64_t h, w, padded_h, padded_w, frames, channels; /* frames: of a window */
+} Job;
+
+static int64_t mirrored(int64_t i, int64_t n)
+{
+    if (n == 1) return 0;
+    const int64_t period = 2 * (n - 1);
+    i = (i % period + period) % period;
+    return i < n ? i : period - i;
+}
+
+/* Frames first .. of the clip, mirrored at its ends where it is shorter than a window, and at the right and lower border. */
+static void put_frames(const Job *j, int64_t first, const SnlsTensor *in)
+{
+    const float *clip = j->run->frames.data;
+    const int64_t pixels = j->padded_h * j->padded_w;
+#pragma omp parallel for num_threads(j->m->ctx->threads) schedule(static)
+    for (int64_t i = 0; i < j->frames * pixels; i++) {
+        const int64_t t = mirrored(first + i / pixels, j->run->frames.shape[0]), y = mirrored(i / j->padded_w % j->padded_h, j->h), x = mirrored(i % j->padded_w, j->w);
+        const float *p = clip + ((t * j->h + y) * j->w + x) * 3;
+        for (int64_t c = 0; c < j->channels; c++) snls_store(in, i * j->channels + c, (c < 3 ? p[c] : j->run->sigma) / 255);
+    }
+}
+
+/* Frame t of the clip from place of the window. STAN's output is the picture, STAN-S's what is added to the noisy one. */
+static void take_frame(const Job *j, int64_t t, int64_t place, const SnlsTensor *out)
+{
+    float *to = (float *)j->run->out.data + (t - j->run->first) * j->h * j->w * 3;
+    const float *noisy = (const float *)j->run->frames.data + t * j->h * j->w * 3;
+    const bool added = j->channels == 4;
+#pragma omp parallel for num_threads(j->m->ctx->threads) schedule(static)
+    for (int64_t i = 0; i < j->h * j->w; i++)
+        for (int64_t c = 0; c < 3; c++) {
+            const double y = snls_load(out, ((place * j->padded_h + i / j->w) * j->padded_w + i % j->w) * 3 + c);
+            to[3 * i + c] = (float)(255 * y + (added ? (double)noisy[3 * i + c] : 0));
+        }
+}
+
+/* ---- flow of STAN: frame to frame at full resolution, shrunk, then followed to every frame of the search ---- */
+
+static SnlsTensor plane(float *data, int64_t h, int64_t w, int64_t c) { return snls_tensor(data, SNLS_F32, 3, (const int64_t[]){ h, w, c }); }
+
+static SnlsStatus small_flow(Job *j, int64_t from, int64_t to, float *full, float *small)
+{
+    const int64_t frames = j->run->frames.shape[0], size = j->h * j->w * 3;
+    float *clip = j->run->frames.data;
+    SnlsFlowParams params;
+    snls_flow_defaults(&params);
+    params.method = j->m->params.flow;
+    const SnlsFlowPair pair = { plane(clip + mirrored(from, frames) * size, j->h, j->w, 3), plane(clip + mirrored(to, frames) * size, j->h, j->w, 3), plane(full, j->h, j->w, 2) };
+    const SnlsTensor out = plane(small, j->h / SCALE, j->w / SCALE, 2);
+    SNLS_TRY(snls_flow(j->m->ctx, &pair, &params));
+    return snls_flow_resize(j->m->ctx, &pair.flow, &out);
+}
+
+static SnlsStatus put_flow(Job *j, int64_t first, const SnlsTensor *flow)
+{
+    const int64_t h = j->h / SCALE, w = j->w / SCALE, size = h * w * 2;
+    SNLS_TRY(snls_model_scratch(j->m, j->h * j->w * 2 + 2 * j->frames * size));
+    float *full = j->m->scratch, *forward = full + j->h * j->w * 2, *backward = forward + j->frames * size;
+    memset(forward, 0, sizeof(float) * (size_t)(2 * j->frames * size));
+    for (int64_t t = 0; t + 1 < j->frames; t++) {
+        SNLS_TRY(small_flow(j, first + t, first + t + 1, full, forward + t * size));
+        SNLS_TRY(small_flow(j, first + t + 1, first + t, full, backward + (t + 1) * size));
+    }
+    const int64_t shape[5] = { 1, j->frames, h, w, 2 };
+    SnlsFlowCompose c = { .fflow = snls_tensor(forward, SNLS_F32, 5, shape), .bflow = snls_tensor(backward, SNLS_F32, 5, shape), .flow = *flow };
+    snls_flow_compose_defaults(&c.params);
+    c.params.wt = (int32_t)(flow->shape[2] / 2);
+    return snls_flow_compose_forward(j->m->ctx, &c);
+}
+
+/* ---- windows ---- */
+
+static SnlsStatus run_window(Job *j, int64_t first, int64_t from, int64_t to, int32_t flow)
+{
+    Stage *s = &j->m->stage[0];
+    put_frames(j, first, &s->net.values[s->in].t);
+    if (flow >= 0) SNLS_TRY(put_flow(j, first, &s->net.values[flow].t));
+    SNLS_TRY(snls_nn_forward(&s->net));
+    for (int64_t t = from; t < to; t++) take_frame(j, t, t - first, &s->net.values[s->out].t);
+    return SNLS_OK;
+}
+
+static SnlsStatus run_windows(Job *j, int32_t flow_after_input)
+{
+    const int64_t clip = j->run->frames.shape[0], end = j->run->first + j->run->count;
+    j->frames = clip < 2 * RADIUS + 1 ? 2 * RADIUS + 1 : clip > LONGEST ? LONGEST : clip;
+    SNLS_TRY(snls_model_stage(j->m, 0, j->frames, j->padded_h, j->padded_w));
+    for (int64_t from = j->run->first; from < end;) {
+        int64_t first = from - RADIUS;
+        if (first > clip - j->frames) first = clip - j->frames;
+        if (first < 0) first = 0;
+        int64_t to = first + j->frames >= clip ? clip : first + j->frames - RADIUS;
+        if (to > end) to = end;
+        SNLS_TRY(run_window(j, first, from, to, flow_after_input ? j->m->stage[0].in + 1 : -1));
+        from = to;
+    }
+    return SNLS_OK;
+}
+
+/* ---- STAN ---- */
+
+static void build_stan(SnlsModel *m, Stage *s, int stage, int64_t n, int64_t h, int64_t w)
+{
+    const StanConfig c = snls_stan_config();
+    (void)m, (void)stage;
+    const StanNet net = snls_stan_build(&s->net, &c, &(StanShape){ 1, n, h, w });
+    s->in = net.in, s->out = net.out; /* the flow is the value after the input */
+}
+
+static SnlsStatus run_stan(SnlsModel *m, const SnlsModelRun *run)
+{
+    Job j = { .m = m, .run = run, .h = run->frames.shape[1], .w = run->frames.shape[2], .channels = 3 };
+    j.padded_h = j.h, j.padded_w = j.w;
+    return run_windows(&j, 1);
+}
+
+const Architecture snls_stan = { .name = "stan", .radius = RADIUS, .stages = 1, .build = build_stan, .run = run_stan, .parameters = 12073694 };
+
+/* ---- STAN-S ---- */
+
+static SnlsStatus configure(SnlsModel *m, const SnlsSafetensors *file)
+{
+    m->stan_s = snls_stan_s_config();
+    SNLS_TRY(snls_model_setting(m, file, "width", 1, 256, &m->stan_s.width));
+    SNLS_TRY(snls_model_setting(m, file, "blocks", 0, 64, &m->stan_s.blocks));
+    SNLS_TRY(snls_model_setting(m, file, "ws", 1, 255, &m->stan_s.ws));
+    return snls_model_setting(m, file, "wt", 0, RADIUS, &m->stan_s.wt);
+}
+
+static void build_stan_s(SnlsModel *m, Stage *s, int stage, int64_t n, int64_t h, int64_t w)
+{
+    (void)stage;
+    const StanNet net = snls_stan_s_build(&s->net, &m->stan_s, &(StanShape){ 1, n, h, w });
+    s->in = net.in, s->out = net.out;
+}
+
+static SnlsStatus run_stan_s(SnlsModel *m, const SnlsModelRun *run)
+{
+    Job j = { .m = m, .run = run, .h = run->frames.shape[1], .w = run->frames.shape[2], .channels = 4 };
+    j.padded_h = (j.h + SCALE - 1) / SCALE * SCALE, j.padded_w = (j.w + SCALE - 1) / SCALE * SCALE;
+    return run_windows(&j, 0);
+}
+
+const Architecture snls_stan_s = { .name = "stan-s", .radius = RADIUS, .stages = 1, .configure = configure, .build = build_stan_s, .run = run_stan_s };

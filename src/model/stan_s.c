@@ -1,0 +1,71 @@
+/* stan_s.c: STAN-S: a small U-Net whose lowest level looks, in every frame about, for the best match of each pixel, and fuses
+ * the features found there. The search sees averaged noisy pixels, so it matches from the first step of training; the fusion
+ * begins as nothing (its last layer is 0), so that it can only help. */
+#include "model/stan.h"
+#include "model/model.h"
+
+#define LN2D_EPS 1e-6
+enum { SCALE = 4, PATCH = 5 }; /* the lowest level's pixel in pixels; side of the patches compared there */
+
+StanSConfig snls_stan_s_config(void) { return (StanSConfig){ .width = 32, .blocks = 4, .ws = 13, .wt = 2 }; }
+
+static int64_t channels_of(const NnNet *net, int32_t x) { return net->status < 0 || x < 0 ? 1 : net->values[x].t.shape[3]; }
+
+static int32_t res(NnNet *net, int32_t x, const char *name, int32_t around)
+{
+    const int64_t c = channels_of(net, x);
+    const int32_t y = snls_nn_conv3(net, x, snls_nn_name("%s.0", name).text, c, NN_RELU, -1);
+    return snls_nn_conv3(net, y, snls_nn_name("%s.1", name).text, c, NN_LINEAR, around);
+}
+
+/* x + eca(res(norm(x))); at full resolution, where every pass over memory counts, without norm and skip */
+static int32_t block(NnNet *net, int32_t x, const char *name, bool full)
+{
+    const int32_t n = full ? x : snls_nn_norm(net, x, snls_nn_name("%s.norm", name).text, LN2D_EPS);
+    const int32_t y = snls_nn_eca(net, res(net, n, snls_nn_name("%s.res", name).text, n), snls_nn_name("%s.eca", name).text);
+    return full ? y : snls_nn_add(net, x, 1, y, 1);
+}
+
+static int32_t resample(NnNet *net, int32_t x, const char *name, int64_t out, bool up)
+{
+    const NnConvSpec spec = { { 2, 2, 0, 1, up, NN_LINEAR, 0 }, out, 0, -1, NN_INIT_NORMAL, up ? 0.05 : 0.1 };
+    return snls_nn_conv(net, x, name, &spec);
+}
+
+/* Where each pixel of the lowest level is found best in each frame about: no learning, so nothing to wait for. */
+static NnMatches find(NnNet *net, int32_t noisy, const StanSConfig *c, int64_t frames)
+{
+    SnlsSearchParams p;
+    snls_search_defaults(&p);
+    p.ws = (int32_t)c->ws, p.wt = (int32_t)c->wt, p.ps = PATCH, p.k = 1, p.topk = SNLS_TOPK_EACH;
+    const int32_t small = snls_nn_pool(net, noisy, SCALE); /* sigma, a constant plane, adds nothing to a distance */
+    return snls_nn_search(net, small, small, -1, frames, &p);
+}
+
+static int32_t fusion(NnNet *net, int32_t x, const NnMatches *found, const char *name)
+{
+    const int64_t c = channels_of(net, x);
+    int32_t y = snls_nn_norm(net, x, snls_nn_name("%s.norm", name).text, LN2D_EPS);
+    y = snls_nn_linear(net, snls_nn_gather(net, y, -1, found, false), snls_nn_name("%s.mix", name).text, 2 * c, true, -1);
+    const NnConvSpec last = { { 1, 1, 0, 1, 0, NN_LINEAR, 0 }, c, 0, x, NN_INIT_CONSTANT, 0 };
+    return snls_nn_conv(net, snls_nn_act(net, y, NN_GELU, 0, NULL), snls_nn_name("%s.out", name).text, &last);
+}
+
+/* What comes out is what is to be added to the noisy colours. */
+StanNet snls_stan_s_build(NnNet *net, const StanSConfig *c, const StanShape *s)
+{
+    const int64_t w = c->width;
+    StanNet n = { .in = snls_nn_input(net, s->batch * s->frames, s->h, s->w, 4), .flow = -1 };
+    const NnMatches found = find(net, n.in, c, s->frames);
+    const int32_t skip0 = block(net, snls_nn_conv3(net, n.in, "in", w, NN_LEAKY, -1), "enc0.0", true);
+    int32_t x = resample(net, skip0, "down0", 2 * w, false);
+    for (int i = 0; i < 2; i++) x = block(net, x, snls_nn_name("enc1.%d", i).text, false);
+    const int32_t skip1 = x;
+    x = resample(net, x, "down1", 4 * w, false);
+    for (int i = 0; i < c->blocks; i++) x = fusion(net, block(net, x, snls_nn_name("mid.%d", i).text, false), &found, snls_nn_name("mid.%d.fusion", i).text);
+    x = snls_nn_linear(net, snls_nn_concat(net, resample(net, x, "up1", 2 * w, true), skip1), "fuse1", 2 * w, true, -1);
+    for (int i = 0; i < 2; i++) x = block(net, x, snls_nn_name("dec1.%d", i).text, false);
+    x = snls_nn_linear(net, snls_nn_concat(net, resample(net, x, "up0", w, true), skip0), "fuse0", w, true, -1);
+    n.out = snls_nn_conv3(net, block(net, x, "dec0.0", true), "out", 3, NN_LINEAR, -1);
+    return n;
+}

@@ -1,0 +1,250 @@
+/* test_model.c: whole networks: numbers of parameters, gradients at a small size, files of weights that do not fit, runs.
+ *   test_model */
+#define _POSIX_C_SOURCE 200809L /* getpid */
+#include "check_net.h"
+#include "model/model.h"
+#include "model/stan.h"
+#include <math.h>
+#include <snls/snls.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static SnlsContext *ref, *cpu;
+static char path[128];
+
+/* ---- STAN ---- */
+
+static int32_t tiny_stan(NnNet *net, Rng *rng, int32_t x, void *opaque)
+{
+    const StanConfig c = { .heads = { 1, 1, 2 }, .per_head = 2, .depth = { 1, 1, 2 }, .ws = 2, .wt = 1, .k = 6, .used = 2, .rstb = 1, .layers = 2, .swin_heads = 2, .window = { 2, 2, 2 } };
+    const int64_t *d = net->values[x].t.shape;
+    (void)rng, (void)opaque;
+    const StanNet n = snls_stan_build(net, &c, &(StanShape){ 1, d[0], d[1], d[2] });
+    return n.out;
+}
+
+static int32_t tiny_stan_s(NnNet *net, Rng *rng, int32_t x, void *opaque)
+{
+    const StanSConfig c = { .width = 2, .blocks = 2, .ws = 2, .wt = 1 };
+    const int64_t *d = net->values[x].t.shape;
+    (void)rng, (void)opaque;
+    return snls_stan_s_build(net, &c, &(StanShape){ 1, d[0], d[1], d[2] }).out;
+}
+
+static void random_input(TestNet *t, Rng *rng, int32_t value)
+{
+    const SnlsTensor *x = &t->net.values[value].t;
+    for (int64_t i = 0; i < snls_tensor_elements(x); i++) snls_store(x, i, rng_real(rng, -1, 1));
+}
+
+/* Networks make their own input, the value behind the one that test_net_open makes; odd sides need the padding of skips. */
+static void whole_gradient(const char *what, Build *build, const int64_t *shape, uint64_t seed)
+{
+    Rng rng = { seed };
+    TestNet t;
+    check_repeat("test_model (%s, seed %llu)", what, (unsigned long long)seed);
+    if (test_net_open(&t, ref, &rng, SNLS_F64, true, shape, build, NULL)) {
+        random_input(&t, &rng, t.in + 1);
+        check_net_gradient(what, &t, &rng, 9, 1e-6, 2e-4); /* activations bend: of thousands a few do so between the two ends */
+    }
+    test_net_close(&t);
+}
+
+static int64_t stan_parameters(SnlsContext *ctx, NnParams *params)
+{
+    const StanConfig c = snls_stan_config();
+    NnNet net;
+    *params = (NnParams){ .dtype = SNLS_F32 };
+    snls_nn_begin(&net, ctx, params, SNLS_F32, false);
+    snls_stan_build(&net, &c, &(StanShape){ 1, 5, 16, 16 });
+    CHECK(net.status >= 0, "%s", snls_error(ctx));
+    snls_nn_free(&net);
+    return params->total;
+}
+
+static void parameter_counts(void)
+{
+    NnParams params;
+    const int64_t stan = stan_parameters(ref, &params);
+    CHECK(stan == 12073694, "STAN has %lld parameters, the paper's has 12073694", (long long)stan);
+    snls_nn_params_free(ref, &params);
+    const StanSConfig c = snls_stan_s_config();
+    NnNet net;
+    snls_nn_begin(&net, ref, &params, SNLS_F32, false);
+    snls_stan_s_build(&net, &c, &(StanShape){ 1, 5, 16, 16 });
+    CHECK(params.total == 2398241, "STAN-S has %lld parameters", (long long)params.total);
+    snls_nn_free(&net);
+    snls_nn_params_free(ref, &params);
+}
+
+/* ---- files ---- */
+
+static const char *stan_s_metadata[] = { "architecture", "stan-s", "width", "4", "blocks", "1", "ws", "3", "wt", "1" };
+
+/* Weights of a small STAN-S, as a file with one thing wrong. */
+typedef enum Fault { NONE, MISSING, MORE, SHAPE_OF_ONE, ARCHITECTURE, SETTING, TYPE } Fault;
+
+static void write_weights(Fault fault, uint64_t seed)
+{
+    const StanSConfig c = { .width = 4, .blocks = 1, .ws = 3, .wt = 1 };
+    const char *metadata[10];
+    NnParams params = { .dtype = SNLS_F32 };
+    NnNet net;
+    memcpy(metadata, stan_s_metadata, sizeof metadata);
+    if (fault == ARCHITECTURE) metadata[1] = "resnet";
+    if (fault == SETTING) metadata[3] = "4x";
+    snls_nn_begin(&net, ref, &params, SNLS_F32, false);
+    snls_stan_s_build(&net, &c, &(StanShape){ 1, 5, 16, 16 });
+    snls_nn_params_allocate(ref, &params, false);
+    snls_nn_params_init(&params, seed);
+    SnlsNamedTensor *list = calloc((size_t)params.count + 1, sizeof *list);
+    for (int64_t i = 0; i < params.count; i++) list[i] = (SnlsNamedTensor){ params.list[i].name, snls_nn_param_view(&params, &params.list[i], params.value) };
+    list[params.count] = (SnlsNamedTensor){ "more", list[0].tensor };
+    if (fault == SHAPE_OF_ONE) list[0].tensor.shape[0]--;
+    if (fault == TYPE) list[0].tensor.dtype = SNLS_I32;
+    const SnlsSafetensors file = { list, params.count + (fault == MORE) - (fault == MISSING), metadata, 5, NULL };
+    CHECK(snls_safetensors_write(ref, path, &file) >= 0, "%s", snls_error(ref));
+    free(list);
+    snls_nn_free(&net);
+    snls_nn_params_free(ref, &params);
+}
+
+static void bad_files(void)
+{
+    SnlsModel *model;
+    for (Fault f = MISSING; f <= TYPE; f++) {
+        write_weights(f, 1);
+        const SnlsStatus status = snls_model_open(&model, cpu, path, NULL);
+        CHECK(status == (f == ARCHITECTURE ? SNLS_ERR_UNSUPPORTED : SNLS_ERR_FORMAT) && !model, "fault %d: %d (%s)", (int)f, (int)status, snls_error(cpu));
+        if (model) snls_model_close(&model);
+    }
+    CHECK(snls_model_open(&model, cpu, "/nowhere", NULL) == SNLS_ERR_IO && !model, "opened nothing: %s", snls_error(cpu));
+}
+
+/* ---- runs ---- */
+
+static SnlsTensor random_clip(int64_t frames, int64_t h, int64_t w, uint64_t seed)
+{
+    Rng rng = { seed };
+    float *data = check_alloc(frames * h * w * 3, sizeof(float));
+    for (int64_t i = 0; i < frames * h * w * 3; i++) data[i] = (float)rng_real(&rng, -20, 275);
+    return snls_tensor(data, SNLS_F32, 4, (const int64_t[]){ frames, h, w, 3 });
+}
+
+static SnlsTensor run_on(SnlsContext *ctx, const SnlsTensor *clip, int64_t first, int64_t count, int32_t dtype)
+{
+    SnlsModelParams p;
+    SnlsModel *model;
+    SnlsTensor out = random_clip(count, clip->shape[1], clip->shape[2], 9);
+    snls_model_defaults(&p);
+    p.dtype = dtype;
+    const SnlsModelRun run = { .frames = *clip, .out = out, .first = first, .count = count, .sigma = 20 };
+    SnlsStatus status = snls_model_open(&model, ctx, path, &p);
+    if (status >= 0) status = snls_model_run(model, &run);
+    if (status >= 0) status = snls_model_run(model, &run); /* the second needs no new memory and says the same */
+    CHECK(status >= 0, "%s", snls_error(ctx));
+    snls_model_close(&model);
+    return out;
+}
+
+static double difference(const SnlsTensor *a, const float *b)
+{
+    double most = 0;
+    for (int64_t i = 0; i < snls_tensor_elements(a); i++) most = fmax(most, fabs((double)((float *)a->data)[i] - (double)b[i]));
+    return most;
+}
+
+static void runs(void)
+{
+    static const int64_t sizes[][3] = { { 5, 16, 16 }, { 1, 9, 13 }, { 3, 10, 12 }, { 14, 8, 8 } };
+    write_weights(NONE, 7);
+    for (int i = 0; i < 4; i++) {
+        const SnlsTensor clip = random_clip(sizes[i][0], sizes[i][1], sizes[i][2], 3 + (uint64_t)i);
+        const SnlsTensor want = run_on(ref, &clip, 0, sizes[i][0], SNLS_F32), got = run_on(cpu, &clip, 0, sizes[i][0], SNLS_F32), half = run_on(cpu, &clip, 0, sizes[i][0], SNLS_BF16);
+        CHECK(difference(&got, want.data) < 0.01, "size %d: cpu and ref differ by %g", i, difference(&got, want.data));
+        CHECK(difference(&half, want.data) < 16, "size %d: bf16 and f32 differ by %g", i, difference(&half, want.data)); /* a few of 255/256 */
+        CHECK(difference(&want, clip.data) > 0.01, "size %d: nothing happened", i);
+        const SnlsTensor last = run_on(cpu, &clip, sizes[i][0] - 1, 1, SNLS_F32);
+        const float *same = (const float *)got.data + (sizes[i][0] - 1) * sizes[i][1] * sizes[i][2] * 3;
+        CHECK(difference(&last, same) < 0.01, "size %d: the last frame alone differs by %g", i, difference(&last, same));
+    }
+}
+
+static void bad_runs(void)
+{
+    SnlsModel *model;
+    const SnlsTensor clip = random_clip(5, 16, 16, 1);
+    SnlsModelRun good = { .frames = clip, .out = clip, .count = 5, .sigma = 20 }, bad[6];
+    for (int i = 0; i < 6; i++) bad[i] = good;
+    bad[0].count = 6;
+    bad[1].first = -1;
+    bad[2].out.shape[0] = 4;
+    bad[3].frames.dtype = SNLS_F16;
+    bad[4].sigma = -1;
+    bad[5].frames.stride[1]++;
+    CHECK(snls_model_open(&model, cpu, path, NULL) >= 0, "%s", snls_error(cpu));
+    for (int i = 0; i < 6; i++) CHECK(snls_model_run(model, &bad[i]) < 0 && *snls_error(cpu), "bad run %d was done", i);
+    SnlsModelInfo info;
+    CHECK(snls_model_info(model, &info) >= 0 && !strcmp(info.architecture, "stan-s") && info.radius == 2, "wrong information");
+    snls_model_close(&model);
+}
+
+/* The fusion begins as nothing: without training, frames do not see each other. */
+static void fusion_begins_as_nothing(void)
+{
+    write_weights(NONE, 5);
+    const SnlsTensor clip = random_clip(5, 16, 16, 4);
+    const SnlsTensor before = run_on(cpu, &clip, 2, 1, SNLS_F32);
+    float *other = clip.data;
+    for (int64_t i = 0; i < 16 * 16 * 3; i++) other[i] = 255 - other[i];
+    const SnlsTensor after = run_on(cpu, &clip, 2, 1, SNLS_F32);
+    CHECK(difference(&after, before.data) == 0, "an untrained network mixes frames");
+}
+
+/* The whole STAN runs, on frames whose sides are odd. */
+static void stan_runs(void)
+{
+    NnParams params;
+    stan_parameters(cpu, &params);
+    SnlsNamedTensor *list = calloc((size_t)params.count, sizeof *list);
+    const char *metadata[] = { "architecture", "stan" };
+    CHECK(snls_nn_params_allocate(cpu, &params, false) >= 0, "memory");
+    snls_nn_params_init(&params, 1);
+    for (int64_t i = 0; i < params.count; i++) list[i] = (SnlsNamedTensor){ params.list[i].name, snls_nn_param_view(&params, &params.list[i], params.value) };
+    CHECK(snls_safetensors_write(cpu, path, &(SnlsSafetensors){ list, params.count, metadata, 1, NULL }) >= 0, "%s", snls_error(cpu));
+    const SnlsTensor clip = random_clip(3, 39, 41, 2), out = run_on(cpu, &clip, 1, 1, SNLS_F32);
+    for (int64_t i = 0; i < snls_tensor_elements(&out); i++)
+        if (!CHECK(isfinite(((float *)out.data)[i]), "STAN's output %lld is not finite", (long long)i)) break;
+    CHECK(difference(&out, (float *)clip.data + 39 * 41 * 3) > 0.01, "STAN does nothing");
+    free(list);
+    snls_nn_params_free(cpu, &params);
+}
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    snprintf(path, sizeof path, "/tmp/snls_test_model.%d.safetensors", (int)getpid());
+    if (snls_open(&ref, &(SnlsContextParams){ .backend = "ref" }) < 0 || snls_open(&cpu, &(SnlsContextParams){ .backend = "cpu", .threads = 2 }) < 0) return 1;
+    check_repeat("%s", argv[0]);
+    parameter_counts();
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        whole_gradient("STAN", tiny_stan, (const int64_t[]){ 3, 9, 10, 1 }, seed);
+        whole_gradient("STAN-S", tiny_stan_s, (const int64_t[]){ 3, 12, 8, 1 }, seed);
+    }
+    check_net_few_flips();
+#ifdef SNLS_HAVE_JANSSON
+    check_repeat("%s", argv[0]);
+    bad_files();
+    runs();
+    bad_runs();
+    fusion_begins_as_nothing();
+    stan_runs();
+    unlink(path);
+#endif
+    tensors_free();
+    snls_close(&ref);
+    snls_close(&cpu);
+    return check_end();
+}
