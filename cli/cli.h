@@ -83,6 +83,7 @@ void input_note(const char *path); /* before the outputs are added: none of them
 
 /* Refuses (line printed) an existing file without overwrite, two outputs of one name, a place it cannot write to. */
 int output_add(const char *path, bool overwrite);
+int output_member(const char *path, bool overwrite); /* the same for one of many that numbers tell apart: quick */
 int output_folder(const char *path);       /* makes it where it is missing; removed again on failure */
 const char *output_path(const char *path); /* where to write what will become path */
 int outputs_commit(void);
@@ -132,6 +133,7 @@ int cmd_weights(int argc, char **argv);
 int cmd_gather(int argc, char **argv);
 int cmd_gather_add(int argc, char **argv);
 int cmd_scatter_add(int argc, char **argv);
+int cmd_denoise(int argc, char **argv);
 int cmd_flow(int argc, char **argv);
 int cmd_metrics(int argc, char **argv);
 int cmd_align(int argc, char **argv);

@@ -12,6 +12,7 @@ static const Command commands[] = {
     { "gather", "weighted patches of each neighbour apart (a stack)", cmd_gather },
     { "gather-add", "weighted sum of the neighbours' patches", cmd_gather_add },
     { "scatter-add", "query patches pushed to the neighbours' places", cmd_scatter_add },
+    { "denoise", "a clip without its noise", cmd_denoise },
     { "flow", "the motion between the frames of a clip", cmd_flow },
     { "metrics", "PSNR, SSIM and ST-RRED of a clip against the clean one", cmd_metrics },
     { "align", "frame t+1 aligned to frame t, by flow, by search, by search around the flow", cmd_align },

@@ -16,6 +16,7 @@ typedef struct Output {
     char *target;                 /* links resolved: renaming would replace a link, not what it points to */
     char *part;                   /* equals target for a pipe or a device, which is written in place */
     bool direct, renamed, folder; /* folder: made by us, goes with its files */
+    bool member;                  /* one of many, named by number: no two can be the same */
     struct Output *next;
 } Output;
 
@@ -106,7 +107,7 @@ static int check_target(const Output *o, bool overwrite)
 static int check_others(const Output *o)
 {
     for (const Output *other = outputs; other; other = other->next) {
-        if (other->folder || (o->direct && other->direct)) continue; /* two outputs may go to /dev/null */
+        if (other->folder || (o->member && other->member) || (o->direct && other->direct)) continue; /* two outputs may go to /dev/null */
         /* parts exist from the moment they are added: two spellings of a new name meet there */
         if (same_file(o->target, other->target) || same_file(o->target, other->part) ||
             same_file(o->part, other->target) || same_file(o->part, other->part))
@@ -148,9 +149,10 @@ static int discard(Output *o, int code) /* one that was never linked in */
     return code;
 }
 
-int output_add(const char *path, bool overwrite)
+static int add(const char *path, bool overwrite, bool member)
 {
     Output *o = need(calloc(1, sizeof *o));
+    o->member = member;
     o->path = joined(path, "");
     int code = resolve(path, &o->target);
     if (code) return discard(o, code);
@@ -164,6 +166,9 @@ int output_add(const char *path, bool overwrite)
     outputs = o;
     return EXIT_DONE;
 }
+
+int output_add(const char *path, bool overwrite) { return add(path, overwrite, false); }
+int output_member(const char *path, bool overwrite) { return add(path, overwrite, true); }
 
 int output_folder(const char *path)
 {

@@ -1,5 +1,5 @@
 # The library. A folder of src/ is one word in this list, a file in it needs no line anywhere.
-set(SNLS_FOLDERS base simd op ref cpu flow denoise metrics io video nn model)
+set(SNLS_FOLDERS base simd op ref cpu flow denoise metrics io video nn model pipeline)
 list(TRANSFORM SNLS_FOLDERS REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1/*.c" OUTPUT_VARIABLE patterns)
 file(GLOB SNLS_SOURCES CONFIGURE_DEPENDS ${patterns})
 list(FILTER SNLS_SOURCES EXCLUDE REGEX "/src/video/ffmpeg[^/]*\\.c$") # cmake/ffmpeg.cmake builds them
@@ -23,8 +23,9 @@ if(NOT SNLS_SOURCES)
 endif()
 
 # What the archive needs at link time: in this build as targets, outside (pkg-config, CMake package) as linker words.
-set(SNLS_LINK_TARGETS m ${CMAKE_DL_LIBS})
-set(SNLS_LINK_WORDS -lm -ldl)
+find_package(Threads REQUIRED)
+set(SNLS_LINK_TARGETS m ${CMAKE_DL_LIBS} Threads::Threads)
+set(SNLS_LINK_WORDS -lm -ldl -pthread)
 if(SNLS_HAVE_OPENMP)
     list(APPEND SNLS_LINK_TARGETS OpenMP::OpenMP_C)
     list(APPEND SNLS_LINK_WORDS ${OpenMP_C_FLAGS})

@@ -19,13 +19,14 @@ may_include()
     src/denoise) echo "denoise simd base $api snls/flow.h snls/denoise.h" ;;
     src/metrics) echo "metrics base snls/types.h snls/context.h snls/metrics.h" ;;
     src/video) echo "video io base snls/types.h snls/context.h snls/io.h snls/video.h" ;;
+    src/pipeline) echo "pipeline video io base snls/types.h snls/context.h snls/video.h snls/denoise.h snls/pipeline.h" ;;
     src/io)   echo "io base snls/types.h snls/context.h snls/io.h snls/safetensors.h" ;;
     src/nn)   echo "nn base $api" ;;
     src/model) echo "model nn base $api snls/flow.h snls/safetensors.h snls/model.h" ;;
-    cli)      echo "cli bench $api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/safetensors.h snls/model.h snls/snls.h" ;;
-    bench)    echo "bench $api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/safetensors.h snls/model.h snls/snls.h" ;;
-    examples) echo "$api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/safetensors.h snls/model.h snls/snls.h" ;;
-    include/snls) echo "$api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/safetensors.h snls/model.h" ;;
+    cli)      echo "cli bench $api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/pipeline.h snls/safetensors.h snls/model.h snls/snls.h" ;;
+    bench)    echo "bench $api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/pipeline.h snls/safetensors.h snls/model.h snls/snls.h" ;;
+    examples) echo "$api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/pipeline.h snls/safetensors.h snls/model.h snls/snls.h" ;;
+    include/snls) echo "$api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/pipeline.h snls/safetensors.h snls/model.h" ;;
     *)        return 1 ;;
     esac
 }
@@ -41,7 +42,7 @@ may_use_system()
     jansson.h) [[ $1 == cli/* || $1 == bench/* || $1 == src/io/safetensors* || $1 == src/model/manifest.c ]] ;;
     oneapi/dnnl/dnnl.h) [[ $1 == src/nn/dnnl* ]] ;;
     cblas.h)   [[ $1 == src/nn/* ]] ;;
-    fcntl.h)   [[ $1 == src/io/* || $1 == src/*/threads.c || $1 == cli/* ]] ;;
+    fcntl.h)   [[ $1 == src/io/* || $1 == src/pipeline/journal.c || $1 == src/*/threads.c || $1 == cli/* ]] ;;
     *intrin.h) [[ $1 == src/simd/* ]] ;;
     *)         true ;;
     esac
@@ -54,7 +55,7 @@ may_call()
 {
     case $2 in
     getenv | secure_getenv) [[ $1 == src/op/context.c || $1 == src/video/load.c ]] ;;
-    *) [[ "$2" =~ ^($files)$ ]] && [[ $1 == src/io/* || $1 == src/video/* || $1 == src/base/threads.c || $1 == src/op/threads.c ]] ;;
+    *) [[ "$2" =~ ^($files)$ ]] && [[ $1 == src/io/* || $1 == src/video/* || $1 == src/pipeline/journal.c || $1 == src/base/threads.c || $1 == src/op/threads.c ]] ;;
     esac
 }
 

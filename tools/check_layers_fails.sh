@@ -5,7 +5,7 @@ set -u
 root=$(cd "${1:-$(dirname "$0")/..}" && pwd) || exit 2
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
-mkdir -p "$copy"/tree/{include/snls,src/{base,simd,op,ref,cpu,cuda,flow,metrics,io,video},cli,bench,examples}
+mkdir -p "$copy"/tree/{include/snls,src/{base,simd,op,ref,cpu,cuda,flow,metrics,io,video,pipeline},cli,bench,examples}
 touch "$copy"/tree/src/{base,simd,op,cpu,flow}/planted.h
 check() { bash "$root/tools/check_layers.sh" "$copy/tree" >"$copy/log" 2>&1; }
 

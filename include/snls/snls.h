@@ -27,5 +27,6 @@
 #include <snls/video.h>
 #include <snls/safetensors.h>
 #include <snls/model.h>
+#include <snls/pipeline.h>
 
 #endif

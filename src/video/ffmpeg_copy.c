@@ -45,6 +45,7 @@ static void copy_tags(AVDictionary **to, const AVDictionary *from, bool video)
 /* Rotation, HDR mastering, stereo, ... belong to the stream. Dolby Vision's would lie about frames it did not see. */
 static void copy_side_data(SnlsWriter *w, AVStream *to, const AVStream *from)
 {
+    const char *format = ((const SnlsAvWriter *)w->priv)->out->oformat->name;
 #if LIBAVFORMAT_VERSION_MAJOR >= 61
     const AVPacketSideData *list = from->codecpar->coded_side_data;
     const int count = from->codecpar->nb_coded_side_data;
@@ -58,6 +59,8 @@ static void copy_side_data(SnlsWriter *w, AVStream *to, const AVStream *from)
             continue;
         }
         if (list[i].type == AV_PKT_DATA_CPB_PROPERTIES) continue;
+        if (list[i].type == AV_PKT_DATA_DISPLAYMATRIX && !strstr("mp4,mov,ipod", format))
+            snls_note(&w->info, "the rotation is not marked in the output: %s has no place for it here; .mp4 and .mov do", format);
 #if LIBAVFORMAT_VERSION_MAJOR >= 61
         AVPacketSideData *side = av_packet_side_data_new(&to->codecpar->coded_side_data, &to->codecpar->nb_coded_side_data,
                                                          list[i].type, list[i].size, 0);

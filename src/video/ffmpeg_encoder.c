@@ -91,6 +91,12 @@ static enum AVPixelFormat usual_yuv(const AVCodec *codec, const SnlsPixels *p, b
     return AV_PIX_FMT_NONE;
 }
 
+/* Made for RGB too, not only able to: what FFV1, PNG and the like are. */
+static bool keeps_rgb(const AVCodec *codec)
+{
+    return !takes(codec, AV_PIX_FMT_YUV420P) || takes(codec, AV_PIX_FMT_BGR0) || takes(codec, AV_PIX_FMT_GBRP16);
+}
+
 static SnlsStatus choose_format(SnlsWriter *w, const AVCodec *codec, const SnlsPixels *p, enum AVPixelFormat from,
                                 enum AVPixelFormat *format)
 {
@@ -102,9 +108,9 @@ static SnlsStatus choose_format(SnlsWriter *w, const AVCodec *codec, const SnlsP
         SNLS_REQUIRE(w->ctx, takes(codec, *format), SNLS_ERR_UNSUPPORTED, "--pix-fmt %s: the encoder %s does not take it", w->params.format,
                      codec->name);
     } else if (takes(codec, from) && !odd_size(codec, p, from)) *format = from;
-    else if (p->rgb && !w->params.lossless && takes(codec, AV_PIX_FMT_YUV420P) && !takes(codec, AV_PIX_FMT_BGR0) &&
-             !takes(codec, AV_PIX_FMT_GBRP10))
-        *format = usual_yuv(codec, p, true);
+    else if (p->components < 3 || (p->rgb && !w->params.lossless && !keeps_rgb(codec))) *format = usual_yuv(codec, p, true);
+    else if (p->rgb && p->component[0].depth <= 8 && takes(codec, AV_PIX_FMT_GBRP) && !takes(codec, AV_PIX_FMT_BGRA))
+        *format = AV_PIX_FMT_GBRP;
     if (*format == AV_PIX_FMT_NONE && odd_size(codec, p, from)) *format = usual_yuv(codec, p, false);
     if (*format == AV_PIX_FMT_NONE && formats_of(codec))
         *format = avcodec_find_best_pix_fmt_of_list(formats_of(codec), from, snls_pixels_alpha(p), NULL);
@@ -127,7 +133,7 @@ static void set_colours(AVFrame *like, const AVFrame *first, const SnlsPixels *f
     if (rgb) like->colorspace = AVCOL_SPC_RGB, like->color_range = from->rgb ? first->color_range : AVCOL_RANGE_JPEG;
     else if (d->nb_components >= 3 && (from->rgb || from->components < 3)) {
         like->colorspace = like->height >= 720 ? AVCOL_SPC_BT709 : AVCOL_SPC_SMPTE170M;
-        like->color_range = AVCOL_RANGE_MPEG;
+        like->color_range = from->rgb || !from->full ? AVCOL_RANGE_MPEG : AVCOL_RANGE_JPEG; /* grey stays the same numbers */
     }
 }
 
@@ -151,7 +157,7 @@ static int set_quality(const SnlsWriter *w, const char *name, AVDictionary **opt
     } else if (x264 || x265) av_dict_set(options, "crf", "17", 0);
     else if (vp9) av_dict_set(options, "crf", "18", 0);
     if (!strcmp(name, "ffv1")) /* slices with check sums: a damaged spot stays small and is noticed */
-        av_dict_set(options, "level", "3", 0), av_dict_set(options, "slices", "4", 0), av_dict_set(options, "slicecrc", "1", 0);
+        av_dict_set(options, "level", "3", 0), av_dict_set(options, "slicecrc", "1", 0);
     return lossless;
 }
 
@@ -207,6 +213,14 @@ static SnlsStatus try_open(SnlsWriter *w, SnlsAvWriter *a, const AVCodec *codec,
     return status;
 }
 
+/* Does every sample of the input have a place in what is encoded? */
+static bool holds(const SnlsPixels *from, const SnlsPixels *to)
+{
+    const bool grey = from->components < 3, same = grey || (from->rgb == to->rgb && from->matrix == to->matrix);
+    return same && (grey || (to->log2_w <= from->log2_w && to->log2_h <= from->log2_h)) && from->full == to->full &&
+           to->component[0].depth >= from->component[0].depth && (!snls_pixels_alpha(from) || snls_pixels_alpha(to));
+}
+
 static void note_losses(SnlsWriter *w, const SnlsPixels *from, const char *codec)
 {
     const int in = from->component[0].depth, out = w->pixels.component[0].depth;
@@ -243,6 +257,7 @@ SnlsStatus snls_av_encoder_open(SnlsWriter *w, SnlsAvWriter *a, const AVFrame *f
     snprintf(w->info.codec, sizeof w->info.codec, "%s", codec->name);
     snprintf(w->info.pixel_format, sizeof w->info.pixel_format, "%s", av_get_pix_fmt_name(format));
     snprintf(w->info.container, sizeof w->info.container, "%s", a->out->oformat->name);
+    w->info.lossless = w->info.lossless && holds(&from, &w->pixels);
     note_losses(w, &from, codec->name);
     return SNLS_OK;
 }

@@ -1,0 +1,386 @@
+/* denoise.c: the run of `snls denoise`: open, plan memory, pipeline, watch, report. */
+#define _POSIX_C_SOURCE 200809L
+#include "denoise.h"
+#include "denoise_args.h"
+#include "frames.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- numbers of the command line ---- */
+
+static int parse_count(const char *option, const char *text, int64_t *to)
+{
+    char *end;
+    if (!text) return EXIT_DONE;
+    const long long value = strtoll(text, &end, 10);
+    if (end == text || *end || value < 0 || value > 1000000000)
+        return fail(EXIT_USAGE, "--%s is %s, must be 0 to 1000000000", option, text);
+    *to = value;
+    return EXIT_DONE;
+}
+
+static int parse_real(const char *option, const char *text, double low, double high, double *to)
+{
+    char *end;
+    if (!text) return EXIT_DONE;
+    const double value = strtod(text, &end);
+    if (end == text || *end || !(value >= low && value <= high))
+        return fail(EXIT_USAGE, "--%s is %s, must be %g to %g", option, text, low, high);
+    *to = value;
+    return EXIT_DONE;
+}
+
+/* "900M", "2G", "1.5GiB", "800000000" */
+static int parse_size(const char *option, const char *text, double *bytes)
+{
+    char *end;
+    if (!text) return EXIT_DONE;
+    double value = strtod(text, &end);
+    const char *const letters = "KMGT";
+    const char *letter = *end ? strchr(letters, *end & ~32) : NULL;
+    for (long i = letter ? letter - letters : -1; i >= 0; i--) value *= 1024;
+    if (letter) end++;
+    if (letter && (!strcmp(end, "iB") || !strcmp(end, "B") || !strcmp(end, "b"))) end += strlen(end);
+    if (end == text || *end || !(value > 0)) return fail(EXIT_USAGE, "--%s is %s, must be a size such as 900M or 2G", option, text);
+    *bytes = value;
+    return EXIT_DONE;
+}
+
+static int reader_params(const Denoise *d, SnlsReaderParams *p)
+{
+    int64_t last = -1, frames = 0;
+    snls_reader_defaults(p);
+    int code = parse_count("first", d->first, &p->first);
+    if (!code) code = parse_count("last", d->last, &last);
+    if (!code) code = parse_count("frames", d->frames, &frames);
+    if (!code) code = parse_real("fps", d->fps, 0.01, 10000, &p->rate);
+    if (code) return code;
+    if (d->frames && !frames) return fail(EXIT_USAGE, "--frames is 0, must be at least 1");
+    if (d->last && last < p->first)
+        return fail(EXIT_USAGE, "--last is %lld, must not be before --first, which is %lld", (long long)last, (long long)p->first);
+    if (d->last) p->count = last - p->first + 1;
+    if (d->frames && (!p->count || frames < p->count)) p->count = frames;
+    p->lenient = d->lenient;
+    p->progressive = d->progressive;
+    return EXIT_DONE;
+}
+
+/* ---- opening ---- */
+
+static bool is_copy(const Denoise *d)
+{
+    return d->params.sigma[0] == 0 && d->params.sigma[1] == 0 && d->params.sigma[2] == 0;
+}
+
+static bool special(const char *path) /* a pipe or a device: no journal beside it */
+{
+    struct stat info;
+    return !strcmp(path, "-") || (!stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode));
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat info;
+    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    if (!strcmp(path, "-") || strchr(path, '%')) return false;
+    return (!stat(path, &info) && S_ISDIR(info.st_mode)) || !*name || !strchr(name, '.');
+}
+
+/* Pictures are added one by one, as they come: each is a .part until all are there. */
+static const char *name_picture(void *opaque, const char *name)
+{
+    const Denoise *d = opaque;
+    return output_member(name, d->common.overwrite) ? NULL : output_path(name);
+}
+
+/* That pictures are in the way should be known now, not after an hour. */
+static int check_pictures(const Denoise *d, bool folder)
+{
+    char pattern[4200], name[4300];
+    if (d->common.overwrite || !d->info.frames_exact) return EXIT_DONE;
+    snprintf(pattern, sizeof pattern, folder ? "%s/%%05d.png" : "%s", d->out);
+    for (int64_t i = 0; i < d->info.frames; i++) {
+        struct stat info;
+        if (pattern_name(pattern, i, name, sizeof name) && !stat(name, &info))
+            return fail(EXIT_OUTPUT, "%s: exists; -y overwrites it", name);
+    }
+    return EXIT_DONE;
+}
+
+static int add_output(Denoise *d)
+{
+    if (!strcmp(d->out, "-")) return d->common.json ? fail(EXIT_USAGE, "OUT is standard output, and so is --json: one of them") : EXIT_DONE;
+    if (is_folder(d->out)) {
+        const int code = output_folder(d->out);
+        return code ? code : check_pictures(d, true);
+    }
+    if (strchr(d->out, '%')) return check_pictures(d, false);
+    return output_add(d->out, d->common.overwrite);
+}
+
+static int open_contexts(Denoise *d)
+{
+    int code = open_context(&d->common, &d->ctx[0]);
+    Common one = d->common;
+    one.backend = "cpu";
+    for (int i = 1; !code && i < 4; i++) code = open_context(&one, &d->ctx[i]);
+    return code;
+}
+
+static int open_reader(Denoise *d)
+{
+    SnlsReaderParams params;
+    int code = reader_params(d, &params);
+    if (code) return code;
+    if (strcmp(d->in, "-")) input_note(d->in);
+    SnlsStatus status = snls_reader_open(&d->reader, d->ctx[1], d->in, &params);
+    if (status < 0) return fail_library(d->ctx[1], status, false);
+    snls_reader_info(d->reader, &d->info);
+    if (!d->clean) return EXIT_DONE;
+    input_note(d->clean);
+    status = snls_reader_open(&d->clean_reader, d->ctx[3], d->clean, &params);
+    if (status < 0) return fail_library(d->ctx[3], status, false);
+    SnlsVideoInfo clean;
+    snls_reader_info(d->clean_reader, &clean);
+    if (clean.width == d->info.width && clean.height == d->info.height && clean.channels == d->info.channels) return EXIT_DONE;
+    return fail(EXIT_INPUT, "%s: is %lld x %lld pixels of %d channels, %s is %lld x %lld of %d, must be the same", d->clean, (long long)clean.width,
+                (long long)clean.height, (int)clean.channels, d->in, (long long)d->info.width, (long long)d->info.height, (int)d->info.channels);
+}
+
+static int open_writer(Denoise *d)
+{
+    SnlsWriterParams p;
+    snls_writer_defaults(&p);
+    int code = parse_real("crf", d->crf, 0, 63, &p.crf);
+    if (code) return code;
+    p.like = d->reader;
+    p.path = d->out;
+    p.codec = d->codec;
+    p.format = d->format;
+    p.options = d->options;
+    p.no_copy = d->no_copy;
+    p.lossless = d->lossless || (is_copy(d) && !d->codec && !d->crf && !d->option_count);
+    p.rename = name_picture;
+    p.opaque = d;
+    const char *path = is_folder(d->out) || !strcmp(d->out, "-") ? d->out : output_path(d->out);
+    const SnlsStatus status = snls_writer_open(&d->writer, d->ctx[2], path, &p);
+    if (status < 0) return fail_library(d->ctx[2], status, true);
+    snls_writer_info(d->writer, &d->out_info);
+    if (d->quiet) return EXIT_DONE;
+    for (char *line = d->out_info.notes, *end; *line && (end = strchr(line, '\n')); line = end + 1)
+        fprintf(stderr, "snls denoise: %.*s\n", (int)(end - line), line);
+    return EXIT_DONE;
+}
+
+/* ---- memory: planned before anything is done ---- */
+
+/* Pictures that decoder and encoder keep for themselves: H.264 at its defaults, measured, rounded up. */
+static double codec_bytes(const SnlsVideoInfo *info)
+{
+    return 48.0 * 1024 * 1024 + 90.0 * (double)(info->width * info->height) * 1.5 * (info->depth > 8 ? 2 : 1);
+}
+
+static int plan_memory(const Denoise *d, const SnlsPipelineParams *p)
+{
+    double limit = 0;
+    const int code = parse_size("mem", d->mem, &limit);
+    if (code) return code;
+    const int64_t ours = snls_pipeline_memory(p, &d->info, &d->params, snls_threads(d->ctx[0]));
+    const double need = (double)(ours > 0 ? ours : 0) + codec_bytes(&d->info), gib = 1024.0 * 1024 * 1024;
+    if (!d->mem || need <= limit) return require_memory(d->in, need);
+    SnlsDenoiseParams fast = d->params;
+    fast.preset = SNLS_DENOISE_FAST;
+    const double least = (double)snls_pipeline_memory(p, &d->info, &fast, snls_threads(d->ctx[0])) + codec_bytes(&d->info);
+    return fail(EXIT_MEMORY, "--mem %s: this run needs about %.2f GiB (--preset fast: %.2f GiB)", d->mem, need / gib, least / gib);
+}
+
+/* ---- the watcher: metrics and report, in the writer's thread ---- */
+
+static int measure(Denoise *d, const SnlsPipelineFrame *f)
+{
+    SnlsFrame *frame = NULL;
+    const int64_t shape[3] = { d->info.height, d->info.width, d->info.channels };
+    const SnlsStatus read = snls_reader_next(d->clean_reader, &frame);
+    if (read == SNLS_END) return fail(EXIT_INPUT, "%s: ends after %lld frames, %s has more", d->clean, (long long)f->number, d->in);
+    if (read < 0) return fail_library(d->ctx[3], read, false);
+    SnlsTensor clean = { 0 };
+    int code = alloc_array(d->ctx[3], "a frame", &clean, SNLS_F32, 3, shape);
+    if (!code) snls_frame_read(frame, clean.data);
+    snls_frame_free(&frame);
+    const SnlsTensor before = snls_tensor((void *)f->before, SNLS_F32, 3, shape), after = snls_tensor((void *)f->after, SNLS_F32, 3, shape);
+    double noisy = 0, psnr = 0, ssim = 0;
+    SnlsStatus status = code ? SNLS_OK : snls_psnr(d->ctx[3], &clean, &before, &noisy);
+    if (!code && status >= 0) status = snls_psnr(d->ctx[3], &clean, &after, &psnr);
+    if (!code && status >= 0) status = snls_ssim(d->ctx[3], &clean, &after, &ssim);
+    snls_array_free(d->ctx[3], &clean);
+    if (status < 0) return fail_library(d->ctx[3], status, false);
+    json_array_append_new(d->psnr_before, json_real_or_null(noisy));
+    json_array_append_new(d->psnr, json_real_or_null(psnr));
+    json_array_append_new(d->ssim, json_real(ssim));
+    d->sums[0] += noisy, d->sums[1] += psnr, d->sums[2] += ssim;
+    return code;
+}
+
+static SnlsStatus watch(void *opaque, const SnlsPipelineFrame *f)
+{
+    Denoise *d = opaque;
+    if (!d->watch_code && d->clean) d->watch_code = measure(d, f);
+    if (!d->watch_code && d->report && html_wants(&d->html, f->number)) d->watch_code = html_add(&d->html, f);
+    return d->watch_code ? SNLS_ERR_ARG : SNLS_OK;
+}
+
+static void on_progress(void *opaque, int64_t frames)
+{
+    Denoise *d = opaque;
+    if (d->result.resumed > d->progress.resumed) d->progress.resumed = d->result.resumed;
+    progress_frame(&d->progress, frames);
+}
+
+/* ---- the run ---- */
+
+/* Two runs with equal texts give equal frames. */
+static void fingerprint(const Denoise *d, char *text, size_t size)
+{
+    struct stat info = { 0 };
+    uint64_t sum = 14695981039346656037u;
+    for (size_t i = 0; i < sizeof d->params; i++) sum = (sum ^ ((const unsigned char *)&d->params)[i]) * 1099511628211u;
+    stat(d->in, &info);
+    snprintf(text, size, "%s|%s|%lld|%lld|%s|%s|%s|%d%d%d|%016llx|%s|%s|%lldx%lld", snls_version(), d->in, (long long)info.st_size,
+             (long long)info.st_mtime, d->first ? d->first : "", d->last ? d->last : "", d->frames ? d->frames : "", d->lenient, d->progressive,
+             d->no_cuts, (unsigned long long)sum, d->out_info.codec, d->out_info.pixel_format, (long long)d->info.width, (long long)d->info.height);
+}
+
+static void plan_journal(Denoise *d, SnlsPipelineParams *p)
+{
+    size_t n = strlen(d->out);
+    if (is_copy(d) || d->no_journal || special(d->out)) return;
+    while (n > 1 && d->out[n - 1] == '/') n--;
+    snprintf(d->journal, sizeof d->journal, "%.*s.resume", (int)n, d->out);
+    p->journal = d->journal;
+    p->resume = d->resume;
+}
+
+static int run_pipeline(Denoise *d, SnlsPipeline *job)
+{
+    const double start = seconds_now();
+    const SnlsStatus status = snls_pipeline_run(job, &d->result);
+    d->seconds = seconds_now() - start;
+    progress_end(&d->progress, status >= 0);
+    if (d->watch_code) return d->watch_code;
+    if (status >= 0) return EXIT_DONE;
+    return fail(code_of(status, d->result.writing), "%s", d->result.error);
+}
+
+static int denoise_all(Denoise *d)
+{
+    char text[2048];
+    SnlsPipeline job = { .reader = d->reader, .writer = d->writer, .ctx = d->ctx[0], .denoise = &d->params };
+    snls_pipeline_defaults(&job.params);
+    job.params.find_cuts = !d->no_cuts;
+    job.params.progress = on_progress;
+    job.params.watch = d->report || d->clean ? watch : NULL;
+    job.params.opaque = d;
+    plan_journal(d, &job.params);
+    fingerprint(d, text, sizeof text);
+    job.params.fingerprint = text;
+    int code = plan_memory(d, &job.params);
+    if (!code && d->resume && !job.params.journal && !is_copy(d)) code = fail(EXIT_USAGE, "--resume: there is no journal for %s", d->out);
+    if (!code) code = progress_begin(&d->progress, d->progress_to, d->info.frames, d->info.rate, d->quiet);
+    return code ? code : run_pipeline(d, &job);
+}
+
+static json_t *report_of(Denoise *d)
+{
+    json_t *report = report_begin(d->ctx[0]);
+    const SnlsPipelineResult *r = &d->result;
+    static const char *const methods[] = { "vnlb", "nlm" }, *const presets[] = { "fast", "medium", "slow" };
+    json_object_set_new(report, "input", json_text(d->in));
+    json_object_set_new(report, "output", json_text(d->out));
+    json_object_set_new(report, "method", json_string(is_copy(d) ? "copy" : methods[d->params.method ? 1 : 0]));
+    json_object_set_new(report, "preset", json_string(presets[d->params.preset >= 0 && d->params.preset < 3 ? d->params.preset : 1]));
+    json_object_set_new(report, "sigma", json_pack("[f,f,f]", r->sigma[0], r->sigma[d->info.channels > 1], r->sigma[d->info.channels > 1 ? 2 : 0]));
+    json_object_set_new(report, "sigma_estimated", json_boolean(!is_copy(d) && d->params.sigma[0] < 0));
+    json_object_set_new(report, "frames", json_integer(r->frames));
+    json_object_set_new(report, "resumed", json_integer(r->resumed));
+    json_object_set_new(report, "cuts", json_integer(r->cuts));
+    json_object_set_new(report, "width", json_integer(d->info.width));
+    json_object_set_new(report, "height", json_integer(d->info.height));
+    json_object_set_new(report, "rate", json_real(d->info.rate));
+    json_object_set_new(report, "input_format", json_pack("{s:s,s:s,s:s}", "container", d->info.container, "codec", d->info.codec, "pixels", d->info.pixel_format));
+    json_object_set_new(report, "output_format", json_pack("{s:s,s:s,s:s,s:b}", "container", d->out_info.container, "codec", d->out_info.codec, "pixels",
+                                                           d->out_info.pixel_format, "lossless", d->out_info.lossless));
+    json_object_set_new(report, "seconds", json_real(d->seconds));
+    json_object_set_new(report, "fps", json_real(d->seconds > 0 ? (double)(r->frames - r->resumed) / d->seconds : 0));
+    return report;
+}
+
+static void add_metrics(const Denoise *d, json_t *report)
+{
+    const double n = (double)json_array_size(d->psnr);
+    if (!d->clean || n < 1) return;
+    json_object_set_new(report, "psnr_before", json_pack("{s:o,s:O}", "mean", json_real_or_null(d->sums[0] / n), "frames", d->psnr_before));
+    json_object_set_new(report, "psnr", json_pack("{s:o,s:O}", "mean", json_real_or_null(d->sums[1] / n), "frames", d->psnr));
+    json_object_set_new(report, "ssim", json_pack("{s:f,s:O}", "mean", d->sums[2] / n, "frames", d->ssim));
+}
+
+static int print_text(const Denoise *d)
+{
+    const SnlsPipelineResult *r = &d->result;
+    FILE *to = strcmp(d->out, "-") ? stdout : stderr;
+    const double n = (double)json_array_size(d->psnr);
+    fprintf(to, "%lld frames of %lld x %lld in %.1f s (%.2f fps)", (long long)r->frames, (long long)d->info.width, (long long)d->info.height, d->seconds,
+            d->seconds > 0 ? (double)(r->frames - r->resumed) / d->seconds : 0);
+    if (r->resumed) fprintf(to, ", %lld of them finished before", (long long)r->resumed);
+    if (r->cuts) fprintf(to, ", %lld scene cut%s", (long long)r->cuts, r->cuts == 1 ? "" : "s");
+    if (is_copy(d)) fprintf(to, ", copied");
+    else if (d->info.channels == 1) fprintf(to, ", sigma %.2f%s", r->sigma[0], d->params.sigma[0] < 0 ? " (estimated)" : "");
+    else fprintf(to, ", sigma %.2f, %.2f, %.2f%s", r->sigma[0], r->sigma[1], r->sigma[2], d->params.sigma[0] < 0 ? " (estimated)" : "");
+    fprintf(to, "\n%s: %s, %s%s\n", d->out, d->out_info.codec, d->out_info.pixel_format, d->out_info.lossless ? ", lossless" : "");
+    if (n > 0) fprintf(to, "PSNR %.2f dB before, %.2f dB after; SSIM %.4f\n", d->sums[0] / n, d->sums[1] / n, d->sums[2] / n);
+    if (d->report) fprintf(to, "report: %s\n", d->report);
+    return to == stdout ? flush_stdout() : EXIT_DONE;
+}
+
+static int finish(Denoise *d)
+{
+    json_t *report = report_of(d);
+    int code = d->report ? html_write(&d->html, output_path(d->report), d->in, report, d->psnr_before, d->psnr, d->ssim) : EXIT_DONE;
+    if (!code) code = outputs_commit();
+    if (code || !d->common.json) return json_decref(report), code ? code : print_text(d);
+    add_metrics(d, report);
+    return report_print(report);
+}
+
+static int work(Denoise *d)
+{
+    int code = parse_sigma(d->sigma, d->params.sigma);
+    if (!code) code = open_contexts(d);
+    if (!code) code = open_reader(d);
+    if (!code) code = add_output(d);
+    if (!code && d->report) code = output_add(d->report, d->common.overwrite);
+    if (!code) code = open_writer(d);
+    if (code) return code;
+    if (d->report) html_begin(&d->html, d->ctx[3], output_path(d->report), d->info.height, d->info.width, d->info.channels, d->info.frames);
+    code = denoise_all(d);
+    return code ? code : finish(d);
+}
+
+int denoise_run(Denoise *d)
+{
+    d->psnr = json_array();
+    d->ssim = json_array();
+    d->psnr_before = json_array();
+    const int code = work(d);
+    html_free(&d->html);
+    snls_writer_close(&d->writer);
+    snls_reader_close(&d->reader);
+    snls_reader_close(&d->clean_reader);
+    for (int i = 0; i < 4; i++) snls_close(&d->ctx[i]);
+    json_decref(d->psnr);
+    json_decref(d->ssim);
+    json_decref(d->psnr_before);
+    return code;
+}

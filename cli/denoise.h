@@ -1,0 +1,34 @@
+/* denoise.h: what the files of `snls denoise` share: the options as given, and the run. */
+#ifndef SNLS_CLI_DENOISE_H
+#define SNLS_CLI_DENOISE_H
+
+#include "html.h"
+#include "progress.h"
+
+typedef struct Denoise {
+    Common common;
+    const char *in, *out;
+    /* as given */
+    const char *sigma, *report, *clean, *first, *last, *frames, *fps, *codec, *crf, *format, *mem, *progress_to;
+    const char *options[33]; /* of the encoder, ended by NULL */
+    int option_count;
+    bool resume, no_journal, lenient, progressive, no_copy, no_cuts, lossless, quiet;
+    SnlsDenoiseParams params;
+    /* the run */
+    SnlsContext *ctx[4]; /* denoiser, reader, writer, watcher */
+    SnlsReader *reader, *clean_reader;
+    SnlsWriter *writer;
+    SnlsVideoInfo info, out_info;
+    SnlsPipelineResult result;
+    Progress progress;
+    Html html;
+    json_t *psnr, *ssim, *psnr_before; /* of each frame, with --clean */
+    double sums[3];
+    int watch_code;     /* first failure of the watcher */
+    char journal[4200];
+    double seconds;
+} Denoise;
+
+int denoise_run(Denoise *d); /* denoise.c */
+
+#endif

@@ -1,0 +1,23 @@
+/* progress.h: how far a long command is: a bar on a terminal, a line now and then elsewhere, FFmpeg's key=value for programs. */
+#ifndef SNLS_CLI_PROGRESS_H
+#define SNLS_CLI_PROGRESS_H
+
+#include "cli.h"
+
+typedef struct Progress {
+    int64_t total;       /* frames; -1: not known */
+    int64_t resumed;     /* of them done before this run */
+    double rate;         /* frames a second of the clip; 0: none */
+    bool quiet, bar;
+    int machine;         /* descriptor for key=value lines; -1: none */
+    bool owns;           /* machine is a file of ours */
+    double start, shown, told;
+    int64_t frames;
+} Progress;
+
+/* to: a descriptor's number or a file name, NULL for none. */
+int progress_begin(Progress *p, const char *to, int64_t total, double rate, bool quiet);
+void progress_frame(Progress *p, int64_t frames);
+void progress_end(Progress *p, bool good);
+
+#endif

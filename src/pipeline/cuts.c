@@ -1,0 +1,86 @@
+/* cuts.c: a frame begins a new scene where two things change at once: what is seen where (means over cells, against what
+ * is usual in this scene) and which colours there are (histograms of the cells). Motion changes the first and hardly the
+ * second; noise is averaged away in the cells. A missed cut costs little, since patches are chosen by likeness; a false
+ * one costs the temporal neighbours of two frames. */
+#include "pipeline/cuts.h"
+#include <math.h>
+#include <string.h>
+
+#define DIFFERENCE 10.0f /* mean change of a cell, of 255, that a cut has at least */
+#define TIMES      2.5f  /* and this many times the largest change in the frames before */
+#define COLOURS    0.25f /* share of the cells that change their place in the histogram */
+
+/* Cells of a frame smaller than the grid are single pixels, repeated. */
+static float cell_mean(const float *pixels, int64_t height, int64_t width, int32_t channels, int cell, int32_t c)
+{
+    const int64_t row = cell / SNLS_CUT_COLUMNS, column = cell % SNLS_CUT_COLUMNS;
+    const int64_t y0 = row * height / SNLS_CUT_ROWS, x0 = column * width / SNLS_CUT_COLUMNS;
+    int64_t y1 = (row + 1) * height / SNLS_CUT_ROWS, x1 = (column + 1) * width / SNLS_CUT_COLUMNS, count = 0;
+    if (y1 == y0) y1 = y0 + 1;
+    if (x1 == x0) x1 = x0 + 1;
+    const int64_t step = y1 - y0 > 16 ? (y1 - y0) / 8 : 1; /* eight rows and more average noise well enough */
+    double sum = 0;
+    for (int64_t y = y0; y < y1; y += step, count += x1 - x0)
+        for (int64_t x = x0; x < x1; x++) sum += pixels[(y * width + x) * channels + c];
+    return (float)(sum / (double)count);
+}
+
+static void shrink(SnlsSmall *s, const float *pixels, int64_t height, int64_t width, int32_t channels)
+{
+    const int cells = SNLS_CUT_ROWS * SNLS_CUT_COLUMNS;
+    memset(s, 0, sizeof *s);
+    for (int i = 0; i < cells; i++)
+        for (int32_t c = 0; c < channels; c++) {
+            const float mean = cell_mean(pixels, height, width, channels, i, c), at = mean * SNLS_CUT_BINS / 256;
+            const int bin = at > 0 ? (at < SNLS_CUT_BINS - 1 ? (int)at : SNLS_CUT_BINS - 1) : 0;
+            s->cell[i][c] = mean;
+            s->share[c][bin] += 1.0f / (float)cells;
+        }
+}
+
+static float difference(const SnlsSmall *a, const SnlsSmall *b, int32_t channels)
+{
+    double sum = 0;
+    const int cells = SNLS_CUT_ROWS * SNLS_CUT_COLUMNS;
+    for (int i = 0; i < cells; i++)
+        for (int32_t c = 0; c < channels; c++) sum += fabsf(a->cell[i][c] - b->cell[i][c]);
+    return (float)(sum / cells / channels);
+}
+
+/* Half the sum of |differences| of the histograms, with bins pooled in twos at either offset: whichever is smaller, so
+ * that cells on the edge of a bin do not count. */
+static float colours(const SnlsSmall *a, const SnlsSmall *b, int32_t channels)
+{
+    float least = 1;
+    for (int offset = 0; offset < 2; offset++) {
+        float sum = 0;
+        for (int32_t c = 0; c < channels; c++)
+            for (int i = -offset; i < SNLS_CUT_BINS; i += 2) {
+                const float low = i < 0 ? 0 : a->share[c][i] - b->share[c][i];
+                const float high = i + 1 < SNLS_CUT_BINS ? a->share[c][i + 1] - b->share[c][i + 1] : 0;
+                sum += fabsf(low + high);
+            }
+        sum *= 0.5f / (float)channels;
+        if (sum < least) least = sum;
+    }
+    return least;
+}
+
+bool snls_cuts_next(SnlsCuts *cuts, const float *pixels, int64_t height, int64_t width, int32_t channels)
+{
+    SnlsSmall now;
+    shrink(&now, pixels, height, width, channels);
+    bool cut = false;
+    if (cuts->frames) {
+        const float d = difference(&cuts->last, &now, channels);
+        float usual = 0;
+        for (int i = 0; i < SNLS_CUT_HISTORY; i++)
+            if (cuts->recent[i] > usual) usual = cuts->recent[i];
+        cut = d > DIFFERENCE && d > TIMES * usual && colours(&cuts->last, &now, channels) > COLOURS;
+        if (cut) *cuts = (SnlsCuts){ 0 };
+        else cuts->recent[cuts->frames % SNLS_CUT_HISTORY] = d;
+    }
+    cuts->last = now;
+    cuts->frames++;
+    return cut;
+}

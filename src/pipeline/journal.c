@@ -1,0 +1,132 @@
+/* journal.c: header "snls journal 1\n", length of the fingerprint, fingerprint; then records {size, check sum, sigma[3]} and
+ * the packed samples of a frame. Written with write(2), so that what was finished is there whatever ends the program. */
+#define _XOPEN_SOURCE 700
+#include "pipeline/journal.h"
+#include "io/file.h"
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char magic[16] = "snls journal 1\n";
+
+typedef struct Record {
+    int64_t size;
+    uint64_t sum;
+    double sigma[3];
+} Record;
+
+/* FNV-1a over words of eight bytes: finds what was cut off or not written. */
+static uint64_t check_sum(const void *bytes, int64_t size, const double *sigma)
+{
+    uint64_t sum = 14695981039346656037u, word;
+    const char *at = bytes;
+    for (int64_t i = 0; i < size; i += 8) {
+        word = 0;
+        memcpy(&word, at + i, (size_t)(size - i < 8 ? size - i : 8));
+        sum = (sum ^ word) * 1099511628211u;
+    }
+    for (int c = 0; c < 3; c++) {
+        memcpy(&word, sigma + c, 8);
+        sum = (sum ^ word) * 1099511628211u;
+    }
+    return sum;
+}
+
+void *snls_journal_room(SnlsContext *ctx, SnlsJournal *j, int64_t size)
+{
+    if (size <= j->room) return j->bytes;
+    snls_mem_free(&ctx->allocator, j->bytes);
+    j->bytes = snls_mem_alloc(&ctx->allocator, size);
+    j->room = j->bytes ? size : 0;
+    return j->bytes;
+}
+
+static bool read_exactly(int fd, void *to, int64_t size, int64_t at)
+{
+    for (int64_t done = 0; done < size;) {
+        const ssize_t n = pread(fd, (char *)to + done, (size_t)(size - done), at + done);
+        if (n <= 0) return false;
+        done += n;
+    }
+    return true;
+}
+
+/* A whole record at j->at into j->bytes; false: none, or damaged. */
+static bool read_record(SnlsContext *ctx, SnlsJournal *j, int64_t length, Record *r)
+{
+    if (!read_exactly(j->fd, r, sizeof *r, j->at) || r->size < 1 || r->size > length - j->at - (int64_t)sizeof *r) return false;
+    if (!snls_journal_room(ctx, j, r->size) || !read_exactly(j->fd, j->bytes, r->size, j->at + (int64_t)sizeof *r)) return false;
+    if (check_sum(j->bytes, r->size, r->sigma) != r->sum) return false;
+    j->at += (int64_t)sizeof *r + r->size;
+    return true;
+}
+
+static SnlsStatus check_header(SnlsContext *ctx, SnlsJournal *j, const char *fingerprint)
+{
+    char head[sizeof magic], text[2048];
+    int64_t size = 0;
+    const bool ours = read_exactly(j->fd, head, sizeof head, 0) && !memcmp(head, magic, sizeof magic) &&
+                      read_exactly(j->fd, &size, sizeof size, sizeof head);
+    SNLS_REQUIRE(ctx, ours, SNLS_ERR_ARG, "%s: is no journal of snls, so there is nothing to resume; remove it", snls_io_name(j->path).text);
+    const bool same = size == (int64_t)strlen(fingerprint) && size < (int64_t)sizeof text &&
+                      read_exactly(j->fd, text, size, sizeof head + sizeof size) && !memcmp(text, fingerprint, (size_t)size);
+    SNLS_REQUIRE(ctx, same, SNLS_ERR_ARG, "%s: is the journal of a run with another input or other options; the same are needed to resume it",
+                 snls_io_name(j->path).text);
+    j->at = (int64_t)sizeof head + (int64_t)sizeof size + size;
+    return SNLS_OK;
+}
+
+static SnlsStatus continue_old(SnlsContext *ctx, SnlsJournal *j, const char *fingerprint)
+{
+    Record r;
+    SNLS_TRY(check_header(ctx, j, fingerprint));
+    const int64_t begin = j->at, length = lseek(j->fd, 0, SEEK_END);
+    while (read_record(ctx, j, length, &r)) j->frames++, memcpy(j->sigma, r.sigma, sizeof j->sigma);
+    j->end = j->at;
+    j->at = begin;
+    const bool cut = !ftruncate(j->fd, j->end) && lseek(j->fd, j->end, SEEK_SET) == j->end;
+    SNLS_REQUIRE(ctx, cut, SNLS_ERR_IO, "%s: cannot be continued", snls_io_name(j->path).text);
+    return SNLS_OK;
+}
+
+SnlsStatus snls_journal_open(SnlsContext *ctx, SnlsJournal *j, const char *path, const char *fingerprint, bool resume)
+{
+    const int64_t size = (int64_t)strlen(fingerprint);
+    *j = (SnlsJournal){ .fd = -1, .path = path };
+    if (resume) j->fd = open(path, O_RDWR | O_CLOEXEC);
+    if (j->fd >= 0) return continue_old(ctx, j, fingerprint);
+    j->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    SNLS_REQUIRE(ctx, j->fd >= 0, SNLS_ERR_IO, "%s: cannot be created", snls_io_name(path).text);
+    SNLS_TRY(snls_io_write(ctx, path, j->fd, magic, sizeof magic));
+    SNLS_TRY(snls_io_write(ctx, path, j->fd, &size, sizeof size));
+    return snls_io_write(ctx, path, j->fd, fingerprint, size);
+}
+
+SnlsStatus snls_journal_read(SnlsContext *ctx, SnlsJournal *j, int64_t *size)
+{
+    Record r;
+    SNLS_REQUIRE(ctx, read_record(ctx, j, j->end, &r), SNLS_ERR_IO, "%s: cannot be read any more", snls_io_name(j->path).text);
+    *size = r.size;
+    return SNLS_OK;
+}
+
+void snls_journal_add(SnlsJournal *j, int64_t size, const double sigma[3])
+{
+    if (j->fd < 0 || j->failed) return;
+    SnlsContext quiet = { 0 };
+    Record r = { .size = size };
+    memcpy(r.sigma, sigma, sizeof r.sigma);
+    r.sum = check_sum(j->bytes, size, sigma);
+    j->failed = snls_io_write(&quiet, j->path, j->fd, &r, sizeof r) < 0 || snls_io_write(&quiet, j->path, j->fd, j->bytes, size) < 0;
+    if (j->failed) unlink(j->path); /* a full disk is needed for the output more than for this */
+}
+
+void snls_journal_close(SnlsContext *ctx, SnlsJournal *j, bool remove)
+{
+    if (j->fd >= 0) close(j->fd);
+    if (j->fd >= 0 && remove) unlink(j->path);
+    j->fd = -1;
+    snls_mem_free(&ctx->allocator, j->bytes);
+    j->bytes = NULL;
+    j->room = 0;
+}

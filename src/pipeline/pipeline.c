@@ -1,0 +1,366 @@
+/* pipeline.c: three threads with bounded queues between them: read and look for cuts; denoise (the caller's thread); write. */
+#include "base/context.h"
+#include "pipeline/cuts.h"
+#include "pipeline/journal.h"
+#include "pipeline/queue.h"
+#include "video/kind.h" /* the contexts of reader and writer */
+#include <snls/pipeline.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { POOL_EXTRA = 2 }; /* buffers beyond a queue: one in work on either side */
+
+typedef struct Run {
+    const SnlsPipeline *job;
+    SnlsVideoInfo info;
+    int64_t frame_floats, buffer_floats; /* of pixels; with room for flow behind them */
+    SnlsDenoiser *denoiser;              /* NULL: a copy */
+    SnlsContext local;                   /* allocator and error of the journal */
+    SnlsJournal journal;
+    SnlsQueue decoded, finished, free_in, free_out;
+    float *memory;
+    pthread_mutex_t lock; /* of what follows */
+    SnlsStatus status;
+    SnlsPipelineResult *result;
+} Run;
+
+void snls_pipeline_defaults(SnlsPipelineParams *params)
+{
+    if (params) *params = (SnlsPipelineParams){ .queue = 2, .find_cuts = 1 };
+}
+
+/* The first failure is the cause; everybody stops. */
+static void fail_run(Run *r, SnlsStatus status, const char *sentence, bool writing)
+{
+    pthread_mutex_lock(&r->lock);
+    if (r->status >= 0) {
+        r->status = status;
+        r->result->writing = writing;
+        snprintf(r->result->error, sizeof r->result->error, "%s", sentence && *sentence ? sentence : snls_status_text(status));
+    }
+    pthread_mutex_unlock(&r->lock);
+    SnlsQueue *const all[] = { &r->decoded, &r->finished, &r->free_in, &r->free_out };
+    for (int i = 0; i < 4; i++) snls_queue_stop(all[i]);
+}
+
+static SnlsContext *reader_context(const Run *r) { return r->job->reader->ctx; }
+static SnlsContext *writer_context(const Run *r) { return r->job->writer->ctx; }
+
+static bool going_well(Run *r)
+{
+    pthread_mutex_lock(&r->lock);
+    const bool good = r->status >= 0;
+    pthread_mutex_unlock(&r->lock);
+    return good;
+}
+
+static void drop(SnlsQueue *pool, SnlsItem *item)
+{
+    snls_frame_free(&item->frame);
+    if (item->pixels && pool) snls_queue_put(pool, &(SnlsItem){ .pixels = item->pixels });
+    item->pixels = NULL;
+}
+
+/* ---- reading ---- */
+
+static void *read_frames(void *opaque)
+{
+    Run *r = opaque;
+    SnlsCuts cuts = { 0 };
+    for (int64_t number = 0;; number++) {
+        SnlsItem item = { 0 };
+        SnlsStatus status = SNLS_OK;
+        if (r->denoiser && !snls_queue_take(&r->free_in, &item)) break;
+        item.number = number;
+        status = snls_reader_next(r->job->reader, &item.frame);
+        if (status == SNLS_OK && item.pixels) {
+            status = snls_frame_read(item.frame, item.pixels);
+            item.cut = r->job->params.find_cuts &&
+                       snls_cuts_next(&cuts, item.pixels, r->info.height, r->info.width, r->info.channels);
+        }
+        if (status != SNLS_OK) {
+            snls_frame_free(&item.frame);
+            if (status < 0) fail_run(r, status, snls_error(reader_context(r)), false);
+            break;
+        }
+        if (!snls_queue_put(&r->decoded, &item)) {
+            snls_frame_free(&item.frame);
+            break;
+        }
+    }
+    snls_queue_end(&r->decoded);
+    return NULL;
+}
+
+/* ---- denoising ---- */
+
+typedef struct Pending { /* frames that were pushed and not yet pulled */
+    SnlsItem *item;
+    int64_t first, count, room, begin; /* begin: the first frame that the denoiser sees */
+} Pending;
+
+static bool pull_all(Run *r, Pending *p)
+{
+    for (;;) {
+        SnlsItem buffer;
+        if (!snls_queue_take(&r->free_out, &buffer)) return false;
+        const SnlsStatus status = snls_denoiser_pull(r->denoiser, buffer.pixels);
+        if (status != SNLS_OK) {
+            snls_queue_put(&r->free_out, &buffer);
+            if (status < 0) fail_run(r, status, snls_error(r->job->ctx), false);
+            return status >= 0;
+        }
+        SnlsItem item = p->item[p->first];
+        p->first = (p->first + 1) % p->room;
+        p->count--;
+        if (!item.frame) { /* only there for its neighbours: it is in the journal */
+            snls_queue_put(&r->free_out, &buffer);
+            continue;
+        }
+        item.pixels = buffer.pixels;
+        if (r->job->params.watch)
+            item.has_flow = snls_denoiser_flow(r->denoiser, item.pixels + r->frame_floats) == SNLS_OK;
+        snls_denoiser_sigma(r->denoiser, item.sigma);
+        if (!snls_queue_put(&r->finished, &item)) {
+            snls_frame_free(&item.frame);
+            return false;
+        }
+    }
+}
+
+static bool remember(Run *r, Pending *p, const SnlsItem *item)
+{
+    if (p->count == p->room) { /* the denoiser keeps more than it said: grow once more */
+        fail_run(r, SNLS_ERR_ARG, "pipeline: the denoiser holds more frames than its delay", false);
+        return false;
+    }
+    p->item[(p->first + p->count++) % p->room] = *item;
+    return true;
+}
+
+/* One decoded frame: replayed from the journal, or through the denoiser, or both where it is a neighbour of later ones. */
+static bool pass_on(Run *r, Pending *p, SnlsItem *item)
+{
+    SnlsItem ahead = *item;
+    ahead.pixels = NULL;
+    if (item->cut) r->result->cuts++;
+    const bool replay = item->number < r->journal.frames;
+    if (!r->denoiser || replay) {
+        ahead.replay = replay;
+        if (!snls_queue_put(&r->finished, &ahead)) return false;
+        item->frame = ahead.frame = NULL;
+    }
+    if (!r->denoiser || item->number < p->begin) return true;
+    if (!remember(r, p, &ahead)) return false;
+    item->frame = NULL; /* the list's from here on */
+    const SnlsStatus status = snls_denoiser_push(r->denoiser, item->pixels, item->cut && item->number > p->begin);
+    if (status < 0) return fail_run(r, status, snls_error(r->job->ctx), false), false;
+    snls_queue_put(&r->free_in, &(SnlsItem){ .pixels = item->pixels });
+    item->pixels = NULL;
+    return pull_all(r, p);
+}
+
+static void denoise_frames(Run *r)
+{
+    const int64_t delay = r->denoiser ? snls_denoiser_delay(r->denoiser) : 0, before = 2 * delay + 2;
+    Pending p = { .room = delay + 64, .begin = r->journal.frames > before ? r->journal.frames - before : 0 };
+    p.item = snls_mem_alloc(&r->job->ctx->allocator, p.room * (int64_t)sizeof *p.item);
+    if (!p.item) fail_run(r, SNLS_ERR_MEMORY, "pipeline: out of memory", false);
+    SnlsItem item;
+    while (p.item && snls_queue_take(&r->decoded, &item)) {
+        const bool good = pass_on(r, &p, &item);
+        if (!good) {
+            snls_frame_free(&item.frame);
+            break;
+        }
+        if (item.pixels) snls_queue_put(&r->free_in, &(SnlsItem){ .pixels = item.pixels });
+    }
+    if (r->denoiser && going_well(r)) {
+        const SnlsStatus status = snls_denoiser_finish(r->denoiser);
+        if (status < 0) fail_run(r, status, snls_error(r->job->ctx), false);
+        else pull_all(r, &p);
+    }
+    for (; p.item && p.count; p.count--, p.first = (p.first + 1) % p.room) snls_frame_free(&p.item[p.first].frame);
+    snls_mem_free(&r->job->ctx->allocator, p.item);
+    snls_queue_end(&r->finished);
+}
+
+/* ---- writing ---- */
+
+static SnlsStatus from_journal(Run *r, const SnlsItem *item, SnlsFrame **made)
+{
+    int64_t size;
+    const SnlsStatus status = snls_journal_read(&r->local, &r->journal, &size);
+    if (status < 0) return snls_fail(writer_context(r), status, "%s", r->local.error);
+    return snls_writer_unpack(r->job->writer, item->frame, r->journal.bytes, size, made);
+}
+
+static void to_journal(Run *r, const SnlsFrame *made, const double sigma[3])
+{
+    const int64_t size = snls_frame_bytes(made);
+    if (r->journal.fd < 0 || r->journal.failed || !snls_journal_room(&r->local, &r->journal, size)) return;
+    snls_frame_pack(made, r->journal.bytes);
+    snls_journal_add(&r->journal, size, sigma);
+}
+
+/* What came out as the watcher sees it: of a finished frame, so that rounding is in it. */
+static SnlsStatus show(Run *r, const SnlsItem *item, const SnlsFrame *made, float *scratch)
+{
+    const SnlsPipelineFrame frame = { .number = item->number,
+                                      .time = snls_frame_time(item->frame),
+                                      .cut = item->cut,
+                                      .resumed = item->replay,
+                                      .before = scratch,
+                                      .after = scratch + r->frame_floats,
+                                      .flow = item->has_flow ? item->pixels + r->frame_floats : NULL };
+    SnlsVideoInfo out;
+    snls_writer_info(r->job->writer, &out);
+    snls_frame_read(item->frame, scratch);
+    if (out.channels == r->info.channels && made) snls_frame_read(made, scratch + r->frame_floats);
+    else memcpy(scratch + r->frame_floats, item->pixels ? item->pixels : scratch, (size_t)r->frame_floats * sizeof(float));
+    const SnlsStatus status = r->job->params.watch(r->job->params.opaque, &frame);
+    return status < 0 ? snls_fail(writer_context(r), status, "pipeline: the watcher has stopped the run") : SNLS_OK;
+}
+
+static SnlsStatus write_item(Run *r, const SnlsItem *item, float *scratch)
+{
+    SnlsFrame *made = NULL;
+    SnlsStatus status = SNLS_OK;
+    if (item->replay) status = from_journal(r, item, &made);
+    else if (item->pixels) status = snls_writer_make(r->job->writer, item->frame, item->pixels, &made);
+    if (status >= 0) status = snls_writer_write(r->job->writer, made ? made : item->frame);
+    if (status >= 0 && made && !item->replay) to_journal(r, made, item->sigma);
+    if (status >= 0 && scratch) status = show(r, item, made ? made : item->frame, scratch);
+    snls_frame_free(&made);
+    if (status < 0) return status;
+    r->result->frames++;
+    r->result->resumed += item->replay;
+    if (item->pixels) memcpy(r->result->sigma, item->sigma, sizeof item->sigma);
+    if (r->job->params.progress) r->job->params.progress(r->job->params.opaque, r->result->frames);
+    return SNLS_OK;
+}
+
+static void *write_frames(void *opaque)
+{
+    Run *r = opaque;
+    SnlsItem item;
+    SnlsStatus status = SNLS_OK;
+    const SnlsAllocator *a = &r->local.allocator;
+    float *scratch = r->job->params.watch ? snls_mem_alloc(a, 2 * r->frame_floats * (int64_t)sizeof(float)) : NULL;
+    if (r->job->params.watch && !scratch) fail_run(r, SNLS_ERR_MEMORY, "pipeline: out of memory for a frame", false);
+    while (status >= 0 && snls_queue_take(&r->finished, &item)) {
+        status = write_item(r, &item, scratch);
+        if (status < 0) fail_run(r, status, snls_error(writer_context(r)), true);
+        drop(&r->free_out, &item);
+    }
+    snls_mem_free(a, scratch);
+    if (!going_well(r)) return NULL;
+    status = snls_writer_finish(r->job->writer);
+    if (status < 0) fail_run(r, status, snls_error(writer_context(r)), true);
+    return NULL;
+}
+
+/* ---- the run ---- */
+
+static bool is_copy(const SnlsDenoiseParams *d)
+{
+    return !d || (d->sigma[0] == 0 && d->sigma[1] == 0 && d->sigma[2] == 0);
+}
+
+static SnlsStatus open_denoiser(Run *r)
+{
+    const SnlsPipeline *job = r->job;
+    if (is_copy(job->denoise)) return SNLS_OK;
+    SnlsDenoiseParams params = *job->denoise;
+    if (r->journal.frames) memcpy(params.sigma, r->journal.sigma, sizeof params.sigma); /* as it was estimated then */
+    if (r->journal.frames) memcpy(r->result->sigma, params.sigma, sizeof params.sigma);
+    return snls_denoiser_open(&r->denoiser, job->ctx, &params, r->info.height, r->info.width, r->info.channels);
+}
+
+/* Buffers of both pools in one block. */
+static SnlsStatus fill_pools(Run *r)
+{
+    const int count = r->job->params.queue + POOL_EXTRA;
+    if (!r->denoiser) return SNLS_OK;
+    const int64_t pixels = r->frame_floats, both = r->buffer_floats;
+    r->memory = snls_mem_alloc(&r->local.allocator, count * (pixels + both) * (int64_t)sizeof(float));
+    SNLS_REQUIRE(r->job->ctx, r->memory, SNLS_ERR_MEMORY, "pipeline: out of memory for %d frames", 2 * count);
+    for (int i = 0; i < count; i++) {
+        snls_queue_put(&r->free_in, &(SnlsItem){ .pixels = r->memory + i * pixels });
+        snls_queue_put(&r->free_out, &(SnlsItem){ .pixels = r->memory + count * pixels + i * both });
+    }
+    return SNLS_OK;
+}
+
+static SnlsStatus prepare(Run *r)
+{
+    const SnlsPipelineParams *p = &r->job->params;
+    if (p->journal) {
+        const SnlsStatus status = snls_journal_open(&r->local, &r->journal, p->journal, p->fingerprint ? p->fingerprint : "", p->resume);
+        if (status < 0) return snls_fail(r->job->ctx, status, "%s", r->local.error);
+    }
+    SNLS_TRY(open_denoiser(r));
+    return fill_pools(r);
+}
+
+static void run_threads(Run *r)
+{
+    pthread_t reading, writing;
+    if (pthread_create(&reading, NULL, read_frames, r)) {
+        fail_run(r, SNLS_ERR_MEMORY, "pipeline: no thread can be started", false);
+        return;
+    }
+    if (pthread_create(&writing, NULL, write_frames, r)) {
+        fail_run(r, SNLS_ERR_MEMORY, "pipeline: no thread can be started", false);
+        pthread_join(reading, NULL);
+        return;
+    }
+    denoise_frames(r);
+    pthread_join(reading, NULL);
+    pthread_join(writing, NULL);
+}
+
+static void drop_rest(SnlsQueue *q)
+{
+    for (; q->count; q->count--, q->first = (q->first + 1) % SNLS_QUEUE_MAX) snls_frame_free(&q->item[q->first].frame);
+    snls_queue_free(q);
+}
+
+SnlsStatus snls_pipeline_run(const SnlsPipeline *job, SnlsPipelineResult *result)
+{
+    if (!job || !result) return SNLS_ERR_ARG;
+    *result = (SnlsPipelineResult){ 0 };
+    if (!job->ctx) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(job->ctx, job->reader && job->writer && job->params.queue >= 1 && job->params.queue <= 64, SNLS_ERR_ARG,
+                 "pipeline: a reader, a writer and a queue of 1 to 64 frames are needed");
+    Run r = { .job = job, .result = result, .journal = { .fd = -1 }, .local = { .allocator = job->ctx->allocator } };
+    SNLS_REQUIRE(job->ctx, job->ctx != reader_context(&r) && job->ctx != writer_context(&r) && reader_context(&r) != writer_context(&r),
+                 SNLS_ERR_ARG, "pipeline: reader, writer and denoiser need a context each");
+    snls_reader_info(job->reader, &r.info);
+    r.frame_floats = r.info.height * r.info.width * r.info.channels;
+    r.buffer_floats = r.frame_floats + (job->params.watch ? 2 * r.info.height * r.info.width : 0);
+    pthread_mutex_init(&r.lock, NULL);
+    SnlsQueue *const all[] = { &r.decoded, &r.finished, &r.free_in, &r.free_out };
+    for (int i = 0; i < 4; i++) snls_queue_init(all[i], i < 2 ? job->params.queue : SNLS_QUEUE_MAX);
+    const SnlsStatus status = prepare(&r);
+    if (status < 0) fail_run(&r, status, snls_error(job->ctx), status == SNLS_ERR_IO);
+    else run_threads(&r);
+    for (int i = 0; i < 4; i++) drop_rest(all[i]);
+    snls_denoiser_close(&r.denoiser);
+    snls_journal_close(&r.local, &r.journal, status >= 0 && (r.status >= 0 || !result->writing || !result->frames));
+    snls_mem_free(&r.local.allocator, r.memory);
+    pthread_mutex_destroy(&r.lock);
+    return r.status;
+}
+
+int64_t snls_pipeline_memory(const SnlsPipelineParams *params, const SnlsVideoInfo *in, const SnlsDenoiseParams *denoise, int32_t threads)
+{
+    if (!params || !in) return -1;
+    const int64_t pixels = in->width * in->height, frame = pixels * in->channels * (in->depth > 8 ? 2 : 1), buffers = params->queue + POOL_EXTRA;
+    const int64_t floats = pixels * in->channels * (int64_t)sizeof(float), watch = params->watch ? 2 * floats : 0;
+    if (is_copy(denoise)) return (2 * params->queue + 3) * frame + watch;
+    const int64_t held = snls_denoiser_memory(denoise, in->height, in->width, in->channels, threads);
+    if (held < 0) return -1;
+    const int64_t flow = params->watch ? 2 * pixels * (int64_t)sizeof(float) : 0;
+    return held + buffers * (2 * floats + flow) + (2 * params->queue + 24) * frame + watch;
+}

@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# test_denoise_faults.sh BUILD SOURCE: what goes wrong around snls denoise: an exit code, one line, and nothing broken left behind;
+# and a run that was stopped goes on to the same bytes.
+# ctest: timeout=300
+set -u
+snls=$1/snls
+if [ ! -x "$snls" ] || [ ! -e "$1/libsnls_ffmpeg.so" ] || ! command -v ffmpeg >/dev/null; then
+    echo "skipped: the command line, libsnls_ffmpeg.so or the ffmpeg program is missing"
+    exit 77
+fi
+work=$(mktemp -d) || exit 1
+trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failed=0
+bad() { failed=$((failed + 1)); echo "FAIL $*"; }
+make() { ffmpeg -v error -nostdin -y "$@" || bad "ffmpeg cannot make ${*: -1}"; }
+refused() { # CODE WORDS ARGUMENTS...: exit code, one line with these words, no output and no part of one
+    local code=$1 words=$2 got; shift 2
+    timeout 60 "$snls" denoise "$@" >said 2>err; got=$?
+    [ $got = "$code" ] || bad "$*: exit $got, expected $code: $(cat err)"
+    [ "$(wc -l <err)" = 1 ] && grep -q -- "$words" err || bad "$*: not one line with '$words': $(cat err)"
+    ls | grep -q '^out' && bad "$*: left $(ls | grep '^out' | tr '\n' ' ')"
+    rm -rf out*
+}
+
+make -f lavfi -i testsrc2=s=64x48:r=25:d=2 -c:v libx264 -preset ultrafast clip.mp4
+make -f lavfi -i testsrc2=s=64x48:r=25:d=2 -c:v ffv1 clip.mkv
+make -f lavfi -i sine=d=1 sound.wav
+
+# inputs
+size=$(wc -c <clip.mp4); head -c $((size / 2)) clip.mp4 >cut.mp4
+size=$(wc -c <clip.mkv); head -c $((size / 2)) clip.mkv >cut.mkv
+: >empty.mp4; echo 'Dear diary, this is no film.' >text.mp4; head -c 5000 /dev/urandom >random.mkv
+refused 3 'cut.mp4' cut.mp4 out.mkv --sigma 0
+refused 3 'cut.mkv' cut.mkv out.mkv --sigma 0
+refused 3 'is empty' empty.mp4 out.mkv
+refused 3 'text.mp4' text.mp4 out.mkv
+refused 3 'random.mkv' random.mkv out.mkv
+refused 3 'is not there' none.mp4 out.mkv
+refused 3 'no video' sound.wav out.mkv
+refused 3 'y4m' - out.mkv </dev/null
+refused 3 'no file has such a name' 'none_%03d.png' out.mkv
+mkdir nothing; refused 3 'holds no .png' nothing out.mkv
+"$snls" denoise cut.mkv out.mkv --sigma 0 --lenient >/dev/null 2>err && [ -s out.mkv ] || bad "--lenient: $(cat err)"; rm -f out*
+head -c 300 clip.mkv >stub; refused 3 'stub' stub out.mkv
+
+# outputs
+mkdir locked; chmod a-w locked
+if [ "$(id -u)" != 0 ]; then refused 7 'locked' clip.mkv locked/out.mkv; fi
+refused 7 'no/such' clip.mkv no/such/out.mkv
+refused 4 'ending' clip.mkv out.xyz
+refused 7 'exists; -y' clip.mkv clip.mp4 --sigma 0
+refused 2 'is an input' clip.mkv clip.mkv -y --sigma 0
+ln -s /dev/full out.y4m; timeout 60 "$snls" denoise clip.mkv out.y4m --sigma 0 >said 2>err; [ $? = 7 ] && [ "$(wc -l <err)" = 1 ] || bad "/dev/full: $(cat err)"; rm -f out*
+(ulimit -f 20; exec timeout 60 "$snls" denoise clip.mkv out.nut --sigma 0 --vcodec rawvideo >said 2>err); [ $? = 7 ] && ! ls | grep -q '^out' || bad "a full disk: $? $(cat err) $(ls)"; rm -f out*
+(ulimit -f 20; exec timeout 60 "$snls" denoise clip.mkv out.npy --sigma 0 >said 2>err); [ $? = 7 ] && ! ls | grep -q '^out' || bad "a full disk, .npy: $(cat err)"; rm -f out*
+"$snls" denoise clip.mkv - --sigma 0 2>err | head -c 100 >/dev/null; code=${PIPESTATUS[0]}
+[ "$code" = 7 ] && [ "$(wc -l <err)" = 1 ] || bad "a closed pipe: $code $(cat err)"
+
+# options
+refused 2 'sigma' clip.mkv out.mkv --sigma 20,10
+refused 2 '--last' clip.mkv out.mkv --first 5 --last 3
+refused 2 'first wanted' clip.mkv out.mkv --first 500
+refused 2 '--enc-opt' clip.mkv out.mkv --sigma 0 --enc-opt nonsense=1
+refused 4 '--vcodec' clip.mkv out.mkv --vcodec nonsense
+refused 2 'is missing' clip.mkv
+refused 5 '--mem 1M: this run needs' clip.mkv out.mkv --sigma 20 --mem 1M
+refused 2 '--mem' clip.mkv out.mkv --mem lots
+make -f lavfi -i testsrc2=s=32x48:r=25:d=2 -c:v ffv1 other.mkv
+refused 3 'must be the same' clip.mkv out.mkv --sigma 0 --clean other.mkv
+make -i clip.mkv -frames:v 10 -c copy short.mkv
+refused 3 'ends after 10 frames' clip.mkv out.mkv --sigma 0 --clean short.mkv
+"$snls" denoise -i clip.mkv -o out.mkv --sigma 0 --frames 3 --json >said 2>err && grep -q '"frames": 3' said || bad "-i -o: $(cat err)"; rm -f out*
+
+# machine-readable progress
+"$snls" denoise clip.mkv out.mkv --sigma 0 --progress p.txt >/dev/null && tail -1 p.txt | grep -q '^progress=end$' && grep -q '^frame=50$' p.txt || bad "--progress: $(cat p.txt)"; rm -f out*
+
+# signals: nothing half under the name; --resume goes on to the bytes of an undisturbed run
+make -f lavfi -i testsrc2=s=48x40:r=25:d=1.2 -vf noise=alls=30:allf=t -c:v ffv1 noisy.mkv
+run="$snls denoise noisy.mkv --preset fast"
+$run whole.mkv >/dev/null 2>err || bad "denoise: $(cat err)"
+[ ! -e whole.mkv.resume ] || bad "the journal of a finished run is still there"
+stop() { # SIGNAL BYTES OUT: stopped when the journal has grown so far
+    $run $3 >said 2>err & local job=$!
+    for _ in $(seq 1200); do
+        [ "$(stat -c %s "$3.resume" 2>/dev/null || echo 0)" -gt "$2" ] && break
+        kill -0 $job 2>/dev/null || break
+        sleep 0.02
+    done
+    kill -"$1" $job 2>/dev/null; wait $job
+}
+for case in "TERM 20000 143" "KILL 60000 137"; do
+    set -- $case
+    stop $1 $2 stopped.mkv; code=$?
+    [ $code = "$3" ] || bad "SIG$1: exit $code"
+    [ ! -e stopped.mkv ] || bad "SIG$1: a file under the final name"
+    [ -s stopped.mkv.resume ] || bad "SIG$1: no journal"
+    [ "$1" = KILL ] || [ ! -e stopped.mkv.part ] || bad "SIG$1: a .part is left"
+    $run stopped.mkv --resume --json >said 2>err || bad "--resume: $(cat err)"
+    grep -q '"resumed": 0,' said && bad "SIG$1: nothing was resumed"
+    cmp -s whole.mkv stopped.mkv || bad "SIG$1: a resumed run gives other bytes"
+    [ ! -e stopped.mkv.resume ] && [ ! -e stopped.mkv.part ] || bad "SIG$1: journal or part is left"
+    rm -f stopped*
+done
+stop TERM 20000 stopped.mkv
+$run stopped.mkv --resume --sigma 5 >said 2>err; [ $? = 2 ] && grep -q 'another input or other options' err || bad "a foreign journal: $(cat err)"
+[ -s stopped.mkv.resume ] || bad "a refused resume has removed the journal"
+
+[ $failed = 0 ] && echo "test_denoise_faults: ok"
+exit $((failed > 0))

@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# test_video_cli.sh BUILD SOURCE: snls denoise --sigma 0 copies every kind of clip bit by bit, with its time stamps, tags and other
+# streams. ffmpeg makes the inputs, ffprobe looks at the outputs.
+# ctest: timeout=240
+set -u
+snls=$1/snls
+if [ ! -x "$snls" ] || [ ! -e "$1/libsnls_ffmpeg.so" ] || ! command -v ffmpeg >/dev/null || ! command -v ffprobe >/dev/null; then
+    echo "skipped: the command line, libsnls_ffmpeg.so or the ffmpeg program is missing"
+    exit 77
+fi
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failed=0
+bad() { failed=$((failed + 1)); echo "FAIL $*"; }
+make() { ffmpeg -v error -nostdin -y "$@" || bad "ffmpeg cannot make ${*: -1}"; }
+frames() { ffmpeg -v error -nostdin -i "$1" -map 0:v:0 -vsync passthrough ${2:+-pix_fmt $2} -f framemd5 - | grep -v '^#' | awk -F, '{ print $NF }'; }
+copy() { "$snls" denoise "$1" "$2" -y --sigma 0 ${3:+$3} >log 2>err || bad "$1 to $2: $(cat err)"; }
+same() { # IN OUT [FORMAT]: equal frames, and some
+    frames "$1" "${3:-}" >want; frames "$2" "${3:-}" >got
+    if ! [ -s want ] || ! cmp -s want got; then bad "$1 to $2: other frames"; fi
+}
+probe() { ffprobe -v error -select_streams v:0 -show_entries "stream=$2" -of csv=p=0 "$1"; }
+noise() { # NAME SIZE FORMAT [OUTPUT OPTIONS]: three frames of random samples
+    local name=$1 size=$2 format=$3; shift 3
+    head -c 700000 "$work/random" | ffmpeg -v error -y -f rawvideo -s "$size" -pix_fmt "$format" -r 25 -i - -frames:v 3 "$@" "$name" 2>/dev/null
+    [ -s "$name" ] || bad "ffmpeg cannot make $name"
+}
+head -c 700000 /dev/urandom >random
+
+# depths, samplings, odd sizes; lossless containers keep the format, others what they can
+noise y8.mkv 63x35 yuv420p -c:v ffv1; noise y10.mkv 63x35 yuv422p10le -c:v ffv1; noise y16.mkv 62x34 yuv444p16le -c:v ffv1
+noise g8.mkv 63x35 gray -c:v ffv1; noise g12.mkv 62x34 gray12le -c:v ffv1; noise rgb16.mkv 63x35 gbrp16le -c:v ffv1
+noise alpha.mkv 62x34 yuva420p -c:v ffv1; noise nv.nut 62x34 nv12 -c:v rawvideo; noise pal.avi 62x34 pal8 -c:v rawvideo
+noise y12.mkv 62x34 yuv420p12le -c:v ffv1; noise mono.nut 64x34 monow -c:v rawvideo
+for clip in y8 y10 y16 g8 g12 rgb16 alpha y12; do
+    copy $clip.mkv out.mkv
+    [ "$(probe $clip.mkv pix_fmt,width,height)" = "$(probe out.mkv pix_fmt,width,height)" ] || bad "$clip: format $(probe out.mkv pix_fmt,width,height)"
+    same $clip.mkv out.mkv
+done
+copy nv.nut nv.mkv; same nv.nut nv.mkv yuv420p
+copy pal.avi pal.mkv; same pal.avi pal.mkv rgba
+copy mono.nut mono.mkv; same mono.nut mono.mkv gray
+noise even.mkv 62x34 yuv422p10le -c:v ffv1
+for clip in even y12; do copy $clip.mkv $clip.mp4; same $clip.mkv $clip.mp4; done
+copy y8.mkv y8.webm; same y8.mkv y8.webm
+copy even.mkv even.y4m; same even.mkv even.y4m
+copy g12.mkv g12.y4m; same g12.mkv g12.y4m
+copy y16.mkv y16.mp4; grep -q '16 bits a sample become 12' err || bad "lost bits are not mentioned: $(cat err)"
+
+# y4m through pipes, in both directions; what ffmpeg writes for ten bits too
+ffmpeg -v error -i even.mkv -strict -1 -f yuv4mpegpipe - | "$snls" denoise - - --sigma 0 2>err | ffmpeg -v error -y -f yuv4mpegpipe -i - -c:v ffv1 piped.mkv
+same even.mkv piped.mkv
+
+# pictures: a folder, a pattern, 16 bits; .npy and back
+copy rgb16.mkv folder; [ "$(ls folder | tr '\n' ' ')" = "00000.png 00001.png 00002.png " ] || bad "folder: $(ls folder)"
+copy folder back.mkv; same rgb16.mkv back.mkv rgb48le
+copy folder/%05d.png p_%02d.png; cmp -s folder/00001.png p_01.png || bad "a pattern gives other pictures"
+copy rgb16.mkv rgb.npy; copy rgb.npy again.npy; cmp -s rgb.npy again.npy || bad ".npy to .npy"
+"$snls" denoise folder one.npy -y --sigma 0 --first 1 --last 1 >/dev/null 2>&1 && "$snls" denoise folder/00001.png two.npy -y --sigma 0 >/dev/null 2>&1 && cmp -s one.npy two.npy || bad "--first --last"
+"$snls" denoise y8.mkv - --sigma 0 --frames 2 2>/dev/null | ffmpeg -v error -y -f yuv4mpegpipe -i - -c:v ffv1 two.mkv
+[ "$(frames y8.mkv | head -2)" = "$(frames two.mkv)" ] || bad "--frames 2"
+
+# variable frame rate, full range, HDR tags, aspect, rotation
+make -f lavfi -i testsrc2=s=96x64:r=25:d=1.2 -vf "select='not(mod(n,3))+eq(n,4)',setsar=4/3" -vsync vfr -c:v libx264 -preset ultrafast -color_range pc -colorspace bt709 -color_primaries bt709 -color_trc bt709 vfr.mp4
+times() { ffprobe -v error -select_streams v -show_entries packet=pts_time -of csv=p=0 "$1" | sort -n; }
+for out in vfr2.mp4 vfr2.mkv; do
+    copy vfr.mp4 $out; same vfr.mp4 $out
+    [ "$(times vfr.mp4)" = "$(times $out)" ] || bad "$out: other time stamps"
+    tags=color_range,color_space,color_transfer,color_primaries,sample_aspect_ratio
+    [ "$(probe vfr.mp4 $tags)" = "$(probe $out $tags)" ] || bad "$out: tags $(probe $out $tags) instead of $(probe vfr.mp4 $tags)"
+done
+make -i vfr.mp4 -c copy -metadata:s:v rotate=90 turned.mp4
+copy turned.mp4 turned2.mp4
+ffprobe -v error -show_entries stream_side_data=rotation -of csv=p=0 turned2.mp4 | grep -q -- '-90\|90' || bad "the rotation is lost"
+copy turned.mp4 turned.mkv; grep -q rotation err || bad "a lost rotation is not mentioned"
+
+# audio, subtitles, chapters, an attachment, tags
+printf '1\n00:00:00,100 --> 00:00:00,900\nhello\n\n' >s.srt
+printf ';FFMETADATA1\ntitle=Film\n[CHAPTER]\nTIMEBASE=1/1000\nSTART=0\nEND=500\ntitle=One\n[CHAPTER]\nTIMEBASE=1/1000\nSTART=500\nEND=1000\ntitle=Two\n' >meta
+make -f lavfi -i testsrc2=s=96x64:r=25:d=1 -f lavfi -i sine=d=1 -i s.srt -i meta -map 0 -map 1 -map 2 -map_metadata 3 -map_chapters 3 -c:v libx264 -preset ultrafast -c:a aac -c:s srt -metadata:s:a language=deu -attach s.srt -metadata:s:t mimetype=text/plain full.mkv
+copy full.mkv full2.mkv; same full.mkv full2.mkv
+what='stream=index,codec_type:stream_tags=language,filename,mimetype:chapter=start_time,end_time:chapter_tags=title:format_tags=title'
+[ "$(ffprobe -v error -show_chapters -show_entries "$what" -of compact full.mkv)" = "$(ffprobe -v error -show_chapters -show_entries "$what" -of compact full2.mkv)" ] || bad "streams, chapters or tags differ"
+packets() { ffmpeg -v error -nostdin -i "$1" -map "0:$2" -c copy -f streamhash - ; }
+[ "$(packets full.mkv a)" = "$(packets full2.mkv a)" ] || bad "audio differs"
+[ "$(packets full.mkv s)" = "$(packets full2.mkv s)" ] || bad "subtitles differ"
+copy full.mkv full.mp4; grep -q 'subtitle, subrip) is left out: mp4' err || bad "a lost subtitle is not mentioned: $(cat err)"
+[ "$(packets full.mkv a)" = "$(packets full.mp4 a)" ] || bad "audio differs in mp4"
+copy full.mkv mute.mkv --no-copy; [ "$(ffprobe -v error -show_entries stream=codec_type -of csv=p=0 mute.mkv)" = video ] || bad "--no-copy copies"
+copy full.mkv part.mkv "--first 10 --frames 5"; [ "$(frames full.mkv | sed -n 11,15p)" = "$(frames part.mkv)" ] || bad "--first with audio"
+awk "BEGIN { d = $(ffprobe -v error -show_entries format=duration -of csv=p=0 part.mkv); exit !(d > 0.15 && d < 0.3) }" || bad "a part of 0.2 s has another length"
+
+# a GIF, WebM; interlaced is refused, unless told
+make -f lavfi -i testsrc2=s=96x64:r=10:d=0.5 a.gif; copy a.gif gif.mkv; same a.gif gif.mkv rgb24
+make -f lavfi -i testsrc2=s=96x64:r=25:d=0.5 -c:v libvpx-vp9 -deadline realtime a.webm; copy a.webm webm.mkv; same a.webm webm.mkv
+make -f lavfi -i testsrc2=s=96x64:r=50:d=0.5 -vf "tinterlace=interleave_top,setfield=tff" -flags +ilme+ildct -c:v mpeg2video i.mpg
+"$snls" denoise i.mpg i.mkv --sigma 0 2>err; [ $? = 4 ] && grep -q interlaced err && [ ! -e i.mkv ] || bad "interlaced: $(cat err)"
+copy i.mpg i.mkv --progressive
+
+[ $failed = 0 ] && echo "test_video_cli: ok"
+exit $((failed > 0))
