@@ -186,7 +186,7 @@ int cmd_align(int argc, char **argv)
 {
     static const char *const names[] = { "IN", "OUT" };
     static const char *const help[] = {
-        "a folder of images, a pattern (dir/%05d.png) or .npy [T,H,W,C], 0..255",
+        "a video, a folder of images, a pattern (dir/%05d.png) or .npy [T,H,W,C], 0..255",
         "OUT.npy [T,H,W,C], a folder or a pattern of PNGs: frame t is t+1 aligned to t"
     };
     int code;

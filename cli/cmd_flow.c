@@ -210,7 +210,7 @@ int cmd_flow(int argc, char **argv)
 {
     static const char *const names[] = { "IN", "OUT" };
     static const char *const help[] = {
-        "a folder of images, a pattern (dir/%05d.png) or .npy [T,H,W,C]",
+        "a video, a folder of images, a pattern (dir/%05d.png) or .npy [T,H,W,C]",
         "OUT.npy: [T,H,W,2], the last frame's 0; OUT.flo or OUT.png (colours): one pair, or a pattern"
     };
     int code;

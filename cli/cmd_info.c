@@ -46,6 +46,18 @@ static bool has_png(void)
     return status != SNLS_ERR_UNSUPPORTED;
 }
 
+/* Of the libraries that are loaded for it, or why there are none. */
+static bool video_text(char *text, size_t size)
+{
+    SnlsContext *ctx = NULL;
+    snprintf(text, size, "unknown");
+    if (snls_open(&ctx, NULL) < 0) return false;
+    const SnlsStatus status = snls_video_about(ctx, text, size);
+    if (status < 0) snprintf(text, size, "%s", snls_error(ctx));
+    snls_close(&ctx);
+    return status >= 0;
+}
+
 static const char *compiler(void)
 {
 #if defined(__clang__)
@@ -77,7 +89,10 @@ static void print_text(const Backend *backends)
     printf("snls %s (API %d.%d.%d)\n", snls_version(), (int)(api >> 16), (int)(api >> 8 & 255), (int)(api & 255));
     printf("compiler     %s%s%s\n", compiler(), strcmp(sanitizers(), "none") ? ", sanitizer " : "",
            strcmp(sanitizers(), "none") ? sanitizers() : "");
+    char video[600];
+    const bool has_video = video_text(video, sizeof video);
     printf("features     png %s\n", has_png() ? "yes" : "no (built without libpng)");
+    printf("video        %s%s\n", has_video ? "" : "no: ", video);
     printf("cpu level    %s in use, this machine has %s\n",
            backends[1].available ? snls_cpu_level_name(backends[1].cpu_level) : "none",
            snls_cpu_level_name(snls_cpu_level_max()));
@@ -95,7 +110,10 @@ static json_t *make_json(const Backend *backends)
     json_object_set_new(report, "api_version", json_integer(snls_api_version()));
     json_object_set_new(report, "compiler", json_string(compiler()));
     json_object_set_new(report, "sanitizer", json_string(sanitizers()));
-    json_object_set_new(report, "features", json_pack("{s:b}", "png", has_png()));
+    char video[600];
+    const bool has_video = video_text(video, sizeof video);
+    json_object_set_new(report, "features", json_pack("{s:b,s:b}", "png", has_png(), "ffmpeg", has_video));
+    json_object_set_new(report, "video", json_text(video));
     json_object_set_new(report, "cpu_level",
                         json_string(backends[1].available ? snls_cpu_level_name(backends[1].cpu_level) : "none"));
     json_object_set_new(report, "cpu_level_max", json_string(snls_cpu_level_name(snls_cpu_level_max())));

@@ -116,7 +116,7 @@ static int work(Metrics *m, const char *const *given)
 int cmd_metrics(int argc, char **argv)
 {
     static const char *const names[] = { "CLEAN", "TEST" };
-    static const char *const help[] = { "a folder of images, a pattern (dir/%05d.png), an image or .npy [T,H,W,C]",
+    static const char *const help[] = { "a video, a folder of images, a pattern (dir/%05d.png), an image or .npy [T,H,W,C]",
                                         "the same, of the same shape" };
     int code;
     Metrics m = { .psnr_list = json_array(), .ssim_list = json_array(), .pairs = json_array() };

@@ -88,7 +88,7 @@ int cmd_noise(int argc, char **argv)
     int code;
     const char *given[2] = { NULL, NULL }, *sigma = NULL;
     static const char *const names[] = { "IN", "OUT" };
-    static const char *const help[] = { "a folder of images, a pattern (dir/%05d.png), an image or .npy [T,H,W,C]",
+    static const char *const help[] = { "a video, a folder of images, a pattern (dir/%05d.png), an image or .npy [T,H,W,C]",
                                         "clip.npy (neither clipped nor rounded), a folder (dir/) or a pattern of PNGs" };
     const Arg args[] = { { "sigma", "S", "standard deviation on the 0..255 scale; three with commas for R,G,B", &sigma } };
     const ArgTable table = { .summary = "white Gaussian noise on a clip, the same for the same --seed",

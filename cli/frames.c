@@ -148,6 +148,49 @@ static int array_load(SnlsContext *ctx, const char *path, SnlsTensor *array, int
     return fail(EXIT_INPUT, "%s: has shape %s, must be %s", path, shape_text(&given).text, layout);
 }
 
+static int too_short(const char *path, const SnlsTensor *video, int64_t least)
+{
+    if (video->shape[0] >= least) return EXIT_DONE;
+    return fail(EXIT_INPUT, "%s: holds %lld frame%s, at least %lld are needed", path, (long long)video->shape[0],
+                video->shape[0] == 1 ? "" : "s", (long long)least);
+}
+
+/* Room for more frames than there were: how many a file holds is known only at its end. */
+static int grow(SnlsContext *ctx, const char *path, const SnlsVideoInfo *info, int64_t room, SnlsTensor *video)
+{
+    SnlsTensor larger = { 0 };
+    const int64_t shape[4] = { room, info->height, info->width, info->channels };
+    const int code = alloc_array(ctx, path, &larger, SNLS_F32, 4, shape);
+    if (code) return code;
+    if (video->data) memcpy(larger.data, video->data, (size_t)snls_tensor_elements(video) * sizeof(float));
+    snls_array_free(ctx, video);
+    *video = larger;
+    return EXIT_DONE;
+}
+
+/* All frames of a video file. */
+static int video_load(SnlsContext *ctx, const char *path, int64_t least, SnlsTensor *video)
+{
+    SnlsReader *reader;
+    SnlsVideoInfo info;
+    SnlsFrame *frame;
+    int64_t count = 0;
+    int code = EXIT_DONE;
+    SnlsStatus status = snls_reader_open(&reader, ctx, path, NULL);
+    if (status < 0) return fail_library(ctx, status, false);
+    snls_reader_info(reader, &info);
+    code = grow(ctx, path, &info, info.frames > 0 && info.frames < 100000 ? info.frames : 16, video);
+    while (!code && (status = snls_reader_next(reader, &frame)) == SNLS_OK) {
+        if (count == video->shape[0]) code = grow(ctx, path, &info, 2 * count, video);
+        if (!code) snls_frame_read(frame, frame_of(video, count++).data);
+        snls_frame_free(&frame);
+    }
+    snls_reader_close(&reader);
+    if (!code && status < 0) code = fail_library(ctx, status, false);
+    video->shape[0] = count;
+    return code ? code : too_short(path, video, least);
+}
+
 int frames_load(SnlsContext *ctx, const char *path, int64_t least, SnlsTensor *video)
 {
     struct stat info;
@@ -162,18 +205,11 @@ int frames_load(SnlsContext *ctx, const char *path, int64_t least, SnlsTensor *v
         else if (strchr(path, '%')) code = list_pattern(path, &names);
         else if (is_image(strrchr(path, '/') ? strrchr(path, '/') + 1 : path)) code = names_add(&names, "", path);
         else if (access(path, F_OK)) code = fail(EXIT_INPUT, "%s: is not there", path);
-        else
-            code = fail(
-                EXIT_UNSUPPORTED,
-                "%s: a folder of images, a pattern, a .png, a .jpg or a .npy file is needed; this build reads no video",
-                path);
+        else return video_load(ctx, path, least, video);
         if (!code) code = images_load(ctx, &names, video);
         names_free(&names);
     }
-    if (!code && video->shape[0] < least)
-        code = fail(EXIT_INPUT, "%s: holds %lld frame%s, at least %lld are needed", path, (long long)video->shape[0],
-                    video->shape[0] == 1 ? "" : "s", (long long)least);
-    return code;
+    return code ? code : too_short(path, video, least);
 }
 
 int flow_load(SnlsContext *ctx, const char *path, SnlsTensor *flow)

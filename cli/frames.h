@@ -1,4 +1,4 @@
-/* frames.h: clips between files and memory: a .npy file, an image, a folder of images, a pattern of names. */
+/* frames.h: whole clips between files and memory: a .npy file, an image, a folder of images, a pattern of names, a video. */
 #ifndef SNLS_CLI_FRAMES_H
 #define SNLS_CLI_FRAMES_H
 
