@@ -144,7 +144,7 @@ static const char style[] =
     "body{font:15px/1.5 system-ui,sans-serif;margin:0 auto;max-width:1320px;padding:1em;background:#fafafa;color:#222}"
     "h1{font-size:1.3em;overflow-wrap:anywhere}h2{font-size:1.05em;margin:1.4em 0 .4em}"
     ".view{position:relative;display:inline-block;max-width:100%;background:#000;line-height:0;overflow:hidden}"
-    ".view img{max-width:100%;image-rendering:pixelated}.view .top{position:absolute;left:0;top:0;width:100%;height:100%}"
+    ".view img{max-width:100%;min-width:min(100%,640px);image-rendering:pixelated}label{display:block}.view .top{position:absolute;left:0;top:0;width:100%;height:100%}"
     ".bar{position:absolute;top:0;bottom:0;width:2px;background:#fff;box-shadow:0 0 3px #000;pointer-events:none}"
     ".tag{position:absolute;bottom:4px;font-size:12px;line-height:1.4;color:#fff;background:#0008;padding:1px 6px}"
     "#slider{width:100%;max-width:1280px;margin:.5em 0}button{margin:0 .3em .3em 0;padding:.2em .7em}button.on{background:#246;color:#fff}"
