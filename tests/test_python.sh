@@ -16,13 +16,13 @@ run() { exec "$python" -m unittest discover -s "$root/bindings/python/tests" -p 
 
 python=$SNLS_PYTHON
 case $what in
-numpy) export SNLS_TORCH=0; run test_numpy.py ;;
+numpy) export SNLS_TORCH=0; run 'test_[dn]*.py' ;; # denoise, numpy
 install) run test_install.py ;;
 torch)
     for python in "$SNLS_PYTHON" python3 /usr/bin/python3 ''; do
         [ -n "$python" ] && has "$python" numpy torch && break
     done
     [ -n "$python" ] || skip "there is no PyTorch (Debian: apt-get install python3-torch): skipped"
-    run 'test_[cet]*.py' ;; # test_compile, test_equal, test_examples, test_torch
+    run 'test_[cet]*.py' ;; # compile, equal, examples, torch
 *) echo "test_python: no part is called '$what'" >&2; exit 2 ;;
 esac

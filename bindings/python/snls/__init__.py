@@ -6,7 +6,7 @@
     out = snls.gather_add(video, snls.weights(dist), offset, ps=3)
 
 Functions: search, search_all, refine, flow_compose, weights, gather, gather_add, scatter_add (see snls.functional for axes
-and types); flow, flow_clip, warp, align, metrics. With PyTorch: torch.ops.snls.*, the modules of snls.nn, and their places
+and types); flow, flow_clip, warp, align, denoise, metrics. With PyTorch: torch.ops.snls.*, the modules of snls.nn, and their places
 in stnls, snls.search.NonLocalSearch, snls.agg.NonLocalGather, snls.nn.search_flow. PyTorch is used where it can be
 imported; SNLS_TORCH=0 in the environment leaves it alone.
 """
@@ -19,6 +19,7 @@ from ._context import get_num_threads, release, set_num_threads
 from ._dlpack import Array
 from . import functional
 from . import metrics
+from ._denoise import Denoiser, denoise, denoise_memory, noise_add, noise_estimate
 from ._flow import align, flow, flow_clip, flow_color, flow_consistency, flow_error, flow_resize, warp
 from .functional import flow_compose, gather, gather_add, refine, scatter_add, search, search_all, weights
 

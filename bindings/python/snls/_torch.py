@@ -174,6 +174,10 @@ else:  # PyTorch 1.13: in force as long as the object lives
             del guard
 
 
+def _needs_grad(tensors):
+    return torch.is_grad_enabled() and any([t is not None and t.requires_grad for t in tensors])
+
+
 def _stops(op, params, inputs):
     """Outputs without gradient: numbers of candidates, and offsets that do not follow any differentiable place."""
     fixed = [name for name in op.outputs if name == "index"]
@@ -182,18 +186,19 @@ def _stops(op, params, inputs):
     return fixed
 
 
-def _make_function(op, call, call_backward):
-    """The autograd.Function of an operator."""
+def _make_function(op, call, call_backward, kernel, kernel_backward):
+    """The autograd.Function of an operator. apply(short, params, *inputs): short, where nobody watches (see below), calls the
+    kernels and not the ops."""
     count = len(op.inputs)
 
     class Function(torch.autograd.Function):
         @staticmethod
-        def forward(ctx, params, *inputs):
-            outputs = _below_autograd(call, *inputs, *params)
+        def forward(ctx, short, params, *inputs):
+            outputs = kernel(*inputs, *params) if short else _below_autograd(call, *inputs, *params)
             outputs = outputs if isinstance(outputs, tuple) else (outputs,)
             saved = [outputs[op.outputs.index(name)] for name in op.saved]
             ctx.save_for_backward(*inputs, *saved)
-            ctx.params = params
+            ctx.short, ctx.params = short, params
             ctx.set_materialize_grads(False)
             ctx.mark_non_differentiable(*[outputs[op.outputs.index(n)] for n in _stops(op, params, inputs)])
             return outputs
@@ -201,29 +206,29 @@ def _make_function(op, call, call_backward):
         @staticmethod
         def backward(ctx, *grads):
             inputs, saved = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
-            wants = ctx.needs_input_grad[1:]
+            wants = ctx.needs_input_grad[2:]
             mask = sum(1 << i for i in range(count) if wants[i] and inputs[i] is not None)
             by_name = dict(zip(op.outputs, grads))
             grads = tuple(by_name[n] for n in op.grads)
             if not mask or all(g is None for g in grads):
-                return (None,) * (1 + count)
-            found = call_backward(*grads, *inputs, *saved, mask, *ctx.params)
+                return (None,) * (2 + count)
+            short = ctx.short and not torch.is_grad_enabled() and _plain(grads) and _unwatched()
+            found = (kernel_backward if short else call_backward)(*grads, *inputs, *saved, mask, *ctx.params)
             found = found if isinstance(found, tuple) else (found,)
-            return (None, *(f if mask >> i & 1 else None for i, f in enumerate(found)))
+            return (None, None, *(f if mask >> i & 1 else None for i, f in enumerate(found)))
 
     Function.__name__ = Function.__qualname__ = "Snls_" + op.name
     return Function
 
 
-def _autograd(op, count, total, call, call_backward):
+def _autograd(op, count, function, call):
     """The kernel under the key Autograd."""
-    function = _make_function(op, call, call_backward)
     defaults, single = (None,) * count + op.defaults, len(op.outputs) == 1
 
     def autograd(*args):
-        if torch.is_grad_enabled() and any([t is not None and t.requires_grad for t in args[:count]]):
+        if _needs_grad(args[:count]):
             args += defaults[len(args):]
-            outputs = function.apply(args[count:], *args[:count])
+            outputs = function.apply(False, args[count:], *args[:count])
             return outputs[0] if single else outputs
         return _below_autograd(call, *args)
     return autograd
@@ -326,19 +331,20 @@ def _register(op):
         define.impl(op.name + "_backward", backward, key)
     _register_fake(op.name, _fake_forward(op, count, total))
     _register_fake(op.name + "_backward", _fake_backward(op))
-    define.impl(op.name, _autograd(op, count, total, call, call_backward), "Autograd")
+    function = _make_function(op, call, call_backward, forward, backward)
+    define.impl(op.name, _autograd(op, count, function, call), "Autograd")
     define.impl(op.name + "_backward", _autograd_backward(call_backward), "Autograd")
     for device in ("CPU", "CUDA"):
         define.impl(op.name, _autocast(op, op.inputs, call, device.lower()), "Autocast" + device)
-    return call, forward
+    return call, forward, function, len(op.outputs) == 1
 
 
 _REGISTERED = {op.name: _register(op) for op in OPERATORS.values()}
 
 
 # ---- the short way ----
-# A call that nobody watches (eager, no gradient, no autocast, no mode, no transform, no profiler) goes to its kernel at once,
-# which saves two passes through the dispatcher. PyTorch keeps all such things in two sets of keys for each thread.
+# A call that nobody watches (eager, no autocast, no mode, no transform, no profiler) goes to its kernel at once, which saves
+# two passes through the dispatcher. PyTorch keeps all such things in two sets of keys for each thread.
 
 _is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", None) or (lambda: False)
 _included, _excluded = torch._C._dispatch_tls_local_include_set, torch._C._dispatch_tls_local_exclude_set
@@ -358,10 +364,9 @@ else:
 
 
 def _plain(tensors):
-    """Are these tensors themselves, not wrappers, and without gradient to follow?"""
-    grad = torch.is_grad_enabled()
+    """Are these tensors themselves, and not wrappers?"""
     for t in tensors:
-        if t is not None and (type(t) is not torch.Tensor or (grad and t.requires_grad) or t.is_neg()
+        if t is not None and (type(t) is not torch.Tensor and type(t) is not torch.nn.Parameter or t.is_neg()
                               or t.device.type not in ("cpu", "cuda")):
             return False
     return True
@@ -369,7 +374,10 @@ def _plain(tensors):
 
 def call(name, tensors, params):
     """One call of an operator; None of tensors only where it is optional."""
-    op, kernel = _REGISTERED[name]
-    if not _is_compiling() and _plain(tensors) and _unwatched():
+    op, kernel, function, single = _REGISTERED[name]
+    if _is_compiling() or not _plain(tensors) or not _unwatched():
+        return op(*tensors, *params)
+    if not _needs_grad(tensors):
         return kernel(*tensors, *params)
-    return op(*tensors, *params)
+    outputs = function.apply(True, params, *tensors)
+    return outputs[0] if single else outputs

@@ -25,7 +25,7 @@ class Equal(unittest.TestCase):
         return torch.rand(b, t, h, w, c, dtype=torch.float64)
 
     def close(self, got, want, tolerance):
-        error = (got.double().cpu() - want).abs()
+        error = (got.detach().double().cpu() - want.detach()).abs()
         self.assertLessEqual(float(error.max()) if error.numel() else 0, tolerance)
 
     def runs(self, f, plain_f, inputs, differentiable, tolerance=2e-4, same=None):

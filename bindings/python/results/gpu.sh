@@ -1,0 +1,42 @@
+#!/bin/bash
+# gpu.sh: pip install . into a fresh environment on a machine with a GPU and PyTorch, then the README's lines, all tests,
+# the examples and the benchmark; h200.log is what it printed on one. Run from the root of the tree.
+set -u
+cd "$(dirname "$0")/../../.." || exit 2
+env=$(mktemp -d)
+trap 'rm -rf "$env"' EXIT
+step() { echo; echo "== $1 ($SECONDS s)"; }
+step "machine"
+nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+python3 -c 'import sys, torch, numpy; print("python", sys.version.split()[0], "torch", torch.__version__, "numpy", numpy.__version__)'
+step "pip install ."
+python3 -m venv --system-site-packages "$env" && SNLS_CMAKE_ARGS="-DSNLS_CUDA_ARCHS=90-real ${SNLS_CMAKE_ARGS:-}" \
+    "$env/bin/python" -m pip install --no-index . 2>&1 | tail -n 3
+python=$env/bin/python
+cd "$env" || exit 1 # so that the tree is not imported by chance
+tree=$OLDPWD
+step "the README's lines, on the GPU and with NumPy"
+$python - <<'PY'
+import torch, snls
+video = torch.rand(1, 5, 16, 64, 64, device="cuda", requires_grad=True)                              # (B,T,C,H,W)
+dist, offset = snls.NonLocalSearch(ws=9, wt=1, ps=3, k=10, stride0=1, stride1=0.5)(video, video)
+out = snls.WeightedPatchSum(ps=3, stride0=1)(video, snls.weights(dist), offset)
+out.square().mean().backward()
+print(tuple(out.shape), out.device, float(video.grad.abs().sum()) > 0, snls.__file__)
+PY
+$python - <<'PY'
+import numpy as np, snls
+video = np.random.rand(1, 5, 64, 64, 16).astype("float32")
+dist, offset = snls.search(video, video, wt=1, ps=3, k=10)
+out = snls.gather_add(video, snls.weights(dist), offset, ps=3)
+print(out.shape, type(out).__name__)
+PY
+step "tests"
+$python -m unittest discover -s "$tree/bindings/python/tests" -p 'test_[cdent]*.py' -v 2>&1 | grep -vE '^(ok|)$|DeprecationWarning' | tail -n 90
+step "examples/attention.py"
+$python "$tree/examples/attention.py" --device cuda
+step "examples/learn_offsets.py"
+$python "$tree/examples/learn_offsets.py" --device cuda
+step "python -m snls.bench"
+$python -m snls.bench
+step "end"

@@ -1,0 +1,181 @@
+"""_denoise.py: the video denoiser and its noise, for NumPy arrays and PyTorch tensors in CPU memory.
+
+Frames are (H,W,C), or (C,H,W) with layout "CHW"; C is 1 or 3 (red, green, blue); 0..255, neither clipped nor rounded.
+"""
+import ctypes
+
+import numpy as np
+
+from . import _context, _lib
+from ._frames import _is_torch, as_array, channels_first, ref
+
+
+class _Params(ctypes.Structure):
+    """SnlsDenoiseParams of denoise.h: sigma, and room that the option table leads into."""
+    _fields_ = [("sigma", ctypes.c_double * 3), ("others", ctypes.c_double * 27)]
+
+
+_P, _i64, _int = _lib._pointer, ctypes.c_int64, _lib._int
+_defaults = _lib.function("snls_denoise_defaults", None, _P)
+_open = _lib.function("snls_denoiser_open", _int, _P, _P, _P, _i64, _i64, _i64)
+_push = _lib.function("snls_denoiser_push", _int, _P, _P, _int)
+_pull = _lib.function("snls_denoiser_pull", _int, _P, _P)
+_finish = _lib.function("snls_denoiser_finish", _int, _P)
+_close = _lib.function("snls_denoiser_close", None, _P)
+_memory = _lib.function("snls_denoiser_memory", _i64, _P, _i64, _i64, _i64, _int)
+_sigma = _lib.function("snls_denoiser_sigma", _int, _P, _P)
+_estimate = _lib.function("snls_noise_estimate", _int, _P, _P, _i64, _i64, _i64, _i64, _P)
+_add = _lib.function("snls_noise_add", _int, _P, _P, _i64, _i64, ctypes.c_double, ctypes.c_uint64)
+OPTIONS = {row.name: row for row in _lib._rows(_lib.function("snls_denoise_options", ctypes.POINTER(_lib.Option))())}
+
+
+def _params(sigma, options):
+    params = _Params()
+    _defaults(ref(params))
+    values = [-1.0] * 3 if sigma is None else [float(sigma)] * 3 if np.ndim(sigma) == 0 else [float(s) for s in sigma]
+    if len(values) not in (1, 3):
+        raise ValueError("denoise: sigma has %d values, must be one number, or one for each of 1 or 3 channels" % len(values))
+    params.sigma = (ctypes.c_double * 3)(*(values * 3)[:3])
+    for name, value in options.items():
+        if name not in OPTIONS:
+            raise TypeError("denoise: there is no option %r; there are %s" % (name, ", ".join(OPTIONS)))
+        OPTIONS[name].store("denoise", params, 0, value)
+    return params
+
+
+def _plain(what, frame, first, axes):
+    """The frame as a C-ordered float32 NumPy array, channels last: a copy unless it is one already (frames are small beside
+    what the denoiser holds)."""
+    frame = as_array(what, frame)
+    if _is_torch(frame):
+        if frame.device.type != "cpu":
+            raise RuntimeError("%s is on %s, but this works in CPU memory" % (what, frame.device))
+        frame = frame.detach().float().numpy()
+    if frame.ndim != axes:
+        raise ValueError("%s has %d axes, must have %d" % (what, frame.ndim, axes))
+    return np.ascontiguousarray(np.moveaxis(frame, -3, -1) if first else frame, dtype=np.float32)
+
+
+class Denoiser:
+    """A denoiser that streams: frames go in by push, and come out of it a few later; memory does not grow with the clip.
+
+        with snls.Denoiser(480, 854, sigma=20) as denoiser:
+            for frame in frames:                       # (H,W,3), 0..255
+                for done in denoiser.push(frame):
+                    show(done)
+            for done in denoiser.finish():
+                show(done)
+
+    sigma: the noise's standard deviation on the 0..255 scale, one number or one for each channel; None: estimated.
+    options: method ("vnlb", "nlm"), preset ("fast", "medium", "slow"), flow and the rest of snls help denoise.
+    layout "CHW": frames are (C,H,W). Frames are NumPy arrays or PyTorch tensors; what comes out is of the kind of the last
+    frame pushed, float32."""
+
+    def __init__(self, height, width, channels=3, sigma=None, *, layout="HWC", threads=0, **options):
+        self._handle, self._first = ctypes.c_void_p(), channels_first(layout)
+        self._shape, self._torch = (height, width, channels), None
+        self._context = _context.Context("cpu", threads=_context.threads_for(threads))
+        params = _params(sigma, options)
+        self._check(_open(ref(self._handle), self._context.handle, ref(params), height, width, channels))
+
+    def _check(self, status):
+        return self._context.check(status)
+
+    def _ready(self):
+        out = []
+        while self._handle:
+            frame = np.empty(self._shape, np.float32)
+            if self._check(_pull(self._handle, frame.ctypes.data)) == _lib.END:
+                break
+            out.append(self._given(frame))
+        return out
+
+    def _given(self, frame):
+        frame = np.moveaxis(frame, -1, -3) if self._first else frame
+        return self._torch.from_numpy(frame) if self._torch else frame
+
+    def push(self, frame, cut=False):
+        """Takes one frame, returns a list of the frames that are done, in order. cut: this frame begins a new scene."""
+        self._open_or_raise()
+        self._torch = __import__("torch") if _is_torch(frame) else None
+        data = _plain("push: frame", frame, self._first, 3)
+        if data.shape != self._shape:
+            raise ValueError("push: frame has the shape %s with channels last, must have %s" % (data.shape, self._shape))
+        self._check(_push(self._handle, data.ctypes.data, int(cut)))
+        return self._ready()
+
+    def finish(self):
+        """No more frames: returns the rest."""
+        self._open_or_raise()
+        self._check(_finish(self._handle))
+        return self._ready()
+
+    def _open_or_raise(self):
+        if not self._handle:
+            raise ValueError("Denoiser: is closed")
+
+    @property
+    def sigma(self):
+        """The noise in use, for each channel; None until it is estimated."""
+        values = (ctypes.c_double * 3)()
+        self._open_or_raise()
+        return None if self._check(_sigma(self._handle, values)) == _lib.END else tuple(values)[:self._shape[2]]
+
+    def close(self):
+        if getattr(self, "_handle", None) and self._context.handle:
+            _close(ref(self._handle))
+            self._handle = None
+            self._context.close()
+
+    __del__ = close
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
+
+def denoise(video, sigma=None, *, cuts=(), layout="HWC", **options):
+    """Denoises a clip: (T,H,W,C), or (T,C,H,W) with layout "CHW"; C 1 or 3; 0..255. The same shape back, float32.
+
+    sigma  standard deviation of the noise on the 0..255 scale, one number or one for each channel; None: estimated
+    cuts   numbers of frames that begin a new scene
+    options  method="vnlb" or "nlm", preset="fast", "medium" or "slow", flow="dis" and others of docs/denoising.md.
+    For clips that do not fit in memory: Denoiser."""
+    first = channels_first(layout)
+    video = as_array("denoise: video", video)
+    if video.ndim != 4:
+        raise ValueError("denoise: video has %d axes, must have 4" % video.ndim)
+    channels, height, width = video.shape[1:] if first else (video.shape[3], *video.shape[1:3])
+    if not len(video):
+        return video
+    with Denoiser(height, width, channels, sigma, layout=layout, **options) as denoiser:
+        frames = [done for t, frame in enumerate(video) for done in denoiser.push(frame, t in cuts)] + denoiser.finish()
+    return denoiser._torch.stack(frames) if _is_torch(video) else np.stack(frames)
+
+
+def denoise_memory(height, width, channels=3, sigma=None, threads=0, **options):
+    """Most bytes that a denoiser of such frames will hold, known before anything is allocated."""
+    found = _memory(ref(_params(sigma, options)), height, width, channels, threads)
+    if found < 0:
+        raise ValueError("denoise_memory: a denoiser would refuse these sizes or options")
+    return found
+
+
+def noise_estimate(video, layout="HWC"):
+    """Standard deviation of white noise in each channel of (T,H,W,C), or (T,C,H,W) with layout "CHW", on the 0..255 scale."""
+    data, values = _plain("noise_estimate: video", video, channels_first(layout), 4), (ctypes.c_double * 3)()
+    ctx = _context.get("cpu")
+    ctx.check(_estimate(ctx.handle, data.ctypes.data, *data.shape, values))
+    return tuple(values)[:data.shape[3]]
+
+
+def noise_add(array, sigma, seed=0):
+    """A float32 copy of array with noise: sigma * N(0,1), not clipped; the same on every machine. Any shape."""
+    array = as_array("noise_add: array", array)
+    torch_array = _is_torch(array)
+    out = np.array(array.detach().cpu().numpy() if torch_array else array, dtype=np.float32, order="C")
+    ctx = _context.get("cpu")
+    ctx.check(_add(ctx.handle, out.ctypes.data, out.size, 0, float(sigma), seed))
+    return __import__("torch").from_numpy(out) if torch_array else out

@@ -1,0 +1,104 @@
+"""bench.py: what a call costs beside the work itself: python -m snls.bench [--json] [--calls N]
+
+Calls on inputs so small that there is next to nothing to compute, one after the other; the best of many short rounds, in
+microseconds. On a GPU a call returns before the work is done; the time is that until the next call can be made, the queue
+being emptied after each round. "gradient" is a call that records its backward pass, "backward" that pass.
+"""
+import argparse
+import json
+import platform
+import sys
+import time
+
+import numpy as np
+
+import snls
+
+SHAPE = (1, 1, 4, 4, 4)  # (B,T,H,W,C)
+
+
+def best(function, calls, rounds, wait=lambda: None):
+    """Microseconds of one call, of the fastest round."""
+    times = []
+    for _ in range(rounds + 1):  # the first round warms up
+        wait()
+        start = time.perf_counter()
+        for _ in range(calls):
+            function()
+        wait()
+        times.append((time.perf_counter() - start) / calls * 1e6)
+    return min(times[1:])
+
+
+def cases(video):
+    """The operators of a small attention, on arrays of video's kind."""
+    dist, offset = snls.search(video, video, ws=3, k=2)
+    weight = snls.weights(dist)
+    return {"search": lambda: snls.search(video, video, ws=3, k=2), "weights": lambda: snls.weights(dist),
+            "gather_add": lambda: snls.gather_add(video, weight, offset), "refine": lambda: snls.refine(video, video, offset)}
+
+
+def numpy_rows(measure):
+    video = np.random.default_rng(0).random(SHAPE).astype("float32")
+    return [("numpy", name, measure(f)) for name, f in cases(video).items()]
+
+
+def gradient_rows(torch, device, measure):
+    video = torch.rand(SHAPE).to(device).requires_grad_(True)
+    dist, _ = snls.search(video, video, ws=3, k=2)
+    ones = torch.ones_like(dist)
+    return [("torch " + device, "search, gradient", measure(lambda: snls.search(video, video, ws=3, k=2))),
+            ("torch " + device, "search, backward", measure(lambda: torch.autograd.grad(dist, video, ones, retain_graph=True)))]
+
+
+def torch_rows(torch, device, measure):
+    wait = torch.cuda.synchronize if device == "cuda" else lambda: None
+    timed = lambda f: measure(f, wait)
+    with torch.no_grad():
+        video = torch.rand(SHAPE).to(device)
+        rows = [("torch " + device, name, timed(f)) for name, f in cases(video).items()]
+        add = timed(lambda: video + video)
+    rows += gradient_rows(torch, device, timed)
+    return rows + [("torch " + device, "video + video, to compare", add)]
+
+
+def measure_all(calls, rounds):
+    measure = lambda f, wait=lambda: None: best(f, calls, rounds, wait)
+    rows = numpy_rows(measure)
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        rows += torch_rows(torch, "cpu", measure)
+        if torch.cuda.is_available() and snls.has_cuda():
+            rows += torch_rows(torch, "cuda", measure)
+    return rows
+
+
+def machine():
+    from snls import _context, _lib
+    torch = sys.modules.get("torch")
+    context = _context.get("cpu")
+    found = {"snls": snls.__version__, "python": platform.python_version(), "numpy": np.__version__,
+             "torch": torch.__version__ if torch else None,
+             "cpu": _lib.level_name(_lib.context_level(context.handle)).decode(), "threads": _lib.context_threads(context.handle)}
+    if snls.has_cuda():
+        found["gpu"] = _lib.device_name(_context.get("cuda").handle).decode()
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m snls.bench", description="What a call costs beside the work itself.")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--calls", type=int, default=50, help="calls of a round (50)")
+    parser.add_argument("--rounds", type=int, default=200, help="rounds, of which the best counts (200)")
+    args = parser.parse_args()
+    rows, about = measure_all(args.calls, args.rounds), machine()
+    if args.json:
+        print(json.dumps({"machine": about, "microseconds": [dict(zip(("arrays", "call", "us"), r)) for r in rows]}, indent=1))
+        return
+    print(", ".join("%s %s" % item for item in about.items() if item[1] is not None))
+    for where, name, us in rows:
+        print("%-12s %-28s %8.1f us" % (where, name, us))
+
+
+if __name__ == "__main__":
+    main()

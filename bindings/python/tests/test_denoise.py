@@ -1,0 +1,73 @@
+"""test_denoise.py: the denoiser and its noise, for NumPy and PyTorch, whole clips and streams."""
+import unittest
+
+import numpy as np
+
+from common import needs_torch, snls, torch
+
+
+def clip(frames=5, side=40):
+    picture = np.random.default_rng(0).random((80, 80, 3)).astype("float32")
+    for _ in range(6):
+        picture = sum(np.roll(picture, (dy, dx), (0, 1)) for dy in (-1, 0, 1) for dx in (-1, 0, 1)) / 9
+    picture = 255 * (picture - picture.min()) / (picture.max() - picture.min())
+    return np.stack([picture[t:t + side, 2 * t:2 * t + side] for t in range(frames)])
+
+
+class Denoise(unittest.TestCase):
+    def setUp(self):
+        self.clean = clip()
+        self.noisy = snls.noise_add(self.clean, 20, seed=1)
+
+    def denoised(self, *arguments, **options):
+        try:
+            return snls.denoise(*arguments, preset="fast", **options)
+        except NotImplementedError as error:  # this build has no LAPACK
+            self.assertIn("LAPACK", str(error))
+            return snls.denoise(*arguments, preset="fast", method="nlm", **options)
+
+    def test_noise(self):
+        self.assertAlmostEqual(float((self.noisy - self.clean).std()), 20, delta=0.5)
+        self.assertTrue((snls.noise_add(self.clean, 20, seed=1) == self.noisy).all())
+        self.assertFalse((snls.noise_add(self.clean, 20, seed=2) == self.noisy).all())
+        self.assertTrue(all(abs(s - 20) < 4 for s in snls.noise_estimate(self.noisy)))
+
+    def test_better(self):
+        done = self.denoised(self.noisy, 20)
+        self.assertEqual((done.shape, done.dtype), (self.noisy.shape, np.float32))
+        self.assertGreater(snls.metrics.psnr(self.clean, done), snls.metrics.psnr(self.clean, self.noisy) + 6)
+        self.assertTrue((snls.denoise(self.noisy, 0) == self.noisy).all())
+        grey = self.denoised(self.noisy[..., :1], 20)
+        self.assertEqual(grey.shape, self.noisy[..., :1].shape)
+
+    def test_stream(self):
+        want, got = snls.denoise(self.noisy, 20, method="nlm", cuts=(2,)), []
+        with snls.Denoiser(40, 40, sigma=20, method="nlm") as denoiser:
+            for t, frame in enumerate(self.noisy):
+                got += denoiser.push(frame, cut=t == 2)
+            got += denoiser.finish()
+            self.assertEqual(denoiser.sigma, (20, 20, 20))
+        self.assertTrue((np.stack(got) == want).all())
+        with self.assertRaisesRegex(ValueError, "closed"):
+            denoiser.push(self.noisy[0])
+        self.assertGreater(snls.denoise_memory(480, 854), 1e6)
+
+    def test_refused(self):
+        for kind, sentence, arguments, options in ((ValueError, "3 axes", (self.noisy[0],), {}),
+                                                   (TypeError, "no option 'ws'", (self.noisy, 20), dict(ws=3)),
+                                                   (ValueError, "sigma has 2 values", (self.noisy, (1, 2)), {}),
+                                                   (ValueError, "method is 'x'", (self.noisy, 20), dict(method="x")),
+                                                   (ValueError, "channels", (self.noisy[..., :2], 20), {})):
+            with self.assertRaisesRegex(kind, sentence):
+                snls.denoise(*arguments, **options)
+
+    @needs_torch
+    def test_torch(self):
+        first = torch.from_numpy(self.noisy).permute(0, 3, 1, 2)
+        got = snls.denoise(first, 20, method="nlm", layout="CHW")
+        self.assertEqual(got.shape, first.shape)
+        self.assertTrue((got.permute(0, 2, 3, 1).numpy() == snls.denoise(self.noisy, 20, method="nlm")).all())
+
+
+if __name__ == "__main__":
+    unittest.main()
