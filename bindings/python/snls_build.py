@@ -55,8 +55,10 @@ def platform_tag():
 # ---- the library ----
 
 def _run(*command):
+    # pip's isolation works by PYTHONPATH, which a cmake that was installed by pip (a Python script) would not survive
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     try:
-        subprocess.run(command, check=True, stdout=sys.stderr)
+        subprocess.run(command, check=True, stdout=sys.stderr, env=env)
     except FileNotFoundError:
         raise SystemExit("snls: building needs %s, which is not installed" % command[0])
     except subprocess.CalledProcessError as error:
@@ -106,11 +108,17 @@ def _record(files, info):
     return ("\n".join(lines) + "\n%s/RECORD,,\n" % info).encode()
 
 
-def _write_wheel(folder, files, tag):
+def _info(tag):
+    """{name in the wheel: bytes} of the files about the wheel, and their folder."""
     info, pure = "snls-%s.dist-info" % version(), "true" if tag.endswith("any") else "false"
-    files = {**files, info + "/METADATA": METADATA.format(version=version()).encode(),
-             info + "/WHEEL": ("Wheel-Version: 1.0\nGenerator: snls_build\nRoot-Is-Purelib: %s\nTag: %s\n" % (pure, tag)).encode(),
-             info + "/LICENSE": _read(os.path.join(ROOT, "LICENSE"))}
+    return {info + "/METADATA": METADATA.format(version=version()).encode(),
+            info + "/WHEEL": ("Wheel-Version: 1.0\nGenerator: snls_build\nRoot-Is-Purelib: %s\nTag: %s\n" % (pure, tag)).encode(),
+            info + "/LICENSE": _read(os.path.join(ROOT, "LICENSE"))}, info
+
+
+def _write_wheel(folder, files, tag):
+    about, info = _info(tag)
+    files = {**files, **about}
     files[info + "/RECORD"] = _record(files, info)
     name = "snls-%s-%s.whl" % (version(), tag)
     with zipfile.ZipFile(os.path.join(folder, name), "w", zipfile.ZIP_DEFLATED) as wheel:
@@ -123,6 +131,17 @@ def _write_wheel(folder, files, tag):
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     return _write_wheel(wheel_directory, {**_python_files(), **libraries()}, platform_tag())
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    """So that pip need not build the library twice."""
+    files, info = _info(platform_tag())
+    for name, data in files.items():
+        path = os.path.join(metadata_directory, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(data)
+    return info
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
