@@ -58,10 +58,9 @@ typedef struct SnlsDenoiseParams {
     int32_t window1, window2;   /* side of the search window in each frame, pixels (0) */
     int32_t patches1, patches2; /* patches of a group (0) */
     int32_t step1, step2;       /* pixels between the reference patches (0) */
-    int32_t rank1, rank2;       /* most eigenvectors of a group (0) */
+    int32_t rank1;              /* most eigenvectors of a group (0) */
     int32_t reuse1, reuse2;     /* 1: patches that were in a group do not become references (-1) */
-    int32_t joint1, joint2;     /* 1: one basis for the three channels of a group (-1) */
-    double  theta1, theta2;     /* eigenvalues up to theta * sigma^2 are noise (-1) */
+    double  theta1;             /* threshold on eigenvalues instead of the best shrinkage: up to (1 + theta) * sigma^2 is noise (-1) */
     int32_t reserved[32];       /* zero */
 } SnlsDenoiseParams;
 

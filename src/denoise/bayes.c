@@ -12,7 +12,7 @@
 /* A group whose noisy values vary less than this times the noise is flat: its mean is better known from the first estimate. */
 #define FLAT 0.95
 
-enum { START = 8, TURNS = 3 }; /* of subspace iteration: columns at first, turns */
+enum { TURNS = 3 }; /* of subspace iteration */
 
 static void gemm(const char *ta, const char *tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
                  int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc)
@@ -29,8 +29,8 @@ static void gather(const SnlsDenoiser *d, const NlbGroup *g, int64_t first, int 
         for (int64_t part = 0; part < d->depth; part++) {
             const NlbFrame *f = snls_nlb_frame(d, first + g->patch[i].frame[part]);
             const float *from = (step ? f->sum[0] : f->noisy) + channel * p->plane + g->patch[i].at[part];
-            for (int64_t y = 0; y < p->side; y++, out += p->side)
-                memcpy(out, from + y * p->width, (size_t)p->side * sizeof *out);
+            d->loops.take(out, from, p->width, p->side);
+            out += p->side * p->side;
         }
 }
 
@@ -95,9 +95,9 @@ static bool decompose(NlbWork *w, int64_t m)
 /* Eigenvalues of work->matrix (m, m; lower half) above low, the largest most of them, to the front of work->values, rising;
  * returns how many. *vectors: their eigenvectors. Few are above, mostly: iteration on a subspace that doubles until its
  * least value is not. Its first columns are columns of the matrix: one turn for nothing. */
-static int64_t eigen(NlbWork *w, int64_t m, float low, int64_t most, bool exact, const float **vectors)
+static int64_t eigen(NlbWork *w, int64_t m, float low, int64_t most, int64_t start, const float **vectors)
 {
-    int64_t p = exact ? m : START;
+    int64_t p = start ? start : m;
     bool good = false;
     float *q = w->left;
     mirror(w->matrix, m);
@@ -127,7 +127,7 @@ static int64_t basis(NlbWork *w, const float *x, int64_t dim, int64_t count, flo
     const int n = (int)(gram ? count : dim), k = (int)(gram ? dim : count), lda = (int)dim;
     const float scale = 1 / (float)count, zero = 0, *vectors = NULL;
     ssyrk_("L", gram ? "T" : "N", &n, &k, &scale, x, &lda, &zero, w->matrix, &n);
-    const int64_t rank = eigen(w, n, low, s->rank, s->exact, &vectors);
+    const int64_t rank = eigen(w, n, low, s->rank, s->start, &vectors);
     if (!gram) {
         memcpy(w->left, vectors ? vectors : w->left, (size_t)(rank * dim) * sizeof *w->left);
         return rank;
@@ -178,14 +178,28 @@ static void wiener(NlbWork *w, float *x, const float *basic, int64_t dim, int64_
         for (int64_t j = 0; j < dim; j++) x[i * dim + j] = mean[j] + (info ? 0 : x[i * dim + j]);
 }
 
+/* Variance of all values, in eight sums that a compiler can keep in vectors; about the first value, so that no digits are lost. */
 static double spread(const float *x, int64_t count)
 {
-    double sum = 0, squares = 0;
-    for (int64_t i = 0; i < count; i++) {
-        sum += x[i];
-        squares += (double)x[i] * x[i];
+    float sum[8] = { 0 }, squares[8] = { 0 };
+    const float about = x[0];
+    int64_t i = 0;
+    for (; i + 8 <= count; i += 8)
+        for (int j = 0; j < 8; j++) {
+            const float v = x[i + j] - about;
+            sum[j] += v;
+            squares[j] += v * v;
+        }
+    for (; i < count; i++) {
+        sum[0] += x[i] - about;
+        squares[0] += (x[i] - about) * (x[i] - about);
     }
-    return squares / (double)count - sum / (double)count * (sum / (double)count);
+    double s = 0, q = 0;
+    for (int j = 0; j < 8; j++) {
+        s += sum[j] / (double)count;
+        q += squares[j] / (double)count;
+    }
+    return q - s * s;
 }
 
 static bool is_flat(const SnlsDenoiser *d, const NlbGroup *g, int64_t dim)
@@ -196,26 +210,23 @@ static bool is_flat(const SnlsDenoiser *d, const NlbGroup *g, int64_t dim)
     return sum < FLAT * (double)d->plan.channels;
 }
 
-/* What is kept along an eigenvector, and above which eigenvalue anything is. Without a theta, step 1 shrinks singular values as
- * is best for a matrix of low rank in white noise (Gavish, Donoho, 2017): with b = dim / count and y = value / variance,
- * sqrt((y - b - 1)^2 - 4 b) / y above (1 + sqrt b)^2, the edge of the noise's own eigenvalues. With theta it is the
- * paper's threshold and (value - variance) / value. Step 2 with a theta is a Wiener filter above a threshold. */
+/* What is kept along an eigenvector, and above which eigenvalue anything is. Singular values are shrunk as is best for a matrix
+ * of low rank in white noise (Gavish, Donoho, 2017): with b = dim / count and y = value / variance,
+ * sqrt((y - b - 1)^2 - 4 b) / y above (1 + sqrt b)^2, the edge of the noise's own eigenvalues. With a theta it is the paper's
+ * threshold and (value - variance) / value. */
 typedef struct Shrinkage {
     double theta, ratio, variance;
-    int step;
 } Shrinkage;
 
 static float lowest(const Shrinkage *s)
 {
     const double edge = 1 + sqrt(s->ratio);
-    if (s->step) return (float)(s->variance * s->theta);
     return (float)(s->variance * (s->theta >= 0 ? 1 + s->theta : edge * edge));
 }
 
 static float kept(const Shrinkage *s, double value)
 {
     const double y = value / s->variance, from = y - s->ratio - 1, inner = from * from - 4 * s->ratio;
-    if (s->step) return (float)(y / (y + 1));
     return (float)(s->theta >= 0 ? (y - 1) / y : inner > 0 ? sqrt(inner) / y : 0);
 }
 
@@ -233,12 +244,12 @@ void snls_nlb_filter(const SnlsDenoiser *d, int step, int64_t first, NlbWork *w,
             centre(w->basic, dim, g->count, mean + dim);
         }
         if (flat) mean += dim;
-        if (step && s->theta < 0) {
+        if (step) {
             wiener(w, x, w->basic, dim, g->count, d->variance[c], mean);
             continue;
         }
-        const Shrinkage shrink = { s->theta, (double)dim / (double)g->count, d->variance[c], step };
-        const int64_t rank = basis(w, step ? w->basic : x, dim, g->count, lowest(&shrink), s);
+        const Shrinkage shrink = { s->theta, (double)dim / (double)g->count, d->variance[c] };
+        const int64_t rank = basis(w, x, dim, g->count, lowest(&shrink), s);
         for (int64_t i = 0; i < rank; i++) w->values[i] = kept(&shrink, w->values[i]);
         project(w, x, dim, g->count, rank, mean);
     }

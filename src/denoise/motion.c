@@ -35,6 +35,7 @@ SnlsStatus snls_nlb_motion(SnlsDenoiser *d, int step, int64_t t)
     const NlbFrame *before = snls_nlb_frame(d, t - 1), *frame = snls_nlb_frame(d, t);
     make_luma(&d->plan, d->luma[0], step ? before->sum[0] : before->noisy);
     make_luma(&d->plan, d->luma[1], step ? frame->sum[0] : frame->noisy);
+    d->late[(t - 1) % d->plan.lates].holder[step] = t - 1;
     SNLS_TRY(flow_of(d, 0, before->motion[step][0]));
     return flow_of(d, 1, frame->motion[step][1]);
 }

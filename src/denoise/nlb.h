@@ -6,6 +6,7 @@
  * motion.c   flow between the frames held
  * match.c    the patches of a group: windows along the motion, scores, the best
  * bayes.c    the filter of one group
+ * nlm.c      method nlm, by the operators
  * step.c     a step for one reference frame: references, groups, sums
  * noise.c, estimate.c   noise made and measured */
 #ifndef SNLS_DENOISE_NLB_H
@@ -19,13 +20,14 @@
 enum { STEPS = 2, CHANNELS_MAX = 3, SIDE_MAX = 7, DEPTH_MAX = 2, RADIUS_MAX = 8, SPAN_MAX = 2 * RADIUS_MAX + 2 };
 
 typedef struct NlbStep {
+    int64_t start;   /* columns that subspace iteration begins with; 0: all eigenvectors, by LAPACK */
     int64_t window;  /* side of the search window */
     int64_t patches; /* of a group, at most */
     int64_t stride;  /* pixels between references */
     int64_t rows, columns; /* of the grid of references */
     int64_t rank;    /* most eigenvectors */
     double  theta;   /* eigenvalues up to theta * sigma^2 count as noise */
-    bool    reuse, joint, exact;
+    bool    reuse;
 } NlbStep;
 
 typedef struct NlbPlan {
@@ -35,26 +37,27 @@ typedef struct NlbPlan {
     int64_t depth;  /* of a patch, frames */
     int64_t radius; /* frames searched on either side */
     int64_t slots;  /* frames held */
+    int64_t lates;  /* frames that a step works on at a time: those of a search, a partner, one to spare */
     int32_t method, flow, steps;
     NlbStep step[STEPS];
 } NlbPlan;
 
-/* A frame that is held. Planes are (channel, H, W), decorrelated channels. */
+/* A frame that is held. Planes are (channel, H, W), decorrelated channels. What only the frames of a search need lies in fewer
+ * places than there are frames (NlbLate), which the frames take in turn. */
 typedef struct NlbFrame {
     float   *noisy;
-    float   *sum[STEPS];       /* planes: of the filtered patches over each pixel, then their mean, the estimate */
-    float   *weight[STEPS];    /* one plane: how many there were */
-    int16_t *motion[STEPS][2]; /* (H,W,2), (x,y): to the next frame, to the one before */
+    float   *sum[STEPS];       /* planes: of the filtered patches over each pixel, then their mean, the estimate; late in step 2 */
+    float   *weight[STEPS];    /* late: one plane, how many there were */
+    int16_t *motion[STEPS][2]; /* late: (H,W,2), (x,y): to the next frame, to the one before */
     uint8_t *used[STEPS];      /* of each reference: a patch about there was in a group */
     bool     first;            /* of its scene */
 } NlbFrame;
 
-/* Where the patches of one frame of a group are looked for: the window's corner in the frame itself and, for deeper patches,
- * in its partner, the frame that holds the second half of a patch. */
-typedef struct NlbWindow {
-    int64_t frame[DEPTH_MAX]; /* numbers of frames in the clip */
-    int64_t y[DEPTH_MAX], x[DEPTH_MAX];
-} NlbWindow;
+typedef struct NlbLate {
+    float   *sum, *weight[STEPS];
+    int16_t *motion[STEPS][2];
+    int64_t  holder[STEPS]; /* the frame whose motion this is */
+} NlbLate;
 
 typedef struct NlbPatch {
     int32_t frame[DEPTH_MAX]; /* from the first frame of the search */
@@ -67,6 +70,11 @@ typedef struct NlbGroup {
     float    *value; /* (channel, count, side*side*depth): the filtered patches */
 } NlbGroup;
 
+/* One of the depth halves of a patch: half h of group g is half h % depth of its patch h / depth. */
+typedef struct NlbHalf {
+    int32_t group, half;
+} NlbHalf;
+
 /* Memory of one thread. */
 typedef struct NlbWork {
     float    *dist;
@@ -76,16 +84,26 @@ typedef struct NlbWork {
     int32_t  *lapack_int;
 } NlbWork;
 
+/* What method nlm works with. */
+typedef struct NlbNlm {
+    int64_t rows, columns, stride, k; /* queries; neighbours in each frame */
+    float *dist, *offset, *weight;    /* (rows, columns, frames * k), three of each in offset */
+    float *flow, *out;                /* (rows, columns, 2); planes */
+} NlbNlm;
+
 struct SnlsDenoiser {
     SnlsContext      *ctx;
     SnlsDenoiseParams params;
     NlbPlan           plan;
     SnlsPatchLoops    loops;
     NlbFrame         *frame;  /* plan.slots of them; frame t is at t % slots */
+    NlbLate          *late;   /* plan.lates of them */
     NlbGroup         *group;  /* of a batch */
     NlbWork          *work;   /* of a thread */
+    NlbHalf          *half;   /* of the patches of a batch, by frame */
     int64_t           batch;
     int64_t          *cell;   /* references of a class */
+    NlbNlm            nlm;
     float            *luma[2]; /* what flow is computed from */
     int16_t          *flow_out; /* of the last pulled frame */
     float            *flow_pair; /* (H,W,2) */
@@ -99,6 +117,7 @@ struct SnlsDenoiser {
     int64_t           pushed, pulled;    /* frames */
     int64_t           begin, end;        /* the scene in work: its first frame, and one past its last, or -1 while open */
     int64_t           done[STEPS];       /* references of this step are done before this frame */
+    int64_t           opened[STEPS];     /* sums are cleared and motion is known before this frame */
     int64_t           ready[STEPS];      /* estimates of this step are made before this frame */
     int64_t           depth;             /* frames of a patch in this scene */
 };
@@ -129,7 +148,9 @@ SnlsStatus snls_nlb_motion(SnlsDenoiser *d, int step, int64_t t); /* between t-1
 void snls_nlb_match(const SnlsDenoiser *d, int step, int64_t t, int64_t y, int64_t x, NlbWork *work, NlbGroup *group);
 void snls_nlb_filter(const SnlsDenoiser *d, int step, int64_t first, NlbWork *work, NlbGroup *group);
 int  snls_nlb_blas_threads(int threads); /* of each call of BLAS from now on; returns how many it were, 0: not known */
-void snls_nlb_step(SnlsDenoiser *d, int step, int64_t t);
+void       snls_nlb_nlm_sizes(const NlbPlan *plan, NlbNlm *nlm);
+SnlsStatus snls_nlb_nlm(SnlsDenoiser *d, int64_t t); /* frame t by method nlm */
+SnlsStatus snls_nlb_step(SnlsDenoiser *d, int step, int64_t t);
 void snls_nlb_estimate(SnlsDenoiser *d, int step, int64_t t); /* sums to means */
 
 #endif

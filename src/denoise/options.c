@@ -26,13 +26,9 @@ static const SnlsOption table[] = {
     INT(step1, 0, 0, 6, "pixels between references, step 1; 0: of the preset"),
     INT(step2, 0, 0, 6, "pixels between references, step 2"),
     INT(rank1, 0, 0, 500, "most eigenvectors of a group, step 1; 0: of the preset"),
-    INT(rank2, 0, 0, 500, "most eigenvectors of a group, step 2"),
     INT(reuse1, -1, -1, 1, "1: what was in a group is no reference, step 1; -1: of the preset"),
     INT(reuse2, -1, -1, 1, "1: what was in a group is no reference, step 2"),
-    INT(joint1, -1, -1, 1, "1: one basis for all channels, step 1; -1: of the preset"),
-    INT(joint2, -1, -1, 1, "1: one basis for all channels, step 2"),
-    REAL(theta1, -1, -1, 100, "eigenvalues up to theta sigma^2 are noise, step 1; -1: of the preset"),
-    REAL(theta2, -1, -1, 100, "eigenvalues up to theta sigma^2 are noise, step 2"),
+    REAL(theta1, -1, -1, 100, "eigenvalues up to (1 + theta) sigma^2 are noise; -1: the best shrinkage instead"),
     {NULL, NULL, 0, 0, 0, 0, 0, NULL}};
 /* clang-format on */
 

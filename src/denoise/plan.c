@@ -8,14 +8,14 @@ enum { FRAME_SIDE_MAX = 32767, BATCH_PER_THREAD = 32 };
 typedef struct Preset {
     int32_t flow, radius, depth;
     struct {
-        int32_t window, patches, stride, rank, reuse, joint;
+        int32_t window, patches, stride, rank, reuse, start;
     } step[STEPS];
 } Preset;
 
 static const Preset presets[] = {
-    [SNLS_DENOISE_FAST] = { SNLS_DENOISE_FLOW_DIS, 2, 2, { { 7, 32, 4, 16, 1, 0 }, { 7, 32, 4, 24, 1, 0 } } },
-    [SNLS_DENOISE_MEDIUM] = { SNLS_DENOISE_FLOW_DIS, 3, 2, { { 9, 64, 3, 39, 1, 0 }, { 9, 48, 3, 39, 1, 0 } } },
-    [SNLS_DENOISE_SLOW] = { SNLS_DENOISE_FLOW_DIS, 4, 2, { { 15, 100, 3, 39, 1, 0 }, { 15, 60, 3, 39, 1, 0 } } },
+    [SNLS_DENOISE_FAST] = { SNLS_DENOISE_FLOW_DIS, 2, 2, { { 7, 32, 5, 16, 1, 4 }, { 7, 32, 5, 0, 1, 0 } } },
+    [SNLS_DENOISE_MEDIUM] = { SNLS_DENOISE_FLOW_DIS, 3, 2, { { 9, 64, 3, 39, 1, 8 }, { 9, 64, 3, 0, 1, 0 } } },
+    [SNLS_DENOISE_SLOW] = { SNLS_DENOISE_FLOW_DIS, 4, 2, { { 15, 100, 3, 98, 1, 0 }, { 15, 60, 3, 0, 1, 0 } } },
 };
 
 static SnlsStatus check_params(SnlsContext *ctx, const SnlsDenoiseParams *p)
@@ -55,9 +55,8 @@ SnlsStatus snls_nlb_plan(SnlsContext *ctx, const SnlsDenoiseParams *p, int64_t h
     SNLS_TRY(check_size(ctx, height, width, channels));
     const Preset *preset = &presets[p->preset];
     const int32_t window[STEPS] = { p->window1, p->window2 }, patches[STEPS] = { p->patches1, p->patches2 },
-                  stride[STEPS] = { p->step1, p->step2 }, rank[STEPS] = { p->rank1, p->rank2 },
-                  reuse[STEPS] = { p->reuse1, p->reuse2 }, joint[STEPS] = { p->joint1, p->joint2 };
-    const double theta[STEPS] = { p->theta1, p->theta2 };
+                  stride[STEPS] = { p->step1, p->step2 }, rank[STEPS] = { p->rank1, 0 },
+                  reuse[STEPS] = { p->reuse1, p->reuse2 };
     const int64_t side = least(SIDE_MAX, least(height, width)), radius = given(p->radius, -1, preset->radius);
     *plan = (NlbPlan){ .height = height,
                        .width = width,
@@ -67,6 +66,7 @@ SnlsStatus snls_nlb_plan(SnlsContext *ctx, const SnlsDenoiseParams *p, int64_t h
                        .radius = radius,
                        .depth = radius ? given(p->depth, 0, preset->depth) : 1,
                        .slots = 4 * radius + 6,
+                       .lates = 2 * radius + 3,
                        .method = p->method,
                        .flow = (int32_t)given(p->flow, SNLS_DENOISE_FLOW_PRESET, preset->flow),
                        .steps = p->method == SNLS_DENOISE_VNLB ? 2 : 1 };
@@ -75,12 +75,11 @@ SnlsStatus snls_nlb_plan(SnlsContext *ctx, const SnlsDenoiseParams *p, int64_t h
         NlbStep *s = &plan->step[i];
         *s = (NlbStep){ .window = least(wanted, fits),
                         .patches = given(patches[i], 0, preset->step[i].patches),
-                        .stride = given(stride[i], 0, preset->step[i].stride),
+                        .stride = least(given(stride[i], 0, preset->step[i].stride), side), /* no pixel between patches */
                         .rank = given(rank[i], 0, preset->step[i].rank),
-                        .theta = theta[i],
-                        .exact = p->preset == SNLS_DENOISE_SLOW,
-                        .reuse = given(reuse[i], -1, preset->step[i].reuse) != 0,
-                        .joint = given(joint[i], -1, preset->step[i].joint) != 0 };
+                        .theta = p->theta1,
+                        .start = preset->step[i].start,
+                        .reuse = given(reuse[i], -1, preset->step[i].reuse) != 0 };
         s->rows = cells(height, side, s->stride);
         s->columns = cells(width, side, s->stride);
     }
@@ -104,13 +103,20 @@ static void *piece(Layout *l, int64_t count, int64_t size)
 
 static void take_frame(Layout *l, const NlbPlan *p, NlbFrame *f)
 {
+    *f = (NlbFrame){ 0 };
     f->noisy = piece(l, p->channels * p->plane, sizeof(float));
+    f->sum[0] = piece(l, p->channels * p->plane, sizeof(float));
+    for (int i = 0; i < p->steps; i++) f->used[i] = piece(l, p->step[i].rows * p->step[i].columns, 1);
+}
+
+static void take_late(Layout *l, const NlbPlan *p, NlbLate *late)
+{
+    *late = (NlbLate){ 0 };
+    if (p->steps > 1) late->sum = piece(l, p->channels * p->plane, sizeof(float));
     for (int i = 0; i < p->steps; i++) {
-        f->sum[i] = piece(l, p->channels * p->plane, sizeof(float));
-        f->weight[i] = piece(l, p->plane, sizeof(float));
-        f->used[i] = piece(l, p->step[i].rows * p->step[i].columns, 1);
-        for (int way = 0; way < 2 && p->flow != SNLS_DENOISE_FLOW_NONE; way++)
-            f->motion[i][way] = piece(l, p->height * p->width * 2, sizeof(int16_t));
+        late->weight[i] = piece(l, p->plane, sizeof(float));
+        for (int way = 0; way < 2; way++)
+            late->motion[i][way] = p->flow == SNLS_DENOISE_FLOW_NONE ? NULL : piece(l, p->height * p->width * 2, sizeof(int16_t));
     }
 }
 
@@ -141,28 +147,53 @@ static void take_work(Layout *l, const NlbPlan *p, NlbWork *w)
     w->small = piece(l, m * m, sizeof(float));
 }
 
-static void take(Layout *l, SnlsDenoiser *d, int32_t threads)
+static void take_nlm(Layout *l, const NlbPlan *p, NlbNlm *n)
+{
+    snls_nlb_nlm_sizes(p, n);
+    const int64_t cells = n->rows * n->columns, lists = cells * n->k * (2 * p->radius + 1);
+    n->dist = piece(l, lists, sizeof(float));
+    n->offset = piece(l, 3 * lists, sizeof(float));
+    n->weight = piece(l, lists, sizeof(float));
+    n->flow = piece(l, 2 * cells, sizeof(float));
+    n->out = piece(l, p->channels * p->plane, sizeof(float));
+}
+
+/* Groups and what filters them. */
+static void take_groups(Layout *l, SnlsDenoiser *d, int32_t threads)
 {
     const NlbPlan *p = &d->plan;
-    NlbFrame *frames = piece(l, p->slots, sizeof *frames);
+    const int64_t n = most_patches(p), cells1 = p->step[0].rows * p->step[0].columns,
+                  cells2 = p->step[1].rows * p->step[1].columns;
     NlbGroup *groups = piece(l, d->batch, sizeof *groups);
     NlbWork *works = piece(l, threads, sizeof *works);
-    const int64_t n = most_patches(p);
-    for (int64_t i = 0; i < p->slots; i++) take_frame(l, p, frames ? &frames[i] : &(NlbFrame){ 0 });
     for (int64_t i = 0; i < d->batch; i++) {
         NlbGroup *g = groups ? &groups[i] : &(NlbGroup){ 0 };
         g->patch = piece(l, n, sizeof *g->patch);
         g->value = piece(l, p->channels * n * snls_nlb_dim(p), sizeof(float));
     }
     for (int32_t i = 0; i < threads; i++) take_work(l, p, works ? &works[i] : &(NlbWork){ 0 });
-    for (int i = 0; i < 2; i++) d->luma[i] = piece(l, p->height * p->width, sizeof(float));
-    const int64_t cells1 = p->step[0].rows * p->step[0].columns, cells2 = p->step[1].rows * p->step[1].columns;
+    d->half = piece(l, d->batch * n * p->depth, sizeof *d->half);
     d->cell = piece(l, cells1 > cells2 ? cells1 : cells2, sizeof *d->cell);
-    d->flow_out = piece(l, p->height * p->width * 2, sizeof(int16_t));
-    d->flow_pair = piece(l, p->height * p->width * 2, sizeof(float));
-    d->frame = frames;
     d->group = groups;
     d->work = works;
+}
+
+static void take(Layout *l, SnlsDenoiser *d, int32_t threads)
+{
+    const NlbPlan *p = &d->plan;
+    const int64_t pixels = p->height * p->width;
+    NlbFrame *frames = piece(l, p->slots, sizeof *frames);
+    NlbLate *lates = piece(l, p->lates, sizeof *lates);
+    for (int64_t i = 0; i < p->slots; i++) take_frame(l, p, frames ? &frames[i] : &(NlbFrame){ 0 });
+    for (int64_t i = 0; i < p->lates; i++) take_late(l, p, lates ? &lates[i] : &(NlbLate){ 0 });
+    d->frame = frames;
+    d->late = lates;
+    if (p->method == SNLS_DENOISE_NLM) take_nlm(l, p, &d->nlm);
+    else take_groups(l, d, threads);
+    if (p->flow == SNLS_DENOISE_FLOW_NONE) return;
+    for (int i = 0; i < 2; i++) d->luma[i] = piece(l, pixels, sizeof(float));
+    d->flow_out = piece(l, 2 * pixels, sizeof(int16_t));
+    d->flow_pair = piece(l, 2 * pixels, sizeof(float));
 }
 
 int64_t snls_nlb_bytes(const NlbPlan *plan, int32_t threads)
@@ -183,5 +214,7 @@ SnlsStatus snls_nlb_take(SnlsDenoiser *d)
                  (double)bytes / 1048576, (long long)d->plan.width, (long long)d->plan.height);
     Layout l = { .base = (char *)(((uintptr_t)d->block + SNLS_ALIGN - 1) / SNLS_ALIGN * SNLS_ALIGN) };
     take(&l, d, threads);
+    for (int64_t i = 0; i < d->plan.lates; i++)
+        for (int step = 0; step < STEPS; step++) d->late[i].holder[step] = -1;
     return SNLS_OK;
 }

@@ -16,38 +16,46 @@ static int thread_number(void) { return 0; }
 
 static int64_t position(int64_t cell, int64_t stride, int64_t last) { return cell * stride < last ? cell * stride : last; }
 
-/* The patch's halves over each pixel of one frame and channel, in the order of groups. */
-static void add_up(SnlsDenoiser *d, int step, int64_t first, int64_t groups, int64_t frame, int64_t channel)
+/* Halves of patches by the frame they lie in, in the order of groups: places begins[f] .. begins[f + 1] of d->half. */
+static void sort_halves(SnlsDenoiser *d, int64_t groups, int64_t frames, int64_t *begins)
 {
+    int64_t count[SPAN_MAX + 1] = { 0 };
+    for (int64_t i = 0; i < groups; i++)
+        for (int64_t j = 0; j < d->group[i].count * d->depth; j++)
+            count[d->group[i].patch[j / d->depth].frame[j % d->depth]]++;
+    begins[0] = 0;
+    for (int64_t f = 0; f < frames; f++) begins[f + 1] = begins[f] + count[f];
+    for (int64_t f = 0; f < frames; f++) count[f] = begins[f];
+    for (int64_t i = 0; i < groups; i++)
+        for (int64_t j = 0; j < d->group[i].count * d->depth; j++)
+            d->half[count[d->group[i].patch[j / d->depth].frame[j % d->depth]]++] = (NlbHalf){ (int32_t)i, (int32_t)j };
+}
+
+/* The halves over each pixel of one frame: their values in one channel, or, past the last channel, their number. */
+static void add_up(SnlsDenoiser *d, int step, const NlbFrame *f, const NlbHalf *half, int64_t halves, int64_t channel)
+{
+    static const float ones[SIDE_MAX * SIDE_MAX] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                                     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
     const NlbPlan *p = &d->plan;
-    const int64_t area = p->side * p->side, dim = area * d->depth;
-    const NlbFrame *f = snls_nlb_frame(d, first + frame);
-    for (int64_t i = 0; i < groups; i++) {
-        const NlbGroup *g = &d->group[i];
-        for (int64_t j = 0; j < g->count * d->depth; j++) {
-            const int64_t patch = j / d->depth, part = j % d->depth;
-            if (g->patch[patch].frame[part] != frame) continue;
-            d->loops.add(f->sum[step] + channel * p->plane + g->patch[patch].at[part], p->width,
-                         g->value + (channel * g->count + patch) * dim + part * area, p->side);
-        }
+    const int64_t area = p->side * p->side;
+    const bool values = channel < p->channels;
+    float *plane = values ? f->sum[step] + channel * p->plane : f->weight[step];
+    for (int64_t i = 0; i < halves; i++) {
+        const NlbGroup *g = &d->group[half[i].group];
+        const int64_t j = half[i].half;
+        d->loops.add(plane + g->patch[j / d->depth].at[j % d->depth], p->width,
+                     values ? g->value + (channel * g->count * d->depth + j) * area : ones, p->side);
     }
 }
 
-static void count_up(SnlsDenoiser *d, int step, int64_t first, int64_t groups, int64_t frame)
+/* Is a patch that lies off by so much as good as the reference of this cell? By a pixel, where two neighbours that lie apart still
+ * touch, and not at the border, whose pixels have no other patch. */
+static bool near(int64_t off, int64_t cell, int64_t cells, int64_t gap)
 {
-    const NlbPlan *p = &d->plan;
-    const NlbFrame *f = snls_nlb_frame(d, first + frame);
-    float ones[SIDE_MAX * SIDE_MAX];
-    for (int i = 0; i < SIDE_MAX * SIDE_MAX; i++) ones[i] = 1;
-    for (int64_t i = 0; i < groups; i++) {
-        const NlbGroup *g = &d->group[i];
-        for (int64_t j = 0; j < g->count * d->depth; j++)
-            if (g->patch[j / d->depth].frame[j % d->depth] == frame)
-                d->loops.add(f->weight[step] + g->patch[j / d->depth].at[j % d->depth], p->width, ones, p->side);
-    }
+    return off == 0 || (gap >= 2 && cell > 0 && cell < cells - 1 && off >= -1 && off <= 1);
 }
 
-/* References within a pixel of a patch of the group are done with. */
+/* References that the group has patches of, or almost, are done with. */
 static void mark(SnlsDenoiser *d, int step, int64_t first, const NlbGroup *g)
 {
     const NlbPlan *p = &d->plan;
@@ -58,7 +66,7 @@ static void mark(SnlsDenoiser *d, int step, int64_t first, const NlbGroup *g)
                       c = snls_nlb_clamp((x + s->stride / 2) / s->stride, 0, s->columns - 1);
         const int64_t dy = y - position(r, s->stride, p->height - p->side),
                       dx = x - position(c, s->stride, p->width - p->side);
-        if (dy >= -1 && dy <= 1 && dx >= -1 && dx <= 1)
+        if (near(dy, r, s->rows, p->side - s->stride) && near(dx, c, s->columns, p->side - s->stride))
             snls_nlb_frame(d, first + g->patch[i].frame[0])->used[step][r * s->columns + c] = 1;
     }
 }
@@ -67,7 +75,7 @@ static void run_batch(SnlsDenoiser *d, int step, const int64_t *cell, int64_t gr
 {
     const NlbPlan *p = &d->plan;
     const NlbStep *s = &p->step[step];
-    int64_t first;
+    int64_t first, begins[SPAN_MAX + 2];
     const int64_t frames = snls_nlb_span(d, t, &first) + 1, owners = frames * (p->channels + 1);
 #pragma omp parallel for num_threads(d->ctx->threads) schedule(dynamic, 1)
     for (int64_t i = 0; i < groups; i++) {
@@ -77,16 +85,18 @@ static void run_batch(SnlsDenoiser *d, int step, const int64_t *cell, int64_t gr
         snls_nlb_match(d, step, t, y, x, w, &d->group[i]);
         snls_nlb_filter(d, step, first, w, &d->group[i]);
     }
+    sort_halves(d, groups, frames, begins);
 #pragma omp parallel for num_threads(d->ctx->threads) schedule(dynamic, 1)
     for (int64_t i = 0; i < owners; i++) {
-        if (i % (p->channels + 1) < p->channels) add_up(d, step, first, groups, i / (p->channels + 1), i % (p->channels + 1));
-        else count_up(d, step, first, groups, i / (p->channels + 1));
+        const int64_t f = i / (p->channels + 1);
+        add_up(d, step, snls_nlb_frame(d, first + f), d->half + begins[f], begins[f + 1] - begins[f], i % (p->channels + 1));
     }
     for (int64_t i = 0; s->reuse && i < groups; i++) mark(d, step, first, &d->group[i]);
 }
 
-void snls_nlb_step(SnlsDenoiser *d, int step, int64_t t)
+SnlsStatus snls_nlb_step(SnlsDenoiser *d, int step, int64_t t)
 {
+    if (d->plan.method == SNLS_DENOISE_NLM) return snls_nlb_nlm(d, t);
     const NlbStep *s = &d->plan.step[step];
     const int blas_threads = snls_nlb_blas_threads(1); /* groups run side by side already */
     const uint8_t *used = snls_nlb_frame(d, t)->used[step];
@@ -103,6 +113,7 @@ void snls_nlb_step(SnlsDenoiser *d, int step, int64_t t)
             run_batch(d, step, d->cell + i, count - i < d->batch ? count - i : d->batch, t);
     }
     snls_nlb_blas_threads(blas_threads);
+    return SNLS_OK;
 }
 
 void snls_nlb_estimate(SnlsDenoiser *d, int step, int64_t t)

@@ -39,6 +39,7 @@ static bool may_run(const SnlsDenoiser *d, int step)
     if (d->end >= 0 && t >= d->end) return false;
     int64_t first;
     const int64_t past = snls_nlb_span(d, t, &first) + first + 1; /* the partner of the last frame */
+    if (step && past - d->pulled > d->plan.lates) return false; /* sums that wait to be pulled are in the way */
     return have >= (d->end >= 0 ? lesser(past, d->end) : past) && have > t;
 }
 
@@ -91,18 +92,35 @@ static void pass_on(SnlsDenoiser *d, int step, int64_t t)
     memcpy(f->sum[step], f->noisy, (size_t)(d->plan.channels * d->plan.plane) * sizeof(float));
 }
 
+/* Sums of the frames that references in frame t can reach are cleared, the motion between them is found. */
+static SnlsStatus open_frames(SnlsDenoiser *d, int step, int64_t t)
+{
+    const NlbPlan *p = &d->plan;
+    int64_t first, past = snls_nlb_span(d, t, &first) + first + 1;
+    if (d->end >= 0) past = lesser(past, d->end);
+    for (; d->opened[step] < past; d->opened[step]++) {
+        const NlbFrame *f = snls_nlb_frame(d, d->opened[step]);
+        memset(f->sum[step], 0, (size_t)(p->channels * p->plane) * sizeof(float));
+        memset(f->weight[step], 0, (size_t)p->plane * sizeof(float));
+        if (d->opened[step] > d->begin) SNLS_TRY(snls_nlb_motion(d, step, d->opened[step]));
+    }
+    return SNLS_OK;
+}
+
 /* One step for one frame, and the estimates that are final then. */
 static SnlsStatus run(SnlsDenoiser *d, int step)
 {
     if (!d->has_sigma) find_sigma(d);
     d->depth = d->end >= 0 && d->end - d->begin == 1 ? 1 : d->plan.depth;
-    if (!d->pass) snls_nlb_step(d, step, d->done[step]);
+    if (!d->pass) {
+        SNLS_TRY(open_frames(d, step, d->done[step]));
+        SNLS_TRY(snls_nlb_step(d, step, d->done[step]));
+    }
     d->done[step]++;
     for (; d->ready[step] < d->done[step] && is_final(d, step, d->ready[step]); d->ready[step]++) {
         const int64_t t = d->ready[step];
         if (d->pass) pass_on(d, step, t);
         else snls_nlb_estimate(d, step, t);
-        if (step + 1 < d->plan.steps && t > d->begin && !d->pass) SNLS_TRY(snls_nlb_motion(d, step + 1, t));
     }
     return SNLS_OK;
 }
@@ -111,7 +129,7 @@ static void next_scene(SnlsDenoiser *d)
 {
     d->begin = d->end;
     d->end = -1;
-    for (int i = 0; i < STEPS; i++) d->done[i] = d->ready[i] = d->begin;
+    for (int i = 0; i < STEPS; i++) d->opened[i] = d->done[i] = d->ready[i] = d->begin;
 }
 
 /* One piece of work. SNLS_END: there is none. */
@@ -215,31 +233,30 @@ static SnlsStatus guess_sigma(SnlsDenoiser *d, const float *frame)
     return snls_noise_estimate(d->ctx, frame, 1, d->plan.height, d->plan.width, d->plan.channels, d->guess[d->pushed]);
 }
 
-static void clear(const SnlsDenoiser *d, const NlbFrame *f)
+/* A new frame takes its place in turn. */
+static NlbFrame *take_place(const SnlsDenoiser *d, bool first)
 {
     const NlbPlan *p = &d->plan;
+    NlbFrame *f = snls_nlb_frame(d, d->pushed);
+    const NlbLate *late = &d->late[d->pushed % p->lates];
+    f->first = first;
+    f->sum[1] = late->sum;
     for (int i = 0; i < p->steps; i++) {
-        memset(f->sum[i], 0, (size_t)(p->channels * p->plane) * sizeof(float));
-        memset(f->weight[i], 0, (size_t)p->plane * sizeof(float));
+        f->weight[i] = late->weight[i];
+        for (int way = 0; way < 2; way++) f->motion[i][way] = late->motion[i][way];
         memset(f->used[i], 0, (size_t)(p->step[i].rows * p->step[i].columns));
     }
+    return f;
 }
 
 SnlsStatus snls_denoiser_push(SnlsDenoiser *d, const float *frame, int32_t cut)
 {
     if (!d) return SNLS_ERR_ARG;
     SNLS_TRY(check_push(d, frame));
-    NlbFrame *f = snls_nlb_frame(d, d->pushed);
-    if (d->copy) {
-        memcpy(f->noisy, frame, (size_t)(d->plan.height * d->plan.width * d->plan.channels) * sizeof *frame);
-        d->pushed++;
-        return SNLS_OK;
-    }
-    SNLS_TRY(guess_sigma(d, frame));
-    clear(d, f);
-    snls_nlb_load(&d->plan, f->noisy, frame);
-    f->first = cut || !d->pushed;
-    if (!f->first) SNLS_TRY(snls_nlb_motion(d, 0, d->pushed));
+    if (!d->copy) SNLS_TRY(guess_sigma(d, frame));
+    const NlbFrame *f = take_place(d, cut || !d->pushed);
+    if (d->copy) memcpy(f->noisy, frame, (size_t)(d->plan.height * d->plan.width * d->plan.channels) * sizeof *frame);
+    else snls_nlb_load(&d->plan, f->noisy, frame);
     d->pushed++;
     return SNLS_OK;
 }
@@ -255,8 +272,9 @@ SnlsStatus snls_denoiser_finish(SnlsDenoiser *d)
 
 static void keep_flow(SnlsDenoiser *d, int64_t t)
 {
-    const int16_t *motion = snls_nlb_frame(d, t)->motion[d->plan.steps - 1][0];
-    d->has_flow = motion && !d->pass && (d->end < 0 || t + 1 < d->end);
+    const int last = d->plan.steps - 1;
+    const int16_t *motion = snls_nlb_frame(d, t)->motion[last][0];
+    d->has_flow = motion && !d->pass && d->late[t % d->plan.lates].holder[last] == t;
     if (d->has_flow) memcpy(d->flow_out, motion, (size_t)(2 * d->plan.height * d->plan.width) * sizeof *motion);
 }
 

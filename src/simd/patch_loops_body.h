@@ -1,6 +1,7 @@
 /* patch_loops_body.h: the loops over patches, included once for each instruction set with PATCH_LOOPS as the name of the
  * function that fills the table and PATCH_LANES as the floats of a vector. */
 #include "simd/patch.h"
+#include <stddef.h>
 #include <string.h>
 
 typedef float Lanes __attribute__((vector_size(4 * PATCH_LANES)));
@@ -49,8 +50,43 @@ static void score(float *dist, int64_t pitch, const float *query, const float *k
     }
 }
 
+typedef float Four __attribute__((vector_size(16)));
+
+static void take(float *restrict patch, const float *restrict from, int64_t stride, int64_t side)
+{
+    Four a, b;
+    for (int64_t y = 0; y < side && side == 7; y++, from += stride, patch += 7) {
+        LOAD(a, from);
+        LOAD(b, from + 3);
+        STORE(patch, a);
+        STORE(patch + 3, b);
+    }
+    for (int64_t y = 0; y < side && side != 7; y++) memcpy(patch + y * side, from + y * stride, (size_t)side * sizeof *patch);
+}
+
+/* Rows of seven: four, then four of which the first is done already. */
+static void add_seven(float *restrict sum, int64_t stride, const float *restrict patch)
+{
+    const Four last = { 0, 1, 1, 1 };
+    for (int64_t y = 0; y < 7; y++, sum += stride, patch += 7) {
+        Four a, b, s;
+        LOAD(a, patch);
+        LOAD(b, patch + 3);
+        LOAD(s, sum);
+        s += a;
+        STORE(sum, s);
+        LOAD(s, sum + 3);
+        s += b * last;
+        STORE(sum + 3, s);
+    }
+}
+
 static void add(float *restrict sum, int64_t stride, const float *restrict patch, int64_t side)
 {
+    if (side == 7) {
+        add_seven(sum, stride, patch);
+        return;
+    }
     for (int64_t y = 0; y < side; y++)
         for (int64_t x = 0; x < side; x++) sum[y * stride + x] += patch[y * side + x];
 }
@@ -59,5 +95,6 @@ PATCH_SCOPE void PATCH_LOOPS(SnlsPatchLoops *loops);
 PATCH_SCOPE void PATCH_LOOPS(SnlsPatchLoops *loops)
 {
     loops->score = score;
+    loops->take = take;
     loops->add = add;
 }

@@ -1,0 +1,124 @@
+/* nlm.c: method nlm, for comparison: around the motion search finds each query's best patches in every frame, weights are their softmax
+ * over all frames, gather_add sums the patches (docs/operators.md). All of it through the public operators. */
+#include "denoise/nlb.h"
+#include <snls/ops.h>
+#include <string.h>
+
+/* Distance at which a patch weighs 1/e: what two noisy copies of one patch differ by, times this. */
+#define REACH 2.0
+
+void snls_nlb_nlm_sizes(const NlbPlan *p, NlbNlm *n)
+{
+    const int64_t span = 2 * p->radius + 1;
+    n->stride = p->step[0].stride < (p->side - 1) / 2 + 1 ? p->step[0].stride : (p->side - 1) / 2 + 1; /* patches cover all */
+    n->rows = (p->height + n->stride - 1) / n->stride;
+    n->columns = (p->width + n->stride - 1) / n->stride;
+    n->k = (p->step[0].patches + span - 1) / span;
+}
+
+/* flow (rows, columns, 2): one frame further, to the next (way 0) or the one before (way 1) of frame s. */
+static void follow(const SnlsDenoiser *d, float *flow, int64_t s, int way)
+{
+    const NlbPlan *p = &d->plan;
+    const NlbNlm *n = &d->nlm;
+    const int16_t *motion = snls_nlb_frame(d, s)->motion[0][way];
+    for (int64_t i = 0; motion && i < n->rows * n->columns; i++) {
+        float *at = flow + 2 * i;
+        const int64_t y = snls_nlb_clamp(i / n->columns * n->stride + (int64_t)at[1], 0, p->height - 1),
+                      x = snls_nlb_clamp(i % n->columns * n->stride + (int64_t)at[0], 0, p->width - 1);
+        at[0] += motion[2 * (y * p->width + x)];
+        at[1] += motion[2 * (y * p->width + x) + 1];
+    }
+}
+
+static SnlsTensor video_of(const NlbPlan *p, float *planes) /* (1,1,H,W,C) */
+{
+    SnlsTensor t = snls_tensor(planes, SNLS_F32, 5, (const int64_t[]){ 1, 1, p->height, p->width, p->channels });
+    t.stride[2] = p->width;
+    t.stride[3] = 1;
+    t.stride[4] = p->plane;
+    return t;
+}
+
+/* The part of lists over all frames that belongs to frame number i of count. */
+static SnlsTensor lists_of(const NlbNlm *n, float *data, int64_t i, int64_t count, int64_t parts)
+{
+    const int64_t whole[7] = { 1, 1, 1, n->rows, n->columns, n->k * count, parts };
+    SnlsTensor t = snls_tensor(data, SNLS_F32, parts > 1 ? 7 : 6, whole);
+    t.shape[5] = n->k;
+    t.data = data + i * n->k * parts;
+    return t;
+}
+
+static SnlsStatus search(SnlsDenoiser *d, int64_t t, int64_t s, int64_t i, int64_t count)
+{
+    const NlbNlm *n = &d->nlm;
+    SnlsSearch call = { .query = video_of(&d->plan, snls_nlb_frame(d, t)->noisy),
+                        .key = video_of(&d->plan, snls_nlb_frame(d, s)->noisy),
+                        .flow = snls_tensor(n->flow, SNLS_F32, 6, (const int64_t[]){ 1, 1, 1, n->rows, n->columns, 2 }),
+                        .dist = lists_of(n, n->dist, i, count, 1),
+                        .offset = lists_of(n, n->offset, i, count, 3) };
+    snls_search_defaults(&call.params);
+    call.params.ws = (int32_t)d->plan.step[0].window;
+    call.params.ps = (int32_t)d->plan.side;
+    call.params.k = (int32_t)n->k;
+    call.params.stride0 = (int32_t)n->stride;
+    call.params.interp = SNLS_INTERP_NEAREST;
+    return snls_search_forward(d->ctx, &call);
+}
+
+/* Searches from frame t outwards in one direction, as far as frame last. */
+static SnlsStatus search_way(SnlsDenoiser *d, int64_t t, int64_t last, int64_t first, int64_t count)
+{
+    const int64_t step = last < t ? -1 : 1;
+    memset(d->nlm.flow, 0, (size_t)(d->nlm.rows * d->nlm.columns * 2) * sizeof(float));
+    for (int64_t s = t; s != last; s += step) {
+        follow(d, d->nlm.flow, s, step < 0);
+        SNLS_TRY(search(d, t, s + step, s + step - first, count));
+    }
+    return SNLS_OK;
+}
+
+static SnlsStatus weigh(SnlsDenoiser *d, int64_t count)
+{
+    const NlbNlm *n = &d->nlm;
+    const int64_t shape[6] = { 1, 1, 1, n->rows, n->columns, n->k * count };
+    double noise = 0;
+    for (int64_t c = 0; c < d->plan.channels; c++) noise += 2 * d->variance[c] * (double)(d->plan.side * d->plan.side);
+    SnlsWeights call = { .dist = snls_tensor(n->dist, SNLS_F32, 6, shape), .weight = snls_tensor(n->weight, SNLS_F32, 6, shape) };
+    snls_weights_defaults(&call.params);
+    call.params.scale = 1 / (REACH * noise);
+    return snls_weights_forward(d->ctx, &call);
+}
+
+static SnlsStatus gather(SnlsDenoiser *d, int64_t t, int64_t s, int64_t i, int64_t count)
+{
+    const NlbPlan *p = &d->plan;
+    const NlbNlm *n = &d->nlm;
+    SnlsGatherAdd call = { .value = video_of(p, snls_nlb_frame(d, s)->noisy),
+                           .weight = lists_of(n, n->weight, i, count, 1),
+                           .offset = lists_of(n, n->offset, i, count, 3),
+                           .out = video_of(p, n->out) };
+    snls_gather_add_defaults(&call.params);
+    call.params.ps = (int32_t)p->side;
+    call.params.stride0 = (int32_t)n->stride;
+    call.params.interp = SNLS_INTERP_NEAREST;
+    SNLS_TRY(snls_gather_add_forward(d->ctx, &call));
+    float *sum = snls_nlb_frame(d, t)->sum[0];
+    for (int64_t j = 0; j < p->channels * p->plane; j++) sum[j] += n->out[j];
+    return SNLS_OK;
+}
+
+SnlsStatus snls_nlb_nlm(SnlsDenoiser *d, int64_t t)
+{
+    int64_t first;
+    const int64_t count = snls_nlb_span(d, t, &first);
+    memset(d->nlm.flow, 0, (size_t)(d->nlm.rows * d->nlm.columns * 2) * sizeof(float));
+    SNLS_TRY(search(d, t, t, t - first, count));
+    SNLS_TRY(search_way(d, t, first + count - 1, first, count));
+    SNLS_TRY(search_way(d, t, first, first, count));
+    SNLS_TRY(weigh(d, count));
+    for (int64_t i = 0; i < count; i++) SNLS_TRY(gather(d, t, first + i, i, count));
+    for (int64_t i = 0; i < d->plan.plane; i++) snls_nlb_frame(d, t)->weight[0][i] = 1;
+    return SNLS_OK;
+}
