@@ -1,7 +1,8 @@
 #!/bin/bash
-# The Python package over the library of this build: with NumPy alone, with PyTorch, and as an installed wheel.
+# The Python package over the library of this build: with NumPy alone, with PyTorch, as an installed wheel, and the page docs/python.md.
 # ctest: name=numpy args=numpy
 # ctest: name=torch label=tree args=torch
+# ctest: name=page label=tree args=page
 # ctest: name=install label=tree args=install
 set -u
 build=$1 root=$2 what=$3
@@ -14,15 +15,21 @@ unset SNLS_CUDA_LIBRARY # a GPU's tests are run by hand: bindings/python/results
 has() { "$1" -c "import importlib.util as u, sys; sys.exit(not all(u.find_spec(m) for m in sys.argv[1:]))" "${@:2}" 2>/dev/null; }
 run() { exec "$python" -m unittest discover -s "$root/bindings/python/tests" -p "$1"; }
 
+find_torch()
+{
+    for python in "$SNLS_PYTHON" python3 /usr/bin/python3; do
+        has "$python" numpy torch && return 0
+    done
+    return 1
+}
+
 python=$SNLS_PYTHON
 case $what in
+page) find_torch || python=$SNLS_PYTHON; exec "$python" "$root/tools/python_page.py" --check ;;
 numpy) export SNLS_TORCH=0; run 'test_[dn]*.py' ;; # denoise, numpy
 install) run test_install.py ;;
 torch)
-    for python in "$SNLS_PYTHON" python3 /usr/bin/python3 ''; do
-        [ -n "$python" ] && has "$python" numpy torch && break
-    done
-    [ -n "$python" ] || skip "there is no PyTorch (Debian: apt-get install python3-torch): skipped"
+    find_torch || skip "there is no PyTorch (Debian: apt-get install python3-torch): skipped"
     run 'test_[cet]*.py' ;; # compile, equal, examples, torch
 *) echo "test_python: no part is called '$what'" >&2; exit 2 ;;
 esac

@@ -20,6 +20,7 @@ from ._dlpack import Array
 from . import functional
 from . import metrics
 from ._denoise import Denoiser, denoise, denoise_memory, noise_add, noise_estimate
+from ._files import image_read, png_write
 from ._flow import align, flow, flow_clip, flow_color, flow_consistency, flow_error, flow_resize, warp
 from .functional import flow_compose, gather, gather_add, refine, scatter_add, search, search_all, weights
 

@@ -3,6 +3,7 @@ import ctypes
 import gc
 import inspect
 import os
+import tempfile
 import threading
 import unittest
 import weakref
@@ -324,6 +325,19 @@ class Frames(unittest.TestCase):
             self.assertEqual(snls.metrics.strred(np.stack((self.a, self.b)), np.stack((self.a, self.b)))["pairs"], 1)
         except NotImplementedError as error:
             self.assertIn("LAPACK", str(error))
+
+    def test_pictures(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a.png")
+            try:
+                snls.png_write(path, self.a)
+            except NotImplementedError as error:
+                self.skipTest(str(error))
+            self.assertTrue((snls.image_read(path) == np.rint(self.a)).all())
+            snls.png_write(path, self.a.transpose(2, 0, 1), layout="CHW")
+            self.assertTrue((snls.image_read(path) == np.rint(self.a)).all())
+        with self.assertRaises(OSError):
+            snls.image_read(path)
 
     def test_errors(self):
         with self.assertRaisesRegex(ValueError, "method is 'raft'"):
