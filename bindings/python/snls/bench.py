@@ -89,7 +89,7 @@ def main():
     parser = argparse.ArgumentParser(prog="python -m snls.bench", description="What a call costs beside the work itself.")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument("--calls", type=int, default=50, help="calls of a round (50)")
-    parser.add_argument("--rounds", type=int, default=200, help="rounds, of which the best counts (200)")
+    parser.add_argument("--rounds", type=int, default=400, help="rounds, of which the best counts (400)")
     args = parser.parse_args()
     rows, about = measure_all(args.calls, args.rounds), machine()
     if args.json:
