@@ -76,7 +76,7 @@ refused 3 'ends after 10 frames' clip.mkv out.mkv --sigma 0 --clean short.mkv
 "$snls" denoise clip.mkv out.mkv --sigma 0 --progress p.txt >/dev/null && tail -1 p.txt | grep -q '^progress=end$' && grep -q '^frame=50$' p.txt || bad "--progress: $(cat p.txt)"; rm -f out*
 
 # signals: nothing half under the name; --resume goes on to the bytes of an undisturbed run
-make -f lavfi -i testsrc2=s=48x40:r=25:d=0.8 -vf noise=alls=30:allf=t -c:v ffv1 noisy.mkv
+make -f lavfi -i testsrc2=s=32x24:r=25:d=0.56 -vf noise=alls=30:allf=t -c:v ffv1 noisy.mkv
 run="$snls denoise noisy.mkv --preset fast --radius 1"
 $run whole.mkv >/dev/null 2>err || bad "denoise: $(cat err)"
 [ ! -e whole.mkv.resume ] || bad "the journal of a finished run is still there"
@@ -89,7 +89,7 @@ stop() { # SIGNAL BYTES OUT: stopped when the journal has grown so far
     done
     kill -"$1" $job 2>/dev/null; wait $job
 }
-for case in "TERM 20000 143" "KILL 35000 137"; do
+for case in "TERM 3000 143" "KILL 6000 137"; do
     set -- $case
     stop $1 $2 stopped.mkv; code=$?
     [ $code = "$3" ] || bad "SIG$1: exit $code"
@@ -102,7 +102,7 @@ for case in "TERM 20000 143" "KILL 35000 137"; do
     [ ! -e stopped.mkv.resume ] && [ ! -e stopped.mkv.part ] || bad "SIG$1: journal or part is left"
     rm -f stopped*
 done
-stop TERM 20000 stopped.mkv
+stop TERM 3000 stopped.mkv
 $run stopped.mkv --resume --sigma 5 >said 2>err; [ $? = 2 ] && grep -q 'another input or other options' err || bad "a foreign journal: $(cat err)"
 [ -s stopped.mkv.resume ] || bad "a refused resume has removed the journal"
 

@@ -46,7 +46,7 @@ static void round_trip(Rng *rng, enum AVPixelFormat format, int width, int heigh
 {
     AVFrame *a = frame_of(format, width, height, range, space), *b = frame_of(format, width, height, range, space);
     SnlsPixels p;
-    SnlsFrame *from, *to;
+    SnlsFrame *from = NULL, *to = NULL;
     CHECK(snls_av_frame_pixels(a, &p), "no pixels");
     fill(rng, &p, a);
     CHECK(snls_av_wrap(ctx, a, (AVRational){ 1, 25 }, &from) == SNLS_OK && snls_av_wrap(ctx, b, (AVRational){ 1, 25 }, &to) == SNLS_OK,

@@ -10,14 +10,12 @@
 #define TIMES      2.5f  /* and this many times the largest change in the frames before */
 #define COLOURS    0.25f /* share of the cells that change their place in the histogram */
 
-/* Cells of a frame smaller than the grid are single pixels, repeated. */
-static float cell_mean(const float *pixels, int64_t height, int64_t width, int32_t channels, int cell, int32_t c)
+static float cell_mean(const SnlsSmall *s, const float *pixels, int64_t height, int64_t width, int32_t channels, int cell, int32_t c)
 {
-    const int64_t row = cell / SNLS_CUT_COLUMNS, column = cell % SNLS_CUT_COLUMNS;
-    const int64_t y0 = row * height / SNLS_CUT_ROWS, x0 = column * width / SNLS_CUT_COLUMNS;
-    int64_t y1 = (row + 1) * height / SNLS_CUT_ROWS, x1 = (column + 1) * width / SNLS_CUT_COLUMNS, count = 0;
-    if (y1 == y0) y1 = y0 + 1;
-    if (x1 == x0) x1 = x0 + 1;
+    const int64_t row = cell / s->columns, column = cell % s->columns;
+    const int64_t y0 = row * height / s->rows, x0 = column * width / s->columns;
+    const int64_t y1 = (row + 1) * height / s->rows, x1 = (column + 1) * width / s->columns;
+    int64_t count = 0;
     const int64_t step = y1 - y0 > 16 ? (y1 - y0) / 8 : 1; /* eight rows and more average noise well enough */
     double sum = 0;
     for (int64_t y = y0; y < y1; y += step, count += x1 - x0)
@@ -25,13 +23,21 @@ static float cell_mean(const float *pixels, int64_t height, int64_t width, int32
     return (float)(sum / (double)count);
 }
 
+static int cells_along(int64_t pixels, int most)
+{
+    const int64_t cells = pixels / SNLS_CUT_CELL;
+    return cells < 1 ? 1 : cells < most ? (int)cells : most;
+}
+
 static void shrink(SnlsSmall *s, const float *pixels, int64_t height, int64_t width, int32_t channels)
 {
-    const int cells = SNLS_CUT_ROWS * SNLS_CUT_COLUMNS;
     memset(s, 0, sizeof *s);
+    s->rows = cells_along(height, SNLS_CUT_ROWS);
+    s->columns = cells_along(width, SNLS_CUT_COLUMNS);
+    const int cells = s->rows * s->columns;
     for (int i = 0; i < cells; i++)
         for (int32_t c = 0; c < channels; c++) {
-            const float mean = cell_mean(pixels, height, width, channels, i, c), at = mean * SNLS_CUT_BINS / 256;
+            const float mean = cell_mean(s, pixels, height, width, channels, i, c), at = mean * SNLS_CUT_BINS / 256;
             const int bin = at > 0 ? (at < SNLS_CUT_BINS - 1 ? (int)at : SNLS_CUT_BINS - 1) : 0;
             s->cell[i][c] = mean;
             s->share[c][bin] += 1.0f / (float)cells;
@@ -41,7 +47,7 @@ static void shrink(SnlsSmall *s, const float *pixels, int64_t height, int64_t wi
 static float difference(const SnlsSmall *a, const SnlsSmall *b, int32_t channels)
 {
     double sum = 0;
-    const int cells = SNLS_CUT_ROWS * SNLS_CUT_COLUMNS;
+    const int cells = a->rows * a->columns;
     for (int i = 0; i < cells; i++)
         for (int32_t c = 0; c < channels; c++) sum += fabsf(a->cell[i][c] - b->cell[i][c]);
     return (float)(sum / cells / channels);

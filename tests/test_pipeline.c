@@ -1,0 +1,212 @@
+/* test_pipeline.c: scene cuts on made scenes; readers, writers and the pipeline on arrays and pictures, without FFmpeg; failing
+ * memory; a journal that is cut off anywhere. */
+#define _POSIX_C_SOURCE 200809L
+#include "pipeline/cuts.h"
+#include "spec.h"
+#include <math.h>
+#include <snls/io.h>
+#include <snls/pipeline.h>
+#include <snls/video.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { H = 32, W = 40, T = 14 };
+
+static SnlsContext *ctx[3];
+static char folder[64];
+
+static const char *in_folder(const char *name)
+{
+    static char path[4][128];
+    static int turn;
+    turn = (turn + 1) % 4;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
+    return path[turn];
+}
+
+/* ---- scene cuts ---- */
+
+/* A scene: waves of its own, moving by dx a frame, brighter by light, with noise. */
+static void scene(Rng *rng, int number, double at, double light, double noise, float *pixels)
+{
+    static const double waves[4][6] = {
+        { 0.21, 0.13, 90, 60, 120, 30 }, { 0.07, 0.31, 190, 170, 140, 40 }, { 0.4, 0.05, 40, 90, 60, 25 }, { 0.11, 0.17, 150, 60, 50, 45 }
+    };
+    const double *w = waves[number];
+    for (int y = 0; y < H; y++)
+        for (int x = 0; x < W; x++)
+            for (int c = 0; c < 3; c++)
+                pixels[(y * W + x) * 3 + c] = (float)(w[2 + c] + w[5] * sin(w[0] * (x + at) + c) * cos(w[1] * y - c) + light + rng_real(rng, -1.7, 1.7) * noise);
+}
+
+static int cuts_of(int first, int second, double speed, double light, double noise)
+{
+    static float pixels[H * W * 3];
+    Rng rng = { 11 };
+    SnlsCuts cuts = { 0 };
+    int found = 0;
+    for (int t = 0; t < 12; t++) {
+        scene(&rng, t < 6 ? first : second, speed * t, light * t, noise, pixels);
+        if (snls_cuts_next(&cuts, pixels, H, W, 3)) found += t == 6 ? 1 : 100;
+    }
+    return found;
+}
+
+static void scene_cuts(void)
+{
+    for (int a = 0; a < 4; a++)
+        for (int b = 0; b < 4; b++)
+            for (int i = 0; i < 3; i++) {
+                const double noise = i * 25, speed = i;
+                const int found = cuts_of(a, b, speed, 0, noise);
+                CHECK(found == (a != b), "scene %d to %d, noise %g: %d", a, b, noise, found);
+            }
+    CHECK(cuts_of(1, 1, 9, 0, 20) == 0, "a fast pan is taken for cuts");
+    CHECK(cuts_of(2, 2, 1, 4, 20) == 0, "a fade is taken for cuts");
+}
+
+/* ---- arrays and pictures ---- */
+
+static void make_clip(const char *path, int frames)
+{
+    Rng rng = { 3 };
+    SnlsTensor clip;
+    if (!CHECK(snls_array_alloc(ctx[0], &clip, SNLS_F32, 4, (const int64_t[]){ frames, H, W, 3 }) == SNLS_OK, "memory")) return;
+    for (int t = 0; t < frames; t++) scene(&rng, t < 8 ? 0 : 1, t, 0, 10, (float *)clip.data + t * H * W * 3);
+    CHECK(snls_npy_write(ctx[0], path, &clip) == SNLS_OK, "%s", snls_error(ctx[0]));
+    snls_array_free(ctx[0], &clip);
+}
+
+static SnlsStatus run(const char *in, const char *out, const SnlsDenoiseParams *denoise, const SnlsPipelineParams *params, SnlsPipelineResult *result)
+{
+    SnlsPipeline job = { .ctx = ctx[0], .denoise = denoise };
+    SnlsWriterParams wp;
+    *result = (SnlsPipelineResult){ 0 };
+    SnlsStatus status = snls_reader_open(&job.reader, ctx[1], in, NULL);
+    snls_writer_defaults(&wp);
+    wp.like = job.reader;
+    if (status >= 0) status = snls_writer_open(&job.writer, ctx[2], out, &wp);
+    if (params) job.params = *params;
+    else snls_pipeline_defaults(&job.params);
+    if (status >= 0) status = snls_pipeline_run(&job, result);
+    snls_writer_close(&job.writer);
+    snls_reader_close(&job.reader);
+    return status;
+}
+
+static bool same_files(const char *a, const char *b)
+{
+    FILE *x = fopen(a, "rb"), *y = fopen(b, "rb");
+    int p = 0, q = 0;
+    while (x && y && p == q && p != EOF) p = fgetc(x), q = fgetc(y);
+    if (x) fclose(x);
+    if (y) fclose(y);
+    return x && y && p == q;
+}
+
+static void copies(void)
+{
+    SnlsPipelineResult r;
+    make_clip(in_folder("a.npy"), T);
+    CHECK(run(in_folder("a.npy"), in_folder("b.npy"), NULL, NULL, &r) == SNLS_OK && r.frames == T, "copy: %s", r.error);
+    CHECK(same_files(in_folder("a.npy"), in_folder("b.npy")), "a copy of an array differs");
+#ifdef SNLS_HAVE_PNG
+    mkdir(in_folder("p"), 0777);
+    CHECK(run(in_folder("a.npy"), in_folder("p"), NULL, NULL, &r) == SNLS_OK && r.frames == T, "pictures: %s", r.error);
+    CHECK(run(in_folder("p"), in_folder("q%d.png"), NULL, NULL, &r) == SNLS_OK && r.frames == T, "pattern: %s", r.error);
+    CHECK(same_files(in_folder("p/00003.png"), in_folder("q3.png")), "a copy of pictures differs");
+#endif
+    CHECK(run(in_folder("none.npy"), in_folder("c.npy"), NULL, NULL, &r) == SNLS_ERR_IO, "a missing file");
+    CHECK(run(in_folder("none%d%d.png"), in_folder("c.npy"), NULL, NULL, &r) == SNLS_ERR_ARG, "two numbers in a pattern");
+    CHECK(run(in_folder("none%s.png"), in_folder("c.npy"), NULL, NULL, &r) == SNLS_ERR_ARG, "a pattern of printf's");
+    CHECK(run(in_folder("a.npy"), in_folder("no/c.npy"), NULL, NULL, &r) == SNLS_ERR_IO, "a missing folder");
+}
+
+static void ranges(void)
+{
+    SnlsReaderParams p;
+    SnlsReader *reader;
+    SnlsFrame *frame;
+    snls_reader_defaults(&p);
+    p.first = 5, p.count = 4;
+    if (!CHECK(snls_reader_open(&reader, ctx[1], in_folder("a.npy"), &p) == SNLS_OK, "%s", snls_error(ctx[1]))) return;
+    SnlsVideoInfo info;
+    snls_reader_info(reader, &info);
+    CHECK(info.frames == 4 && info.width == W && info.height == H && info.channels == 3, "info of a range");
+    int count = 0;
+    for (; snls_reader_next(reader, &frame) == SNLS_OK; count++) {
+        CHECK(fabs(snls_frame_time(frame) - (5 + count) / 25.0) < 1e-9, "time of frame %d", count);
+        snls_frame_free(&frame);
+    }
+    CHECK(count == 4 && !frame, "%d frames of 4", count);
+    snls_reader_close(&reader);
+    p.first = T;
+    CHECK(snls_reader_open(&reader, ctx[1], in_folder("a.npy"), &p) == SNLS_ERR_ARG && !reader, "a range behind the end");
+    p.first = -1;
+    CHECK(snls_reader_open(&reader, ctx[1], in_folder("a.npy"), &p) == SNLS_ERR_ARG && !reader, "a negative range");
+}
+
+/* ---- the journal ---- */
+
+static SnlsStatus stop_at(void *opaque, const SnlsPipelineFrame *frame) { return frame->number == *(int *)opaque ? SNLS_ERR_IO : SNLS_OK; }
+
+static void cut_file(const char *path, long less)
+{
+    struct stat info;
+    if (!stat(path, &info) && info.st_size > less) CHECK(!truncate(path, info.st_size - less), "truncate");
+}
+
+static void journals(void)
+{
+    SnlsDenoiseParams d;
+    SnlsPipelineParams p;
+    SnlsPipelineResult r;
+    snls_denoise_defaults(&d);
+    d.preset = SNLS_DENOISE_FAST;
+    d.radius = 1;
+    snls_pipeline_defaults(&p);
+    const SnlsStatus whole = run(in_folder("a.npy"), in_folder("whole.npy"), &d, &p, &r);
+    if (whole == SNLS_ERR_UNSUPPORTED) {
+        printf("no LAPACK: the journal is not tried\n");
+        return;
+    }
+    CHECK(whole == SNLS_OK && r.frames == T && r.cuts == 1, "denoise: %s, %d cuts", r.error, (int)r.cuts);
+    p.journal = in_folder("j");
+    p.fingerprint = "x";
+    for (int at = 3; at < T; at += 6) {
+        char journal[128];
+        snprintf(journal, sizeof journal, "%s", in_folder("j"));
+        p.journal = journal;
+        p.resume = 0, p.watch = stop_at, p.opaque = &at;
+        CHECK(run(in_folder("a.npy"), in_folder("part.npy"), &d, &p, &r) == SNLS_ERR_IO && r.writing, "not stopped at %d", at);
+        cut_file(journal, at * 31L);
+        p.resume = 1, p.watch = NULL, p.fingerprint = "y";
+        CHECK(run(in_folder("a.npy"), in_folder("part.npy"), &d, &p, &r) == SNLS_ERR_ARG, "a foreign journal is taken");
+        p.fingerprint = "x";
+        CHECK(run(in_folder("a.npy"), in_folder("part.npy"), &d, &p, &r) == SNLS_OK && r.frames == T && r.resumed == at, "resumed %d at %d: %s", (int)r.resumed, at, r.error);
+        CHECK(same_files(in_folder("whole.npy"), in_folder("part.npy")), "a run stopped at %d and resumed differs", at);
+        CHECK(access(journal, F_OK), "the journal is left");
+    }
+}
+
+int main(void)
+{
+    check_repeat("test_pipeline");
+    snprintf(folder, sizeof folder, "/tmp/snls_test_pipeline_%ld", (long)getpid());
+    mkdir(folder, 0777);
+    for (int i = 0; i < 3; i++)
+        if (!CHECK(snls_open(&ctx[i], NULL) == SNLS_OK, "open")) return check_end();
+    scene_cuts();
+    copies();
+    ranges();
+    journals();
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    if (system(command)) printf("%s is left\n", folder);
+    for (int i = 0; i < 3; i++) snls_close(&ctx[i]);
+    tensors_free();
+    return check_end();
+}
