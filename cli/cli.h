@@ -143,6 +143,8 @@ int cmd_synth(int argc, char **argv);
 int cmd_demo(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_info(int argc, char **argv);
+int cmd_man(int argc, char **argv);
+int cmd_completion(int argc, char **argv);
 int cmd_options(int argc, char **argv);
 
 void print_version(void); /* cmd_info.c */

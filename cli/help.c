@@ -1,9 +1,9 @@
 /* help.c: --help, from the same tables that parse. Examples come first. */
-#include "cli.h"
+#include "pages.h"
 #include <stdio.h>
 #include <string.h>
 
-static const Arg common_args[] = {
+const Arg common_args[COMMON_ARGS] = {
     { "backend", "ref|cpu|cuda", "who computes; wins over --device", NULL },
     { "device", "auto|cpu|cuda[:n]", "where to compute (auto)", NULL },
     { "threads", "N", "threads, 0 for all this process may use (0)", NULL },
@@ -52,6 +52,10 @@ static void print_parameters(const SnlsOption *options)
 
 void print_help(const ArgTable *t)
 {
+    if (help_style != HELP_TEXT) {
+        print_page(t);
+        return;
+    }
     printf("snls %s: %s\n\nExamples:\n%s\nUsage: snls %s", command_name, t->summary, t->examples, command_name);
     for (int i = 0; i < t->positional_max; i++) printf(i < t->positional_min ? " %s" : " [%s]", t->positional_names[i]);
     printf(" [OPTIONS]\n");
@@ -61,7 +65,7 @@ void print_help(const ArgTable *t)
     for (int i = 0; i < t->arg_count; i++) print_arg(t->args[i].name, t->args[i].meta, t->args[i].help);
     if (t->options) print_parameters(t->options);
     printf("\nEvery command has:\n");
-    for (size_t i = 0; i < sizeof common_args / sizeof *common_args; i++)
+    for (int i = 0; i < COMMON_ARGS; i++)
         if (!t->no_device || i > 2) print_arg(common_args[i].name, common_args[i].meta, common_args[i].help);
     printf("  %-28s %s\n  %-28s %s\n", "-y", "overwrite outputs that exist", "--", "ends the options");
     printf("\nExit: 0 done, 1 other failure, 2 usage, 3 input, 4 unsupported, 5 memory, 6 device, 7 output, 8 a check "

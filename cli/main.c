@@ -1,9 +1,9 @@
 /* main.c: the table of commands. */
-#include "cli.h"
+#include "pages.h"
 #include <stdio.h>
 #include <string.h>
 
-static const Command commands[] = {
+const Command commands[] = {
     { "search", "the k best matches of every query, around where the flow says it went", cmd_search },
     { "search-all", "every candidate of a search, for study and tests", cmd_search_all },
     { "refine", "search again around given places", cmd_refine },
@@ -22,13 +22,17 @@ static const Command commands[] = {
     { "demo", "align a clip with wrong flow, and see what the search repairs", cmd_demo },
     { "bench", "time every operator against what this machine can do", cmd_bench },
     { "info", "versions, backends, CPU level, features", cmd_info },
+    { "man", "a manual page, for man", cmd_man },
+    { "completion", "a script that completes commands and options in a shell", cmd_completion },
     { "options", "the parameters of all operators, as text or Markdown", cmd_options },
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
+const int command_count = COMMANDS;
 
 static void print_commands(void)
 {
     printf("snls: Shifted Non-Local Search\n\nExamples:\n"
+           "  snls denoise in.mp4 out.mp4\n"
            "  snls synth clip.npy --out-fflow f.npy --out-bflow b.npy\n"
            "  snls compose f.npy b.npy --wt 1 --out flow.npy\n"
            "  snls search clip.npy clip.npy --flow flow.npy --wt 1 --ps 3 --k 5 --out-dist d.npy --out-offset o.npy\n"
@@ -39,7 +43,7 @@ static void print_commands(void)
     printf("\nsnls help COMMAND (or snls COMMAND --help) tells more; snls --version tells what was built.\n");
 }
 
-static int run(const char *name, int argc, char **argv)
+int run_command(const char *name, int argc, char **argv)
 {
     for (int i = 0; i < COMMANDS; i++) {
         if (strcmp(name, commands[i].name)) continue;
@@ -54,9 +58,9 @@ static int dispatch(int argc, char **argv)
     if (argc < 2) return fail(EXIT_USAGE, "no command given; 'snls help' lists them");
     const char *first = argv[1];
     if (!strcmp(first, "--version") || !strcmp(first, "version")) return print_version(), EXIT_DONE;
-    if (!strcmp(first, "help") && argc > 2) return run(argv[2], 2, (char *[]){ argv[2], "--help", NULL });
+    if (!strcmp(first, "help") && argc > 2) return run_command(argv[2], 2, (char *[]){ argv[2], "--help", NULL });
     if (!strcmp(first, "help") || !strcmp(first, "--help") || !strcmp(first, "-h")) return print_commands(), EXIT_DONE;
-    return run(first, argc - 1, argv + 1);
+    return run_command(first, argc - 1, argv + 1);
 }
 
 int main(int argc, char **argv)

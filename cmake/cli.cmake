@@ -15,4 +15,11 @@ if(SNLS_HAVE_CLI)
     target_link_libraries(snls PRIVATE snls_flags snls_shared PkgConfig::jansson m)
     file(RELATIVE_PATH bin_to_lib /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
     set_target_properties(snls PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
+
+    # Manual pages and completion, written by the program itself.
+    set(SNLS_PAGES ${PROJECT_BINARY_DIR}/share)
+    add_custom_command(OUTPUT ${SNLS_PAGES}/stamp
+        COMMAND bash ${PROJECT_SOURCE_DIR}/tools/make_pages.sh $<TARGET_FILE:snls> ${SNLS_PAGES}
+        DEPENDS snls ${PROJECT_SOURCE_DIR}/tools/make_pages.sh VERBATIM)
+    add_custom_target(snls_pages ALL DEPENDS ${SNLS_PAGES}/stamp)
 endif()
