@@ -130,6 +130,8 @@ static void add_job(const CpuSieve *v, const CpuSieveTile *p, int64_t slot, uint
     job->make = (SnlsSieveMake){.keys = keys_at(v, w->frame, y->first, x->first), .query = s->query, .out = jobs->product[jobs->count % 2],
                                 .tiles = (key_columns + SIEVE_LANES - 1) / SIEVE_LANES};
     job->make.units = key_rows * job->make.tiles;
+    job->make.ring = job->make.tiles == 1 && scans == 1 ? SNLS_SIEVE_RING : 0;
+    if (job->make.ring) job->make.out = jobs->product[0]; /* nothing of a box is stored before the one before it is done with */
     const float *at = snls_cpu_pixel(&v->c->key, p->b, w->frame, y->first, x->first) + p->head * v->c->m.features;
     for (int64_t i = 0; i < scans; i++) s->table.at[s->boxes + i] = at;
     note_norms(v, w->frame, y->first, key_rows, s);
@@ -158,7 +160,7 @@ uint32_t snls_sieve_plan_slot(const CpuSieve *v, const CpuSieveTile *p, int64_t 
 }
 
 /* One box: a scan for each pair of phases, of the same products. */
-static void run_job(const CpuSieve *v, const CpuSieveJob *job, SnlsSieveMake *next)
+static void run_job(const CpuSieve *v, CpuSieveJob *job, SnlsSieveMake *next)
 {
     CpuSieveScratch *s = job->s;
     const CpuSieveSlot *w = &s->slot[job->slot];

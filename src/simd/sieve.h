@@ -23,12 +23,14 @@ typedef struct SnlsSieveKeys {
     ptrdiff_t add_down;
 } SnlsSieveKeys;
 
-/* Products of a box in the making: key rows of `tiles` runs of 16 keys; a run is a unit, (16 keys, lanes) floats of out. */
+/* Products of a box in the making: key rows of `tiles` runs of 16 keys; a run is a unit, (16 keys, lanes) floats of out. A box that is scanned once and is one
+ * run wide takes turns in few rows, which stay in the first cache: ring is SNLS_SIEVE_RING. Else it has all its rows, and ring is 0. */
+#define SNLS_SIEVE_RING 8
 typedef struct SnlsSieveMake {
     SnlsSieveKeys keys;
     const uint16_t *query;  /* as `queries` left it */
-    float *out;             /* (key rows, tiles*16, lanes) */
-    int tiles, units, made, stored;
+    float *out;             /* (key rows or ring, tiles*16, lanes) */
+    int tiles, units, ring, made, stored;
 } SnlsSieveMake;
 
 /* The cells of each lane along an axis: floors of the places of its candidates. base: of the first candidate; [first, end): those inside the frame. */
@@ -123,12 +125,12 @@ typedef struct SnlsSieve {
     uint32_t (*fit)(const SnlsSieveLanes *axis, uint32_t lanes, int32_t size, SnlsSieveSpan *span);
     int (*between)(const SnlsSieveLanes *axis, uint32_t lanes); /* some fraction is not 0 */
 
-    /* All products of a box at once. `scan` makes those of the next box while it works on this one. */
+    /* All products of the first box, unless it has a ring. `scan` makes those of a box with a ring, and begins or makes the next. */
     void (*make)(SnlsSieveMake *box);
 
     /* Scores of rows x columns cells from the products of their box. top: the k least so far, of three a row, sorted, (k, lanes).
-     * Fills row `number` of the table's arrays of lanes. next: made meanwhile, or NULL. */
-    void (*scan)(const SnlsSieveRows *to, const SnlsSieveMake *box, const SnlsSieveView *view, float *top, ptrdiff_t k, const SnlsSieveTable *table,
+     * Fills row `number` of the table's arrays of lanes. next: begun, or made, meanwhile; or NULL. */
+    void (*scan)(const SnlsSieveRows *to, SnlsSieveMake *box, const SnlsSieveView *view, float *top, ptrdiff_t k, const SnlsSieveTable *table,
                  ptrdiff_t number, SnlsSieveMake *next);
 
     /* Entries of rows `row` and on whose score is not above the lane's bar, appended to out; *count of them so far. Where all three of a row are

@@ -111,7 +111,9 @@ ALWAYS int kind_of(const SnlsSieveMake *m)
     return tiles == 1 ? ONE : tiles > 2 ? MANY : m->keys.chunks == 2 ? CHUNKS : PARTS;
 }
 
-#define STORE(SUM) _tile_stored(SUM, m->out + (ptrdiff_t)m->stored++ * 256, 64);
+ALWAYS float *unit_out(const SnlsSieveMake *m, int unit) { return m->out + (ptrdiff_t)(m->ring ? unit % SNLS_SIEVE_RING : unit) * 256; }
+
+#define STORE(SUM) { _tile_stored(SUM, unit_out(m, m->stored), 64); m->stored++; }
 
 ALWAYS const uint16_t *unit_keys(const SnlsSieveMake *m, int unit)
 {
@@ -203,6 +205,11 @@ static void make_rest(SnlsSieveMake *m)
         case 3: STORE(3) break;
         }
     }
+}
+
+static void make_first(SnlsSieveMake *m)
+{
+    if (!m->ring) make_rest(m);
 }
 
 /* ---- scores ---- */
@@ -334,22 +341,39 @@ static void prepare(Scan *s, const SnlsSieveView *w)
 
 typedef struct Work {
     Range y;
-    const SnlsSieveMake *box;
-    SnlsSieveMake *next;
+    SnlsSieveMake *box, *next;
     float *top;
     ptrdiff_t k;
 } Work;
 
-/* The next box's products are made between the rows of this one, so that the matrix unit and the vector units work at the same time. */
+/* Products are made between the rows of a scan, so that the matrix unit and the vector units work at the same time: those of this box a few rows ahead (a ring; a
+ * unit is stored four later, and all are when the last is made), then those of the next. Tiles hold the sums of one box at a time. */
+enum { AHEAD = 4 };
+
+ALWAYS void make_some(const Work *w, int row, int rows)
+{
+    SnlsSieveMake *box = w->box, *next = w->next;
+    const int wanted = row + 1 + AHEAD;
+    if (box->stored < box->units) {
+        make_until(box, wanted < box->units ? wanted : box->units);
+        if (box->made == box->units) make_rest(box);
+    } else if (next && next->ring) {
+        make_until(next, wanted - rows < next->units ? wanted - rows : next->units);
+    } else if (next) {
+        const int each = (next->units + rows - 1) / rows;
+        make_until(next, next->made + each < next->units ? next->made + each : next->units);
+    }
+}
+
 ALWAYS void scan_box(Scan *s, const Work *w, const int by, const int bx, const int add, const int bend)
 {
-    const int rows = s->to->rows + by, each = w->next ? (w->next->units + rows - 1) / rows : 0;
+    const int rows = s->to->rows + by;
     for (int row = 0; row < rows; row++) {
-        if (w->next) make_until(w->next, each * (row + 1) < w->next->units ? each * (row + 1) : w->next->units);
-        const Least least = scan_row(s, w->box->out + (ptrdiff_t)row * w->box->tiles * 256, row, by, bx, add, bend);
+        make_some(w, row, rows);
+        const Least least = scan_row(s, unit_out(w->box, row * w->box->tiles), row, by, bx, add, bend);
         if (row >= by) note(s, row - by, least, &w->y, w->top, w->k);
     }
-    if (w->next) make_rest(w->next);
+    if (w->next && !w->next->ring) make_rest(w->next);
 }
 
 static void scan_l2(Scan *s, const Work *w, int by, int bx)
@@ -382,7 +406,7 @@ static uint32_t fit(const SnlsSieveLanes *axis, uint32_t lanes, int32_t size, Sn
     return taken;
 }
 
-static void scan(const SnlsSieveRows *to, const SnlsSieveMake *made, const SnlsSieveView *view, float *top, ptrdiff_t k, const SnlsSieveTable *table,
+static void scan(const SnlsSieveRows *to, SnlsSieveMake *made, const SnlsSieveView *view, float *top, ptrdiff_t k, const SnlsSieveTable *table,
                  ptrdiff_t box, SnlsSieveMake *next)
 {
     Scan s;
@@ -436,7 +460,7 @@ static int hits(const SnlsSieveRows *from, const SnlsSieveTable *table, ptrdiff_
 
 void snls_sieve_init_amx(SnlsSieve *sieve)
 {
-    *sieve = (SnlsSieve){.start = start, .stop = stop, .split = split, .queries = queries, .fit = fit, .between = between, .make = make_rest, .scan = scan, .hits = hits};
+    *sieve = (SnlsSieve){.start = start, .stop = stop, .split = split, .queries = queries, .fit = fit, .between = between, .make = make_first, .scan = scan, .hits = hits};
     snls_sieve_init_fine_amx(sieve);
 }
 
