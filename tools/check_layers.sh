@@ -22,11 +22,11 @@ may_include()
     src/pipeline) echo "pipeline video io base snls/types.h snls/context.h snls/video.h snls/denoise.h snls/pipeline.h" ;;
     src/io)   echo "io base snls/types.h snls/context.h snls/io.h snls/safetensors.h" ;;
     src/nn)   echo "nn base $api" ;;
-    src/model) echo "model nn base $api snls/flow.h snls/safetensors.h snls/model.h" ;;
-    cli)      echo "cli bench $api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/pipeline.h snls/safetensors.h snls/model.h snls/snls.h" ;;
-    bench)    echo "bench $api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/pipeline.h snls/safetensors.h snls/model.h snls/snls.h" ;;
-    examples) echo "$api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/pipeline.h snls/safetensors.h snls/model.h snls/snls.h" ;;
-    include/snls) echo "$api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/pipeline.h snls/safetensors.h snls/model.h" ;;
+    src/model) echo "model nn base $api snls/flow.h snls/denoise.h snls/safetensors.h snls/model.h snls/train.h" ;;
+    cli)      echo "cli bench $api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/pipeline.h snls/safetensors.h snls/model.h snls/train.h snls/snls.h" ;;
+    bench)    echo "bench $api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/pipeline.h snls/safetensors.h snls/model.h snls/train.h snls/snls.h" ;;
+    examples) echo "$api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/pipeline.h snls/safetensors.h snls/model.h snls/train.h snls/snls.h" ;;
+    include/snls) echo "$api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/pipeline.h snls/safetensors.h snls/model.h snls/train.h" ;;
     *)        return 1 ;;
     esac
 }

@@ -28,5 +28,6 @@
 #include <snls/safetensors.h>
 #include <snls/model.h>
 #include <snls/pipeline.h>
+#include <snls/train.h>
 
 #endif

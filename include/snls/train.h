@@ -1,0 +1,82 @@
+/* train.h: training of STAN-S: clean clips in, noise made here, weights out.
+ *
+ *   SnlsTrainParams p;
+ *   snls_train_defaults(&p);
+ *   SnlsTrainer *t;
+ *   if (snls_trainer_open(&t, ctx, &p) < 0) puts(snls_error(ctx));
+ *   snls_trainer_add_clip(t, &clip);                          // (T,H,W,3), as many as there are
+ *   SnlsTrainReport r;
+ *   while (snls_trainer_step(t, &r) == SNLS_OK) printf("%lld %g\n", (long long)r.step, r.loss);
+ *   snls_trainer_export(t, "small.safetensors", NULL, 0);     // what snls_model_open takes
+ *   snls_trainer_close(&t);
+ *
+ * Every random choice is a function of seed and step, and a checkpoint holds all else to the last bit: a run that is resumed from one
+ * equals a run that was never stopped (same machine, same number of threads). */
+#ifndef SNLS_TRAIN_H
+#define SNLS_TRAIN_H
+
+#include <snls/context.h>
+#include <snls/options.h>
+#include <snls/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum SnlsTrainLoss { SNLS_LOSS_CHARBONNIER = 0, SNLS_LOSS_L1 = 1, SNLS_LOSS_MSE = 2 } SnlsTrainLoss;
+
+typedef struct SnlsTrainParams {
+    int32_t width;        /* channels of the upper level; 2 and 4 times as many below (32) */
+    int32_t blocks;       /* of the lowest level, each with a fusion of frames (4) */
+    int32_t ws, wt;       /* search of the fusion: window, temporal radius; wt 0: a network of single frames (13, 2) */
+    int32_t batch;        /* clips of a step (8) */
+    int32_t frames;       /* of a clip, at least 2*wt+1 (7) */
+    int32_t crop;         /* side of the part of a frame that is used, a multiple of 4 (128) */
+    int32_t steps;        /* of the whole run (20000) */
+    int32_t warmup;       /* steps until the full rate (500) */
+    int32_t loss;         /* SnlsTrainLoss (charbonnier) */
+    int32_t seed;         /* of every random choice (1) */
+    int32_t reserved0;    /* zero */
+    double  rate, rate_end;       /* learning rate, and where its cosine ends (4e-4, 1e-6) */
+    double  beta1, beta2, decay;  /* AdamW: of the means, of the weights (0.9, 0.99, 1e-4) */
+    double  clip;                 /* largest norm of a gradient (1) */
+    double  ema;                  /* mean of the weights that is exported (0.999) */
+    double  sigma_low, sigma_high;/* standard deviation of the noise: drawn evenly for each clip (0, 55) */
+    int32_t reserved[16];         /* zero */
+} SnlsTrainParams;
+
+SNLS_API void snls_train_defaults(SnlsTrainParams *params);
+SNLS_API const SnlsOption *snls_train_options(void); /* static */
+
+typedef struct SnlsTrainer SnlsTrainer;
+
+/* The trainer uses ctx until it is closed. On failure *out is NULL. */
+SNLS_API SnlsStatus snls_trainer_open(SnlsTrainer **out, SnlsContext *ctx, const SnlsTrainParams *params);
+/* From a checkpoint: parameters, weights and step are those of when it was saved; clips must be added again, in the same order. */
+SNLS_API SnlsStatus snls_trainer_resume(SnlsTrainer **out, SnlsContext *ctx, const char *path);
+SNLS_API void       snls_trainer_close(SnlsTrainer **trainer); /* sets *trainer to NULL; NULL is allowed */
+
+/* Takes a copy, rounded to whole numbers 0..255. clip: (T,H,W,3), f32 or u8, contiguous, with at least params.frames frames of
+ * params.crop pixels a side. */
+SNLS_API SnlsStatus snls_trainer_add_clip(SnlsTrainer *trainer, const SnlsTensor *clip);
+
+typedef struct SnlsTrainReport {
+    int64_t step;                       /* done so far */
+    double  loss, psnr, psnr_noisy;     /* of this step's clips; PSNR of all of them together, not clipped */
+    double  rate, norm;                 /* learning rate; norm of the gradient before it was clipped */
+} SnlsTrainReport;
+
+/* One step. SNLS_END: all steps are done. A loss that is not finite is SNLS_ERR_ARG, and the weights are as before. */
+SNLS_API SnlsStatus snls_trainer_step(SnlsTrainer *trainer, SnlsTrainReport *report);
+
+SNLS_API int64_t    snls_trainer_parameters(const SnlsTrainer *trainer); /* how many */
+SNLS_API SnlsStatus snls_trainer_params(const SnlsTrainer *trainer, SnlsTrainParams *params);
+/* The file is path itself: write to a temporary name and rename it. */
+SNLS_API SnlsStatus snls_trainer_save(SnlsTrainer *trainer, const char *path);
+/* The mean weights as a model's file; metadata: count pairs of texts that are added to what describes the network. */
+SNLS_API SnlsStatus snls_trainer_export(SnlsTrainer *trainer, const char *path, const char *const *metadata, int64_t count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,211 @@
+/* train.c: a trainer: opening, clips, steps. Batches, the optimiser and files have files of their own. */
+#include "model/train.h"
+#include "base/options.h"
+#include <math.h>
+#include <string.h>
+
+static const char *const loss_names[] = { "charbonnier", "l1", "mse", NULL };
+
+/* clang-format off */
+#define AT(field) offsetof(SnlsTrainParams, field)
+#define INT(field, def, min, max, help) {#field, help, SNLS_OPTION_INT, AT(field), def, min, max, NULL}
+#define REAL(field, def, min, max, help) {#field, help, SNLS_OPTION_REAL, AT(field), def, min, max, NULL}
+static const SnlsOption table[] = {
+    INT(width, 32, 1, 256, "channels of the upper level; 2 and 4 times as many below"),
+    INT(blocks, 4, 0, 64, "blocks of the lowest level"),
+    INT(ws, 13, 1, 255, "side of the search window, in pixels of the lowest level"),
+    INT(wt, 2, 0, 2, "temporal radius of the search; 0: single frames"),
+    INT(batch, 8, 1, 4096, "clips of a step"),
+    INT(frames, 7, 1, 64, "frames of a clip"),
+    INT(crop, 128, 8, 4096, "side of the part of the frames that is used, a multiple of 4"),
+    INT(steps, 20000, 1, 2000000000, "steps of the whole run"),
+    INT(warmup, 500, 0, 2000000000, "steps until the full learning rate"),
+    {"loss", "what is made small", SNLS_OPTION_ENUM, AT(loss), SNLS_LOSS_CHARBONNIER, 0, 2, loss_names},
+    INT(seed, 1, 0, 2147483647, "of every random choice"),
+    REAL(rate, 4e-4, 0, 1, "learning rate"),
+    REAL(rate_end, 1e-6, 0, 1, "learning rate at the end of its cosine"),
+    REAL(beta1, 0.9, 0, 0.999999, "AdamW: mean of the gradients"),
+    REAL(beta2, 0.99, 0, 0.999999, "AdamW: mean of their squares"),
+    REAL(decay, 1e-4, 0, 1, "AdamW: decay of the weights of convolutions"),
+    REAL(clip, 1, 1e-9, 1e9, "largest norm of a gradient"),
+    REAL(ema, 0.999, 0, 0.9999999, "mean of the weights that is exported"),
+    REAL(sigma_low, 0, 0, 255, "smallest standard deviation of the noise"),
+    REAL(sigma_high, 55, 0, 255, "largest standard deviation of the noise"),
+    {NULL, NULL, 0, 0, 0, 0, 0, NULL}};
+/* clang-format on */
+
+const SnlsOption *snls_train_options(void) { return table; }
+
+void snls_train_defaults(SnlsTrainParams *params)
+{
+    if (!params) return;
+    *params = (SnlsTrainParams){ 0 };
+    snls_options_default(table, params);
+}
+
+static SnlsStatus check_params(SnlsContext *ctx, const SnlsTrainParams *p)
+{
+    SNLS_TRY(snls_options_check(ctx, "train", table, p));
+    SNLS_REQUIRE(ctx, p->crop % 4 == 0, SNLS_ERR_ARG, "train: crop is %d, must be a multiple of 4", (int)p->crop);
+    SNLS_REQUIRE(ctx, p->frames >= 2 * p->wt + 1, SNLS_ERR_ARG, "train: frames is %d, must be at least 2*wt+1, which is %d", (int)p->frames, (int)(2 * p->wt + 1));
+    SNLS_REQUIRE(ctx, p->sigma_low <= p->sigma_high, SNLS_ERR_ARG, "train: sigma_low is %g, above sigma_high, which is %g", p->sigma_low, p->sigma_high);
+    return SNLS_OK;
+}
+
+static SnlsStatus take(SnlsTrainer *t, void **block, int64_t count, int64_t size)
+{
+    *block = snls_mem_alloc(&t->ctx->allocator, count * size);
+    SNLS_REQUIRE(t->ctx, *block, SNLS_ERR_MEMORY, "train: no memory for %lld bytes", (long long)(count * size));
+    memset(*block, 0, (size_t)(count * size));
+    return SNLS_OK;
+}
+
+static SnlsStatus build(SnlsTrainer *t)
+{
+    const StanSConfig c = { t->p.width, t->p.blocks, t->p.ws, t->p.wt };
+    t->params.dtype = SNLS_F32;
+    snls_nn_begin(&t->net, t->ctx, &t->params, SNLS_F32, true);
+    t->ends = snls_stan_s_build(&t->net, &c, &(StanShape){ t->p.batch, t->p.frames, t->p.crop, t->p.crop });
+    if (t->net.status >= 0) SNLS_TRY(snls_nn_params_allocate(t->ctx, &t->params, true));
+    SNLS_TRY(snls_nn_commit(&t->net));
+    snls_nn_params_init(&t->params, (uint64_t)t->p.seed);
+    const int64_t pixels = (int64_t)t->p.batch * t->p.frames * t->p.crop * t->p.crop * 3;
+    for (int i = 0; i < 3; i++) SNLS_TRY(take(t, (void **)&t->state[i], t->params.total, sizeof(float)));
+    memcpy(t->state[2], t->params.value, sizeof(float) * (size_t)t->params.total);
+    SNLS_TRY(take(t, (void **)&t->clean, pixels, sizeof(float)));
+    SNLS_TRY(take(t, (void **)&t->noisy, pixels, sizeof(float)));
+    return take(t, (void **)&t->sigma, t->p.batch, sizeof(double));
+}
+
+SnlsStatus snls_trainer_open(SnlsTrainer **out, SnlsContext *ctx, const SnlsTrainParams *params)
+{
+    if (!ctx || !out) return SNLS_ERR_ARG;
+    *out = NULL;
+    SNLS_REQUIRE(ctx, params, SNLS_ERR_ARG, "trainer_open: params is NULL");
+    SNLS_TRY(check_params(ctx, params));
+    SnlsTrainer *t = snls_mem_alloc(&ctx->allocator, sizeof *t);
+    SNLS_REQUIRE(ctx, t, SNLS_ERR_MEMORY, "train: no memory");
+    *t = (SnlsTrainer){ .ctx = ctx, .p = *params };
+    const SnlsStatus status = build(t);
+    if (status < 0) snls_trainer_close(&t);
+    *out = t;
+    return status;
+}
+
+void snls_trainer_close(SnlsTrainer **trainer)
+{
+    if (!trainer || !*trainer) return;
+    SnlsTrainer *t = *trainer;
+    const SnlsAllocator allocator = t->ctx->allocator;
+    snls_nn_free(&t->net);
+    snls_nn_params_free(t->ctx, &t->params);
+    for (int64_t i = 0; i < t->clip_count; i++) snls_mem_free(&allocator, t->clips[i].pixels);
+    for (int i = 0; i < 3; i++) snls_mem_free(&allocator, t->state[i]);
+    snls_mem_free(&allocator, t->clips);
+    snls_mem_free(&allocator, t->clean);
+    snls_mem_free(&allocator, t->noisy);
+    snls_mem_free(&allocator, t->sigma);
+    snls_mem_free(&allocator, t);
+    *trainer = NULL;
+}
+
+int64_t snls_trainer_parameters(const SnlsTrainer *t) { return t ? t->params.total : 0; }
+
+SnlsStatus snls_trainer_params(const SnlsTrainer *t, SnlsTrainParams *params)
+{
+    if (!t || !params) return SNLS_ERR_ARG;
+    *params = t->p;
+    return SNLS_OK;
+}
+
+/* ---- clips ---- */
+
+static SnlsStatus room_for_clip(SnlsTrainer *t)
+{
+    if (t->clip_count < t->clip_room) return SNLS_OK;
+    const int64_t room = t->clip_room ? 2 * t->clip_room : 16;
+    void *more = NULL;
+    SNLS_TRY(take(t, &more, room, sizeof *t->clips));
+    if (t->clip_count) memcpy(more, t->clips, sizeof *t->clips * (size_t)t->clip_count);
+    snls_mem_free(&t->ctx->allocator, t->clips);
+    t->clips = more;
+    t->clip_room = room;
+    return SNLS_OK;
+}
+
+static uint8_t rounded(float x) { return (uint8_t)(x > 0 ? x < 255 ? nearbyintf(x) : 255 : 0); }
+
+SnlsStatus snls_trainer_add_clip(SnlsTrainer *t, const SnlsTensor *clip)
+{
+    if (!t) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(t->ctx, clip && clip->data && clip->ndim == 4 && clip->shape[3] == 3 && (clip->dtype == SNLS_F32 || clip->dtype == SNLS_U8), SNLS_ERR_SHAPE,
+                 "train: a clip must be (T,H,W,3), f32 or u8");
+    SnlsTensor plain = *clip;
+    snls_tensor_contiguous(&plain);
+    SNLS_REQUIRE(t->ctx, !memcmp(plain.stride, clip->stride, 4 * sizeof *plain.stride), SNLS_ERR_SHAPE, "train: a clip must be contiguous");
+    SNLS_REQUIRE(t->ctx, clip->shape[0] >= t->p.frames && clip->shape[1] >= t->p.crop && clip->shape[2] >= t->p.crop, SNLS_ERR_SHAPE,
+                 "train: a clip has %lld frames of %lldx%lld, must have at least %d of %dx%d", (long long)clip->shape[0], (long long)clip->shape[2], (long long)clip->shape[1],
+                 (int)t->p.frames, (int)t->p.crop, (int)t->p.crop);
+    SNLS_TRY(room_for_clip(t));
+    TrainClip c = { NULL, clip->shape[0], clip->shape[1], clip->shape[2] };
+    const int64_t count = snls_tensor_elements(clip);
+    SNLS_TRY(take(t, (void **)&c.pixels, count, 1));
+    for (int64_t i = 0; i < count; i++) c.pixels[i] = clip->dtype == SNLS_U8 ? ((const uint8_t *)clip->data)[i] : rounded(((const float *)clip->data)[i]);
+    t->clips[t->clip_count++] = c;
+    return SNLS_OK;
+}
+
+/* ---- steps ---- */
+
+#define CHARBONNIER_EPS 1e-3
+
+typedef struct Term { double loss, slope; } Term; /* of one number's error, 0..1 scale */
+
+static Term term_of(int32_t loss, double error)
+{
+    const double root = sqrt(error * error + CHARBONNIER_EPS * CHARBONNIER_EPS);
+    switch (loss) {
+    case SNLS_LOSS_L1: return (Term){ fabs(error), error > 0 ? 1 : error < 0 ? -1 : 0 };
+    case SNLS_LOSS_MSE: return (Term){ error * error, 2 * error };
+    default: return (Term){ root, error / root };
+    }
+}
+
+/* Loss and PSNR; the gradient goes to the network's output. */
+static void judge(SnlsTrainer *t, SnlsTrainReport *r)
+{
+    const float *out = t->net.values[t->ends.out].t.data;
+    float *gradient = t->net.values[t->ends.out].grad.data;
+    const int64_t count = snls_tensor_elements(&t->net.values[t->ends.out].t);
+    double loss = 0, square = 0, noise = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const double noisy = ((double)t->noisy[i] - (double)t->clean[i]) / 255, error = noisy + (double)out[i];
+        const Term term = term_of(t->p.loss, error);
+        loss += term.loss, square += error * error, noise += noisy * noisy;
+        gradient[i] = (float)(term.slope / (double)count);
+    }
+    r->loss = loss / (double)count;
+    r->psnr = -10 * log10(square / (double)count);
+    r->psnr_noisy = -10 * log10(noise / (double)count);
+}
+
+SnlsStatus snls_trainer_step(SnlsTrainer *t, SnlsTrainReport *report)
+{
+    SnlsTrainReport r = { 0 };
+    if (!t) return SNLS_ERR_ARG;
+    if (t->step >= t->p.steps) return SNLS_END;
+    SNLS_TRY(snls_train_batch(t));
+    SNLS_TRY(snls_nn_forward(&t->net));
+    snls_nn_zero_grad(&t->net);
+    memset(t->params.grad, 0, sizeof(float) * (size_t)t->params.total);
+    judge(t, &r);
+    SNLS_REQUIRE(t->ctx, isfinite(r.loss), SNLS_ERR_ARG, "train: the loss of step %lld is not finite; a smaller rate may help", (long long)t->step + 1);
+    SNLS_TRY(snls_nn_backward(&t->net));
+    r.norm = snls_train_norm(&t->params);
+    r.rate = snls_train_rate(&t->p, t->step);
+    SNLS_REQUIRE(t->ctx, isfinite(r.norm), SNLS_ERR_ARG, "train: the gradient of step %lld is not finite; a smaller rate may help", (long long)t->step + 1);
+    snls_train_update(t, r.norm > t->p.clip ? t->p.clip / r.norm : 1);
+    r.step = ++t->step;
+    if (report) *report = r;
+    return SNLS_OK;
+}

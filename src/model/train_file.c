@@ -1,0 +1,102 @@
+/* train_file.c: checkpoints, which hold a run to the last bit, and exported weights. Both are safetensors. */
+#include "model/train.h"
+#include <snls/safetensors.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXT = 48, OPTIONS = 32, STATES = 4 };
+static const char *const state_names[STATES] = { "weights", "gradient_mean", "square_mean", "weights_mean" };
+#define CHECKPOINT "stan-s checkpoint"
+
+static SnlsTensor flat(const SnlsTrainer *t, int i)
+{
+    void *const blocks[STATES] = { t->params.value, t->state[0], t->state[1], t->state[2] };
+    return snls_tensor(blocks[i], SNLS_F32, 1, &t->params.total);
+}
+
+SnlsStatus snls_trainer_save(SnlsTrainer *t, const char *path)
+{
+    SnlsNamedTensor list[STATES];
+    char text[OPTIONS][TEXT];
+    const char *metadata[2 * OPTIONS];
+    int64_t pairs = 2;
+    if (!t) return SNLS_ERR_ARG;
+    metadata[0] = "architecture", metadata[1] = CHECKPOINT;
+    metadata[2] = "step", metadata[3] = text[1];
+    snprintf(text[1], TEXT, "%lld", (long long)t->step);
+    for (const SnlsOption *o = snls_train_options(); o->name && pairs < OPTIONS; o++, pairs++) {
+        if (o->type == SNLS_OPTION_REAL) snprintf(text[pairs], TEXT, "%.17g", *(const double *)(const void *)((const char *)&t->p + o->offset));
+        else snls_option_format(o, &t->p, text[pairs], TEXT);
+        metadata[2 * pairs] = o->name, metadata[2 * pairs + 1] = text[pairs];
+    }
+    for (int i = 0; i < STATES; i++) list[i] = (SnlsNamedTensor){ state_names[i], flat(t, i) };
+    return snls_safetensors_write(t->ctx, path, &(SnlsSafetensors){ list, STATES, metadata, pairs, NULL });
+}
+
+static SnlsStatus read_params(SnlsContext *ctx, const char *path, const SnlsSafetensors *file, SnlsTrainParams *p)
+{
+    const char *kind = snls_safetensors_metadata(file, "architecture");
+    SNLS_REQUIRE(ctx, kind && !strcmp(kind, CHECKPOINT), SNLS_ERR_FORMAT, "%.200s: is no checkpoint of a training", path);
+    snls_train_defaults(p);
+    for (const SnlsOption *o = snls_train_options(); o->name; o++) {
+        char why[160];
+        const char *text = snls_safetensors_metadata(file, o->name);
+        SNLS_REQUIRE(ctx, text, SNLS_ERR_FORMAT, "%.200s: the checkpoint does not tell %s", path, o->name);
+        SNLS_REQUIRE(ctx, snls_option_parse(o, p, text, why, sizeof why) >= 0, SNLS_ERR_FORMAT, "%.200s: %s %s", path, o->name, why);
+    }
+    return SNLS_OK;
+}
+
+static SnlsStatus read_state(SnlsTrainer *t, const char *path, const SnlsSafetensors *file)
+{
+    const char *step = snls_safetensors_metadata(file, "step");
+    char *end = NULL;
+    t->step = step ? strtoll(step, &end, 10) : -1;
+    SNLS_REQUIRE(t->ctx, t->step >= 0 && !*end, SNLS_ERR_FORMAT, "%.200s: the checkpoint does not tell its step", path);
+    for (int i = 0; i < STATES; i++) {
+        const SnlsTensor *from = snls_safetensors_find(file, state_names[i]), to = flat(t, i);
+        SNLS_REQUIRE(t->ctx, from && from->dtype == SNLS_F32 && from->ndim == 1 && from->shape[0] == to.shape[0], SNLS_ERR_FORMAT,
+                     "%.200s: %s is missing or does not fit the network", path, state_names[i]);
+        memcpy(to.data, from->data, sizeof(float) * (size_t)to.shape[0]);
+    }
+    t->params.version++;
+    return SNLS_OK;
+}
+
+SnlsStatus snls_trainer_resume(SnlsTrainer **out, SnlsContext *ctx, const char *path)
+{
+    SnlsSafetensors file;
+    SnlsTrainParams p;
+    if (!ctx || !out) return SNLS_ERR_ARG;
+    *out = NULL;
+    SNLS_TRY(snls_safetensors_read(ctx, path, &file));
+    SnlsStatus status = read_params(ctx, path, &file, &p);
+    if (status >= 0) status = snls_trainer_open(out, ctx, &p);
+    if (status >= 0) status = read_state(*out, path, &file);
+    snls_safetensors_free(ctx, &file);
+    if (status < 0) snls_trainer_close(out);
+    return status;
+}
+
+SnlsStatus snls_trainer_export(SnlsTrainer *t, const char *path, const char *const *more, int64_t count)
+{
+    enum { OWN = 6, MORE = 32 };
+    const char *metadata[2 * (OWN + MORE)];
+    char text[OWN][TEXT];
+    if (!t) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(t->ctx, count >= 0 && count <= MORE && (more || !count), SNLS_ERR_ARG, "train: %lld texts, must be 0 to %d", (long long)count, MORE);
+    const struct { const char *key; int64_t value; } own[OWN - 1] = { { "width", t->p.width }, { "blocks", t->p.blocks }, { "ws", t->p.ws }, { "wt", t->p.wt }, { "steps", t->step } };
+    metadata[0] = "architecture", metadata[1] = "stan-s";
+    for (int i = 1; i < OWN; i++) {
+        snprintf(text[i], TEXT, "%lld", (long long)own[i - 1].value);
+        metadata[2 * i] = own[i - 1].key, metadata[2 * i + 1] = text[i];
+    }
+    for (int64_t i = 0; i < 2 * count; i++) metadata[2 * OWN + i] = more[i];
+    SnlsNamedTensor *list = snls_mem_alloc(&t->ctx->allocator, t->params.count * (int64_t)sizeof *list);
+    SNLS_REQUIRE(t->ctx, list, SNLS_ERR_MEMORY, "train: no memory for a list");
+    for (int64_t i = 0; i < t->params.count; i++) list[i] = (SnlsNamedTensor){ t->params.list[i].name, snls_nn_param_view(&t->params, &t->params.list[i], t->state[2]) };
+    const SnlsStatus status = snls_safetensors_write(t->ctx, path, &(SnlsSafetensors){ list, t->params.count, metadata, OWN + count, NULL });
+    snls_mem_free(&t->ctx->allocator, list);
+    return status;
+}
