@@ -1,16 +1,15 @@
 /* cmd_eval.c: clean clips, noise, denoiser, metrics: the table that papers print. */
 #define _XOPEN_SOURCE 700
+#include "clips.h"
 #include "denoise_args.h"
 #include "frames.h"
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
-enum { SIGMAS_MAX = 16, CLIPS_MAX = 1024 };
+enum { SIGMAS_MAX = 16 };
 
 typedef struct Score {
     double noisy, psnr, ssim, strred; /* NaN: not known */
@@ -27,47 +26,10 @@ typedef struct Eval {
     SnlsModel *model; /* a network instead of the denoiser */
     bool blind; /* the denoiser is not told sigma */
     double sigma[SIGMAS_MAX];
-    int sigmas, clips;
-    char *clip[CLIPS_MAX]; /* paths */
+    int sigmas;
+    Clips clips;
     json_t *rows;
 } Eval;
-
-/* ---- clips of a folder ---- */
-
-static bool is_clip(const char *path)
-{
-    static const char *const suffixes[] = { ".npy", ".mkv", ".mp4", ".y4m", ".mov", ".avi", ".webm" };
-    struct stat info;
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
-        if (has_suffix(path, suffixes[i])) return true;
-    return !stat(path, &info) && S_ISDIR(info.st_mode);
-}
-
-static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
-static const char *name_of(const char *path) { return strrchr(path, '/') ? strrchr(path, '/') + 1 : path; }
-
-static int add_clip(Eval *e, const char *name)
-{
-    char path[4096];
-    const int written = snprintf(path, sizeof path, "%s/%s", e->data, name);
-    if (name[0] == '.' || written < 0 || (size_t)written >= sizeof path || !is_clip(path)) return EXIT_DONE;
-    if (e->only && !strstr(name, e->only)) return EXIT_DONE;
-    if (e->clips == CLIPS_MAX) return fail(EXIT_INPUT, "%s: holds more than %d clips", e->data, CLIPS_MAX);
-    e->clip[e->clips] = strdup(path);
-    return e->clip[e->clips++] ? EXIT_DONE : fail(EXIT_MEMORY, "out of memory");
-}
-
-static int list_clips(Eval *e)
-{
-    DIR *folder = opendir(e->data);
-    int code = folder ? EXIT_DONE : fail(EXIT_INPUT, "%s: cannot be opened as a folder of clips", e->data);
-    for (struct dirent *entry; !code && (entry = readdir(folder));) code = add_clip(e, entry->d_name);
-    if (folder) closedir(folder);
-    if (!code && !e->clips) code = fail(EXIT_INPUT, "%s: holds no clip (folders of images, .npy, videos)", e->data);
-    if (!code) qsort(e->clip, (size_t)e->clips, sizeof *e->clip, by_name);
-    return code;
-}
 
 /* The first frames and the middle of a clip, contiguous. */
 static int load_clip(Eval *e, const char *path, SnlsTensor *clip)
@@ -126,9 +88,11 @@ static int denoise(Eval *e, const SnlsTensor *noisy, const SnlsTensor *out, Scor
 static int run_model(Eval *e, const SnlsTensor *noisy, const SnlsTensor *out, double sigma, Score *score)
 {
     const SnlsModelRun run = { .frames = *noisy, .out = *out, .count = noisy->shape[0], .sigma = sigma };
-    const double start = seconds_now();
+    const double start = seconds_now(), megapixels = (double)(noisy->shape[0] * noisy->shape[1] * noisy->shape[2]) * 1e-6;
+    const clock_t ticks = clock();
     const SnlsStatus status = snls_model_run(e->model, &run);
-    score->seconds = (seconds_now() - start) / ((double)(noisy->shape[0] * noisy->shape[1] * noisy->shape[2]) * 1e-6);
+    score->seconds = (seconds_now() - start) / megapixels;
+    score->processor = (double)(clock() - ticks) / CLOCKS_PER_SEC / megapixels;
     for (int c = 0; c < 3; c++) score->sigma[c] = sigma;
     return status < 0 ? fail_library(e->ctx, status, false) : EXIT_DONE;
 }
@@ -214,16 +178,16 @@ static int run_sigma(Eval *e, double sigma)
 {
     Score mean = { 0 };
     int code = EXIT_DONE;
-    for (int i = 0; i < e->clips && !code; i++) {
+    for (int i = 0; i < e->clips.count && !code; i++) {
         SnlsTensor clean = { 0 };
         Score score = { 0 };
-        code = load_clip(e, e->clip[i], &clean);
+        code = load_clip(e, e->clips.path[i], &clean);
         if (!code) code = run_one(e, &clean, sigma, &score);
         snls_array_free(e->ctx, &clean);
         if (code) break;
-        print_row(e, name_of(e->clip[i]), sigma, &score);
-        json_array_append_new(e->rows, row_json(name_of(e->clip[i]), sigma, &score));
-        add_score(&mean, &score, 1 / (double)e->clips);
+        print_row(e, name_of(e->clips.path[i]), sigma, &score);
+        json_array_append_new(e->rows, row_json(name_of(e->clips.path[i]), sigma, &score));
+        add_score(&mean, &score, 1 / (double)e->clips.count);
     }
     if (code) return code;
     print_row(e, "mean", sigma, &mean);
@@ -233,7 +197,7 @@ static int run_sigma(Eval *e, double sigma)
 
 static int work(Eval *e)
 {
-    int code = list_clips(e);
+    int code = clips_list(&e->clips, e->data, e->only);
     if (!code) code = open_context(&e->common, &e->ctx);
     if (!code && e->model_path) {
         const SnlsStatus status = snls_model_open(&e->model, e->ctx, e->model_path, NULL);
@@ -291,7 +255,7 @@ int cmd_eval(int argc, char **argv)
     if (!code) code = work(&e);
     snls_model_close(&e.model);
     snls_close(&e.ctx);
-    for (int i = 0; i < e.clips; i++) free(e.clip[i]);
+    clips_free(&e.clips);
     json_decref(e.rows);
     return code;
 }

@@ -20,6 +20,8 @@ const Command commands[] = {
     { "eval", "noise, denoiser and metrics over a folder of clean clips", cmd_eval },
     { "synth", "make a clip with known flow", cmd_synth },
     { "demo", "align a clip with wrong flow, and see what the search repairs", cmd_demo },
+    { "train", "train a small network on clean clips", cmd_train },
+    { "model", "what a file of weights holds", cmd_model },
     { "bench", "time every operator against what this machine can do", cmd_bench },
     { "info", "versions, backends, CPU level, features", cmd_info },
     { "man", "a manual page, for man", cmd_man },

@@ -3,6 +3,7 @@
  * begins as nothing (its last layer is 0), so that it can only help. */
 #include "model/stan.h"
 #include "model/model.h"
+#include <math.h>
 
 #define LN2D_EPS 1e-6
 enum { SCALE = 4, PATCH = 5 }; /* the lowest level's pixel in pixels; side of the patches compared there */
@@ -11,11 +12,33 @@ StanSConfig snls_stan_s_config(void) { return (StanSConfig){ .width = 32, .block
 
 static int64_t channels_of(const NnNet *net, int32_t x) { return net->status < 0 || x < 0 ? 1 : net->values[x].t.shape[3]; }
 
+/* First weights keep the variance of what they read, times gain (He et al., 2015): the published network's fixed 0.02 is for its
+ * widths and its long schedule. */
+static int32_t conv(NnNet *net, int32_t x, const char *name, NnConv c, int64_t out, double gain, int32_t residual)
+{
+    const NnConvSpec spec = { c, out, 0, residual, NN_INIT_NORMAL, gain / sqrt((double)(c.kernel * c.kernel * channels_of(net, x))) };
+    return snls_nn_conv(net, x, name, &spec);
+}
+
+static int32_t conv3(NnNet *net, int32_t x, const char *name, int64_t out, int32_t act, double gain, int32_t residual)
+{
+    return conv(net, x, name, (NnConv){ 3, 1, 1, 1, 0, act, 0.01 }, out, gain, residual);
+}
+
+static int32_t linear(NnNet *net, int32_t x, const char *name, int64_t out)
+{
+    return conv(net, x, name, (NnConv){ 1, 1, 0, 1, 0, NN_LINEAR, 0 }, out, 1, -1);
+}
+
+#define AFTER_RELU 1.4   /* half of its input is gone */
+#define SMALL 0.3        /* of what is added to a path that is there already */
+#define FIRST_GUESS 0.05 /* of the noise: about none */
+
 static int32_t res(NnNet *net, int32_t x, const char *name, int32_t around)
 {
     const int64_t c = channels_of(net, x);
-    const int32_t y = snls_nn_conv3(net, x, snls_nn_name("%s.0", name).text, c, NN_RELU, -1);
-    return snls_nn_conv3(net, y, snls_nn_name("%s.1", name).text, c, NN_LINEAR, around);
+    const int32_t y = conv3(net, x, snls_nn_name("%s.0", name).text, c, NN_RELU, 1, -1);
+    return conv3(net, y, snls_nn_name("%s.1", name).text, c, NN_LINEAR, SMALL * AFTER_RELU, around);
 }
 
 /* x + eca(res(norm(x))); at full resolution, where every pass over memory counts, without norm and skip */
@@ -26,10 +49,10 @@ static int32_t block(NnNet *net, int32_t x, const char *name, bool full)
     return full ? y : snls_nn_add(net, x, 1, y, 1);
 }
 
+/* Up: every pixel comes from one. */
 static int32_t resample(NnNet *net, int32_t x, const char *name, int64_t out, bool up)
 {
-    const NnConvSpec spec = { { 2, 2, 0, 1, up, NN_LINEAR, 0 }, out, 0, -1, NN_INIT_NORMAL, up ? 0.05 : 0.1 };
-    return snls_nn_conv(net, x, name, &spec);
+    return conv(net, x, name, (NnConv){ 2, 2, 0, 1, up, NN_LINEAR, 0 }, out, up ? 2 : 1, -1);
 }
 
 /* Where each pixel of the lowest level is found best in each frame about: no learning, so nothing to wait for. */
@@ -46,7 +69,7 @@ static int32_t fusion(NnNet *net, int32_t x, const NnMatches *found, const char 
 {
     const int64_t c = channels_of(net, x);
     int32_t y = snls_nn_norm(net, x, snls_nn_name("%s.norm", name).text, LN2D_EPS);
-    y = snls_nn_linear(net, snls_nn_gather(net, y, -1, found, false), snls_nn_name("%s.mix", name).text, 2 * c, true, -1);
+    y = linear(net, snls_nn_gather(net, y, -1, found, false), snls_nn_name("%s.mix", name).text, 2 * c);
     const NnConvSpec last = { { 1, 1, 0, 1, 0, NN_LINEAR, 0 }, c, 0, x, NN_INIT_CONSTANT, 0 };
     return snls_nn_conv(net, snls_nn_act(net, y, NN_GELU, 0, NULL), snls_nn_name("%s.out", name).text, &last);
 }
@@ -57,15 +80,15 @@ StanNet snls_stan_s_build(NnNet *net, const StanSConfig *c, const StanShape *s)
     const int64_t w = c->width;
     StanNet n = { .in = snls_nn_input(net, s->batch * s->frames, s->h, s->w, 4), .flow = -1 };
     const NnMatches found = find(net, n.in, c, s->frames);
-    const int32_t skip0 = block(net, snls_nn_conv3(net, n.in, "in", w, NN_LEAKY, -1), "enc0.0", true);
+    const int32_t skip0 = block(net, conv3(net, n.in, "in", w, NN_LEAKY, AFTER_RELU, -1), "enc0.0", true);
     int32_t x = resample(net, skip0, "down0", 2 * w, false);
     for (int i = 0; i < 2; i++) x = block(net, x, snls_nn_name("enc1.%d", i).text, false);
     const int32_t skip1 = x;
     x = resample(net, x, "down1", 4 * w, false);
     for (int i = 0; i < c->blocks; i++) x = fusion(net, block(net, x, snls_nn_name("mid.%d", i).text, false), &found, snls_nn_name("mid.%d.fusion", i).text);
-    x = snls_nn_linear(net, snls_nn_concat(net, resample(net, x, "up1", 2 * w, true), skip1), "fuse1", 2 * w, true, -1);
+    x = linear(net, snls_nn_concat(net, resample(net, x, "up1", 2 * w, true), skip1), "fuse1", 2 * w);
     for (int i = 0; i < 2; i++) x = block(net, x, snls_nn_name("dec1.%d", i).text, false);
-    x = snls_nn_linear(net, snls_nn_concat(net, resample(net, x, "up0", w, true), skip0), "fuse0", w, true, -1);
-    n.out = snls_nn_conv3(net, block(net, x, "dec0.0", true), "out", 3, NN_LINEAR, -1);
+    x = linear(net, snls_nn_concat(net, resample(net, x, "up0", w, true), skip0), "fuse0", w);
+    n.out = conv3(net, block(net, x, "dec0.0", true), "out", 3, NN_LINEAR, FIRST_GUESS, -1);
     return n;
 }

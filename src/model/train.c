@@ -23,14 +23,14 @@ static const SnlsOption table[] = {
     {"loss", "what is made small", SNLS_OPTION_ENUM, AT(loss), SNLS_LOSS_CHARBONNIER, 0, 2, loss_names},
     INT(seed, 1, 0, 2147483647, "of every random choice"),
     REAL(rate, 4e-4, 0, 1, "learning rate"),
-    REAL(rate_end, 1e-6, 0, 1, "learning rate at the end of its cosine"),
+    {"rate-end", "learning rate at the end of its cosine", SNLS_OPTION_REAL, AT(rate_end), 1e-6, 0, 1, NULL},
     REAL(beta1, 0.9, 0, 0.999999, "AdamW: mean of the gradients"),
     REAL(beta2, 0.99, 0, 0.999999, "AdamW: mean of their squares"),
     REAL(decay, 1e-4, 0, 1, "AdamW: decay of the weights of convolutions"),
     REAL(clip, 1, 1e-9, 1e9, "largest norm of a gradient"),
     REAL(ema, 0.999, 0, 0.9999999, "mean of the weights that is exported"),
-    REAL(sigma_low, 0, 0, 255, "smallest standard deviation of the noise"),
-    REAL(sigma_high, 55, 0, 255, "largest standard deviation of the noise"),
+    {"sigma-low", "smallest standard deviation of the noise", SNLS_OPTION_REAL, AT(sigma_low), 0, 0, 255, NULL},
+    {"sigma-high", "largest standard deviation of the noise", SNLS_OPTION_REAL, AT(sigma_high), 55, 0, 255, NULL},
     {NULL, NULL, 0, 0, 0, 0, 0, NULL}};
 /* clang-format on */
 
@@ -48,7 +48,7 @@ static SnlsStatus check_params(SnlsContext *ctx, const SnlsTrainParams *p)
     SNLS_TRY(snls_options_check(ctx, "train", table, p));
     SNLS_REQUIRE(ctx, p->crop % 4 == 0, SNLS_ERR_ARG, "train: crop is %d, must be a multiple of 4", (int)p->crop);
     SNLS_REQUIRE(ctx, p->frames >= 2 * p->wt + 1, SNLS_ERR_ARG, "train: frames is %d, must be at least 2*wt+1, which is %d", (int)p->frames, (int)(2 * p->wt + 1));
-    SNLS_REQUIRE(ctx, p->sigma_low <= p->sigma_high, SNLS_ERR_ARG, "train: sigma_low is %g, above sigma_high, which is %g", p->sigma_low, p->sigma_high);
+    SNLS_REQUIRE(ctx, p->sigma_low <= p->sigma_high, SNLS_ERR_ARG, "train: sigma-low is %g, above sigma-high, which is %g", p->sigma_low, p->sigma_high);
     return SNLS_OK;
 }
 

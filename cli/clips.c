@@ -1,0 +1,50 @@
+/* clips.c: the clips of a folder. */
+#define _XOPEN_SOURCE 700
+#include "clips.h"
+#include "frames.h"
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static bool is_clip(const char *path)
+{
+    static const char *const suffixes[] = { ".npy", ".mkv", ".mp4", ".y4m", ".mov", ".avi", ".webm" };
+    struct stat info;
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+        if (has_suffix(path, suffixes[i])) return true;
+    return !stat(path, &info) && S_ISDIR(info.st_mode);
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+const char *name_of(const char *path) { return strrchr(path, '/') ? strrchr(path, '/') + 1 : path; }
+
+static int add_clip(Clips *clips, const char *folder, const char *name, const char *only)
+{
+    char path[4096];
+    const int written = snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (name[0] == '.' || written < 0 || (size_t)written >= sizeof path || !is_clip(path)) return EXIT_DONE;
+    if (only && !strstr(name, only)) return EXIT_DONE;
+    if (clips->count == CLIPS_MAX) return fail(EXIT_INPUT, "%s: holds more than %d clips", folder, CLIPS_MAX);
+    clips->path[clips->count] = strdup(path);
+    return clips->path[clips->count++] ? EXIT_DONE : fail(EXIT_MEMORY, "out of memory");
+}
+
+int clips_list(Clips *clips, const char *folder, const char *only)
+{
+    DIR *open = opendir(folder);
+    int code = open ? EXIT_DONE : fail(EXIT_INPUT, "%s: cannot be opened as a folder of clips", folder);
+    for (struct dirent *entry; !code && (entry = readdir(open));) code = add_clip(clips, folder, entry->d_name, only);
+    if (open) closedir(open);
+    if (!code && !clips->count) code = fail(EXIT_INPUT, "%s: holds no clip (folders of images, .npy, videos)", folder);
+    if (!code) qsort(clips->path, (size_t)clips->count, sizeof *clips->path, by_name);
+    return code;
+}
+
+void clips_free(Clips *clips)
+{
+    for (int i = 0; i < clips->count; i++) free(clips->path[i]);
+    clips->count = 0;
+}

@@ -1,0 +1,20 @@
+/* clips.h: the clips of a folder. */
+#ifndef SNLS_CLI_CLIPS_H
+#define SNLS_CLI_CLIPS_H
+
+#include "cli.h"
+
+enum { CLIPS_MAX = 1024 };
+
+typedef struct Clips {
+    char *path[CLIPS_MAX]; /* sorted by name */
+    int count;
+} Clips;
+
+/* Folders of images, .npy and videos in folder, those whose name holds only where that is given. At least one, or a line and a code. */
+int clips_list(Clips *clips, const char *folder, const char *only);
+void clips_free(Clips *clips);
+
+const char *name_of(const char *path); /* behind the last '/' */
+
+#endif

@@ -1,0 +1,168 @@
+/* test_train.c: training: it converges, a resumed run equals an uninterrupted one to the last bit, what it exports is a network that
+ * denoises, and what it refuses. */
+#define _POSIX_C_SOURCE 200809L /* getpid */
+#include "check.h"
+#include <math.h>
+#include <snls/snls.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static SnlsContext *ctx;
+static char path[128];
+
+enum { FRAMES = 4, SIDE = 40 };
+
+/* Smooth waves that move by (2,1) a frame. */
+static SnlsTensor moving_clip(double phase)
+{
+    float *x = check_alloc(FRAMES * SIDE * SIDE * 3, sizeof *x);
+    for (int64_t i = 0; i < FRAMES * SIDE * SIDE * 3; i++) {
+        const double c = (double)(i % 3), u = (double)(i / 3 % SIDE), v = (double)(i / 3 / SIDE % SIDE), t = (double)(i / 3 / SIDE / SIDE);
+        x[i] = (float)(128 + 60 * sin(0.35 * (u - 2 * t) + phase + c) + 50 * sin(0.5 * (v - t) - 0.2 * (u - 2 * t) + 2 * phase));
+    }
+    return snls_tensor(x, SNLS_F32, 4, (const int64_t[]){ FRAMES, SIDE, SIDE, 3 });
+}
+
+static SnlsTrainParams tiny(int32_t steps)
+{
+    SnlsTrainParams p;
+    snls_train_defaults(&p);
+    p.width = 8, p.blocks = 1, p.ws = 5, p.wt = 1, p.batch = 2, p.frames = 3, p.crop = 24, p.steps = steps, p.warmup = 5;
+    p.rate = 1e-2, p.sigma_low = p.sigma_high = 30;
+    return p;
+}
+
+static SnlsTrainer *open_tiny(const SnlsTrainParams *p)
+{
+    SnlsTrainer *t;
+    CHECK(snls_trainer_open(&t, ctx, p) >= 0, "%s", snls_error(ctx));
+    for (int i = 0; t && i < 3; i++) {
+        const SnlsTensor clip = moving_clip(i);
+        CHECK(snls_trainer_add_clip(t, &clip) >= 0, "%s", snls_error(ctx));
+    }
+    return t;
+}
+
+/* Steps until the end or until as many as wanted; the mean of PSNR above the noise over the last ten. */
+static double train(SnlsTrainer *t, int64_t most, SnlsTrainReport *last)
+{
+    double gain = 0;
+    SnlsTrainReport r;
+    for (int64_t i = 0; i < most; i++) {
+        const SnlsStatus status = snls_trainer_step(t, &r);
+        if (status == SNLS_END) break;
+        if (!CHECK(status >= 0, "%s", snls_error(ctx))) break;
+        gain = i < 1 ? r.psnr - r.psnr_noisy : gain + 0.1 * (r.psnr - r.psnr_noisy - gain);
+        if (last) *last = r;
+    }
+    return gain;
+}
+
+static void resumed_equals_uninterrupted(void)
+{
+    const SnlsTrainParams p = tiny(8);
+    SnlsTrainReport whole = { 0 }, parts = { 0 };
+    SnlsTrainer *t = open_tiny(&p);
+    train(t, 100, &whole);
+    CHECK(snls_trainer_step(t, NULL) == SNLS_END, "there is a step after the last");
+    snls_trainer_close(&t);
+    t = open_tiny(&p);
+    train(t, 3, NULL);
+    CHECK(snls_trainer_save(t, path) >= 0, "%s", snls_error(ctx));
+    snls_trainer_close(&t);
+    CHECK(snls_trainer_resume(&t, ctx, path) >= 0, "%s", snls_error(ctx));
+    for (int i = 0; t && i < 3; i++) {
+        const SnlsTensor clip = moving_clip(i);
+        snls_trainer_add_clip(t, &clip);
+    }
+    if (t) train(t, 100, &parts);
+    CHECK(whole.step == 8 && !memcmp(&whole, &parts, sizeof whole), "resumed: step %lld, loss %.17g, norm %.17g; uninterrupted: step %lld, loss %.17g, norm %.17g",
+          (long long)parts.step, parts.loss, parts.norm, (long long)whole.step, whole.loss, whole.norm);
+    snls_trainer_close(&t);
+}
+
+static double psnr_of(const SnlsTensor *a, const SnlsTensor *b)
+{
+    double sum = 0;
+    const int64_t n = snls_tensor_elements(a);
+    for (int64_t i = 0; i < n; i++) sum += pow((double)((float *)a->data)[i] - (double)((float *)b->data)[i], 2) / (double)n;
+    return 10 * log10(255 * 255 / sum);
+}
+
+/* A clip it has not seen, noise it has not seen. */
+static void check_export(double least)
+{
+    SnlsModel *model;
+    const SnlsTensor clean = moving_clip(7.5), noisy = moving_clip(7.5), out = moving_clip(0);
+    CHECK(snls_noise_add(ctx, noisy.data, snls_tensor_elements(&noisy), 0, 30, 99) >= 0, "noise");
+    if (!CHECK(snls_model_open(&model, ctx, path, NULL) >= 0, "%s", snls_error(ctx))) return;
+    CHECK(snls_model_run(model, &(SnlsModelRun){ .frames = noisy, .out = out, .count = FRAMES, .sigma = 30 }) >= 0, "%s", snls_error(ctx));
+    const double before = psnr_of(&clean, &noisy), after = psnr_of(&clean, &out);
+    CHECK(after > before + least, "the trained network brings %.2f dB to %.2f", before, after);
+    snls_model_close(&model);
+}
+
+static void converges(void)
+{
+    const SnlsTrainParams p = tiny(120);
+    const char *metadata[] = { "data", "waves" };
+    SnlsTrainer *t = open_tiny(&p);
+    const double first = train(t, 3, NULL), last = train(t, 1000, NULL);
+    CHECK(first < 1 && last > 5, "PSNR above the noise: %.2f dB at first, %.2f at the end", first, last);
+    CHECK(snls_trainer_export(t, path, metadata, 1) >= 0, "%s", snls_error(ctx));
+    snls_trainer_close(&t);
+    check_export(4.5);
+}
+
+static void refuses(void)
+{
+    SnlsTrainer *t = NULL;
+    for (int i = 0; i < 6; i++) {
+        SnlsTrainParams p = tiny(3);
+        if (i == 0) p.crop = 30;
+        if (i == 1) p.frames = 2;
+        if (i == 2) p.sigma_low = 40;
+        if (i == 3) p.rate = NAN;
+        if (i == 4) p.width = 0;
+        if (i == 5) p.batch = -1;
+        CHECK(snls_trainer_open(&t, ctx, &p) == SNLS_ERR_ARG && !t && *snls_error(ctx), "bad parameters %d are taken", i);
+    }
+    const SnlsTrainParams p = tiny(3);
+    CHECK(snls_trainer_open(&t, ctx, &p) >= 0, "%s", snls_error(ctx));
+    CHECK(snls_trainer_step(t, NULL) == SNLS_ERR_ARG, "trains on nothing");
+    SnlsTensor clip = moving_clip(0);
+    clip.shape[1] = 23;
+    CHECK(snls_trainer_add_clip(t, &clip) == SNLS_ERR_SHAPE, "takes a clip that is too small, or not contiguous");
+    clip = moving_clip(0);
+    clip.shape[0] = 2;
+    CHECK(snls_trainer_add_clip(t, &clip) == SNLS_ERR_SHAPE, "takes a clip that is too short");
+    CHECK(snls_trainer_export(t, path, NULL, 0) >= 0, "%s", snls_error(ctx));
+    snls_trainer_close(&t);
+    CHECK(snls_trainer_resume(&t, ctx, path) == SNLS_ERR_FORMAT && !t, "resumes from weights");
+    SnlsModel *model;
+    const SnlsTrainParams q = tiny(3);
+    CHECK(snls_trainer_open(&t, ctx, &q) >= 0 && snls_trainer_save(t, path) >= 0, "%s", snls_error(ctx));
+    CHECK(snls_model_open(&model, ctx, path, NULL) == SNLS_ERR_UNSUPPORTED, "opens a checkpoint as weights");
+    snls_trainer_close(&t);
+}
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+#ifndef SNLS_HAVE_JANSSON
+    printf("skipped: no jansson\n");
+    return 77;
+#endif
+    snprintf(path, sizeof path, "/tmp/snls_test_train.%d.safetensors", (int)getpid());
+    check_repeat("%s", argv[0]);
+    if (snls_open(&ctx, &(SnlsContextParams){ .backend = "cpu", .threads = 1 }) < 0) return 1;
+    refuses();
+    resumed_equals_uninterrupted();
+    converges();
+    unlink(path);
+    tensors_free();
+    snls_close(&ctx);
+    return check_end();
+}
