@@ -13,8 +13,8 @@ typedef struct Preset {
 } Preset;
 
 static const Preset presets[] = {
-    [SNLS_DENOISE_FAST] = { SNLS_DENOISE_FLOW_DIS, 2, 2, { { 7, 32, 5, 16, 1, 4 }, { 7, 32, 5, 0, 1, 0 } } },
-    [SNLS_DENOISE_MEDIUM] = { SNLS_DENOISE_FLOW_DIS, 3, 2, { { 9, 64, 3, 39, 1, 8 }, { 9, 64, 3, 0, 1, 0 } } },
+    [SNLS_DENOISE_FAST] = { SNLS_DENOISE_FLOW_DIS, 2, 2, { { 7, 32, 5, 98, 1, 4 }, { 7, 32, 5, 0, 1, 0 } } },
+    [SNLS_DENOISE_MEDIUM] = { SNLS_DENOISE_FLOW_DIS, 3, 2, { { 9, 64, 3, 98, 1, 8 }, { 9, 64, 3, 0, 1, 0 } } },
     [SNLS_DENOISE_SLOW] = { SNLS_DENOISE_FLOW_DIS, 4, 2, { { 15, 100, 3, 98, 1, 0 }, { 15, 60, 3, 0, 1, 0 } } },
 };
 
