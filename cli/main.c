@@ -1,7 +1,10 @@
 /* main.c: the table of commands. */
+#define _POSIX_C_SOURCE 200809L
 #include "pages.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const Command commands[] = {
     { "search", "the k best matches of every query, around where the flow says it went", cmd_search },
@@ -65,8 +68,19 @@ static int dispatch(int argc, char **argv)
     return run_command(first, argc - 1, argv + 1);
 }
 
+/* OpenMP's threads turn in circles while they wait for each other, as if nobody else wanted the processor: encoder and decoder of the same run do, and so may other
+ * programs; a run beside others then takes several times as long. It can only be told before the program starts, so the program starts itself anew, once, unless the
+ * user has said how to wait. Where that fails it goes on as it is. */
+static void wait_asleep(char **argv)
+{
+    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || getenv("KMP_BLOCKTIME")) return;
+    if (setenv("OMP_WAIT_POLICY", "passive", 1)) return;
+    execv("/proc/self/exe", argv);
+}
+
 int main(int argc, char **argv)
 {
+    wait_asleep(argv);
     guard_streams();
     outputs_init();
     const int code = dispatch(argc, argv);
