@@ -44,7 +44,7 @@ copy mono.nut mono.mkv; same mono.nut mono.mkv gray
 noise even.mkv 62x34 yuv422p10le -c:v ffv1
 for clip in even y12; do copy $clip.mkv $clip.mp4; same $clip.mkv $clip.mp4; done
 copy y8.mkv y8.webm; same y8.mkv y8.webm
-copy even.mkv even.y4m; same even.mkv even.y4m
+for clip in y8 y10 y16 even; do copy $clip.mkv $clip.y4m; same $clip.mkv $clip.y4m; done # odd widths of ten bits too
 copy g12.mkv g12.y4m; same g12.mkv g12.y4m
 copy y16.mkv y16.mp4; grep -q '16 bits a sample become 12' err || bad "lost bits are not mentioned: $(cat err)"
 
@@ -70,6 +70,7 @@ for out in vfr2.mp4 vfr2.mkv; do
     tags=color_range,color_space,color_transfer,color_primaries,sample_aspect_ratio
     [ "$(probe vfr.mp4 $tags)" = "$(probe $out $tags)" ] || bad "$out: tags $(probe $out $tags) instead of $(probe vfr.mp4 $tags)"
 done
+copy vfr.mp4 vfr.y4m; grep -q 'frame rate varies' err || bad "a lost rate is not mentioned: $(cat err)"
 make -i vfr.mp4 -c copy -metadata:s:v rotate=90 turned.mp4
 copy turned.mp4 turned2.mp4
 ffprobe -v error -show_entries stream_side_data=rotation -of csv=p=0 turned2.mp4 | grep -q -- '-90\|90' || bad "the rotation is lost"

@@ -74,6 +74,12 @@ extern const SnlsWriterKind snls_av_writer;
 /* Encoder, its format and options by container, depth and what was asked for; opens it. */
 SnlsStatus snls_av_encoder_open(SnlsWriter *w, SnlsAvWriter *a, const AVFrame *first);
 
+/* y4m, which is not encoded: a->encoder only tells its format. */
+static inline bool snls_av_is_y4m(const SnlsAvWriter *a) { return a->encoder->codec_id == AV_CODEC_ID_WRAPPED_AVFRAME; }
+SnlsStatus snls_av_y4m_header(SnlsWriter *w, SnlsAvWriter *a);
+SnlsStatus snls_av_y4m_frame(SnlsWriter *w, SnlsAvWriter *a, const SnlsFrame *frame);
+SnlsStatus snls_av_y4m_finish(SnlsWriter *w, SnlsAvWriter *a);
+
 /* Adds streams, chapters and tags of the input to a->out, before its header is written. */
 SnlsStatus snls_av_copy_open(SnlsWriter *w, SnlsAvWriter *a);
 /* Writes what is due before this time (seconds of the output); all of it at infinity. */

@@ -82,6 +82,7 @@ static void frame_tags(SnlsAvWriter *a, const AVFrame *first)
 
 static SnlsStatus write_header(SnlsWriter *w, SnlsAvWriter *a)
 {
+    if (snls_av_is_y4m(a)) return snls_av_y4m_header(w, a);
     const int error = avformat_write_header(a->out, NULL);
     if (error == AVERROR(ENOSPC) || error == AVERROR(EPIPE) || error == AVERROR(EIO))
         return snls_av_fail(w->ctx, SNLS_ERR_IO, w->name, "cannot be written", error);
@@ -176,11 +177,11 @@ static SnlsStatus drain(SnlsWriter *w, SnlsAvWriter *a)
 static SnlsStatus av_write(SnlsWriter *w, const SnlsFrame *frame)
 {
     SnlsAvWriter *a = w->priv;
+    if (snls_av_is_y4m(a)) return snls_av_y4m_frame(w, a, frame);
     AVFrame *f = av_frame_clone(frame->owner);
     if (!f) return no_memory(w);
     const AVRational base = a->encoder->time_base;
-    const bool constant = a->encoder->codec_id == AV_CODEC_ID_WRAPPED_AVFRAME;
-    int64_t pts = constant ? w->written : av_rescale_q(f->pts - a->offset, a->from, base);
+    int64_t pts = av_rescale_q(f->pts - a->offset, a->from, base);
     if (a->last != AV_NOPTS_VALUE && pts <= a->last) pts = a->last + 1; /* two frames of one time, in a coarser clock */
     a->pts[a->sent & 63] = pts;
     a->duration[a->sent++ & 63] = av_rescale_q(SNLS_FRAME_DURATION(f), a->from, base);
@@ -201,6 +202,7 @@ static double end_time(const SnlsAvWriter *a)
 static SnlsStatus av_finish(SnlsWriter *w)
 {
     SnlsAvWriter *a = w->priv;
+    if (snls_av_is_y4m(a)) return snls_av_y4m_finish(w, a);
     const int sent = avcodec_send_frame(a->encoder, NULL);
     if (sent < 0 && sent != AVERROR_EOF) return snls_av_fail(w->ctx, SNLS_ERR_IO, w->name, "the encoder fails", sent);
     SNLS_TRY(drain(w, a));
