@@ -8,6 +8,8 @@ Autocast: videos (query, key, value) are brought to the autocast type like the o
 float32 in any case, and distances, offsets, weights and flow are brought to float32.
 torch.use_deterministic_algorithms is obeyed; the CPU's gradients are always the same bits, a GPU's in this mode.
 """
+import threading
+
 import torch
 
 from . import _context, _lib
@@ -178,12 +180,12 @@ def _needs_grad(tensors):
     return torch.is_grad_enabled() and any([t is not None and t.requires_grad for t in tensors])
 
 
-def _stops(op, params, inputs):
-    """Outputs without gradient: numbers of candidates, and offsets that do not follow any differentiable place."""
-    fixed = [name for name in op.outputs if name == "index"]
-    if "index" in op.outputs and (inputs[2] is None or params[op.at["interp"]] == "nearest"):
-        fixed.append("offset")
-    return fixed
+def _stops(op, needs):
+    """Outputs without gradient: numbers of candidates, and offsets where no gradient to flow (or centre) is wanted, which
+    spares the aggregation that reads them the work. needs: which inputs need a gradient."""
+    if "index" not in op.outputs:
+        return ()
+    return ("index",) if needs[2] else ("index", "offset")
 
 
 def _make_function(op, call, call_backward, kernel, kernel_backward):
@@ -200,7 +202,7 @@ def _make_function(op, call, call_backward, kernel, kernel_backward):
             ctx.save_for_backward(*inputs, *saved)
             ctx.short, ctx.params = short, params
             ctx.set_materialize_grads(False)
-            ctx.mark_non_differentiable(*[outputs[op.outputs.index(n)] for n in _stops(op, params, inputs)])
+            ctx.mark_non_differentiable(*[outputs[op.outputs.index(n)] for n in _stops(op, ctx.needs_input_grad[2:])])
             return outputs
 
         @staticmethod
@@ -350,13 +352,23 @@ _is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", None) 
 _included, _excluded = torch._C._dispatch_tls_local_include_set, torch._C._dispatch_tls_local_exclude_set
 _function_modes, _profiler_on = torch._C._len_torch_function_stack, torch.autograd._profiler_enabled
 
+
+def _in_new_thread(function):
+    """What function returns in a thread where nobody has switched anything on; this one may be inside some mode."""
+    found = []
+    thread = threading.Thread(target=lambda: found.append(function()))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
 if hasattr(_included(), "raw_repr"):
-    _usual = _included().raw_repr(), _excluded().raw_repr()
+    _usual = _in_new_thread(lambda: (_included().raw_repr(), _excluded().raw_repr()))
 
     def _unwatched():
         return (_included().raw_repr(), _excluded().raw_repr()) == _usual and not _function_modes() and not _profiler_on()
 else:
-    _usual = _included().highestPriorityTypeId()
+    _usual = _in_new_thread(lambda: _included().highestPriorityTypeId())
 
     def _unwatched():
         return (_included().highestPriorityTypeId() == _usual and not torch.is_autocast_enabled()

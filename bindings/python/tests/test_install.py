@@ -7,6 +7,8 @@ import tempfile
 import unittest
 import zipfile
 
+import numpy
+
 from common import PACKAGE, ROOT, snls
 
 LINES = """
@@ -42,6 +44,9 @@ class Install(unittest.TestCase):
             run(sys.executable, "-m", "venv", "--system-site-packages", os.path.join(cls.folder, "env"))
         except AssertionError as error:
             raise unittest.SkipTest("python -m venv does not work here (Debian: apt-get install python3-venv): %s" % error)
+        (site,) = glob.glob(os.path.join(cls.folder, "env", "lib", "python3*", "site-packages"))
+        with open(os.path.join(site, "parent.pth"), "w") as file:  # where this Python is an environment itself
+            file.write(os.path.dirname(os.path.dirname(numpy.__file__)) + "\n")
 
     def pip(self, *arguments):
         return run(self.python, "-m", "pip", *arguments, SNLS_BUILD_DIR=self.folder)

@@ -72,6 +72,9 @@ class Gradients(unittest.TestCase):
             dist, offset = snls.search(q, k, ws=3, k=2)
             self.assertTrue(dist.requires_grad)
             self.assertFalse(offset.requires_grad)  # no flow: nothing to follow
+            still = torch.zeros(1, 1, 1, 4, 4, 2, device=device)
+            self.assertFalse(snls.search(q, k, still, ws=3)[1].requires_grad)
+            self.assertTrue(snls.search(q, k, still.requires_grad_(True), ws=3)[1].requires_grad)
             dist.sum().backward()
             self.assertIsNone(q.grad)
             self.assertEqual(k.grad.shape, k.shape)
@@ -227,6 +230,18 @@ class Modes(unittest.TestCase):
             self.assertTrue(torch.equal(dist, want))
             out.float().sum().backward()
             self.assertEqual(q.grad.dtype if q.is_leaf else torch.float32, torch.float32)
+
+    def test_import_inside_a_mode(self):
+        code = """
+import torch
+with torch.autocast("cpu", dtype=torch.bfloat16):
+    import snls
+v = torch.rand(1, 1, 4, 4, 2)
+with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
+    dist, offset = snls.search(v, v, ws=3)
+    print(snls.gather_add(v, snls.weights(dist), offset).dtype)
+"""
+        self.assertIn("torch.bfloat16", run_python(code))
 
     def test_deterministic(self):
         for device in DEVICES:
