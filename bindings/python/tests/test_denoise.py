@@ -48,6 +48,7 @@ class Denoise(unittest.TestCase):
             got += denoiser.finish()
             self.assertEqual(denoiser.sigma, (20, 20, 20))
         self.assertTrue((np.stack(got) == want).all())
+        self.assertFalse((snls.denoise(self.noisy, 20, method="nlm") == want).all())  # without the cut
         with self.assertRaisesRegex(ValueError, "closed"):
             denoiser.push(self.noisy[0])
         self.assertGreater(snls.denoise_memory(480, 854), 1e6)

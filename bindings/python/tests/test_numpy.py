@@ -261,6 +261,7 @@ snls.set_num_threads(0)
 for _ in range(3):
     child = os.fork()
     if not child:
+        assert not snls._context.local.contexts  # nothing of the parent's is used
         os._exit(0 if (snls.search(v, v, ws=5, wt=1, ps=3, k=4)[0] == want).all() else 1)
     assert os.waitpid(child, 0)[1] == 0
 print("well")
@@ -283,6 +284,7 @@ class Frames(unittest.TestCase):
             flow = snls.flow(self.a, self.b, method)
             self.assertEqual((flow.shape, flow.dtype), ((64, 64, 2), np.float32))
             self.assertLess(np.abs(np.median(flow, (0, 1)) - [3, 2]).max(), 0.1)
+        self.assertEqual(len({snls.flow(self.a, self.b, method).tobytes() for method in ("farneback", "tvl1", "dis")}), 3)
         first = snls.flow(self.a.transpose(2, 0, 1), self.b.transpose(2, 0, 1), "dis", layout="CHW")
         self.assertTrue((first.transpose(1, 2, 0) == flow).all())
         self.assertFalse(np.array_equal(snls.flow(self.a, self.b, "farneback", winsize=9), snls.flow(self.a, self.b)))

@@ -131,6 +131,28 @@ class Modules(unittest.TestCase):
         first = snls.NonLocalSearch(3, 1, 3, 5, stride0=1)
         self.assertTrue(torch.equal(last(v, v)[0], first(v.permute(0, 1, 4, 2, 3), v.permute(0, 1, 4, 2, 3))[0]))
 
+    def test_what_the_arguments_mean(self):
+        v = rand(1, 3, 4, 9, 8)
+        built = lambda **options: snls.NonLocalSearch(3, 1, 3, 9, stride0=1, **options)(v, v)
+        plain = lambda **options: snls.search(v, v, ws=3, wt=1, ps=3, k=9, layout="BTCHW", **options)
+        same = lambda a, b: torch.equal(a[0], b[0]) and torch.equal(a[1], b[1])
+        for ours, theirs in (({}, {}), (dict(self_action="anchor_each"), dict(anchor="each")),
+                             (dict(self_action="remove"), dict(exclude="self")), (dict(dist_type="prod"), dict(dist="prod")),
+                             (dict(self_action="remove_ref_frame"), dict(exclude="frame")), (dict(full_ws=False), dict(window="cut")),
+                             (dict(reflect_bounds=False), dict(border="drop")), (dict(topk_mode="each"), dict(topk="each")),
+                             (dict(dilation=2), dict(dilation=2)), (dict(stride1=0.5), dict(stride1=0.5))):
+            self.assertTrue(same(built(**ours), plain(**theirs)), ours)
+            self.assertEqual(same(built(**ours), built()), not ours, ours)
+        self.assertFalse((built(self_action="remove")[1] == 0).all(-1).any())
+        offset = built()[1] + 0.3
+        weight = torch.rand(offset.shape[:-1])
+        for name, function in (("NonLocalGather", snls.gather), ("WeightedPatchSum", snls.gather_add)):
+            for ours, theirs in ((dict(), dict()), (dict(itype="int"), dict(interp="nearest")),
+                                 (dict(reflect_bounds=False), dict(border="drop")), (dict(dilation=2), dict(dilation=2))):
+                got = getattr(snls, name)(3, 1, **ours)(v, weight, offset)
+                self.assertTrue(torch.equal(got, function(v, weight, offset, ps=3, layout="BTCHW", **theirs)))
+                self.assertEqual(torch.equal(got, getattr(snls, name)(3, 1)(v, weight, offset)), not ours)
+
     def test_copies(self):
         v = rand(1, 3, 4, 9, 8)
         search = torch.nn.Sequential(snls.NonLocalSearch(3, 1, 3, 5, stride0=1), snls.SoftmaxWeights())
