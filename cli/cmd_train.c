@@ -15,6 +15,7 @@ typedef struct Train {
     SnlsContext *ctx;
     SnlsTrainer *trainer;
     Common common;
+    char command[1024]; /* that was given, for the file of weights */
     const char *data, *out, *checkpoint, *log_path, *curve;
     bool resume;
     TrainLog log;
@@ -83,9 +84,9 @@ static int run_steps(Train *t, int64_t steps)
 
 static int finish(Train *t)
 {
-    char data[256];
-    snprintf(data, sizeof data, "%d clips of %s", t->clips.count, name_of(t->data));
-    const char *metadata[] = { "data", data, "trained_by", "snls train", "version", snls_version() };
+    char clips[32];
+    snprintf(clips, sizeof clips, "%d", t->clips.count);
+    const char *metadata[] = { "command", t->command, "clips", clips, "version", snls_version() };
     const SnlsStatus status = snls_trainer_export(t->trainer, output_path(t->out), metadata, 3);
     int code = status < 0 ? fail_library(t->ctx, status, true) : EXIT_DONE;
     if (!code && t->curve) code = train_curve(&t->log, output_path(t->curve));
@@ -140,6 +141,13 @@ static void make_options(SnlsOption *list, int room)
     list[count] = (SnlsOption){ 0 };
 }
 
+static void keep_command(Train *t, int argc, char **argv)
+{
+    int at = snprintf(t->command, sizeof t->command, "snls");
+    for (int i = 0; i < argc && at >= 0 && at < (int)sizeof t->command; i++)
+        at += snprintf(t->command + at, sizeof t->command - (size_t)at, " %s", argv[i]);
+}
+
 int cmd_train(int argc, char **argv)
 {
     static Train t;
@@ -159,6 +167,7 @@ int cmd_train(int argc, char **argv)
                              .args = args, .arg_count = 4, .options = options, .params = &t, .positional_names = names, .positional_help = help,
                              .positional = given, .positional_min = 2, .positional_max = 2 };
     make_options(options, 64);
+    keep_command(&t, argc, argv);
     snls_train_defaults(&t.params);
     t.every = 1000;
     if (!parse_args(argc, argv, &table, &t.common, &code)) return code;

@@ -1,0 +1,57 @@
+#!/bin/bash
+# ctest: label=fast timeout=300
+# test_train_cli.sh BUILD SOURCE: snls train as a user has it: stopped by a signal and resumed it ends where it would have ended,
+# files appear whole or not at all, the weights denoise.
+set -u
+snls=$1/snls
+[ -x "$snls" ] || { echo "skipped: no command line"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+die() { echo "$*"; exit 1; }
+
+mkdir clips unseen
+for i in 1 2; do "$snls" synth clips/$i.npy --height 40 --width 40 --seed $i || die "synth"; done
+"$snls" synth unseen/3.npy --height 40 --width 40 --seed 3 || die "synth"
+options="--width 8 --blocks 1 --ws 5 --wt 1 --frames 3 --crop 24 --batch 2 --steps 80 --warmup 5 --rate 1e-2 --sigma-low 30 --sigma-high 30 --threads 1 --every 7"
+
+"$snls" train clips whole.safetensors $options --checkpoint whole.state --log whole.jsonl --curve whole.svg --json >whole.json 2>whole.err || die "train: $(cat whole.err)"
+[ "$(wc -l <whole.jsonl)" = 80 ] || die "80 steps make $(wc -l <whole.jsonl) lines"
+grep -q '"steps": 80' whole.json || die "the report does not tell the steps: $(cat whole.json)"
+grep -q '<polyline' whole.svg || die "no curve"
+"$snls" model whole.safetensors >model.txt && grep -q 'command *snls train clips whole.safetensors' model.txt || die "the weights do not tell where they come from"
+
+# Stopped after a few steps, once by each signal, then to the end.
+for signal in USR1 TERM; do
+    resume=; [ -f parts.state ] && resume=--resume
+    before=$(cat parts.jsonl 2>/dev/null | wc -l)
+    "$snls" train clips parts.safetensors $options --checkpoint parts.state --log parts.jsonl $resume 2>parts.err &
+    pid=$!
+    for _ in $(seq 500); do [ "$(cat parts.jsonl 2>/dev/null | wc -l)" -gt $((before + 3)) ] && break; sleep 0.02; done
+    kill -$signal $pid
+    wait $pid || die "stopped by $signal it says $?: $(tail -1 parts.err)"
+    [ -f parts.state ] || die "$signal left no checkpoint"
+    grep -q 'stopped after step' parts.err && [ -e parts.safetensors ] && die "a stopped run wrote weights"
+done
+"$snls" train clips parts.safetensors $options --checkpoint parts.state --log parts.jsonl --resume -y 2>parts.err || die "resume: $(cat parts.err)"
+cmp whole.state parts.state || die "a run that was stopped twice ends elsewhere"
+ls ./*.part 2>/dev/null && die "half files are left"
+
+psnr=$("$snls" eval --data unseen --sigma 30 --model whole.safetensors --threads 1 --json | sed 's/.*"clip": "mean"[^}]*"psnr": \([0-9.]*\).*/\1/')
+awk -v p="$psnr" 'BEGIN { exit !(p > 22.5) }' || die "18.6 dB become only $psnr"
+
+fails() # CODE COMMAND...
+{
+    local want=$1; shift
+    "$@" >/dev/null 2>err; local got=$?
+    [ $got = "$want" ] && [ "$(wc -l <err)" = 1 ] || die "$*: exit $got with $(wc -l <err) lines, expected $want: $(cat err)"
+}
+fails 7 "$snls" train clips whole.safetensors $options
+fails 2 "$snls" train clips new.safetensors --crop 30
+fails 2 "$snls" train clips new.safetensors --resume
+fails 3 "$snls" train nowhere new.safetensors $options
+fails 3 "$snls" train clips new.safetensors --frames 50 --crop 24
+fails 3 "$snls" train clips new.safetensors --resume --checkpoint whole.safetensors
+fails 3 "$snls" eval --data unseen --sigma 30 --model whole.state.safetensors
+fails 3 "$snls" model clips/1.npy
+echo "ok, $psnr dB"
