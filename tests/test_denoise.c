@@ -250,6 +250,87 @@ static void test_estimate(void)
     snls_close(&ctx);
 }
 
+/* ---- memory ---- */
+
+typedef struct Counted {
+    int64_t held, most, calls, refuse; /* refuse: number of the call that fails, 0 none */
+} Counted;
+
+static void *count_alloc(size_t bytes, void *opaque)
+{
+    Counted *c = opaque;
+    if (++c->calls == c->refuse) return NULL;
+    int64_t *at = malloc(bytes + 64);
+    if (!at) return NULL;
+    *at = (int64_t)bytes;
+    c->held += *at;
+    if (c->held > c->most) c->most = c->held;
+    return at + 8;
+}
+
+static void count_free(void *ptr, void *opaque)
+{
+    Counted *c = opaque;
+    if (!ptr) return;
+    c->held -= *((int64_t *)ptr - 8);
+    free((int64_t *)ptr - 8);
+}
+
+/* Pushes frames of one value, pulls what comes. False: the denoiser could not be opened or ran out of memory, with a sentence. */
+static bool run_counted(Counted *c, const SnlsDenoiseParams *p, int64_t height, int64_t width, int64_t frames)
+{
+    SnlsContextParams cp;
+    SnlsContext *ctx = NULL;
+    SnlsDenoiser *d = NULL;
+    snls_context_defaults(&cp);
+    cp.threads = 2;
+    cp.allocator = (SnlsAllocator){ count_alloc, count_free, c };
+    float *frame = check_alloc(height * width * 3, sizeof *frame);
+    SnlsStatus status = snls_open(&ctx, &cp);
+    if (status >= 0) status = snls_denoiser_open(&d, ctx, p, height, width, 3);
+    for (int64_t t = 0; t <= frames && status >= 0; t++) {
+        for (int64_t i = 0; i < height * width * 3; i++) frame[i] = (float)((i * 7919 + t * 31) % 251);
+        status = t < frames ? snls_denoiser_push(d, frame, 0) : snls_denoiser_finish(d);
+        while (status == SNLS_OK) status = snls_denoiser_pull(d, frame);
+    }
+    CHECK(status >= 0 || (status == SNLS_ERR_MEMORY && (!ctx || *snls_error(ctx))), "status %d", (int)status);
+    snls_denoiser_close(&d);
+    snls_close(&ctx);
+    CHECK(c->held == 0, "%lld bytes are left", (long long)c->held);
+    return status >= 0;
+}
+
+/* No more memory than was said before, and not much less; a longer clip needs no more. */
+static void test_memory(void)
+{
+    for (int i = 0; i < 4; i++) {
+        SnlsDenoiseParams p = params_of(SNLS_DENOISE_FAST, -1);
+        p.method = i == 3 ? SNLS_DENOISE_NLM : SNLS_DENOISE_VNLB;
+        p.flow = i == 1 ? SNLS_DENOISE_FLOW_FARNEBACK : i == 2 ? SNLS_DENOISE_FLOW_NONE : SNLS_DENOISE_FLOW_PRESET;
+        Counted short_clip = { 0 }, long_clip = { 0 };
+        run_counted(&short_clip, &p, 40, 200, 1);
+        run_counted(&long_clip, &p, 40, 200, 4);
+        const int64_t said = snls_denoiser_memory(&p, 40, 200, 3, 2);
+        CHECK(short_clip.most <= long_clip.most, "run %d: %lld bytes for a frame, %lld for four", i, (long long)short_clip.most, (long long)long_clip.most);
+        CHECK(long_clip.most <= said && 2 * long_clip.most > said, "run %d: %lld bytes were held, %lld were said", i, (long long)long_clip.most, (long long)said);
+    }
+    const SnlsDenoiseParams slow = params_of(SNLS_DENOISE_SLOW, 20);
+    CHECK(snls_denoiser_memory(&slow, 480, 854, 3, 2) < (int64_t)1 << 30, "more than 1 GiB at 854x480");
+    CHECK(snls_denoiser_memory(&slow, 1080, 1920, 3, 2) < (int64_t)5 << 29, "more than 2.5 GiB at 1920x1080");
+}
+
+/* The n-th allocation fails, for every n. */
+static void test_faults(void)
+{
+    for (int32_t method = 0; method < 2; method++)
+        for (int64_t n = 1; n < 100; n++) {
+            SnlsDenoiseParams p = params_of(SNLS_DENOISE_FAST, -1);
+            p.method = method;
+            Counted c = { .refuse = n };
+            if (run_counted(&c, &p, 9, 10, 3) && c.calls < n) break;
+        }
+}
+
 static bool has_vnlb(void)
 {
     SnlsContext *ctx = open_ctx(1);
@@ -272,6 +353,8 @@ int main(void)
         test_sizes();
         test_no_noise();
         test_refusals();
+        test_memory();
+        test_faults();
     }
     tensors_free();
     return check_end();

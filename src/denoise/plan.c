@@ -196,7 +196,7 @@ static void take(Layout *l, SnlsDenoiser *d, int32_t threads)
     d->flow_pair = piece(l, 2 * pixels, sizeof(float));
 }
 
-int64_t snls_nlb_bytes(const NlbPlan *plan, int32_t threads)
+static int64_t block_bytes(const NlbPlan *plan, int32_t threads)
 {
     SnlsDenoiser d = { .plan = *plan, .batch = BATCH_PER_THREAD * threads };
     Layout l = { 0 };
@@ -204,10 +204,22 @@ int64_t snls_nlb_bytes(const NlbPlan *plan, int32_t threads)
     return l.used + SNLS_ALIGN;
 }
 
+/* Scratch of the flow methods, of search and of the noise estimate, which they take from the context one after the other: bounds
+ * on what they plan, bytes a pixel and bytes a thread for each row and column. */
+static int64_t scratch_bytes(const NlbPlan *p, int32_t threads)
+{
+    static const int64_t of_flow[] = { [SNLS_DENOISE_FLOW_FARNEBACK] = 104, [SNLS_DENOISE_FLOW_TVL1] = 100, [SNLS_DENOISE_FLOW_DIS] = 54 };
+    const int64_t of_search = p->method == SNLS_DENOISE_NLM ? 12 * p->channels : 0,
+                  pixel = of_flow[p->flow] > of_search ? of_flow[p->flow] : of_search;
+    return pixel * p->height * p->width + threads * (720 * (p->height + p->width) + 98304) + 1048576;
+}
+
+int64_t snls_nlb_bytes(const NlbPlan *plan, int32_t threads) { return block_bytes(plan, threads) + scratch_bytes(plan, threads); }
+
 SnlsStatus snls_nlb_take(SnlsDenoiser *d)
 {
     const int32_t threads = d->ctx->threads;
-    const int64_t bytes = snls_nlb_bytes(&d->plan, threads);
+    const int64_t bytes = block_bytes(&d->plan, threads);
     d->batch = BATCH_PER_THREAD * threads;
     d->block = snls_mem_alloc(&d->ctx->allocator, bytes);
     SNLS_REQUIRE(d->ctx, d->block, SNLS_ERR_MEMORY, "denoise: %.1f MiB for frames of %lld x %lld pixels could not be had",
