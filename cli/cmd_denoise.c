@@ -4,12 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARGS = 20 };
+enum { ARGS = 21 };
 
 static void arg_list(Denoise *d, Arg *list)
 {
     const Arg args[ARGS] = {
         { "sigma", "S", "noise, 0..255: a number, three for red,green,blue, 0 to copy, or auto (auto)", &d->sigma },
+        { "model", "PATH", "denoise with the network of these weights: a .safetensors file, or a folder (dvdnet)", &d->model_path },
         { "report", "R.html", "before, after, residual, motion and settings on one page", &d->report },
         { "clean", "CLIP", "the clip without noise: PSNR and SSIM of every frame", &d->clean },
         { "first", "N", "the first frame, counted from 0 (0)", &d->first },

@@ -188,6 +188,7 @@ static int plan_memory(const Denoise *d, const SnlsPipelineParams *p)
     double limit = 0;
     const int code = parse_size("mem", d->mem, &limit);
     if (code) return code;
+    if (d->model) return d->mem ? fail(EXIT_UNSUPPORTED, "--mem: what a network needs is not known beforehand") : EXIT_DONE;
     const int64_t ours = snls_pipeline_memory(p, &d->info, &d->params, snls_threads(d->ctx[0]));
     const double need = (double)(ours > 0 ? ours : 0) + codec_bytes(&d->info), gib = 1024.0 * 1024 * 1024;
     if (!d->mem || need <= limit) return require_memory(d->in, need);
@@ -256,7 +257,7 @@ static void fingerprint(const Denoise *d, char *text, size_t size)
 static void plan_journal(Denoise *d, SnlsPipelineParams *p)
 {
     size_t n = strlen(d->out);
-    if (is_copy(d) || d->no_journal || special(d->out)) return;
+    if (is_copy(d) || d->model || d->no_journal || special(d->out)) return;
     while (n > 1 && d->out[n - 1] == '/') n--;
     snprintf(d->journal, sizeof d->journal, "%.*s.resume", (int)n, d->out);
     p->journal = d->journal;
@@ -277,7 +278,7 @@ static int run_pipeline(Denoise *d, SnlsPipeline *job)
 static int denoise_all(Denoise *d)
 {
     char text[2048];
-    SnlsPipeline job = { .reader = d->reader, .writer = d->writer, .ctx = d->ctx[0], .denoise = &d->params };
+    SnlsPipeline job = { .reader = d->reader, .writer = d->writer, .ctx = d->ctx[0], .denoise = &d->params, .model = d->model };
     snls_pipeline_defaults(&job.params);
     job.params.find_cuts = !d->no_cuts;
     job.params.progress = on_progress;
@@ -299,7 +300,8 @@ static json_t *report_of(Denoise *d)
     static const char *const methods[] = { "vnlb", "nlm" }, *const presets[] = { "fast", "medium", "slow" };
     json_object_set_new(report, "input", json_text(d->in));
     json_object_set_new(report, "output", json_text(d->out));
-    json_object_set_new(report, "method", json_string(is_copy(d) ? "copy" : methods[d->params.method ? 1 : 0]));
+    json_object_set_new(report, "method", json_string(is_copy(d) ? "copy" : d->model ? "network" : methods[d->params.method ? 1 : 0]));
+    if (d->model) json_object_set_new(report, "model", json_text(d->model_path));
     json_object_set_new(report, "preset", json_string(presets[d->params.preset >= 0 && d->params.preset < 3 ? d->params.preset : 1]));
     json_object_set_new(report, "sigma", json_pack("[f,f,f]", r->sigma[0], r->sigma[d->info.channels > 1], r->sigma[d->info.channels > 1 ? 2 : 0]));
     json_object_set_new(report, "sigma_estimated", json_boolean(!is_copy(d) && d->params.sigma[0] < 0));
@@ -354,10 +356,19 @@ static int finish(Denoise *d)
     return report_print(report);
 }
 
+static int open_model(Denoise *d)
+{
+    if (!d->model_path || is_copy(d)) return EXIT_DONE;
+    if (d->resume) return fail(EXIT_UNSUPPORTED, "--resume: runs with --model keep no journal");
+    const SnlsStatus status = snls_model_open(&d->model, d->ctx[0], d->model_path, NULL);
+    return status < 0 ? fail_library(d->ctx[0], status, false) : EXIT_DONE;
+}
+
 static int work(Denoise *d)
 {
     int code = parse_sigma(d->sigma, d->params.sigma);
     if (!code) code = open_contexts(d);
+    if (!code) code = open_model(d);
     if (!code) code = open_reader(d);
     if (!code) code = add_output(d);
     if (!code && d->report) code = output_add(d->report, d->common.overwrite);
@@ -375,6 +386,7 @@ int denoise_run(Denoise *d)
     d->psnr_before = json_array();
     const int code = work(d);
     html_free(&d->html);
+    snls_model_close(&d->model);
     snls_writer_close(&d->writer);
     snls_reader_close(&d->reader);
     snls_reader_close(&d->clean_reader);

@@ -19,7 +19,7 @@ may_include()
     src/denoise) echo "denoise simd base $api snls/flow.h snls/denoise.h" ;;
     src/metrics) echo "metrics base snls/types.h snls/context.h snls/metrics.h" ;;
     src/video) echo "video io base snls/types.h snls/context.h snls/io.h snls/video.h" ;;
-    src/pipeline) echo "pipeline video io base snls/types.h snls/context.h snls/video.h snls/denoise.h snls/pipeline.h" ;;
+    src/pipeline) echo "pipeline video io base snls/types.h snls/context.h snls/video.h snls/denoise.h snls/model.h snls/pipeline.h" ;;
     src/io)   echo "io base snls/types.h snls/context.h snls/io.h snls/safetensors.h" ;;
     src/nn)   echo "nn base $api" ;;
     src/model) echo "model nn base $api snls/flow.h snls/denoise.h snls/safetensors.h snls/model.h snls/train.h" ;;

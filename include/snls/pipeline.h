@@ -13,6 +13,7 @@
 
 #include <snls/context.h>
 #include <snls/denoise.h>
+#include <snls/model.h>
 #include <snls/types.h>
 #include <snls/video.h>
 
@@ -46,6 +47,7 @@ typedef struct SnlsPipeline {
     SnlsWriter              *writer;
     SnlsContext             *ctx;     /* the denoiser's */
     const SnlsDenoiseParams *denoise; /* NULL, or sigma 0 in all channels: frames are copied as they are */
+    SnlsModel               *model;   /* a network opened with ctx, that denoises instead; of denoise only sigma is read (NULL) */
     SnlsPipelineParams       params;
 } SnlsPipeline;
 

@@ -3,6 +3,7 @@
 #include "pipeline/cuts.h"
 #include "pipeline/journal.h"
 #include "pipeline/queue.h"
+#include "pipeline/stage.h"
 #include "video/kind.h" /* the contexts of reader and writer */
 #include <snls/pipeline.h>
 #include <stdio.h>
@@ -14,7 +15,8 @@ typedef struct Run {
     const SnlsPipeline *job;
     SnlsVideoInfo info;
     int64_t frame_floats, buffer_floats; /* of pixels; with room for flow behind them */
-    SnlsDenoiser *denoiser;              /* NULL: a copy */
+    SnlsStage stage;
+    bool copies; /* frames go through as they are */
     SnlsContext local;                   /* allocator and error of the journal */
     SnlsJournal journal;
     SnlsQueue decoded, finished, free_in, free_out;
@@ -70,7 +72,7 @@ static void *read_frames(void *opaque)
     for (int64_t number = 0;; number++) {
         SnlsItem item = { 0 };
         SnlsStatus status = SNLS_OK;
-        if (r->denoiser && !snls_queue_take(&r->free_in, &item)) break;
+        if (!r->copies && !snls_queue_take(&r->free_in, &item)) break;
         item.number = number;
         status = snls_reader_next(r->job->reader, &item.frame);
         if (status == SNLS_OK && item.pixels) {
@@ -104,7 +106,7 @@ static bool pull_all(Run *r, Pending *p)
     for (;;) {
         SnlsItem buffer;
         if (!snls_queue_take(&r->free_out, &buffer)) return false;
-        const SnlsStatus status = snls_denoiser_pull(r->denoiser, buffer.pixels);
+        const SnlsStatus status = snls_stage_pull(&r->stage, buffer.pixels);
         if (status != SNLS_OK) {
             snls_queue_put(&r->free_out, &buffer);
             if (status < 0) fail_run(r, status, snls_error(r->job->ctx), false);
@@ -119,8 +121,8 @@ static bool pull_all(Run *r, Pending *p)
         }
         item.pixels = buffer.pixels;
         if (r->job->params.watch)
-            item.has_flow = snls_denoiser_flow(r->denoiser, item.pixels + r->frame_floats) == SNLS_OK;
-        snls_denoiser_sigma(r->denoiser, item.sigma);
+            item.has_flow = snls_stage_flow(&r->stage, item.pixels + r->frame_floats);
+        snls_stage_sigma(&r->stage, item.sigma);
         if (!snls_queue_put(&r->finished, &item)) {
             snls_frame_free(&item.frame);
             return false;
@@ -145,15 +147,15 @@ static bool pass_on(Run *r, Pending *p, SnlsItem *item)
     ahead.pixels = NULL;
     if (item->cut) r->result->cuts++;
     const bool replay = item->number < r->journal.frames;
-    if (!r->denoiser || replay) {
+    if (r->copies || replay) {
         ahead.replay = replay;
         if (!snls_queue_put(&r->finished, &ahead)) return false;
         item->frame = ahead.frame = NULL;
     }
-    if (!r->denoiser || item->number < p->begin) return true;
+    if (r->copies || item->number < p->begin) return true;
     if (!remember(r, p, &ahead)) return false;
     item->frame = NULL; /* the list's from here on */
-    const SnlsStatus status = snls_denoiser_push(r->denoiser, item->pixels, item->cut && item->number > p->begin);
+    const SnlsStatus status = snls_stage_push(&r->stage, item->pixels, item->cut && item->number > p->begin);
     if (status < 0) return fail_run(r, status, snls_error(r->job->ctx), false), false;
     snls_queue_put(&r->free_in, &(SnlsItem){ .pixels = item->pixels });
     item->pixels = NULL;
@@ -162,7 +164,7 @@ static bool pass_on(Run *r, Pending *p, SnlsItem *item)
 
 static void denoise_frames(Run *r)
 {
-    const int64_t delay = r->denoiser ? snls_denoiser_delay(r->denoiser) : 0, before = 2 * delay + 2;
+    const int64_t delay = r->copies ? 0 : snls_stage_delay(&r->stage), before = 2 * delay + 2;
     Pending p = { .room = delay + 64, .begin = r->journal.frames > before ? r->journal.frames - before : 0 };
     p.item = snls_mem_alloc(&r->job->ctx->allocator, p.room * (int64_t)sizeof *p.item);
     if (!p.item) fail_run(r, SNLS_ERR_MEMORY, "pipeline: out of memory", false);
@@ -175,8 +177,8 @@ static void denoise_frames(Run *r)
         }
         if (item.pixels) snls_queue_put(&r->free_in, &(SnlsItem){ .pixels = item.pixels });
     }
-    if (r->denoiser && going_well(r)) {
-        const SnlsStatus status = snls_denoiser_finish(r->denoiser);
+    if (!r->copies && going_well(r)) {
+        const SnlsStatus status = snls_stage_finish(&r->stage);
         if (status < 0) fail_run(r, status, snls_error(r->job->ctx), false);
         else pull_all(r, &p);
     }
@@ -270,18 +272,19 @@ static bool is_copy(const SnlsDenoiseParams *d)
 static SnlsStatus open_denoiser(Run *r)
 {
     const SnlsPipeline *job = r->job;
-    if (is_copy(job->denoise)) return SNLS_OK;
+    r->copies = is_copy(job->denoise);
+    if (r->copies) return SNLS_OK;
     SnlsDenoiseParams params = *job->denoise;
     if (r->journal.frames) memcpy(params.sigma, r->journal.sigma, sizeof params.sigma); /* as it was estimated then */
     if (r->journal.frames) memcpy(r->result->sigma, params.sigma, sizeof params.sigma);
-    return snls_denoiser_open(&r->denoiser, job->ctx, &params, r->info.height, r->info.width, r->info.channels);
+    return snls_stage_open(&r->stage, job->ctx, &params, job->model, r->info.height, r->info.width, r->info.channels);
 }
 
 /* Buffers of both pools in one block. */
 static SnlsStatus fill_pools(Run *r)
 {
     const int count = r->job->params.queue + POOL_EXTRA;
-    if (!r->denoiser) return SNLS_OK;
+    if (r->copies) return SNLS_OK;
     const int64_t pixels = r->frame_floats, both = r->buffer_floats;
     r->memory = snls_mem_alloc(&r->local.allocator, count * (pixels + both) * (int64_t)sizeof(float));
     SNLS_REQUIRE(r->job->ctx, r->memory, SNLS_ERR_MEMORY, "pipeline: out of memory for %d frames", 2 * count);
@@ -346,7 +349,7 @@ SnlsStatus snls_pipeline_run(const SnlsPipeline *job, SnlsPipelineResult *result
     if (status < 0) fail_run(&r, status, snls_error(job->ctx), status == SNLS_ERR_IO);
     else run_threads(&r);
     for (int i = 0; i < 4; i++) drop_rest(all[i]);
-    snls_denoiser_close(&r.denoiser);
+    snls_stage_close(&r.stage);
     snls_journal_close(&r.local, &r.journal, status >= 0 && (r.status >= 0 || !result->writing || !result->frames));
     snls_mem_free(&r.local.allocator, r.memory);
     pthread_mutex_destroy(&r.lock);
