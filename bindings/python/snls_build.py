@@ -25,7 +25,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.normpath(os.path.join(HERE, "..", ".."))
 LIBRARIES = ("libsnls.so", "libsnls_cuda.so")  # the second only where nvcc is
 SDIST = ("CMakeLists.txt", "LICENSE", "README.md", "pyproject.toml", "bindings", "cmake", "include", "src")
-FILES_OFF = ("-DSNLS_WITH_PNG=OFF", "-DSNLS_WITH_JPEG=OFF", "-DSNLS_WITH_FFMPEG=OFF")  # Python has its own readers
+# What the package does not use, so that a wheel needs few shared libraries: Python has its own readers and networks.
+NOT_USED = tuple("-DSNLS_WITH_%s=OFF" % name for name in ("PNG", "JPEG", "FFMPEG", "JANSSON", "DNNL"))
 METADATA = """Metadata-Version: 2.1
 Name: snls
 Version: {version}
@@ -68,7 +69,7 @@ def _run(*command):
 def _build(folder):
     extra = shlex.split(os.environ.get("SNLS_CMAKE_ARGS", ""))
     _run("cmake", "-S", ROOT, "-B", folder, "-DCMAKE_BUILD_TYPE=Release", "-DSNLS_BUILD_CLI=OFF", "-DSNLS_BUILD_TESTS=OFF",
-         *FILES_OFF, *extra)
+         *NOT_USED, *extra)
     _run("cmake", "--build", folder, "--parallel", str(len(os.sched_getaffinity(0))))
 
 

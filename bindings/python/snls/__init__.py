@@ -6,9 +6,9 @@
     out = snls.gather_add(video, snls.weights(dist), offset, ps=3)
 
 Functions: search, search_all, refine, flow_compose, weights, gather, gather_add, scatter_add (see snls.functional for axes
-and types); flow, flow_clip, warp, align, denoise, metrics. With PyTorch: torch.ops.snls.*, the modules of snls.nn, and their places
-in stnls, snls.search.NonLocalSearch, snls.agg.NonLocalGather, snls.nn.search_flow. PyTorch is used where it can be
-imported; SNLS_TORCH=0 in the environment leaves it alone.
+and types); flow, flow_clip, warp, align, denoise, metrics. With PyTorch: torch.ops.snls.*, the modules of snls.nn, and
+their places in stnls, snls.search.NonLocalSearch, snls.agg.NonLocalGather, snls.nn.search_flow. PyTorch is used where it
+can be imported; SNLS_TORCH=0 in the environment leaves it alone.
 """
 import os as _os
 import sys as _sys

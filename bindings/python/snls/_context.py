@@ -94,7 +94,9 @@ _SMALL = ("cpu", 0, 0, False, 1)
 
 def get_for(plan, threads=0):
     """The context for a plan in CPU memory: of one thread where the work is small."""
-    return local.contexts.get(_SMALL) or _open(_SMALL) if plan.small and plan.backend == "cpu" else get(plan.backend, threads=threads)
+    if plan.small and plan.backend == "cpu":
+        return local.contexts.get(_SMALL) or _open(_SMALL)
+    return get(plan.backend, threads=threads)
 
 
 def release():

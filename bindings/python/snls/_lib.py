@@ -46,18 +46,22 @@ def _candidates():
         yield os.path.join(tree, "build", "libsnls.so")
 
 
-def _load():
-    named = os.environ.get("SNLS_LIBRARY")
-    if named:
-        return ctypes.CDLL(named), named
-    for path in _candidates():
-        if os.path.exists(path):
-            return ctypes.CDLL(path), path
+def _open(path, sentence):
     try:
-        return ctypes.CDLL("libsnls.so.0"), "libsnls.so.0"
+        return ctypes.CDLL(path), path
     except OSError as error:
-        raise ImportError("snls: libsnls.so is neither in the package, nor in the build folder of its source tree, nor "
-                          "known to the system's loader; SNLS_LIBRARY may name it (%s)" % error) from error
+        raise ImportError("snls: %s (%s)" % (sentence, error)) from error
+
+
+def _load():
+    """(library, its path)"""
+    named = os.environ.get("SNLS_LIBRARY")
+    for path in (named,) if named else _candidates():
+        if named or os.path.exists(path):
+            return _open(path, "the library cannot be loaded; a wheel needs the shared libraries that it was linked to, and "
+                               "pip install from the source tree builds with what is there")
+    return _open("libsnls.so.0", "libsnls.so is neither in the package, nor in the build folder of its source tree, nor "
+                                 "known to the system's loader; SNLS_LIBRARY may name it")
 
 
 lib, path = _load()

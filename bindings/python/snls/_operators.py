@@ -11,8 +11,9 @@ PARAM_BYTES = {"search": 128, "search_all": 128, "refine": 128, "flow_compose": 
 
 
 class Operator:
-    """params: as the functions take them. inputs, outputs: in the order of the C struct. grads: outputs whose gradients come in, in the order of the C
-    struct; the gradients that go out are those of inputs. saved: outputs that backward reads."""
+    """params: as the functions take them. inputs, outputs: in the order of the C struct. grads: outputs whose gradients
+    come in, in the order of the C struct; the gradients that go out are those of inputs. saved: outputs that backward
+    reads."""
 
     def __init__(self, name, params, inputs, outputs, grads, shapes, optional=(), saved=()):
         self.name, self.inputs, self.outputs, self.grads = name, inputs, outputs, grads

@@ -175,7 +175,8 @@ class Plan:
 class BackwardPlan(Plan):
     """A backward call: as the forward call, and a second block with gradients by the outputs and by the inputs.
 
-    saved: views of op.saved; grads: views of the incoming gradients or None; wanted: views of the gradients to add to, or None."""
+    saved: views of op.saved; grads: views of the incoming gradients or None; wanted: views of the gradients to add to, or
+    None."""
 
     def __init__(self, op, views, params, saved, grads, wanted):
         super().__init__(op, views, params)
