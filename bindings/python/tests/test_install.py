@@ -1,6 +1,7 @@
-"""test_install.py: the wheel, by pip and by hand, into a clean environment, without a network."""
+"""test_install.py: the wheel, by pip and by hand, into a clean environment, without a network; then the README's lines."""
 import glob
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -11,14 +12,16 @@ import numpy
 
 from common import PACKAGE, ROOT, snls
 
-LINES = """
-import numpy as np, snls
-video = np.random.rand(1, 5, 32, 32, 8).astype("float32")
-dist, offset = snls.search(video, video, wt=1, ps=3, k=10)
-out = snls.gather_add(video, snls.weights(dist), offset, ps=3)
+CHECK = """
 assert out.shape == video.shape and "site-packages" in snls.__file__ and "site-packages" in snls._lib.path
 print("well")
 """
+
+
+def readme_lines():
+    """The Python block of README.md."""
+    with open(os.path.join(ROOT, "README.md")) as file:
+        return re.search(r"^```python\n(.*?)^```", file.read(), re.M | re.S).group(1)
 
 
 def run(*command, **environment):
@@ -53,7 +56,7 @@ class Install(unittest.TestCase):
 
     def test_pip(self):
         self.pip("install", "--quiet", "--no-index", ROOT)
-        self.assertIn("well", run(self.python, "-c", LINES))
+        self.assertIn("well", run(self.python, "-c", readme_lines() + CHECK))
         self.pip("uninstall", "--quiet", "--yes", "snls")
 
     def test_wheel(self):
@@ -67,7 +70,7 @@ class Install(unittest.TestCase):
         self.assertIn("snls/lib/libsnls.so", names)
         self.assertFalse([n for n in names if "test" in n or n.endswith(".pyc")])
         self.pip("install", "--quiet", "--no-index", wheel)
-        self.assertIn("well", run(self.python, "-c", LINES))
+        self.assertIn("well", run(self.python, "-c", readme_lines() + CHECK))
         self.pip("uninstall", "--quiet", "--yes", "snls")
 
     def test_source_archive(self):
