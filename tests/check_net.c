@@ -13,6 +13,7 @@ bool test_net_open(TestNet *t, SnlsContext *ctx, Rng *rng, int32_t dtype, bool t
 {
     *t = (TestNet){ .params = { .dtype = dtype == SNLS_F64 ? SNLS_F64 : SNLS_F32 } };
     snls_nn_begin(&t->net, ctx, &t->params, dtype, train);
+    t->net.one_thread = 0; /* as many as the context has */
     t->in = snls_nn_input(&t->net, shape[0], shape[1], shape[2], shape[3]);
     t->out = build(&t->net, rng, t->in, opaque);
     snls_nn_keep(&t->net, t->out);

@@ -37,6 +37,14 @@ static int32_t build_linear(NnNet *net, Rng *rng, int32_t x, void *opaque)
     return snls_nn_linear(net, x, "linear", rng_int(rng, 1, 9), rng_one_in(rng, 2), -1);
 }
 
+/* one step or two, by whether the network is trained */
+static int32_t build_gelu(NnNet *net, Rng *rng, int32_t x, void *opaque)
+{
+    const NnConvSpec s = { { 1, 1, 0, 1, 0, NN_LINEAR, 0 }, rng_int(rng, 1, 20), 0, -1, NN_INIT_NORMAL, 1 };
+    (void)opaque;
+    return snls_nn_conv_gelu(net, x, "mix", &s);
+}
+
 static int32_t build_norm(NnNet *net, Rng *rng, int32_t x, void *opaque) { return (void)opaque, snls_nn_norm(net, x, "norm", rng_one_in(rng, 2) ? 1e-6 : 1e-2); }
 static int32_t build_eca(NnNet *net, Rng *rng, int32_t x, void *opaque) { return (void)opaque, (void)rng, snls_nn_eca(net, x, "eca"); }
 static int32_t build_shuffle(NnNet *net, Rng *rng, int32_t x, void *opaque) { return (void)opaque, (void)rng, snls_nn_shuffle(net, x, 2, false); }
@@ -137,6 +145,7 @@ const Layer net_layers[] = {
     { "transposed", build_transposed, 1, 1, 2, NN_conv },
     { "residual", build_residual, 1, 1, 1, NN_conv },
     { "linear", build_linear, 1, 1, 1, NN_conv },
+    { "gelu", build_gelu, 1, 1, 1, NN_act },
     { "norm", build_norm, 1, 1, 1, NN_norm },
     { "act", build_act, 1, 1, 1, NN_act },
     { "prelu", build_prelu, 1, 1, 1, NN_add },

@@ -222,11 +222,74 @@ static void stan_runs(void)
     snls_nn_params_free(cpu, &params);
 }
 
+/* ---- FastDVDnet: what its file holds ---- */
+
+typedef struct Block { const char *name; int64_t out, in; bool norm; } Block;
+static const Block blocks[] = {
+    { "inc.convblock.0", 90, 4, true }, { "inc.convblock.3", 32, 90, true }, { "downc0.convblock.0", 64, 32, true },
+    { "downc0.convblock.3.convblock.0", 64, 64, true }, { "downc0.convblock.3.convblock.3", 64, 64, true }, { "downc1.convblock.0", 128, 64, true },
+    { "downc1.convblock.3.convblock.0", 128, 128, true }, { "downc1.convblock.3.convblock.3", 128, 128, true },
+    { "upc2.convblock.0.convblock.0", 128, 128, true }, { "upc2.convblock.0.convblock.3", 128, 128, true }, { "upc2.convblock.1", 256, 128, false },
+    { "upc1.convblock.0.convblock.0", 64, 64, true }, { "upc1.convblock.0.convblock.3", 64, 64, true }, { "upc1.convblock.1", 128, 64, false },
+    { "outc.convblock.0", 32, 32, true }, { "outc.convblock.3", 3, 32, false },
+};
+enum { BLOCKS = sizeof blocks / sizeof *blocks, TENSORS = 2 * BLOCKS * 6 };
+
+typedef struct Weights { SnlsNamedTensor list[TENSORS]; char names[TENSORS][NN_NAME]; int count; int64_t trained; } Weights;
+
+/* One tensor more, every number low + high * [0,1). */
+static void add_tensor(Weights *w, Rng *rng, const char *name, int32_t ndim, const int64_t *shape, double low, double high)
+{
+    SnlsTensor t = snls_tensor(NULL, SNLS_F32, ndim, shape);
+    t.data = check_alloc(snls_tensor_elements(&t), sizeof(float));
+    for (int64_t i = 0; i < snls_tensor_elements(&t); i++) snls_store(&t, i, rng_real(rng, low, high));
+    snprintf(w->names[w->count], sizeof w->names[0], "%s", name);
+    w->list[w->count] = (SnlsNamedTensor){ w->names[w->count], t };
+    w->count++;
+    if (!strstr(name, "running") && !strstr(name, "tracked")) w->trained += snls_tensor_elements(&t);
+}
+
+/* last: size of the weights of the last layer; 0: the network changes nothing */
+static Weights *fastdvdnet_weights(double last)
+{
+    Weights *w = check_alloc(1, sizeof *w);
+    Rng rng = { 3 };
+    for (int i = 0; i < 2 * BLOCKS; i++) {
+        const Block *b = &blocks[i % BLOCKS];
+        const NnName conv = snls_nn_name("module.temp%d.%s", i / BLOCKS + 1, b->name);
+        const double size = i % BLOCKS == BLOCKS - 1 ? last : 1.5 / sqrt(9.0 * (double)b->in);
+        add_tensor(w, &rng, snls_nn_name("%s.weight", conv.text).text, 4, (const int64_t[]){ b->out, b->in, 3, 3 }, -size, size);
+        if (!b->norm) continue;
+        NnName norm = conv;
+        norm.text[strlen(norm.text) - 1]++; /* the batch norm behind convblock.0 is convblock.1 */
+        const char *const parts[] = { "weight", "bias", "running_mean", "running_var" };
+        for (int k = 0; k < 4; k++)
+            add_tensor(w, &rng, snls_nn_name("%s.%s", norm.text, parts[k]).text, 1, &b->out, k == 0 || k == 3 ? 0.5 : -0.1, k == 0 || k == 3 ? 1.5 : 0.1);
+        add_tensor(w, &rng, snls_nn_name("%s.num_batches_tracked", norm.text).text, 0, NULL, 0, 1);
+    }
+    return w;
+}
+
+static void fastdvdnet(void)
+{
+    static const char *metadata[] = { "architecture", "fastdvdnet" };
+    for (int changes = 0; changes < 2; changes++) {
+        Weights *w = fastdvdnet_weights(changes ? 0.05 : 0);
+        CHECK(w->trained == 2479096, "FastDVDnet's file has %lld numbers that are trained, the published one 2479096", (long long)w->trained);
+        CHECK(snls_safetensors_write(cpu, path, &(SnlsSafetensors){ w->list, w->count, metadata, 1, NULL }) >= 0, "%s", snls_error(cpu));
+        SnlsTensor clip = random_clip(3, 18, 21, 5), out = run_on(cpu, &clip, 0, 3, SNLS_F32);
+        float *x = clip.data;
+        for (int64_t i = 0; i < snls_tensor_elements(&clip); i++) x[i] = x[i] < 0 ? 0 : x[i] > 255 ? 255 : x[i];
+        const double most = difference(&out, x);
+        CHECK(changes ? most > 1 : most < 1e-3, "a last layer of %s changes frames by %g", changes ? "some weight" : "no weight", most);
+    }
+}
+
 int main(int argc, char **argv)
 {
     (void)argc;
     snprintf(path, sizeof path, "/tmp/snls_test_model.%d.safetensors", (int)getpid());
-    if (snls_open(&ref, &(SnlsContextParams){ .backend = "ref" }) < 0 || snls_open(&cpu, &(SnlsContextParams){ .backend = "cpu", .threads = 2 }) < 0) return 1;
+    if (snls_open(&ref, &(SnlsContextParams){ .backend = "ref" }) < 0 || snls_open(&cpu, &(SnlsContextParams){ .backend = "cpu", .threads = 1 }) < 0) return 1;
     check_repeat("%s", argv[0]);
     parameter_counts();
     for (uint64_t seed = 1; seed <= 3; seed++) {
@@ -240,6 +303,7 @@ int main(int argc, char **argv)
     runs();
     bad_runs();
     fusion_begins_as_nothing();
+    fastdvdnet();
     stan_runs();
     unlink(path);
 #endif

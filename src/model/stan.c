@@ -50,7 +50,7 @@ static int32_t stl(Builder *b, int32_t x, const char *name, bool shifted)
     y = snls_nn_attend(b->net, y, snls_nn_name("%s.attn.relative_position_bias_table", name).text, NULL, &a);
     x = snls_nn_linear(b->net, y, snls_nn_name("%s.attn.proj", name).text, c, true, x);
     y = snls_nn_norm(b->net, x, snls_nn_name("%s.norm2", name).text, LN_EPS);
-    y = snls_nn_act(b->net, snls_nn_linear(b->net, y, snls_nn_name("%s.mlp.fc1", name).text, 2 * c, true, -1), NN_GELU, 0, NULL);
+    y = snls_nn_conv_gelu(b->net, y, snls_nn_name("%s.mlp.fc1", name).text, &(NnConvSpec){ { 1, 1, 0, 1, 0, NN_LINEAR, 0 }, 2 * c, 0, -1, NN_INIT_NORMAL, 0.02 });
     return snls_nn_linear(b->net, y, snls_nn_name("%s.mlp.fc2", name).text, c, true, x);
 }
 

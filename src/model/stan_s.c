@@ -69,9 +69,10 @@ static int32_t fusion(NnNet *net, int32_t x, const NnMatches *found, const char 
 {
     const int64_t c = channels_of(net, x);
     int32_t y = snls_nn_norm(net, x, snls_nn_name("%s.norm", name).text, LN2D_EPS);
-    y = linear(net, snls_nn_gather(net, y, -1, found, false), snls_nn_name("%s.mix", name).text, 2 * c);
+    y = snls_nn_gather(net, y, -1, found, false);
+    const NnConvSpec mix = { { 1, 1, 0, 1, 0, NN_LINEAR, 0 }, 2 * c, 0, -1, NN_INIT_NORMAL, 1 / sqrt((double)channels_of(net, y)) };
     const NnConvSpec last = { { 1, 1, 0, 1, 0, NN_LINEAR, 0 }, c, 0, x, NN_INIT_CONSTANT, 0 };
-    return snls_nn_conv(net, snls_nn_act(net, y, NN_GELU, 0, NULL), snls_nn_name("%s.out", name).text, &last);
+    return snls_nn_conv(net, snls_nn_conv_gelu(net, y, snls_nn_name("%s.mix", name).text, &mix), snls_nn_name("%s.out", name).text, &last);
 }
 
 /* What comes out is what is to be added to the noisy colours. */

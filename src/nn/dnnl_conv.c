@@ -130,7 +130,8 @@ static dnnl_status_t forward_attributes(const NnStep *s, dnnl_primitive_attr_t *
     dnnl_status_t status = dnnl_primitive_attr_create(attr);
     if (status != dnnl_success) return status;
     status = dnnl_post_ops_create(&ops);
-    if (status == dnnl_success && s->u.conv.act != NN_LINEAR)
+    if (status == dnnl_success && s->u.conv.act == NN_GELU) status = dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_gelu_erf, 0, 0);
+    else if (status == dnnl_success && s->u.conv.act != NN_LINEAR)
         status = dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_relu, s->u.conv.act == NN_LEAKY ? (float)s->u.conv.slope : 0, 0);
     if (status == dnnl_success && s->x[1].data) status = dnnl_post_ops_append_sum(ops, 1);
     if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(*attr, ops);

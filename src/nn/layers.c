@@ -65,6 +65,14 @@ int32_t snls_nn_linear(NnNet *net, int32_t x, const char *name, int64_t out, boo
     return snls_nn_conv(net, x, name, &spec);
 }
 
+int32_t snls_nn_conv_gelu(NnNet *net, int32_t x, const char *name, const NnConvSpec *spec)
+{
+    NnConvSpec fused = *spec;
+    if (net->train) return snls_nn_act(net, snls_nn_conv(net, x, name, spec), NN_GELU, 0, NULL);
+    fused.conv.act = NN_GELU;
+    return snls_nn_conv(net, x, name, &fused);
+}
+
 static int32_t same_as(NnNet *net, int32_t x)
 {
     const SnlsTensor t = *tensor_of(net, x);

@@ -14,9 +14,12 @@ NnName snls_nn_name(const char *format, ...)
     return name;
 }
 
+/* Below this many bytes of values no layer has work for two threads, and their meetings cost more than they bring. */
+#define ONE_THREAD ((int64_t)16 << 20)
+
 void snls_nn_begin(NnNet *net, SnlsContext *ctx, NnParams *params, int32_t dtype, bool train)
 {
-    *net = (NnNet){ .ctx = ctx, .params = params, .dtype = dtype, .train = train };
+    *net = (NnNet){ .ctx = ctx, .params = params, .dtype = dtype, .train = train, .one_thread = ONE_THREAD };
     net->backend = strcmp(snls_backend_name(ctx), "ref") ? &snls_nn_cpu : &snls_nn_ref;
     if (snls_device_type(ctx) != SNLS_DEVICE_CPU)
         net->status = snls_fail(ctx, SNLS_ERR_UNSUPPORTED, "networks do not run on backend %s yet", snls_backend_name(ctx));
@@ -247,10 +250,13 @@ static SnlsStatus run_up(NnNet *net)
 
 static SnlsStatus run(NnNet *net, SnlsStatus (*way)(NnNet *))
 {
+    const int32_t wanted = net->ctx->threads;
     int32_t threads = 0;
+    if (net->block_bytes < net->one_thread) net->ctx->threads = 1;
     if (net->backend->run) net->backend->run(net->ctx, &threads);
     const SnlsStatus status = way(net);
     if (net->backend->run) net->backend->run(net->ctx, &threads);
+    net->ctx->threads = wanted;
     return status;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/context.h"
 #include "base/tensor.h"
+#include <math.h>
 #include <snls/ops.h>
 #include <stdbool.h>
 
@@ -26,7 +27,8 @@ typedef enum NnOp {
 typedef enum NnAct { NN_LINEAR = 0, NN_RELU = 1, NN_LEAKY = 2, NN_PRELU = 3, NN_GELU = 4 } NnAct;
 
 /* conv: y = act(conv(x0, p0) + p1) + x1. p0 is (out, in/groups, k, k), transposed: (in, out/groups, k, k); p1 (out) and x1 are
- * optional. act: linear, relu or leaky, and linear where there is an x1, so that y tells what its derivative is. */
+ * optional. act: linear, relu or leaky, and linear where there is an x1, so that y tells what its derivative is; in a network that
+ * is not trained gelu as well. */
 typedef struct NnConv {
     int64_t kernel, stride, pad, groups;
     int32_t transposed, act;
@@ -140,6 +142,7 @@ typedef struct NnNet {
     void            *shared;       /* the backend's */
     void            *block, *grad_block;
     int64_t          block_bytes, grad_bytes;
+    int64_t          one_thread;   /* with fewer bytes of values than this, one thread does it all */
 } NnNet;
 
 /* ctx decides the backend. Building functions return the number of the value they make; after an error they return -1 and do
@@ -171,6 +174,8 @@ typedef struct NnConvSpec { NnConv conv; int64_t out; int32_t no_bias, residual,
 int32_t snls_nn_conv(NnNet *net, int32_t x, const char *name, const NnConvSpec *spec);
 int32_t snls_nn_conv3(NnNet *net, int32_t x, const char *name, int64_t out, int32_t act, int32_t residual); /* 3x3, pad 1, bias; relu/leaky 0.01 */
 int32_t snls_nn_linear(NnNet *net, int32_t x, const char *name, int64_t out, bool bias, int32_t residual);
+/* A linear layer (convolution of any kind) and GELU: one step where nobody wants gradients. */
+int32_t snls_nn_conv_gelu(NnNet *net, int32_t x, const char *name, const NnConvSpec *spec);
 int32_t snls_nn_norm(NnNet *net, int32_t x, const char *name, double eps);
 int32_t snls_nn_act(NnNet *net, int32_t x, int32_t act, double slope, const char *name); /* name: of prelu's parameter */
 int32_t snls_nn_eca(NnNet *net, int32_t x, const char *name);
@@ -200,6 +205,8 @@ static inline int64_t snls_nn_at4(const SnlsTensor *t, int64_t n, int64_t h, int
 static inline void snls_nn_accumulate(const SnlsTensor *t, int64_t at, double value) { snls_store(t, at, snls_load(t, at) + value); }
 
 /* Derivative of relu or leaky, told by the result's sign. */
+#define NN_SQRT_HALF 0.7071067811865476
+static inline double snls_nn_gelu(double x) { return x * 0.5 * (1 + erf(x * NN_SQRT_HALF)); }
 static inline double snls_nn_slope(const NnConv *c, double y) { return c->act == NN_LINEAR || y > 0 ? 1 : c->act == NN_LEAKY ? c->slope : 0; }
 
 NnFunction snls_nn_match_forward, snls_nn_match_backward; /* search, refine, first, weights, gather: the context's backend does the work */

@@ -91,7 +91,7 @@ static void for_each_element(NnStep *s, const Tie *t, const SnlsTensor *over, Su
 static void put_result(NnStep *s, int64_t at, int64_t c, double sum)
 {
     if (s->p[1].data) sum += snls_load(&s->p[1], c);
-    sum *= snls_nn_slope(&s->u.conv, sum);
+    sum = s->u.conv.act == NN_GELU ? snls_nn_gelu(sum) : sum * snls_nn_slope(&s->u.conv, sum);
     if (s->x[1].data) sum += snls_load(&s->x[1], at);
     snls_store(&s->y[0], at, sum);
 }

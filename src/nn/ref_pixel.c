@@ -57,7 +57,6 @@ SnlsStatus snls_nn_ref_norm_backward(SnlsContext *ctx, NnStep *s)
 
 /* ---- act ---- */
 
-#define SQRT_HALF 0.7071067811865476
 #define NORMAL_AT_0 0.3989422804014327 /* 1 / sqrt(2 pi) */
 
 static double slope_of(const NnStep *s) { return s->u.act.act == NN_PRELU ? snls_load(&s->p[0], 0) : s->u.act.act == NN_LEAKY ? s->u.act.slope : 0; }
@@ -68,7 +67,7 @@ SnlsStatus snls_nn_ref_act_forward(SnlsContext *ctx, NnStep *s)
     (void)ctx;
     for (int64_t i = 0; i < snls_tensor_elements(&s->x[0]); i++) {
         const double x = snls_load(&s->x[0], i);
-        snls_store(&s->y[0], i, s->u.act.act == NN_GELU ? x * 0.5 * (1 + erf(x * SQRT_HALF)) : x > 0 ? x : slope * x);
+        snls_store(&s->y[0], i, s->u.act.act == NN_GELU ? snls_nn_gelu(x) : x > 0 ? x : slope * x);
     }
     return SNLS_OK;
 }
@@ -80,7 +79,7 @@ SnlsStatus snls_nn_ref_act_backward(SnlsContext *ctx, NnStep *s)
     (void)ctx;
     for (int64_t i = 0; i < snls_tensor_elements(&s->x[0]); i++) {
         const double x = snls_load(&s->x[0], i), dy = snls_load(&s->dy[0], i);
-        const double d = s->u.act.act == NN_GELU ? 0.5 * (1 + erf(x * SQRT_HALF)) + x * NORMAL_AT_0 * exp(-x * x / 2) : x > 0 ? 1 : slope;
+        const double d = s->u.act.act == NN_GELU ? 0.5 * (1 + erf(x * NN_SQRT_HALF)) + x * NORMAL_AT_0 * exp(-x * x / 2) : x > 0 ? 1 : slope;
         if (s->dx[0].data) snls_nn_accumulate(&s->dx[0], i, dy * d);
         if (x <= 0) slope_gradient += dy * x;
     }
