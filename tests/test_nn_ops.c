@@ -1,6 +1,7 @@
 /* test_nn_ops.c: every layer of backend cpu, forward and backward, against the reference.
  *   test_nn_ops [SEED [LAYER]] */
 #include "net_layers.h"
+#include "nn/blas.h"
 #include <math.h>
 #include <snls/snls.h>
 #include <stdio.h>
@@ -59,7 +60,23 @@ static void compare_gradients(const char *what, TestNet *a, TestNet *b)
     free(once);
 }
 
-static void check_layer(const Layer *l, uint64_t seed, int32_t dtype)
+/* Which convolutions: those the build chose, or those of BLAS, which it would choose without oneDNN. */
+typedef enum Way { CHOSEN, BY_BLAS } Way;
+
+static void choose(TestNet *t, Way way)
+{
+#ifdef SNLS_HAVE_LAPACK
+    static NnBackend table;
+    table = *t->net.backend;
+    table.op[NN_conv].forward = snls_nn_blas_conv_forward;
+    table.op[NN_conv].backward = snls_nn_blas_conv_backward;
+    if (way == BY_BLAS) t->net.backend = &table;
+#else
+    (void)t, (void)way;
+#endif
+}
+
+static void check_layer(const Layer *l, uint64_t seed, int32_t dtype, Way way)
 {
     Rng rng = { seed }, again = { seed };
     TestNet a, b;
@@ -72,6 +89,7 @@ static void check_layer(const Layer *l, uint64_t seed, int32_t dtype)
     const bool both = test_net_open(&a, ref, &rng, SNLS_F64, dtype == SNLS_F32, shape, l->build, NULL) &&
                       test_net_open(&b, cpu, &again, dtype, dtype == SNLS_F32, shape, l->build, NULL);
     if (both) {
+        choose(&b, way);
         if (exact) make_exact(&a, &rng);
         share(&a.net.values[a.in].t, &b.net.values[b.in].t);
         for (int64_t i = 0; i < a.params.count; i++) {
@@ -93,8 +111,11 @@ int main(int argc, char **argv)
     for (int i = 0; i < net_layer_count; i++)
         for (uint64_t seed = first; seed < first + count; seed++) {
             if (argc > 2 && strcmp(argv[2], net_layers[i].name)) continue;
-            check_layer(&net_layers[i], seed, SNLS_F32);
-            check_layer(&net_layers[i], seed, SNLS_BF16);
+            check_layer(&net_layers[i], seed, SNLS_F32, CHOSEN);
+            if (net_layers[i].op == NN_conv) check_layer(&net_layers[i], seed, SNLS_F32, BY_BLAS);
+#ifdef SNLS_HAVE_DNNL
+            check_layer(&net_layers[i], seed, SNLS_BF16, CHOSEN);
+#endif
         }
     snls_close(&ref);
     snls_close(&cpu);

@@ -1,4 +1,5 @@
-/* cpu.c: the table of backend cpu. Convolutions are oneDNN's where the build has it, else those of ref. */
+/* cpu.c: the table of backend cpu. Convolutions are oneDNN's where the build has it, else products of BLAS, else those of ref. */
+#include "nn/blas.h"
 #include "nn/cpu.h"
 #include "nn/dnnl.h"
 #ifdef _OPENMP
@@ -27,6 +28,8 @@ const NnBackend snls_nn_cpu = {
     .op = {
 #ifdef SNLS_HAVE_DNNL
         [NN_conv] = { snls_nn_dnnl_conv_forward, snls_nn_dnnl_conv_backward },
+#elif defined(SNLS_HAVE_LAPACK)
+        [NN_conv] = { snls_nn_blas_conv_forward, snls_nn_blas_conv_backward },
 #else
         [NN_conv] = { snls_nn_ref_conv_forward, snls_nn_ref_conv_backward },
 #endif
