@@ -10,7 +10,8 @@ static void arg_list(Denoise *d, Arg *list)
 {
     const Arg args[ARGS] = {
         { "sigma", "S", "noise, 0..255: a number, three for red,green,blue, 0 to copy, or auto (auto)", &d->sigma },
-        { "model", "PATH", "denoise with the network of these weights: a .safetensors file, or a folder (dvdnet)", &d->model_path },
+        { "model", "PATH", "denoise with the network of these weights: a .safetensors file, or a folder (dvdnet)",
+          &d->model_path },
         { "report", "R.html", "before, after, residual, motion and settings on one page", &d->report },
         { "clean", "CLIP", "the clip without noise: PSNR and SSIM of every frame", &d->clean },
         { "first", "N", "the first frame, counted from 0 (0)", &d->first },
@@ -59,8 +60,10 @@ static int take_names(Denoise *d, const char *const *given)
     int at = 0;
     if (!d->in) d->in = given[at++];
     if (!d->out) d->out = at < 2 ? given[at++] : NULL;
-    return at < 2 && given[at] ? fail(EXIT_USAGE, "'%s' is one argument too many; 'snls denoise --help' tells what is expected", given[at])
-                               : EXIT_DONE;
+    return at < 2 && given[at]
+               ? fail(EXIT_USAGE, "'%s' is one argument too many; 'snls denoise --help' tells what is expected",
+                      given[at])
+               : EXIT_DONE;
 }
 
 static const char *const examples =
@@ -84,16 +87,16 @@ int cmd_denoise(int argc, char **argv)
     char **rest = malloc((size_t)(argc + 1) * sizeof *rest);
     int count = 0, code;
     ArgTable table = { .summary = "a clip without its noise",
-                             .examples = examples,
-                             .args = args,
-                             .arg_count = ARGS,
-                             .options = snls_denoise_options(),
-                             .params = &d.params,
-                             .positional_names = names,
-                             .positional_help = help,
-                             .positional = given,
-                             .positional_min = 2,
-                             .positional_max = 2 };
+                       .examples = examples,
+                       .args = args,
+                       .arg_count = ARGS,
+                       .options = snls_denoise_options(),
+                       .params = &d.params,
+                       .positional_names = names,
+                       .positional_help = help,
+                       .positional = given,
+                       .positional_min = 2,
+                       .positional_max = 2 };
     arg_list(&d, args);
     snls_denoise_defaults(&d.params);
     code = rest ? take_synonyms(&d, argc, argv, rest, &count) : fail(EXIT_MEMORY, "out of memory");

@@ -44,7 +44,8 @@ static int parse_size(const char *option, const char *text, double *bytes)
     for (long i = letter ? letter - letters : -1; i >= 0; i--) value *= 1024;
     if (letter) end++;
     if (letter && (!strcmp(end, "iB") || !strcmp(end, "B") || !strcmp(end, "b"))) end += strlen(end);
-    if (end == text || *end || !(value > 0)) return fail(EXIT_USAGE, "--%s is %s, must be a size such as 900M or 2G", option, text);
+    if (end == text || *end || !(value > 0))
+        return fail(EXIT_USAGE, "--%s is %s, must be a size such as 900M or 2G", option, text);
     *bytes = value;
     return EXIT_DONE;
 }
@@ -60,7 +61,8 @@ static int reader_params(const Denoise *d, SnlsReaderParams *p)
     if (code) return code;
     if (d->frames && !frames) return fail(EXIT_USAGE, "--frames is 0, must be at least 1");
     if (d->last && last < p->first)
-        return fail(EXIT_USAGE, "--last is %lld, must not be before --first, which is %lld", (long long)last, (long long)p->first);
+        return fail(EXIT_USAGE, "--last is %lld, must not be before --first, which is %lld", (long long)last,
+                    (long long)p->first);
     if (d->last) p->count = last - p->first + 1;
     if (d->frames && (!p->count || frames < p->count)) p->count = frames;
     p->lenient = d->lenient;
@@ -112,7 +114,8 @@ static int check_pictures(const Denoise *d, bool folder)
 
 static int add_output(Denoise *d)
 {
-    if (!strcmp(d->out, "-")) return d->common.json ? fail(EXIT_USAGE, "OUT is standard output, and so is --json: one of them") : EXIT_DONE;
+    if (!strcmp(d->out, "-"))
+        return d->common.json ? fail(EXIT_USAGE, "OUT is standard output, and so is --json: one of them") : EXIT_DONE;
     if (is_folder(d->out)) {
         const int code = output_folder(d->out);
         return code ? code : check_pictures(d, true);
@@ -145,9 +148,11 @@ static int open_reader(Denoise *d)
     if (status < 0) return fail_library(d->ctx[3], status, false);
     SnlsVideoInfo clean;
     snls_reader_info(d->clean_reader, &clean);
-    if (clean.width == d->info.width && clean.height == d->info.height && clean.channels == d->info.channels) return EXIT_DONE;
-    return fail(EXIT_INPUT, "%s: is %lld x %lld pixels of %d channels, %s is %lld x %lld of %d, must be the same", d->clean, (long long)clean.width,
-                (long long)clean.height, (int)clean.channels, d->in, (long long)d->info.width, (long long)d->info.height, (int)d->info.channels);
+    if (clean.width == d->info.width && clean.height == d->info.height && clean.channels == d->info.channels)
+        return EXIT_DONE;
+    return fail(EXIT_INPUT, "%s: is %lld x %lld pixels of %d channels, %s is %lld x %lld of %d, must be the same",
+                d->clean, (long long)clean.width, (long long)clean.height, (int)clean.channels, d->in,
+                (long long)d->info.width, (long long)d->info.height, (int)d->info.channels);
 }
 
 static int open_writer(Denoise *d)
@@ -188,14 +193,17 @@ static int plan_memory(const Denoise *d, const SnlsPipelineParams *p)
     double limit = 0;
     const int code = parse_size("mem", d->mem, &limit);
     if (code) return code;
-    if (d->model) return d->mem ? fail(EXIT_UNSUPPORTED, "--mem: what a network needs is not known beforehand") : EXIT_DONE;
+    if (d->model)
+        return d->mem ? fail(EXIT_UNSUPPORTED, "--mem: what a network needs is not known beforehand") : EXIT_DONE;
     const int64_t ours = snls_pipeline_memory(p, &d->info, &d->params, snls_threads(d->ctx[0]));
     const double need = (double)(ours > 0 ? ours : 0) + codec_bytes(&d->info), gib = 1024.0 * 1024 * 1024;
     if (!d->mem || need <= limit) return require_memory(d->in, need);
     SnlsDenoiseParams fast = d->params;
     fast.preset = SNLS_DENOISE_FAST;
-    const double least = (double)snls_pipeline_memory(p, &d->info, &fast, snls_threads(d->ctx[0])) + codec_bytes(&d->info);
-    return fail(EXIT_MEMORY, "--mem %s: this run needs about %.2f GiB (--preset fast: %.2f GiB)", d->mem, need / gib, least / gib);
+    const double least =
+        (double)snls_pipeline_memory(p, &d->info, &fast, snls_threads(d->ctx[0])) + codec_bytes(&d->info);
+    return fail(EXIT_MEMORY, "--mem %s: this run needs about %.2f GiB (--preset fast: %.2f GiB)", d->mem, need / gib,
+                least / gib);
 }
 
 /* ---- the watcher: metrics and report, in the writer's thread ---- */
@@ -205,13 +213,15 @@ static int measure(Denoise *d, const SnlsPipelineFrame *f)
     SnlsFrame *frame = NULL;
     const int64_t shape[3] = { d->info.height, d->info.width, d->info.channels };
     const SnlsStatus read = snls_reader_next(d->clean_reader, &frame);
-    if (read == SNLS_END) return fail(EXIT_INPUT, "%s: ends after %lld frames, %s has more", d->clean, (long long)f->number, d->in);
+    if (read == SNLS_END)
+        return fail(EXIT_INPUT, "%s: ends after %lld frames, %s has more", d->clean, (long long)f->number, d->in);
     if (read < 0) return fail_library(d->ctx[3], read, false);
     SnlsTensor clean = { 0 };
     int code = alloc_array(d->ctx[3], "a frame", &clean, SNLS_F32, 3, shape);
     if (!code) snls_frame_read(frame, clean.data);
     snls_frame_free(&frame);
-    const SnlsTensor before = snls_tensor((void *)f->before, SNLS_F32, 3, shape), after = snls_tensor((void *)f->after, SNLS_F32, 3, shape);
+    const SnlsTensor before = snls_tensor((void *)f->before, SNLS_F32, 3, shape),
+                     after = snls_tensor((void *)f->after, SNLS_F32, 3, shape);
     double noisy = 0, psnr = 0, ssim = 0;
     SnlsStatus status = code ? SNLS_OK : snls_psnr(d->ctx[3], &clean, &before, &noisy);
     if (!code && status >= 0) status = snls_psnr(d->ctx[3], &clean, &after, &psnr);
@@ -249,9 +259,10 @@ static void fingerprint(const Denoise *d, char *text, size_t size)
     uint64_t sum = 14695981039346656037u;
     for (size_t i = 0; i < sizeof d->params; i++) sum = (sum ^ ((const unsigned char *)&d->params)[i]) * 1099511628211u;
     stat(d->in, &info);
-    snprintf(text, size, "%s|%s|%lld|%lld|%s|%s|%s|%d%d%d|%016llx|%s|%s|%lldx%lld", snls_version(), d->in, (long long)info.st_size,
-             (long long)info.st_mtime, d->first ? d->first : "", d->last ? d->last : "", d->frames ? d->frames : "", d->lenient, d->progressive,
-             d->no_cuts, (unsigned long long)sum, d->out_info.codec, d->out_info.pixel_format, (long long)d->info.width, (long long)d->info.height);
+    snprintf(text, size, "%s|%s|%lld|%lld|%s|%s|%s|%d%d%d|%016llx|%s|%s|%lldx%lld", snls_version(), d->in,
+             (long long)info.st_size, (long long)info.st_mtime, d->first ? d->first : "", d->last ? d->last : "",
+             d->frames ? d->frames : "", d->lenient, d->progressive, d->no_cuts, (unsigned long long)sum,
+             d->out_info.codec, d->out_info.pixel_format, (long long)d->info.width, (long long)d->info.height);
 }
 
 static void plan_journal(Denoise *d, SnlsPipelineParams *p)
@@ -278,7 +289,9 @@ static int run_pipeline(Denoise *d, SnlsPipeline *job)
 static int denoise_all(Denoise *d)
 {
     char text[2048];
-    SnlsPipeline job = { .reader = d->reader, .writer = d->writer, .ctx = d->ctx[0], .denoise = &d->params, .model = d->model };
+    SnlsPipeline job = {
+        .reader = d->reader, .writer = d->writer, .ctx = d->ctx[0], .denoise = &d->params, .model = d->model
+    };
     snls_pipeline_defaults(&job.params);
     job.params.find_cuts = !d->no_cuts;
     job.params.progress = on_progress;
@@ -288,7 +301,8 @@ static int denoise_all(Denoise *d)
     fingerprint(d, text, sizeof text);
     job.params.fingerprint = text;
     int code = plan_memory(d, &job.params);
-    if (!code && d->resume && !job.params.journal && !is_copy(d)) code = fail(EXIT_USAGE, "--resume: there is no journal for %s", d->out);
+    if (!code && d->resume && !job.params.journal && !is_copy(d))
+        code = fail(EXIT_USAGE, "--resume: there is no journal for %s", d->out);
     if (!code) code = progress_begin(&d->progress, d->progress_to, d->info.frames, d->info.rate, d->quiet);
     return code ? code : run_pipeline(d, &job);
 }
@@ -300,10 +314,16 @@ static json_t *report_of(Denoise *d)
     static const char *const methods[] = { "vnlb", "nlm" }, *const presets[] = { "fast", "medium", "slow" };
     json_object_set_new(report, "input", json_text(d->in));
     json_object_set_new(report, "output", json_text(d->out));
-    json_object_set_new(report, "method", json_string(is_copy(d) ? "copy" : d->model ? "network" : methods[d->params.method ? 1 : 0]));
+    json_object_set_new(report, "method",
+                        json_string(is_copy(d) ? "copy"
+                                    : d->model ? "network"
+                                               : methods[d->params.method ? 1 : 0]));
     if (d->model) json_object_set_new(report, "model", json_text(d->model_path));
-    json_object_set_new(report, "preset", json_string(presets[d->params.preset >= 0 && d->params.preset < 3 ? d->params.preset : 1]));
-    json_object_set_new(report, "sigma", json_pack("[f,f,f]", r->sigma[0], r->sigma[d->info.channels > 1], r->sigma[d->info.channels > 1 ? 2 : 0]));
+    json_object_set_new(report, "preset",
+                        json_string(presets[d->params.preset >= 0 && d->params.preset < 3 ? d->params.preset : 1]));
+    json_object_set_new(
+        report, "sigma",
+        json_pack("[f,f,f]", r->sigma[0], r->sigma[d->info.channels > 1], r->sigma[d->info.channels > 1 ? 2 : 0]));
     json_object_set_new(report, "sigma_estimated", json_boolean(!is_copy(d) && d->params.sigma[0] < 0));
     json_object_set_new(report, "frames", json_integer(r->frames));
     json_object_set_new(report, "resumed", json_integer(r->resumed));
@@ -311,9 +331,12 @@ static json_t *report_of(Denoise *d)
     json_object_set_new(report, "width", json_integer(d->info.width));
     json_object_set_new(report, "height", json_integer(d->info.height));
     json_object_set_new(report, "rate", json_real(d->info.rate));
-    json_object_set_new(report, "input_format", json_pack("{s:s,s:s,s:s}", "container", d->info.container, "codec", d->info.codec, "pixels", d->info.pixel_format));
-    json_object_set_new(report, "output_format", json_pack("{s:s,s:s,s:s,s:b}", "container", d->out_info.container, "codec", d->out_info.codec, "pixels",
-                                                           d->out_info.pixel_format, "lossless", d->out_info.lossless));
+    json_object_set_new(report, "input_format",
+                        json_pack("{s:s,s:s,s:s}", "container", d->info.container, "codec", d->info.codec, "pixels",
+                                  d->info.pixel_format));
+    json_object_set_new(report, "output_format",
+                        json_pack("{s:s,s:s,s:s,s:b}", "container", d->out_info.container, "codec", d->out_info.codec,
+                                  "pixels", d->out_info.pixel_format, "lossless", d->out_info.lossless));
     json_object_set_new(report, "seconds", json_real(d->seconds));
     json_object_set_new(report, "fps", json_real(d->seconds > 0 ? (double)(r->frames - r->resumed) / d->seconds : 0));
     return report;
@@ -323,8 +346,10 @@ static void add_metrics(const Denoise *d, json_t *report)
 {
     const double n = (double)json_array_size(d->psnr);
     if (!d->clean || n < 1) return;
-    json_object_set_new(report, "psnr_before", json_pack("{s:o,s:O}", "mean", json_real_or_null(d->sums[0] / n), "frames", d->psnr_before));
-    json_object_set_new(report, "psnr", json_pack("{s:o,s:O}", "mean", json_real_or_null(d->sums[1] / n), "frames", d->psnr));
+    json_object_set_new(report, "psnr_before",
+                        json_pack("{s:o,s:O}", "mean", json_real_or_null(d->sums[0] / n), "frames", d->psnr_before));
+    json_object_set_new(report, "psnr",
+                        json_pack("{s:o,s:O}", "mean", json_real_or_null(d->sums[1] / n), "frames", d->psnr));
     json_object_set_new(report, "ssim", json_pack("{s:f,s:O}", "mean", d->sums[2] / n, "frames", d->ssim));
 }
 
@@ -333,15 +358,20 @@ static int print_text(const Denoise *d)
     const SnlsPipelineResult *r = &d->result;
     FILE *to = strcmp(d->out, "-") ? stdout : stderr;
     const double n = (double)json_array_size(d->psnr);
-    fprintf(to, "%lld frames of %lld x %lld in %.1f s (%.2f fps)", (long long)r->frames, (long long)d->info.width, (long long)d->info.height, d->seconds,
-            d->seconds > 0 ? (double)(r->frames - r->resumed) / d->seconds : 0);
+    fprintf(to, "%lld frames of %lld x %lld in %.1f s (%.2f fps)", (long long)r->frames, (long long)d->info.width,
+            (long long)d->info.height, d->seconds, d->seconds > 0 ? (double)(r->frames - r->resumed) / d->seconds : 0);
     if (r->resumed) fprintf(to, ", %lld of them finished before", (long long)r->resumed);
     if (r->cuts) fprintf(to, ", %lld scene cut%s", (long long)r->cuts, r->cuts == 1 ? "" : "s");
     if (is_copy(d)) fprintf(to, ", copied");
-    else if (d->info.channels == 1) fprintf(to, ", sigma %.2f%s", r->sigma[0], d->params.sigma[0] < 0 ? " (estimated)" : "");
-    else fprintf(to, ", sigma %.2f, %.2f, %.2f%s", r->sigma[0], r->sigma[1], r->sigma[2], d->params.sigma[0] < 0 ? " (estimated)" : "");
-    fprintf(to, "\n%s: %s, %s%s\n", d->out, d->out_info.codec, d->out_info.pixel_format, d->out_info.lossless ? ", lossless" : "");
-    if (n > 0) fprintf(to, "PSNR %.2f dB before, %.2f dB after; SSIM %.4f\n", d->sums[0] / n, d->sums[1] / n, d->sums[2] / n);
+    else if (d->info.channels == 1)
+        fprintf(to, ", sigma %.2f%s", r->sigma[0], d->params.sigma[0] < 0 ? " (estimated)" : "");
+    else
+        fprintf(to, ", sigma %.2f, %.2f, %.2f%s", r->sigma[0], r->sigma[1], r->sigma[2],
+                d->params.sigma[0] < 0 ? " (estimated)" : "");
+    fprintf(to, "\n%s: %s, %s%s\n", d->out, d->out_info.codec, d->out_info.pixel_format,
+            d->out_info.lossless ? ", lossless" : "");
+    if (n > 0)
+        fprintf(to, "PSNR %.2f dB before, %.2f dB after; SSIM %.4f\n", d->sums[0] / n, d->sums[1] / n, d->sums[2] / n);
     if (d->report) fprintf(to, "report: %s\n", d->report);
     return to == stdout ? flush_stdout() : EXIT_DONE;
 }
@@ -349,7 +379,8 @@ static int print_text(const Denoise *d)
 static int finish(Denoise *d)
 {
     json_t *report = report_of(d);
-    int code = d->report ? html_write(&d->html, output_path(d->report), d->in, report, d->psnr_before, d->psnr, d->ssim) : EXIT_DONE;
+    int code = d->report ? html_write(&d->html, output_path(d->report), d->in, report, d->psnr_before, d->psnr, d->ssim)
+                         : EXIT_DONE;
     if (!code) code = outputs_commit();
     if (code || !d->common.json) return json_decref(report), code ? code : print_text(d);
     add_metrics(d, report);
@@ -374,7 +405,9 @@ static int work(Denoise *d)
     if (!code && d->report) code = output_add(d->report, d->common.overwrite);
     if (!code) code = open_writer(d);
     if (code) return code;
-    if (d->report) html_begin(&d->html, d->ctx[3], output_path(d->report), d->info.height, d->info.width, d->info.channels, d->info.frames);
+    if (d->report)
+        html_begin(&d->html, d->ctx[3], output_path(d->report), d->info.height, d->info.width, d->info.channels,
+                   d->info.frames);
     code = denoise_all(d);
     return code ? code : finish(d);
 }

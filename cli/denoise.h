@@ -9,14 +9,15 @@ typedef struct Denoise {
     Common common;
     const char *in, *out;
     /* as given */
-    const char *sigma, *model_path, *report, *clean, *first, *last, *frames, *fps, *codec, *crf, *format, *mem, *progress_to;
+    const char *sigma, *model_path, *report, *clean, *first, *last, *frames, *fps, *codec, *crf, *format, *mem,
+        *progress_to;
     const char *options[33]; /* of the encoder, ended by NULL */
     int option_count;
     bool resume, no_journal, lenient, progressive, no_copy, no_cuts, lossless, quiet;
     SnlsDenoiseParams params;
     /* the run */
     SnlsContext *ctx[4]; /* denoiser, reader, writer, watcher */
-    SnlsModel *model; /* a network instead of the denoiser */
+    SnlsModel *model;    /* a network instead of the denoiser */
     SnlsReader *reader, *clean_reader;
     SnlsWriter *writer;
     SnlsVideoInfo info, out_info;
@@ -25,7 +26,7 @@ typedef struct Denoise {
     Html html;
     json_t *psnr, *ssim, *psnr_before; /* of each frame, with --clean */
     double sums[3];
-    int watch_code;     /* first failure of the watcher */
+    int watch_code; /* first failure of the watcher */
     char journal[4200];
     double seconds;
 } Denoise;

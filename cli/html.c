@@ -8,7 +8,8 @@
 
 enum { SIDE_X = 1280, SIDE_Y = 720 }; /* of larger frames the middle is shown: shrinking would hide the noise */
 
-void html_begin(Html *h, SnlsContext *ctx, const char *scratch, int64_t height, int64_t width, int64_t channels, int64_t total)
+void html_begin(Html *h, SnlsContext *ctx, const char *scratch, int64_t height, int64_t width, int64_t channels,
+                int64_t total)
 {
     *h = (Html){ .ctx = ctx, .height = height, .width = width, .channels = channels, .total = total, .step = 1 };
     snprintf(h->scratch, sizeof h->scratch, "%s.png", scratch);
@@ -50,7 +51,8 @@ static char *base64(const unsigned char *from, size_t size)
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     char *text = malloc((size + 2) / 3 * 4 + 1), *to = text;
     for (size_t i = 0; text && i < size; i += 3) {
-        const unsigned long word = (unsigned long)from[i] << 16 | (i + 1 < size ? (unsigned long)from[i + 1] << 8 : 0) | (i + 2 < size ? from[i + 2] : 0);
+        const unsigned long word = (unsigned long)from[i] << 16 | (i + 1 < size ? (unsigned long)from[i + 1] << 8 : 0) |
+                                   (i + 2 < size ? from[i + 2] : 0);
         for (int k = 0; k < 4; k++) *to++ = i + (size_t)k <= size ? digits[word >> (18 - 6 * k) & 63] : '=';
     }
     if (text) *to = 0;
@@ -119,7 +121,8 @@ int html_add(Html *h, const SnlsPipelineFrame *f)
     if (h->count == HTML_FRAMES) thin_out(h);
     if (!html_wants(h, f->number)) return EXIT_DONE;
     const int64_t shape[3] = { h->height, h->width, h->channels };
-    const SnlsTensor before = snls_tensor((void *)f->before, SNLS_F32, 3, shape), after = snls_tensor((void *)f->after, SNLS_F32, 3, shape);
+    const SnlsTensor before = snls_tensor((void *)f->before, SNLS_F32, 3, shape),
+                     after = snls_tensor((void *)f->after, SNLS_F32, 3, shape);
     HtmlFrame *to = &h->frame[h->count++];
     *to = (HtmlFrame){ .number = f->number, .time = f->time };
     int code = picture(h, &before, &to->before);
@@ -144,40 +147,56 @@ static const char style[] =
     "body{font:15px/1.5 system-ui,sans-serif;margin:0 auto;max-width:1320px;padding:1em;background:#fafafa;color:#222}"
     "h1{font-size:1.3em;overflow-wrap:anywhere}h2{font-size:1.05em;margin:1.4em 0 .4em}"
     ".view{position:relative;display:inline-block;max-width:100%;background:#000;line-height:0;overflow:hidden}"
-    ".view img{max-width:100%;min-width:min(100%,640px);image-rendering:pixelated}label{display:block}.view .top{position:absolute;left:0;top:0;width:100%;height:100%}"
+    ".view img{max-width:100%;min-width:min(100%,640px);image-rendering:pixelated}label{display:block}.view "
+    ".top{position:absolute;left:0;top:0;width:100%;height:100%}"
     ".bar{position:absolute;top:0;bottom:0;width:2px;background:#fff;box-shadow:0 0 3px #000;pointer-events:none}"
     ".tag{position:absolute;bottom:4px;font-size:12px;line-height:1.4;color:#fff;background:#0008;padding:1px 6px}"
-    "#slider{width:100%;max-width:1280px;margin:.5em 0}button{margin:0 .3em .3em 0;padding:.2em .7em}button.on{background:#246;color:#fff}"
-    "table{border-collapse:collapse}td{border:1px solid #ccc;padding:2px 10px}td:first-child{color:#555}svg{background:#fff;border:1px solid #ccc;max-width:100%}"
-    "@media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}td{border-color:#444}td:first-child{color:#aaa}}";
+    "#slider{width:100%;max-width:1280px;margin:.5em 0}button{margin:0 .3em .3em 0;padding:.2em "
+    ".7em}button.on{background:#246;color:#fff}"
+    "table{border-collapse:collapse}td{border:1px solid #ccc;padding:2px "
+    "10px}td:first-child{color:#555}svg{background:#fff;border:1px solid #ccc;max-width:100%}"
+    "@media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}td{border-color:#444}td:first-child{color:#"
+    "aaa}}";
 
 static const char script[] =
     "const $=s=>document.querySelector(s);let at=0,view='compare';\n"
     "function show(){const f=frames[at],top=$('#top'),x=+$('#slider').value,cmp=view=='compare';\n"
     "const pick={compare:f.b,before:f.b,after:f.a,residual:f.r,motion:f.f||f.r};\n"
     "$('#under').src='data:image/png;base64,'+pick[view];top.src='data:image/png;base64,'+f.a;top.hidden=!cmp;\n"
-    "top.style.clipPath='inset(0 0 0 '+x+'%)';$('#bar').hidden=!cmp;$('#bar').style.left=x+'%';$('#slider').disabled=!cmp;\n"
+    "top.style.clipPath='inset(0 0 0 "
+    "'+x+'%)';$('#bar').hidden=!cmp;$('#bar').style.left=x+'%';$('#slider').disabled=!cmp;\n"
     "$('#left').textContent=cmp?'before':view;$('#right').hidden=!cmp;\n"
     "document.querySelectorAll('#frames button').forEach((b,i)=>b.classList.toggle('on',i==at));\n"
     "document.querySelectorAll('#views button').forEach(b=>b.classList.toggle('on',b.dataset.v==view));}\n"
-    "frames.forEach((f,i)=>{const b=document.createElement('button');b.textContent='frame '+f.n;b.onclick=()=>{at=i;show()};$('#frames').append(b)});\n"
+    "frames.forEach((f,i)=>{const b=document.createElement('button');b.textContent='frame "
+    "'+f.n;b.onclick=()=>{at=i;show()};$('#frames').append(b)});\n"
     "document.querySelectorAll('#views button').forEach(b=>b.onclick=()=>{view=b.dataset.v;show()});\n"
     "$('#slider').addEventListener('input',show);\n"
-    "$('#view').addEventListener('pointermove',e=>{if(e.buttons&&view=='compare'){const r=$('#view').getBoundingClientRect();\n"
-    "$('#slider').value=100*(e.clientX-r.left)/r.width;show()}});$('#view').addEventListener('dragstart',e=>e.preventDefault());show();\n";
+    "$('#view').addEventListener('pointermove',e=>{if(e.buttons&&view=='compare'){const "
+    "r=$('#view').getBoundingClientRect();\n"
+    "$('#slider').value=100*(e.clientX-r.left)/"
+    "r.width;show()}});$('#view').addEventListener('dragstart',e=>e.preventDefault());show();\n";
 
 static void put_frames(const Html *h, FILE *to)
 {
-    fprintf(to, "<h2>Frames</h2>\n<div id=views><button data-v=compare>compare</button><button data-v=before>before</button>"
-                "<button data-v=after>after</button><button data-v=residual>residual &times; 4</button><button data-v=motion>motion</button></div>\n"
-                "<div id=frames></div>\n<div class=view id=view><img id=under alt=\"before\"><img id=top class=top alt=\"after\">"
-                "<div class=bar id=bar></div><span class=tag id=left style=\"left:4px\">before</span><span class=tag id=right style=\"right:4px\">after</span></div>\n"
-                "<label>before &harr; after <input type=range id=slider min=0 max=100 step=0.1 value=50 aria-label=\"share of the picture before denoising\"></label>\n");
-    if (h->height > SIDE_Y || h->width > SIDE_X) fprintf(to, "<p>The middle %d &times; %d pixels are shown.</p>\n", SIDE_X, SIDE_Y);
+    fprintf(
+        to,
+        "<h2>Frames</h2>\n<div id=views><button data-v=compare>compare</button><button data-v=before>before</button>"
+        "<button data-v=after>after</button><button data-v=residual>residual &times; 4</button><button "
+        "data-v=motion>motion</button></div>\n"
+        "<div id=frames></div>\n<div class=view id=view><img id=under alt=\"before\"><img id=top class=top "
+        "alt=\"after\">"
+        "<div class=bar id=bar></div><span class=tag id=left style=\"left:4px\">before</span><span class=tag id=right "
+        "style=\"right:4px\">after</span></div>\n"
+        "<label>before &harr; after <input type=range id=slider min=0 max=100 step=0.1 value=50 aria-label=\"share of "
+        "the picture before denoising\"></label>\n");
+    if (h->height > SIDE_Y || h->width > SIDE_X)
+        fprintf(to, "<p>The middle %d &times; %d pixels are shown.</p>\n", SIDE_X, SIDE_Y);
     fprintf(to, "<script>\nconst frames=[");
     for (int i = 0; i < h->count; i++) {
         const HtmlFrame *f = &h->frame[i];
-        fprintf(to, "%s{n:%lld,b:\"%s\",a:\"%s\",r:\"%s\",f:\"%s\"}", i ? ",\n" : "", (long long)f->number, f->before, f->after, f->residual, f->flow ? f->flow : "");
+        fprintf(to, "%s{n:%lld,b:\"%s\",a:\"%s\",r:\"%s\",f:\"%s\"}", i ? ",\n" : "", (long long)f->number, f->before,
+                f->after, f->residual, f->flow ? f->flow : "");
     }
     fprintf(to, "];\n%s</script>\n", script);
 }
@@ -189,7 +208,8 @@ static void put_curve(FILE *to, json_t *list, double low, double high, const cha
     for (size_t i = 0; i < n; i++) {
         const json_t *value = json_array_get(list, i);
         if (json_is_null(value)) continue;
-        fprintf(to, "%.1f,%.1f ", 50 + 730.0 * (double)i / (double)(n > 1 ? n - 1 : 1), 190 - 170 * (json_real_value(value) - low) / (high - low));
+        fprintf(to, "%.1f,%.1f ", 50 + 730.0 * (double)i / (double)(n > 1 ? n - 1 : 1),
+                190 - 170 * (json_real_value(value) - low) / (high - low));
     }
     fprintf(to, "\"/>");
 }
@@ -211,9 +231,11 @@ static void put_chart(FILE *to, const char *name, const char *unit, json_t *firs
     if (second) range_of(second, &low, &high);
     if (!(low <= high)) return;
     if (high - low < 1e-6) low -= 0.5, high += 0.5;
-    fprintf(to, "<h2>%s of each frame%s</h2>\n<svg viewBox=\"0 0 800 210\" width=800 height=210 role=img aria-label=\"%s of each frame\">"
-                "<text x=4 y=24 font-size=12>%.4g%s</text><text x=4 y=194 font-size=12>%.4g%s</text>", name,
-            second ? " (before in red, after in blue)" : "", name, high, unit, low, unit);
+    fprintf(to,
+            "<h2>%s of each frame%s</h2>\n<svg viewBox=\"0 0 800 210\" width=800 height=210 role=img aria-label=\"%s "
+            "of each frame\">"
+            "<text x=4 y=24 font-size=12>%.4g%s</text><text x=4 y=194 font-size=12>%.4g%s</text>",
+            name, second ? " (before in red, after in blue)" : "", name, high, unit, low, unit);
     if (second) put_curve(to, second, low, high, "#c33");
     put_curve(to, first, low, high, "#26c");
     fprintf(to, "</svg>\n");
@@ -242,11 +264,13 @@ static void put_settings(FILE *to, const char *prefix, json_t *settings)
     }
 }
 
-int html_write(const Html *h, const char *path, const char *title, json_t *settings, json_t *psnr_before, json_t *psnr, json_t *ssim)
+int html_write(const Html *h, const char *path, const char *title, json_t *settings, json_t *psnr_before, json_t *psnr,
+               json_t *ssim)
 {
     FILE *to = fopen(path, "w");
     if (!to) return fail(EXIT_OUTPUT, "%s: cannot be written", path);
-    fprintf(to, "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content=\"width=device-width\"><title>snls denoise: ");
+    fprintf(to, "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport "
+                "content=\"width=device-width\"><title>snls denoise: ");
     put_text(to, title);
     fprintf(to, "</title><style>%s</style></head><body>\n<h1>", style);
     put_text(to, title);

@@ -14,19 +14,21 @@ typedef struct HtmlFrame {
 
 typedef struct Html {
     SnlsContext *ctx;
-    char scratch[4200]; /* a picture on its way to base64 */
+    char scratch[4200];              /* a picture on its way to base64 */
     int64_t height, width, channels; /* of frames */
-    int64_t total;      /* frames expected; -1: not known */
-    int64_t step;       /* every step-th frame is kept; doubled when there are too many */
+    int64_t total;                   /* frames expected; -1: not known */
+    int64_t step;                    /* every step-th frame is kept; doubled when there are too many */
     HtmlFrame frame[HTML_FRAMES];
     int count;
 } Html;
 
-void html_begin(Html *h, SnlsContext *ctx, const char *scratch, int64_t height, int64_t width, int64_t channels, int64_t total);
+void html_begin(Html *h, SnlsContext *ctx, const char *scratch, int64_t height, int64_t width, int64_t channels,
+                int64_t total);
 bool html_wants(const Html *h, int64_t number);
 int html_add(Html *h, const SnlsPipelineFrame *frame);
 /* settings: an object of texts and numbers; psnr, ssim, psnr_before: of every frame, or empty. */
-int html_write(const Html *h, const char *path, const char *title, json_t *settings, json_t *psnr_before, json_t *psnr, json_t *ssim);
+int html_write(const Html *h, const char *path, const char *title, json_t *settings, json_t *psnr_before, json_t *psnr,
+               json_t *ssim);
 void html_free(Html *h);
 
 #endif

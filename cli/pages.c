@@ -42,8 +42,15 @@ static void roff_parameters(const SnlsOption *options)
 
 static void exit_status(void)
 {
-    static const char *const list[] = { "done", "other failure", "wrong usage", "input cannot be opened or parsed", "valid, but not supported",
-                                        "out of memory, or over a limit", "device", "output cannot be written", "a check failed" };
+    static const char *const list[] = { "done",
+                                        "other failure",
+                                        "wrong usage",
+                                        "input cannot be opened or parsed",
+                                        "valid, but not supported",
+                                        "out of memory, or over a limit",
+                                        "device",
+                                        "output cannot be written",
+                                        "a check failed" };
     printf(".SH EXIT STATUS\n");
     for (int i = 0; i < 9; i++) printf(".TP\n%d\n%s\n", i, list[i]);
 }
@@ -69,11 +76,13 @@ static void man_page(const ArgTable *t)
     roff(t->examples);
     printf(".fi\n");
     if (t->positional_max) printf(".SH ARGUMENTS\n");
-    for (int i = 0; i < t->positional_max; i++) printf(".TP\n\\fI"), roff(t->positional_names[i]), printf("\\fR\n"), roff(t->positional_help[i]), printf("\n");
+    for (int i = 0; i < t->positional_max; i++)
+        printf(".TP\n\\fI"), roff(t->positional_names[i]), printf("\\fR\n"), roff(t->positional_help[i]), printf("\n");
     printf(".SH OPTIONS\n");
     for (int i = 0; i < t->arg_count; i++) roff_option(t->args[i].name, t->args[i].meta, t->args[i].help);
     roff_parameters(t->options);
-    for (int i = t->no_device ? 3 : 0; i < COMMON_ARGS; i++) roff_option(common_args[i].name, common_args[i].meta, common_args[i].help);
+    for (int i = t->no_device ? 3 : 0; i < COMMON_ARGS; i++)
+        roff_option(common_args[i].name, common_args[i].meta, common_args[i].help);
     printf(".TP\n\\fB\\-y\\fR\noverwrite outputs that exist\n");
     exit_status();
     printf(".SH SEE ALSO\n.BR snls (1)\n");
@@ -81,8 +90,10 @@ static void man_page(const ArgTable *t)
 
 static int man_overview(void)
 {
-    printf(".TH SNLS 1 \"\" \"snls %s\" \"User Commands\"\n.SH NAME\nsnls \\- Shifted Non\\-Local Search: denoise, align and search video\n"
-           ".SH SYNOPSIS\n.B snls\n\\fICOMMAND\\fR [\\fIARGUMENTS\\fR]\n.SH EXAMPLES\n.nf\nsnls denoise in.mp4 out.mp4\nsnls help denoise\n.fi\n.SH COMMANDS\n",
+    printf(".TH SNLS 1 \"\" \"snls %s\" \"User Commands\"\n.SH NAME\nsnls \\- Shifted Non\\-Local Search: denoise, "
+           "align and search video\n"
+           ".SH SYNOPSIS\n.B snls\n\\fICOMMAND\\fR [\\fIARGUMENTS\\fR]\n.SH EXAMPLES\n.nf\nsnls denoise in.mp4 "
+           "out.mp4\nsnls help denoise\n.fi\n.SH COMMANDS\n",
            snls_version());
     for (int i = 0; i < command_count; i++) {
         printf(".TP\n\\fB");
@@ -98,7 +109,10 @@ static int man_overview(void)
 
 /* ---- completion ---- */
 
-static void words(const SnlsOption *o) { for (int i = 0; o->names[i]; i++) printf("%s%s", i ? " " : "", o->names[i]); }
+static void words(const SnlsOption *o)
+{
+    for (int i = 0; o->names[i]; i++) printf("%s%s", i ? " " : "", o->names[i]);
+}
 
 static void option_names(const ArgTable *t)
 {
@@ -112,7 +126,8 @@ static void option_names(const ArgTable *t)
 static void bash_lines(const ArgTable *t)
 {
     for (const SnlsOption *o = t->options; o && o->name; o++)
-        if (o->type == SNLS_OPTION_ENUM) printf("    %s:--%s) words='", command_name, o->name), words(o), printf("' ;;\n");
+        if (o->type == SNLS_OPTION_ENUM)
+            printf("    %s:--%s) words='", command_name, o->name), words(o), printf("' ;;\n");
     printf("    %s:*) [[ $cur == -* ]] && words='", command_name);
     option_names(t);
     printf("' ;;\n");
@@ -139,7 +154,8 @@ static void fish_lines(const ArgTable *t)
 {
     for (int i = 0; i < t->arg_count; i++) fish_option(t->args[i].name, t->args[i].meta, t->args[i].help, NULL);
     for (const SnlsOption *o = t->options; o && o->name; o++) fish_option(o->name, true, o->help, o);
-    for (int i = t->no_device ? 3 : 0; i < COMMON_ARGS; i++) fish_option(common_args[i].name, common_args[i].meta, common_args[i].help, NULL);
+    for (int i = t->no_device ? 3 : 0; i < COMMON_ARGS; i++)
+        fish_option(common_args[i].name, common_args[i].meta, common_args[i].help, NULL);
 }
 
 void print_page(const ArgTable *table)
@@ -151,18 +167,22 @@ void print_page(const ArgTable *table)
 
 static void ask_all(void)
 {
-    for (int i = 0; i < command_count; i++) run_command(commands[i].name, 2, (char *[]){ (char *)commands[i].name, "--help", NULL });
+    for (int i = 0; i < command_count; i++)
+        run_command(commands[i].name, 2, (char *[]){ (char *)commands[i].name, "--help", NULL });
 }
 
 static void bash_script(bool zsh)
 {
     if (zsh) printf("#compdef snls\nautoload -U +X bashcompinit && bashcompinit\n");
-    printf("# completion of snls, made by `snls completion %s`\n_snls()\n{\n  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=\n"
-           "  COMPREPLY=()\n  if [ \"$COMP_CWORD\" = 1 ]; then\n    COMPREPLY=($(compgen -W '", zsh ? "zsh" : "bash");
+    printf("# completion of snls, made by `snls completion %s`\n_snls()\n{\n  local cur=${COMP_WORDS[COMP_CWORD]} "
+           "prev=${COMP_WORDS[COMP_CWORD-1]} words=\n"
+           "  COMPREPLY=()\n  if [ \"$COMP_CWORD\" = 1 ]; then\n    COMPREPLY=($(compgen -W '",
+           zsh ? "zsh" : "bash");
     for (int i = 0; i < command_count; i++) printf("%s ", commands[i].name);
     printf("help' -- \"$cur\"))\n    return\n  fi\n  case ${COMP_WORDS[1]}:$prev in\n");
     ask_all();
-    printf("  esac\n  if [ -n \"$words\" ]; then COMPREPLY=($(compgen -W \"$words\" -- \"$cur\")); fi\n}\ncomplete -o default -F _snls snls\n");
+    printf("  esac\n  if [ -n \"$words\" ]; then COMPREPLY=($(compgen -W \"$words\" -- \"$cur\")); fi\n}\ncomplete -o "
+           "default -F _snls snls\n");
 }
 
 static void fish_script(void)
@@ -183,10 +203,17 @@ int cmd_completion(int argc, char **argv)
     int code;
     Common common;
     const ArgTable table = { .summary = "a script that completes commands and options in a shell",
-                             .examples = "  snls completion bash > ~/.local/share/bash-completion/completions/snls\n  snls completion fish > ~/.config/fish/completions/snls.fish\n",
-                             .positional_names = names, .positional_help = help, .positional = &shell, .positional_min = 1, .positional_max = 1, .no_device = true };
+                             .examples = "  snls completion bash > ~/.local/share/bash-completion/completions/snls\n  "
+                                         "snls completion fish > ~/.config/fish/completions/snls.fish\n",
+                             .positional_names = names,
+                             .positional_help = help,
+                             .positional = &shell,
+                             .positional_min = 1,
+                             .positional_max = 1,
+                             .no_device = true };
     if (!parse_args(argc, argv, &table, &common, &code)) return code;
-    if (strcmp(shell, "bash") && strcmp(shell, "zsh") && strcmp(shell, "fish")) return fail(EXIT_USAGE, "SHELL is %s, must be bash, zsh or fish", shell);
+    if (strcmp(shell, "bash") && strcmp(shell, "zsh") && strcmp(shell, "fish"))
+        return fail(EXIT_USAGE, "SHELL is %s, must be bash, zsh or fish", shell);
     help_style = !strcmp(shell, "bash") ? HELP_BASH : !strcmp(shell, "zsh") ? HELP_ZSH : HELP_FISH;
     if (help_style == HELP_FISH) fish_script();
     else bash_script(help_style == HELP_ZSH);
@@ -201,7 +228,11 @@ int cmd_man(int argc, char **argv)
     Common common;
     const ArgTable table = { .summary = "a manual page, for man",
                              .examples = "  snls man denoise | man -l -\n  snls man > snls.1\n",
-                             .positional_names = names, .positional_help = help, .positional = &command, .positional_max = 1, .no_device = true };
+                             .positional_names = names,
+                             .positional_help = help,
+                             .positional = &command,
+                             .positional_max = 1,
+                             .no_device = true };
     if (!parse_args(argc, argv, &table, &common, &code)) return code;
     help_style = HELP_MAN;
     return command ? run_command(command, 2, (char *[]){ (char *)command, "--help", NULL }) : man_overview();

@@ -66,12 +66,15 @@ static void show(Progress *p)
         for (int i = 0; i < 30; i++) bar[i] = i < full ? '#' : '.';
         bar[30] = 0;
         if (p->total > 0)
-            fprintf(stderr, "\r[%s] %3.0f %%  %lld/%lld  %.2f fps  %s, %s left  %.0f MiB \033[K", bar, 100 * (share < 1 ? share : 1),
-                    (long long)p->frames, (long long)p->total, speed, took, left, memory_now());
-        else fprintf(stderr, "\r%lld frames  %.2f fps  %s  %.0f MiB \033[K", (long long)p->frames, speed, took, memory_now());
+            fprintf(stderr, "\r[%s] %3.0f %%  %lld/%lld  %.2f fps  %s, %s left  %.0f MiB \033[K", bar,
+                    100 * (share < 1 ? share : 1), (long long)p->frames, (long long)p->total, speed, took, left,
+                    memory_now());
+        else
+            fprintf(stderr, "\r%lld frames  %.2f fps  %s  %.0f MiB \033[K", (long long)p->frames, speed, took,
+                    memory_now());
     } else if (p->total > 0)
-        fprintf(stderr, "snls %s: frame %lld of %lld (%.0f %%), %.2f fps, %s left\n", command_name, (long long)p->frames,
-                (long long)p->total, 100 * (share < 1 ? share : 1), speed, left);
+        fprintf(stderr, "snls %s: frame %lld of %lld (%.0f %%), %.2f fps, %s left\n", command_name,
+                (long long)p->frames, (long long)p->total, 100 * (share < 1 ? share : 1), speed, left);
     else fprintf(stderr, "snls %s: frame %lld, %.2f fps\n", command_name, (long long)p->frames, speed);
 }
 
@@ -81,11 +84,12 @@ static void tell(Progress *p, const char *state)
     char text[512];
     const double speed = speed_of(p), seconds = p->rate > 0 ? (double)p->frames / p->rate : 0;
     const long long us = (long long)(seconds * 1e6);
-    const int n = snprintf(text, sizeof text,
-                           "frame=%lld\nfps=%.2f\ntotal_frames=%lld\nout_time_us=%lld\nout_time_ms=%lld\n"
-                           "out_time=%02lld:%02lld:%02lld.%06lld\nspeed=%.3gx\nprogress=%s\n",
-                           (long long)p->frames, speed, (long long)p->total, us, us, us / 3600000000, us / 60000000 % 60,
-                           us / 1000000 % 60, us % 1000000, p->rate > 0 ? speed / p->rate : 0, state);
+    const int n =
+        snprintf(text, sizeof text,
+                 "frame=%lld\nfps=%.2f\ntotal_frames=%lld\nout_time_us=%lld\nout_time_ms=%lld\n"
+                 "out_time=%02lld:%02lld:%02lld.%06lld\nspeed=%.3gx\nprogress=%s\n",
+                 (long long)p->frames, speed, (long long)p->total, us, us, us / 3600000000, us / 60000000 % 60,
+                 us / 1000000 % 60, us % 1000000, p->rate > 0 ? speed / p->rate : 0, state);
     if (write(p->machine, text, (size_t)n) < 0) p->machine = -1; /* who listened has gone: no reason to stop */
 }
 

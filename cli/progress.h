@@ -5,12 +5,12 @@
 #include "cli.h"
 
 typedef struct Progress {
-    int64_t total;       /* frames; -1: not known */
-    int64_t resumed;     /* of them done before this run */
-    double rate;         /* frames a second of the clip; 0: none */
+    int64_t total;   /* frames; -1: not known */
+    int64_t resumed; /* of them done before this run */
+    double rate;     /* frames a second of the clip; 0: none */
     bool quiet, bar;
-    int machine;         /* descriptor for key=value lines; -1: none */
-    bool owns;           /* machine is a file of ours */
+    int machine; /* descriptor for key=value lines; -1: none */
+    bool owns;   /* machine is a file of ours */
     double start, shown, told;
     int64_t frames;
 } Progress;

@@ -19,7 +19,8 @@ static void fill(Rng *rng, const SnlsPixels *p, const AVFrame *frame)
             for (int64_t x = 0; x + k->step <= bytes; x += k->step) {
                 if (x / k->step >= (c == 1 || c == 2 ? INT64_MAX : p->width)) break; /* packed pairs have a last half */
                 uint8_t *at = frame->data[k->plane] + y * frame->linesize[k->plane] + x + k->offset;
-                const unsigned value = (unsigned)rng_int(rng, 0, (1 << (k->depth < 16 ? k->depth : 16)) - 1) << k->shift;
+                const unsigned value = (unsigned)rng_int(rng, 0, (1 << (k->depth < 16 ? k->depth : 16)) - 1)
+                                       << k->shift;
                 if (p->real) {
                     const float f = (float)rng_real(rng, -0.5, 1.5);
                     memcpy(at, &f, 4);
@@ -49,7 +50,8 @@ static void round_trip(Rng *rng, enum AVPixelFormat format, int width, int heigh
     SnlsFrame *from = NULL, *to = NULL;
     CHECK(snls_av_frame_pixels(a, &p), "no pixels");
     fill(rng, &p, a);
-    CHECK(snls_av_wrap(ctx, a, (AVRational){ 1, 25 }, &from) == SNLS_OK && snls_av_wrap(ctx, b, (AVRational){ 1, 25 }, &to) == SNLS_OK,
+    CHECK(snls_av_wrap(ctx, a, (AVRational){ 1, 25 }, &from) == SNLS_OK &&
+              snls_av_wrap(ctx, b, (AVRational){ 1, 25 }, &to) == SNLS_OK,
           "not wrapped");
     const int64_t bytes = snls_frame_bytes(from);
     float *pixels = malloc((size_t)width * (size_t)height * 3 * sizeof *pixels);
@@ -59,7 +61,9 @@ static void round_trip(Rng *rng, enum AVPixelFormat format, int width, int heigh
     snls_pixels_alpha_copy(ctx, &p, &from->planes, &p, &to->planes);
     snls_frame_pack(from, x);
     snls_frame_pack(to, y);
-    if (!p.real) CHECK(!memcmp(x, y, (size_t)bytes), "%s %dx%d range %d matrix %d: another frame came back", av_get_pix_fmt_name(format), width, height, range, space);
+    if (!p.real)
+        CHECK(!memcmp(x, y, (size_t)bytes), "%s %dx%d range %d matrix %d: another frame came back",
+              av_get_pix_fmt_name(format), width, height, range, space);
     snls_pixels_unpack(&p, x, &to->planes);
     snls_frame_pack(to, y);
     CHECK(!memcmp(x, y, (size_t)bytes), "%s: packing loses samples", av_get_pix_fmt_name(format));
@@ -72,8 +76,8 @@ static void round_trip(Rng *rng, enum AVPixelFormat format, int width, int heigh
 
 int main(void)
 {
-    static const int spaces[] = { AVCOL_SPC_BT709, AVCOL_SPC_SMPTE170M, AVCOL_SPC_BT2020_NCL, AVCOL_SPC_SMPTE240M, AVCOL_SPC_FCC,
-                                  AVCOL_SPC_UNSPECIFIED };
+    static const int spaces[] = { AVCOL_SPC_BT709,     AVCOL_SPC_SMPTE170M, AVCOL_SPC_BT2020_NCL,
+                                  AVCOL_SPC_SMPTE240M, AVCOL_SPC_FCC,       AVCOL_SPC_UNSPECIFIED };
     Rng rng = { 5 };
     int formats = 0;
     if (snls_open(&ctx, NULL) < 0) return 1;
@@ -86,10 +90,13 @@ int main(void)
             for (int range = 0; range < 3; range++)
                 round_trip(&rng, format, (int)rng_int(&rng, 1, 40), (int)rng_int(&rng, 1, 20), range, spaces[i]);
     }
-    static const char *const must[] = { "yuv420p", "yuv422p", "yuv444p", "yuv420p9le", "yuv422p10le", "yuv444p12le", "yuv420p14be", "yuv444p16le",
-                                        "gray", "gray10le", "gray16be", "gbrp", "gbrp10le", "gbrp16le", "gbrpf32le", "rgb24", "rgba", "bgr0",
-                                        "rgb48be", "nv12", "nv21", "p010le", "p016le", "yuyv422", "uyvy422", "yuva420p", "gbrap12le", "rgb565le",
-                                        "yuvj420p", "x2rgb10le", "ya8", "yuv411p", "yuv440p" };
+    static const char *const must[] = { "yuv420p",     "yuv422p",     "yuv444p",     "yuv420p9le", "yuv422p10le",
+                                        "yuv444p12le", "yuv420p14be", "yuv444p16le", "gray",       "gray10le",
+                                        "gray16be",    "gbrp",        "gbrp10le",    "gbrp16le",   "gbrpf32le",
+                                        "rgb24",       "rgba",        "bgr0",        "rgb48be",    "nv12",
+                                        "nv21",        "p010le",      "p016le",      "yuyv422",    "uyvy422",
+                                        "yuva420p",    "gbrap12le",   "rgb565le",    "yuvj420p",   "x2rgb10le",
+                                        "ya8",         "yuv411p",     "yuv440p" };
     for (size_t i = 0; i < sizeof must / sizeof *must; i++) {
         SnlsPixels p;
         CHECK(snls_av_pixels(av_get_pix_fmt(must[i]), &p), "%s is not taken", must[i]);

@@ -32,14 +32,16 @@ static const char *in_folder(const char *name)
 /* A scene: waves of its own, moving by dx a frame, brighter by light, with noise. */
 static void scene(Rng *rng, int number, double at, double light, double noise, float *pixels)
 {
-    static const double waves[4][6] = {
-        { 0.21, 0.13, 90, 60, 120, 30 }, { 0.07, 0.31, 190, 170, 140, 40 }, { 0.4, 0.05, 40, 90, 60, 25 }, { 0.11, 0.17, 150, 60, 50, 45 }
-    };
+    static const double waves[4][6] = { { 0.21, 0.13, 90, 60, 120, 30 },
+                                        { 0.07, 0.31, 190, 170, 140, 40 },
+                                        { 0.4, 0.05, 40, 90, 60, 25 },
+                                        { 0.11, 0.17, 150, 60, 50, 45 } };
     const double *w = waves[number];
     for (int y = 0; y < H; y++)
         for (int x = 0; x < W; x++)
             for (int c = 0; c < 3; c++)
-                pixels[(y * W + x) * 3 + c] = (float)(w[2 + c] + w[5] * sin(w[0] * (x + at) + c) * cos(w[1] * y - c) + light + rng_real(rng, -1.7, 1.7) * noise);
+                pixels[(y * W + x) * 3 + c] = (float)(w[2 + c] + w[5] * sin(w[0] * (x + at) + c) * cos(w[1] * y - c) +
+                                                      light + rng_real(rng, -1.7, 1.7) * noise);
 }
 
 static int cuts_of(int first, int second, double speed, double light, double noise)
@@ -74,13 +76,15 @@ static void make_clip(const char *path, int frames)
 {
     Rng rng = { 3 };
     SnlsTensor clip;
-    if (!CHECK(snls_array_alloc(ctx[0], &clip, SNLS_F32, 4, (const int64_t[]){ frames, H, W, 3 }) == SNLS_OK, "memory")) return;
+    if (!CHECK(snls_array_alloc(ctx[0], &clip, SNLS_F32, 4, (const int64_t[]){ frames, H, W, 3 }) == SNLS_OK, "memory"))
+        return;
     for (int t = 0; t < frames; t++) scene(&rng, t < 8 ? 0 : 1, t, 0, 10, (float *)clip.data + t * H * W * 3);
     CHECK(snls_npy_write(ctx[0], path, &clip) == SNLS_OK, "%s", snls_error(ctx[0]));
     snls_array_free(ctx[0], &clip);
 }
 
-static SnlsStatus run(const char *in, const char *out, const SnlsDenoiseParams *denoise, const SnlsPipelineParams *params, SnlsPipelineResult *result)
+static SnlsStatus run(const char *in, const char *out, const SnlsDenoiseParams *denoise,
+                      const SnlsPipelineParams *params, SnlsPipelineResult *result)
 {
     SnlsPipeline job = { .ctx = ctx[0], .denoise = denoise };
     SnlsWriterParams wp;
@@ -116,11 +120,13 @@ static void copies(void)
 #ifdef SNLS_HAVE_PNG
     mkdir(in_folder("p"), 0777);
     CHECK(run(in_folder("a.npy"), in_folder("p"), NULL, NULL, &r) == SNLS_OK && r.frames == T, "pictures: %s", r.error);
-    CHECK(run(in_folder("p"), in_folder("q%d.png"), NULL, NULL, &r) == SNLS_OK && r.frames == T, "pattern: %s", r.error);
+    CHECK(run(in_folder("p"), in_folder("q%d.png"), NULL, NULL, &r) == SNLS_OK && r.frames == T, "pattern: %s",
+          r.error);
     CHECK(same_files(in_folder("p/00003.png"), in_folder("q3.png")), "a copy of pictures differs");
 #endif
     CHECK(run(in_folder("none.npy"), in_folder("c.npy"), NULL, NULL, &r) == SNLS_ERR_IO, "a missing file");
-    CHECK(run(in_folder("none%d%d.png"), in_folder("c.npy"), NULL, NULL, &r) == SNLS_ERR_ARG, "two numbers in a pattern");
+    CHECK(run(in_folder("none%d%d.png"), in_folder("c.npy"), NULL, NULL, &r) == SNLS_ERR_ARG,
+          "two numbers in a pattern");
     CHECK(run(in_folder("none%s.png"), in_folder("c.npy"), NULL, NULL, &r) == SNLS_ERR_ARG, "a pattern of printf's");
     CHECK(run(in_folder("a.npy"), in_folder("no/c.npy"), NULL, NULL, &r) == SNLS_ERR_IO, "a missing folder");
 }
@@ -144,14 +150,18 @@ static void ranges(void)
     CHECK(count == 4 && !frame, "%d frames of 4", count);
     snls_reader_close(&reader);
     p.first = T;
-    CHECK(snls_reader_open(&reader, ctx[1], in_folder("a.npy"), &p) == SNLS_ERR_ARG && !reader, "a range behind the end");
+    CHECK(snls_reader_open(&reader, ctx[1], in_folder("a.npy"), &p) == SNLS_ERR_ARG && !reader,
+          "a range behind the end");
     p.first = -1;
     CHECK(snls_reader_open(&reader, ctx[1], in_folder("a.npy"), &p) == SNLS_ERR_ARG && !reader, "a negative range");
 }
 
 /* ---- the journal ---- */
 
-static SnlsStatus stop_at(void *opaque, const SnlsPipelineFrame *frame) { return frame->number == *(int *)opaque ? SNLS_ERR_IO : SNLS_OK; }
+static SnlsStatus stop_at(void *opaque, const SnlsPipelineFrame *frame)
+{
+    return frame->number == *(int *)opaque ? SNLS_ERR_IO : SNLS_OK;
+}
 
 static void cut_file(const char *path, long less)
 {
@@ -181,12 +191,14 @@ static void journals(void)
         snprintf(journal, sizeof journal, "%s", in_folder("j"));
         p.journal = journal;
         p.resume = 0, p.watch = stop_at, p.opaque = &at;
-        CHECK(run(in_folder("a.npy"), in_folder("part.npy"), &d, &p, &r) == SNLS_ERR_IO && r.writing, "not stopped at %d", at);
+        CHECK(run(in_folder("a.npy"), in_folder("part.npy"), &d, &p, &r) == SNLS_ERR_IO && r.writing,
+              "not stopped at %d", at);
         cut_file(journal, at * 31L);
         p.resume = 1, p.watch = NULL, p.fingerprint = "y";
         CHECK(run(in_folder("a.npy"), in_folder("part.npy"), &d, &p, &r) == SNLS_ERR_ARG, "a foreign journal is taken");
         p.fingerprint = "x";
-        CHECK(run(in_folder("a.npy"), in_folder("part.npy"), &d, &p, &r) == SNLS_OK && r.frames == T && r.resumed == at, "resumed %d at %d: %s", (int)r.resumed, at, r.error);
+        CHECK(run(in_folder("a.npy"), in_folder("part.npy"), &d, &p, &r) == SNLS_OK && r.frames == T && r.resumed == at,
+              "resumed %d at %d: %s", (int)r.resumed, at, r.error);
         CHECK(same_files(in_folder("whole.npy"), in_folder("part.npy")), "a run stopped at %d and resumed differs", at);
         CHECK(access(journal, F_OK), "the journal is left");
     }

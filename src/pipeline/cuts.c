@@ -7,10 +7,11 @@
 #include <string.h>
 
 #define DIFFERENCE 10.0f /* mean change of a cell, of 255, that a cut has at least */
-#define TIMES      2.5f  /* and this many times the largest change in the frames before */
-#define COLOURS    0.25f /* share of the cells that change their place in the histogram */
+#define TIMES      1.8f  /* and this many times what is usual in the frames before */
+#define COLOURS    0.14f /* share of the cells that change their place in the histogram */
 
-static float cell_mean(const SnlsSmall *s, const float *pixels, int64_t height, int64_t width, int32_t channels, int cell, int32_t c)
+static float cell_mean(const SnlsSmall *s, const float *pixels, int64_t height, int64_t width, int32_t channels,
+                       int cell, int32_t c)
 {
     const int64_t row = cell / s->columns, column = cell % s->columns;
     const int64_t y0 = row * height / s->rows, x0 = column * width / s->columns;
@@ -72,6 +73,18 @@ static float colours(const SnlsSmall *a, const SnlsSmall *b, int32_t channels)
     return least;
 }
 
+/* The second largest of the last changes: one flash is not usual. */
+static float usual_change(const SnlsCuts *cuts)
+{
+    float first = 0, second = 0;
+    for (int i = 0; i < SNLS_CUT_HISTORY; i++) {
+        const float d = cuts->recent[i];
+        second = d > first ? first : d > second ? d : second;
+        first = d > first ? d : first;
+    }
+    return cuts->frames > 2 ? second : first;
+}
+
 bool snls_cuts_next(SnlsCuts *cuts, const float *pixels, int64_t height, int64_t width, int32_t channels)
 {
     SnlsSmall now;
@@ -79,10 +92,7 @@ bool snls_cuts_next(SnlsCuts *cuts, const float *pixels, int64_t height, int64_t
     bool cut = false;
     if (cuts->frames) {
         const float d = difference(&cuts->last, &now, channels);
-        float usual = 0;
-        for (int i = 0; i < SNLS_CUT_HISTORY; i++)
-            if (cuts->recent[i] > usual) usual = cuts->recent[i];
-        cut = d > DIFFERENCE && d > TIMES * usual && colours(&cuts->last, &now, channels) > COLOURS;
+        cut = d > DIFFERENCE && d > TIMES * usual_change(cuts) && colours(&cuts->last, &now, channels) > COLOURS;
         if (cut) *cuts = (SnlsCuts){ 0 };
         else cuts->recent[cuts->frames % SNLS_CUT_HISTORY] = d;
     }

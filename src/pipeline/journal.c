@@ -54,8 +54,10 @@ static bool read_exactly(int fd, void *to, int64_t size, int64_t at)
 /* A whole record at j->at into j->bytes; false: none, or damaged. */
 static bool read_record(SnlsContext *ctx, SnlsJournal *j, int64_t length, Record *r)
 {
-    if (!read_exactly(j->fd, r, sizeof *r, j->at) || r->size < 1 || r->size > length - j->at - (int64_t)sizeof *r) return false;
-    if (!snls_journal_room(ctx, j, r->size) || !read_exactly(j->fd, j->bytes, r->size, j->at + (int64_t)sizeof *r)) return false;
+    if (!read_exactly(j->fd, r, sizeof *r, j->at) || r->size < 1 || r->size > length - j->at - (int64_t)sizeof *r)
+        return false;
+    if (!snls_journal_room(ctx, j, r->size) || !read_exactly(j->fd, j->bytes, r->size, j->at + (int64_t)sizeof *r))
+        return false;
     if (check_sum(j->bytes, r->size, r->sigma) != r->sum) return false;
     j->at += (int64_t)sizeof *r + r->size;
     return true;
@@ -67,10 +69,13 @@ static SnlsStatus check_header(SnlsContext *ctx, SnlsJournal *j, const char *fin
     int64_t size = 0;
     const bool ours = read_exactly(j->fd, head, sizeof head, 0) && !memcmp(head, magic, sizeof magic) &&
                       read_exactly(j->fd, &size, sizeof size, sizeof head);
-    SNLS_REQUIRE(ctx, ours, SNLS_ERR_ARG, "%s: is no journal of snls, so there is nothing to resume; remove it", snls_io_name(j->path).text);
+    SNLS_REQUIRE(ctx, ours, SNLS_ERR_ARG, "%s: is no journal of snls, so there is nothing to resume; remove it",
+                 snls_io_name(j->path).text);
     const bool same = size == (int64_t)strlen(fingerprint) && size < (int64_t)sizeof text &&
-                      read_exactly(j->fd, text, size, sizeof head + sizeof size) && !memcmp(text, fingerprint, (size_t)size);
-    SNLS_REQUIRE(ctx, same, SNLS_ERR_ARG, "%s: is the journal of a run with another input or other options; the same are needed to resume it",
+                      read_exactly(j->fd, text, size, sizeof head + sizeof size) &&
+                      !memcmp(text, fingerprint, (size_t)size);
+    SNLS_REQUIRE(ctx, same, SNLS_ERR_ARG,
+                 "%s: is the journal of a run with another input or other options; the same are needed to resume it",
                  snls_io_name(j->path).text);
     j->at = (int64_t)sizeof head + (int64_t)sizeof size + size;
     return SNLS_OK;
@@ -105,7 +110,8 @@ SnlsStatus snls_journal_open(SnlsContext *ctx, SnlsJournal *j, const char *path,
 SnlsStatus snls_journal_read(SnlsContext *ctx, SnlsJournal *j, int64_t *size)
 {
     Record r;
-    SNLS_REQUIRE(ctx, read_record(ctx, j, j->end, &r), SNLS_ERR_IO, "%s: cannot be read any more", snls_io_name(j->path).text);
+    SNLS_REQUIRE(ctx, read_record(ctx, j, j->end, &r), SNLS_ERR_IO, "%s: cannot be read any more",
+                 snls_io_name(j->path).text);
     *size = r.size;
     return SNLS_OK;
 }
@@ -117,7 +123,8 @@ void snls_journal_add(SnlsJournal *j, int64_t size, const double sigma[3])
     Record r = { .size = size };
     memcpy(r.sigma, sigma, sizeof r.sigma);
     r.sum = check_sum(j->bytes, size, sigma);
-    j->failed = snls_io_write(&quiet, j->path, j->fd, &r, sizeof r) < 0 || snls_io_write(&quiet, j->path, j->fd, j->bytes, size) < 0;
+    j->failed = snls_io_write(&quiet, j->path, j->fd, &r, sizeof r) < 0 ||
+                snls_io_write(&quiet, j->path, j->fd, j->bytes, size) < 0;
     if (j->failed) unlink(j->path); /* a full disk is needed for the output more than for this */
 }
 

@@ -9,21 +9,22 @@
 typedef struct SnlsJournal {
     int fd;
     const char *path;
-    int64_t frames;   /* whole records when it was opened */
-    int64_t end;      /* bytes of them */
-    int64_t at;       /* where the next record is read */
-    double sigma[3];  /* of the last record */
-    void *bytes;      /* room for one frame */
+    int64_t frames;  /* whole records when it was opened */
+    int64_t end;     /* bytes of them */
+    int64_t at;      /* where the next record is read */
+    double sigma[3]; /* of the last record */
+    void *bytes;     /* room for one frame */
     int64_t room;
-    bool failed;      /* no room on the disk: goes on without a journal */
+    bool failed; /* no room on the disk: goes on without a journal */
 } SnlsJournal;
 
 /* Creates it, or with resume goes on with one that is there; SNLS_ERR_ARG where its fingerprint is another. */
 SnlsStatus snls_journal_open(SnlsContext *ctx, SnlsJournal *j, const char *path, const char *fingerprint, bool resume);
 /* The next record, in order, as j->bytes. */
 SnlsStatus snls_journal_read(SnlsContext *ctx, SnlsJournal *j, int64_t *size);
-void *snls_journal_room(SnlsContext *ctx, SnlsJournal *j, int64_t size);     /* NULL: no memory */
-void snls_journal_add(SnlsJournal *j, int64_t size, const double sigma[3]); /* of j->bytes; sets failed where it cannot */
+void *snls_journal_room(SnlsContext *ctx, SnlsJournal *j, int64_t size); /* NULL: no memory */
+void snls_journal_add(SnlsJournal *j, int64_t size,
+                      const double sigma[3]); /* of j->bytes; sets failed where it cannot */
 void snls_journal_close(SnlsContext *ctx, SnlsJournal *j, bool remove);
 
 #endif

@@ -16,8 +16,8 @@ typedef struct Run {
     SnlsVideoInfo info;
     int64_t frame_floats, buffer_floats; /* of pixels; with room for flow behind them */
     SnlsStage stage;
-    bool copies; /* frames go through as they are */
-    SnlsContext local;                   /* allocator and error of the journal */
+    bool copies;       /* frames go through as they are */
+    SnlsContext local; /* allocator and error of the journal */
     SnlsJournal journal;
     SnlsQueue decoded, finished, free_in, free_out;
     float *memory;
@@ -38,7 +38,8 @@ static void fail_run(Run *r, SnlsStatus status, const char *sentence, bool writi
     if (r->status >= 0) {
         r->status = status;
         r->result->writing = writing;
-        snprintf(r->result->error, sizeof r->result->error, "%s", sentence && *sentence ? sentence : snls_status_text(status));
+        snprintf(r->result->error, sizeof r->result->error, "%s",
+                 sentence && *sentence ? sentence : snls_status_text(status));
     }
     pthread_mutex_unlock(&r->lock);
     SnlsQueue *const all[] = { &r->decoded, &r->finished, &r->free_in, &r->free_out };
@@ -120,8 +121,7 @@ static bool pull_all(Run *r, Pending *p)
             continue;
         }
         item.pixels = buffer.pixels;
-        if (r->job->params.watch)
-            item.has_flow = snls_stage_flow(&r->stage, item.pixels + r->frame_floats);
+        if (r->job->params.watch) item.has_flow = snls_stage_flow(&r->stage, item.pixels + r->frame_floats);
         snls_stage_sigma(&r->stage, item.sigma);
         if (!snls_queue_put(&r->finished, &item)) {
             snls_frame_free(&item.frame);
@@ -219,7 +219,9 @@ static SnlsStatus show(Run *r, const SnlsItem *item, const SnlsFrame *made, floa
     snls_writer_info(r->job->writer, &out);
     snls_frame_read(item->frame, scratch);
     if (out.channels == r->info.channels && made) snls_frame_read(made, scratch + r->frame_floats);
-    else memcpy(scratch + r->frame_floats, item->pixels ? item->pixels : scratch, (size_t)r->frame_floats * sizeof(float));
+    else
+        memcpy(scratch + r->frame_floats, item->pixels ? item->pixels : scratch,
+               (size_t)r->frame_floats * sizeof(float));
     const SnlsStatus status = r->job->params.watch(r->job->params.opaque, &frame);
     return status < 0 ? snls_fail(writer_context(r), status, "pipeline: the watcher has stopped the run") : SNLS_OK;
 }
@@ -299,7 +301,8 @@ static SnlsStatus prepare(Run *r)
 {
     const SnlsPipelineParams *p = &r->job->params;
     if (p->journal) {
-        const SnlsStatus status = snls_journal_open(&r->local, &r->journal, p->journal, p->fingerprint ? p->fingerprint : "", p->resume);
+        const SnlsStatus status =
+            snls_journal_open(&r->local, &r->journal, p->journal, p->fingerprint ? p->fingerprint : "", p->resume);
         if (status < 0) return snls_fail(r->job->ctx, status, "%s", r->local.error);
     }
     SNLS_TRY(open_denoiser(r));
@@ -334,10 +337,12 @@ SnlsStatus snls_pipeline_run(const SnlsPipeline *job, SnlsPipelineResult *result
     if (!job || !result) return SNLS_ERR_ARG;
     *result = (SnlsPipelineResult){ 0 };
     if (!job->ctx) return SNLS_ERR_ARG;
-    SNLS_REQUIRE(job->ctx, job->reader && job->writer && job->params.queue >= 1 && job->params.queue <= 64, SNLS_ERR_ARG,
-                 "pipeline: a reader, a writer and a queue of 1 to 64 frames are needed");
+    SNLS_REQUIRE(job->ctx, job->reader && job->writer && job->params.queue >= 1 && job->params.queue <= 64,
+                 SNLS_ERR_ARG, "pipeline: a reader, a writer and a queue of 1 to 64 frames are needed");
     Run r = { .job = job, .result = result, .journal = { .fd = -1 }, .local = { .allocator = job->ctx->allocator } };
-    SNLS_REQUIRE(job->ctx, job->ctx != reader_context(&r) && job->ctx != writer_context(&r) && reader_context(&r) != writer_context(&r),
+    SNLS_REQUIRE(job->ctx,
+                 job->ctx != reader_context(&r) && job->ctx != writer_context(&r) &&
+                     reader_context(&r) != writer_context(&r),
                  SNLS_ERR_ARG, "pipeline: reader, writer and denoiser need a context each");
     snls_reader_info(job->reader, &r.info);
     r.frame_floats = r.info.height * r.info.width * r.info.channels;
@@ -356,10 +361,12 @@ SnlsStatus snls_pipeline_run(const SnlsPipeline *job, SnlsPipelineResult *result
     return r.status;
 }
 
-int64_t snls_pipeline_memory(const SnlsPipelineParams *params, const SnlsVideoInfo *in, const SnlsDenoiseParams *denoise, int32_t threads)
+int64_t snls_pipeline_memory(const SnlsPipelineParams *params, const SnlsVideoInfo *in,
+                             const SnlsDenoiseParams *denoise, int32_t threads)
 {
     if (!params || !in) return -1;
-    const int64_t pixels = in->width * in->height, frame = pixels * in->channels * (in->depth > 8 ? 2 : 1), buffers = params->queue + POOL_EXTRA;
+    const int64_t pixels = in->width * in->height, frame = pixels * in->channels * (in->depth > 8 ? 2 : 1),
+                  buffers = params->queue + POOL_EXTRA;
     const int64_t floats = pixels * in->channels * (int64_t)sizeof(float), watch = params->watch ? 2 * floats : 0;
     if (is_copy(denoise)) return (2 * params->queue + 3) * frame + watch;
     const int64_t held = snls_denoiser_memory(denoise, in->height, in->width, in->channels, threads);

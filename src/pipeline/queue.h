@@ -27,8 +27,9 @@ typedef struct SnlsQueue {
 
 void snls_queue_init(SnlsQueue *q, int room);
 void snls_queue_free(SnlsQueue *q);
-bool snls_queue_put(SnlsQueue *q, const SnlsItem *item); /* waits for room; false: stopped, the item is still the caller's */
-bool snls_queue_take(SnlsQueue *q, SnlsItem *item);      /* waits; false: stopped, or ended and empty */
+bool snls_queue_put(SnlsQueue *q,
+                    const SnlsItem *item);          /* waits for room; false: stopped, the item is still the caller's */
+bool snls_queue_take(SnlsQueue *q, SnlsItem *item); /* waits; false: stopped, or ended and empty */
 void snls_queue_end(SnlsQueue *q);
 void snls_queue_stop(SnlsQueue *q);
 

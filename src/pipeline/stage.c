@@ -16,14 +16,15 @@ static SnlsStatus open_model(SnlsStage *s, const SnlsDenoiseParams *params)
     s->room = CHUNK + 2 * s->radius;
     memcpy(s->sigma, params->sigma, sizeof s->sigma);
     s->window = snls_mem_alloc(&s->ctx->allocator, (s->room + 1 + CHUNK) * frame_floats(s) * (int64_t)sizeof(float));
-    SNLS_REQUIRE(s->ctx, s->window, SNLS_ERR_MEMORY, "denoise: out of memory for a window of %lld frames", (long long)s->room);
+    SNLS_REQUIRE(s->ctx, s->window, SNLS_ERR_MEMORY, "denoise: out of memory for a window of %lld frames",
+                 (long long)s->room);
     s->held = s->window + s->room * frame_floats(s);
     s->out = s->held + frame_floats(s);
     return SNLS_OK;
 }
 
-SnlsStatus snls_stage_open(SnlsStage *s, SnlsContext *ctx, const SnlsDenoiseParams *params, SnlsModel *model, int64_t height, int64_t width,
-                           int64_t channels)
+SnlsStatus snls_stage_open(SnlsStage *s, SnlsContext *ctx, const SnlsDenoiseParams *params, SnlsModel *model,
+                           int64_t height, int64_t width, int64_t channels)
 {
     *s = (SnlsStage){ .ctx = ctx, .model = model, .height = height, .width = width, .channels = channels };
     if (model) return open_model(s, params);
@@ -34,7 +35,8 @@ SnlsStatus snls_stage_push(SnlsStage *s, const float *frame, bool cut)
 {
     if (s->denoiser) return snls_denoiser_push(s->denoiser, frame, cut);
     const size_t bytes = (size_t)frame_floats(s) * sizeof(float);
-    SNLS_REQUIRE(s->ctx, !s->holds && s->count < s->room, SNLS_ERR_ARG, "denoise: finished frames have not been pulled");
+    SNLS_REQUIRE(s->ctx, !s->holds && s->count < s->room, SNLS_ERR_ARG,
+                 "denoise: finished frames have not been pulled");
     s->holds = s->ending = cut && s->count > 0;
     if (s->holds) memcpy(s->held, frame, bytes);
     else memcpy(s->window + s->count++ * frame_floats(s), frame, bytes);
@@ -45,7 +47,8 @@ SnlsStatus snls_stage_push(SnlsStage *s, const float *frame, bool cut)
 static SnlsStatus find_sigma(SnlsStage *s, double *sigma)
 {
     if (s->sigma[0] < 0)
-        SNLS_TRY(snls_noise_estimate(s->ctx, s->window, s->count < SAMPLE ? s->count : SAMPLE, s->height, s->width, s->channels, s->sigma));
+        SNLS_TRY(snls_noise_estimate(s->ctx, s->window, s->count < SAMPLE ? s->count : SAMPLE, s->height, s->width,
+                                     s->channels, s->sigma));
     *sigma = (s->sigma[0] + s->sigma[1] + s->sigma[2]) / 3;
     return SNLS_OK;
 }
@@ -105,7 +108,10 @@ void snls_stage_sigma(const SnlsStage *s, double sigma[3])
     else memcpy(sigma, s->sigma, sizeof s->sigma);
 }
 
-bool snls_stage_flow(const SnlsStage *s, float *flow) { return s->denoiser && snls_denoiser_flow(s->denoiser, flow) == SNLS_OK; }
+bool snls_stage_flow(const SnlsStage *s, float *flow)
+{
+    return s->denoiser && snls_denoiser_flow(s->denoiser, flow) == SNLS_OK;
+}
 
 void snls_stage_close(SnlsStage *s)
 {

@@ -21,8 +21,8 @@ typedef struct SnlsStage {
 } SnlsStage;
 
 /* model wins where it is not NULL. */
-SnlsStatus snls_stage_open(SnlsStage *s, SnlsContext *ctx, const SnlsDenoiseParams *params, SnlsModel *model, int64_t height, int64_t width,
-                           int64_t channels);
+SnlsStatus snls_stage_open(SnlsStage *s, SnlsContext *ctx, const SnlsDenoiseParams *params, SnlsModel *model,
+                           int64_t height, int64_t width, int64_t channels);
 SnlsStatus snls_stage_push(SnlsStage *s, const float *frame, bool cut);
 SnlsStatus snls_stage_pull(SnlsStage *s, float *frame); /* SNLS_END: nothing is ready */
 SnlsStatus snls_stage_finish(SnlsStage *s);

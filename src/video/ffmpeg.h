@@ -49,8 +49,8 @@ extern const SnlsReaderKind snls_av_reader;
 
 typedef struct SnlsAvCopy { /* the streams that are not decoded: read again from the input, beside the video */
     AVFormatContext *in;
-    AVPacket *packet; /* read, not yet due */
-    int *to;          /* stream of the output for each of the input, -1: left out */
+    AVPacket *packet;   /* read, not yet due */
+    int *to;            /* stream of the output for each of the input, -1: left out */
     double origin, end; /* seconds of the input: what lies outside is left out; end < 0: no end */
     bool pending, ended;
 } SnlsAvCopy;
@@ -61,8 +61,8 @@ typedef struct SnlsAvWriter {
     AVStream *stream;
     AVPacket *packet;
     SnlsAvCopy copy;
-    AVFrame *like;        /* without samples: colour tags and size of what is encoded */
-    int64_t offset, last; /* subtracted from time stamps; the last one sent */
+    AVFrame *like;                 /* without samples: colour tags and size of what is encoded */
+    int64_t offset, last;          /* subtracted from time stamps; the last one sent */
     int64_t pts[64], duration[64]; /* of frames sent, by time stamp modulo 64 entries */
     int sent;
     AVRational from; /* time base of the frames that come */

@@ -27,7 +27,8 @@ static bool keeps(const SnlsAvWriter *a, const AVStream *s)
 
 static bool is_statistic(const char *key)
 {
-    static const char *const list[] = { "BPS", "NUMBER_OF_FRAMES", "NUMBER_OF_BYTES", "DURATION", "_STATISTICS", "encoder" };
+    static const char *const list[] = { "BPS",      "NUMBER_OF_FRAMES", "NUMBER_OF_BYTES",
+                                        "DURATION", "_STATISTICS",      "encoder" };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (!av_strncasecmp(key, list[i], strlen(list[i]))) return true;
     return false;
@@ -60,10 +61,12 @@ static void copy_side_data(SnlsWriter *w, AVStream *to, const AVStream *from)
         }
         if (list[i].type == AV_PKT_DATA_CPB_PROPERTIES) continue;
         if (list[i].type == AV_PKT_DATA_DISPLAYMATRIX && !strstr("mp4,mov,ipod", format))
-            snls_note(&w->info, "the rotation is not marked in the output: %s has no place for it here; .mp4 and .mov do", format);
+            snls_note(&w->info,
+                      "the rotation is not marked in the output: %s has no place for it here; .mp4 and .mov do",
+                      format);
 #if LIBAVFORMAT_VERSION_MAJOR >= 61
-        AVPacketSideData *side = av_packet_side_data_new(&to->codecpar->coded_side_data, &to->codecpar->nb_coded_side_data,
-                                                         list[i].type, list[i].size, 0);
+        AVPacketSideData *side = av_packet_side_data_new(
+            &to->codecpar->coded_side_data, &to->codecpar->nb_coded_side_data, list[i].type, list[i].size, 0);
         uint8_t *data = side ? side->data : NULL;
 #else
         uint8_t *data = av_stream_new_side_data(to, list[i].type, list[i].size);
@@ -95,7 +98,8 @@ static void note_left_out(SnlsWriter *w, const SnlsAvWriter *a, const AVStream *
 {
     const enum AVMediaType type = s->codecpar->codec_type;
     if (type == AVMEDIA_TYPE_DATA) return; /* chapters of MP4 are such a stream, and are copied as chapters */
-    snls_note(&w->info, "stream %d (%s, %s) is left out: %s cannot hold it", s->index, av_get_media_type_string(type) ? av_get_media_type_string(type) : "?",
+    snls_note(&w->info, "stream %d (%s, %s) is left out: %s cannot hold it", s->index,
+              av_get_media_type_string(type) ? av_get_media_type_string(type) : "?",
               avcodec_get_name(s->codecpar->codec_id), a->out->oformat->name);
 }
 
@@ -104,8 +108,9 @@ static void copy_chapters(SnlsAvWriter *a, const AVFormatContext *in, double ori
     AVChapter **list = av_calloc(in->nb_chapters ? in->nb_chapters : 1, sizeof *list);
     for (unsigned i = 0; list && i < in->nb_chapters; i++) {
         const AVChapter *from = in->chapters[i];
-        const int64_t shift = llrint(origin / av_q2d(from->time_base)) +
-                              (in->start_time == AV_NOPTS_VALUE ? 0 : av_rescale_q(in->start_time, AV_TIME_BASE_Q, from->time_base));
+        const int64_t shift =
+            llrint(origin / av_q2d(from->time_base)) +
+            (in->start_time == AV_NOPTS_VALUE ? 0 : av_rescale_q(in->start_time, AV_TIME_BASE_Q, from->time_base));
         AVChapter *to = av_mallocz(sizeof *to);
         if (!to || from->end <= shift) {
             av_free(to);
@@ -169,7 +174,8 @@ static SnlsStatus write_packet(SnlsWriter *w, SnlsAvWriter *a)
     SnlsAvCopy *c = &a->copy;
     AVPacket *p = c->packet;
     const AVStream *from = c->in->streams[p->stream_index], *to = a->out->streams[c->to[p->stream_index]];
-    const int64_t begin = c->in->start_time == AV_NOPTS_VALUE ? 0 : av_rescale_q(c->in->start_time, AV_TIME_BASE_Q, from->time_base);
+    const int64_t begin =
+        c->in->start_time == AV_NOPTS_VALUE ? 0 : av_rescale_q(c->in->start_time, AV_TIME_BASE_Q, from->time_base);
     const int64_t shift = begin + llrint(c->origin / av_q2d(from->time_base));
     if (p->pts != AV_NOPTS_VALUE) p->pts -= shift;
     if (p->dts != AV_NOPTS_VALUE) p->dts -= shift;

@@ -39,8 +39,8 @@ static SnlsStatus choose_codec(SnlsWriter *w, SnlsAvWriter *a, const SnlsPixels 
         const AVCodecDescriptor *d = avcodec_descriptor_get_by_name(asked);
         *codec = d ? avcodec_find_encoder(d->id) : NULL;
     }
-    SNLS_REQUIRE(w->ctx, *codec || !asked, SNLS_ERR_UNSUPPORTED, "--vcodec %s: this FFmpeg has no such encoder (ffmpeg -encoders lists them)",
-                 asked);
+    SNLS_REQUIRE(w->ctx, *codec || !asked, SNLS_ERR_UNSUPPORTED,
+                 "--vcodec %s: this FFmpeg has no such encoder (ffmpeg -encoders lists them)", asked);
     if (!*codec) {
         const enum AVCodecID id = av_guess_codec(a->out->oformat, NULL, w->name, NULL, AVMEDIA_TYPE_VIDEO);
         *codec = id == AV_CODEC_ID_NONE ? NULL : avcodec_find_encoder(id);
@@ -53,11 +53,11 @@ static SnlsStatus choose_codec(SnlsWriter *w, SnlsAvWriter *a, const SnlsPixels 
 /* ---- the pixel format ---- */
 
 static const enum AVPixelFormat y4m_formats[] = {
-    AV_PIX_FMT_YUV420P, AV_PIX_FMT_YUV422P, AV_PIX_FMT_YUV444P, AV_PIX_FMT_YUV411P, AV_PIX_FMT_GRAY8, AV_PIX_FMT_GRAY9,
-    AV_PIX_FMT_GRAY10, AV_PIX_FMT_GRAY12, AV_PIX_FMT_GRAY16, AV_PIX_FMT_YUV420P9, AV_PIX_FMT_YUV422P9,
-    AV_PIX_FMT_YUV444P9, AV_PIX_FMT_YUV420P10, AV_PIX_FMT_YUV422P10, AV_PIX_FMT_YUV444P10, AV_PIX_FMT_YUV420P12,
-    AV_PIX_FMT_YUV422P12, AV_PIX_FMT_YUV444P12, AV_PIX_FMT_YUV420P14, AV_PIX_FMT_YUV422P14, AV_PIX_FMT_YUV444P14,
-    AV_PIX_FMT_YUV420P16, AV_PIX_FMT_YUV422P16, AV_PIX_FMT_YUV444P16, AV_PIX_FMT_NONE
+    AV_PIX_FMT_YUV420P,   AV_PIX_FMT_YUV422P,   AV_PIX_FMT_YUV444P,   AV_PIX_FMT_YUV411P,   AV_PIX_FMT_GRAY8,
+    AV_PIX_FMT_GRAY9,     AV_PIX_FMT_GRAY10,    AV_PIX_FMT_GRAY12,    AV_PIX_FMT_GRAY16,    AV_PIX_FMT_YUV420P9,
+    AV_PIX_FMT_YUV422P9,  AV_PIX_FMT_YUV444P9,  AV_PIX_FMT_YUV420P10, AV_PIX_FMT_YUV422P10, AV_PIX_FMT_YUV444P10,
+    AV_PIX_FMT_YUV420P12, AV_PIX_FMT_YUV422P12, AV_PIX_FMT_YUV444P12, AV_PIX_FMT_YUV420P14, AV_PIX_FMT_YUV422P14,
+    AV_PIX_FMT_YUV444P14, AV_PIX_FMT_YUV420P16, AV_PIX_FMT_YUV422P16, AV_PIX_FMT_YUV444P16, AV_PIX_FMT_NONE
 };
 
 static const enum AVPixelFormat *formats_of(const AVCodec *codec)
@@ -104,11 +104,13 @@ static SnlsStatus choose_format(SnlsWriter *w, const AVCodec *codec, const SnlsP
     *format = AV_PIX_FMT_NONE;
     if (w->params.format) {
         *format = av_get_pix_fmt(w->params.format);
-        SNLS_REQUIRE(w->ctx, *format != AV_PIX_FMT_NONE, SNLS_ERR_ARG, "--pix-fmt %s: FFmpeg has no such pixel format", w->params.format);
-        SNLS_REQUIRE(w->ctx, takes(codec, *format), SNLS_ERR_UNSUPPORTED, "--pix-fmt %s: the encoder %s does not take it", w->params.format,
-                     codec->name);
+        SNLS_REQUIRE(w->ctx, *format != AV_PIX_FMT_NONE, SNLS_ERR_ARG, "--pix-fmt %s: FFmpeg has no such pixel format",
+                     w->params.format);
+        SNLS_REQUIRE(w->ctx, takes(codec, *format), SNLS_ERR_UNSUPPORTED,
+                     "--pix-fmt %s: the encoder %s does not take it", w->params.format, codec->name);
     } else if (takes(codec, from) && !odd_size(codec, p, from)) *format = from;
-    else if (p->components < 3 || (p->rgb && !w->params.lossless && !keeps_rgb(codec))) *format = usual_yuv(codec, p, true);
+    else if (p->components < 3 || (p->rgb && !w->params.lossless && !keeps_rgb(codec)))
+        *format = usual_yuv(codec, p, true);
     else if (p->rgb && p->component[0].depth <= 8 && takes(codec, AV_PIX_FMT_GBRP) && !takes(codec, AV_PIX_FMT_BGRA))
         *format = AV_PIX_FMT_GBRP;
     if (*format == AV_PIX_FMT_NONE && odd_size(codec, p, from)) *format = usual_yuv(codec, p, false);
@@ -133,7 +135,8 @@ static void set_colours(AVFrame *like, const AVFrame *first, const SnlsPixels *f
     if (rgb) like->colorspace = AVCOL_SPC_RGB, like->color_range = from->rgb ? first->color_range : AVCOL_RANGE_JPEG;
     else if (d->nb_components >= 3 && (from->rgb || from->components < 3)) {
         like->colorspace = like->height >= 720 ? AVCOL_SPC_BT709 : AVCOL_SPC_SMPTE170M;
-        like->color_range = from->rgb || !from->full ? AVCOL_RANGE_MPEG : AVCOL_RANGE_JPEG; /* grey stays the same numbers */
+        like->color_range =
+            from->rgb || !from->full ? AVCOL_RANGE_MPEG : AVCOL_RANGE_JPEG; /* grey stays the same numbers */
     }
 }
 
@@ -143,9 +146,12 @@ static int set_quality(const SnlsWriter *w, const char *name, AVDictionary **opt
 {
     const bool x264 = !strncmp(name, "libx264", 7), x265 = !strcmp(name, "libx265"), vp9 = !strcmp(name, "libvpx-vp9");
     char text[32];
-    int lossless = !strcmp(name, "ffv1") || !strcmp(name, "wrapped_avframe") || !strcmp(name, "rawvideo") || !strcmp(name, "png") ||
-                   !strcmp(name, "utvideo") || !strcmp(name, "huffyuv") || !strcmp(name, "ffvhuff") || !strcmp(name, "apng");
-    if (x265) av_dict_set(options, "x265-params", w->params.lossless && w->params.crf < 0 ? "log-level=none:lossless=1" : "log-level=none", 0);
+    int lossless = !strcmp(name, "ffv1") || !strcmp(name, "wrapped_avframe") || !strcmp(name, "rawvideo") ||
+                   !strcmp(name, "png") || !strcmp(name, "utvideo") || !strcmp(name, "huffyuv") ||
+                   !strcmp(name, "ffvhuff") || !strcmp(name, "apng");
+    if (x265)
+        av_dict_set(options, "x265-params",
+                    w->params.lossless && w->params.crf < 0 ? "log-level=none:lossless=1" : "log-level=none", 0);
     if (vp9) av_dict_set(options, "row-mt", "1", 0), av_dict_set(options, "b", "0", 0);
     if (w->params.crf >= 0) {
         snprintf(text, sizeof text, "%g", w->params.crf);
@@ -166,14 +172,16 @@ static SnlsStatus add_options(SnlsWriter *w, AVDictionary **options)
     for (const char *const *o = w->params.options; o && *o; o++) {
         char key[64];
         const char *equals = strchr(*o, '=');
-        SNLS_REQUIRE(w->ctx, equals && equals > *o && equals - *o < (int)sizeof key, SNLS_ERR_ARG, "--enc-opt %s: must be key=value", *o);
+        SNLS_REQUIRE(w->ctx, equals && equals > *o && equals - *o < (int)sizeof key, SNLS_ERR_ARG,
+                     "--enc-opt %s: must be key=value", *o);
         snprintf(key, sizeof key, "%.*s", (int)(equals - *o), *o);
         av_dict_set(options, key, equals + 1, 0);
     }
     return SNLS_OK;
 }
 
-static void set_context(const SnlsWriter *w, SnlsAvWriter *a, AVCodecContext *e, const AVFrame *first, AVRational base, AVRational rate)
+static void set_context(const SnlsWriter *w, SnlsAvWriter *a, AVCodecContext *e, const AVFrame *first, AVRational base,
+                        AVRational rate)
 {
     e->width = a->like->width;
     e->height = a->like->height;
@@ -192,7 +200,8 @@ static void set_context(const SnlsWriter *w, SnlsAvWriter *a, AVCodecContext *e,
 }
 
 /* Options that the encoder does not know are refused, not dropped. */
-static SnlsStatus try_open(SnlsWriter *w, SnlsAvWriter *a, const AVCodec *codec, const AVFrame *first, AVRational base, AVRational rate)
+static SnlsStatus try_open(SnlsWriter *w, SnlsAvWriter *a, const AVCodec *codec, const AVFrame *first, AVRational base,
+                           AVRational rate)
 {
     AVDictionary *options = NULL;
     const AVDictionaryEntry *left = NULL;
@@ -200,7 +209,8 @@ static SnlsStatus try_open(SnlsWriter *w, SnlsAvWriter *a, const AVCodec *codec,
     a->encoder = avcodec_alloc_context3(codec);
     SNLS_REQUIRE(w->ctx, a->encoder, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(w->name).text);
     set_context(w, a, a->encoder, first, base, rate);
-    if (!strncmp(codec->name, "libx26", 6) || !strncmp(codec->name, "libvpx", 6)) a->encoder->thread_count = w->params.threads;
+    if (!strncmp(codec->name, "libx26", 6) || !strncmp(codec->name, "libvpx", 6))
+        a->encoder->thread_count = w->params.threads;
     w->info.lossless = set_quality(w, codec->name, &options);
     SnlsStatus status = add_options(w, &options);
     const int error = status < 0 ? 0 : avcodec_open2(a->encoder, codec, &options);
@@ -208,7 +218,8 @@ static SnlsStatus try_open(SnlsWriter *w, SnlsAvWriter *a, const AVCodec *codec,
     snprintf(what, sizeof what, "the encoder %s does not start", codec->name);
     if (error < 0) status = snls_av_fail(w->ctx, SNLS_ERR_UNSUPPORTED, w->name, what, error);
     else if (status >= 0 && (left = av_dict_get(options, "", NULL, AV_DICT_IGNORE_SUFFIX)))
-        status = snls_fail(w->ctx, SNLS_ERR_ARG, "--enc-opt %s: the encoder %s has no such option", left->key, codec->name);
+        status =
+            snls_fail(w->ctx, SNLS_ERR_ARG, "--enc-opt %s: the encoder %s has no such option", left->key, codec->name);
     av_dict_free(&options);
     return status;
 }
@@ -224,10 +235,12 @@ static bool holds(const SnlsPixels *from, const SnlsPixels *to)
 static void note_losses(SnlsWriter *w, const SnlsPixels *from, const char *codec)
 {
     const int in = from->component[0].depth, out = w->pixels.component[0].depth;
-    if (from->components > 2 && w->pixels.components < 3) snls_note(&w->info, "colour is lost: %s is grey", w->info.pixel_format);
+    if (from->components > 2 && w->pixels.components < 3)
+        snls_note(&w->info, "colour is lost: %s is grey", w->info.pixel_format);
     if (in != 32 && out < in)
         snls_note(&w->info, "%d bits a sample become %d: %s has no more here; .mkv keeps all of them", in, out, codec);
-    if (snls_pixels_alpha(from) && !snls_pixels_alpha(&w->pixels)) snls_note(&w->info, "transparency is left out: %s has none", codec);
+    if (snls_pixels_alpha(from) && !snls_pixels_alpha(&w->pixels))
+        snls_note(&w->info, "transparency is left out: %s has none", codec);
     if (!strcmp(codec, "gif")) snls_note(&w->info, "GIF has 256 fixed colours here; another container keeps them all");
 }
 

@@ -16,7 +16,8 @@ SnlsStatus snls_av_fail(SnlsContext *ctx, SnlsStatus status, const char *path, c
 bool snls_av_pixels(enum AVPixelFormat format, SnlsPixels *p)
 {
     const AVPixFmtDescriptor *d = av_pix_fmt_desc_get(format);
-    const uint64_t never = AV_PIX_FMT_FLAG_HWACCEL | AV_PIX_FMT_FLAG_BITSTREAM | AV_PIX_FMT_FLAG_PAL | AV_PIX_FMT_FLAG_BAYER;
+    const uint64_t never =
+        AV_PIX_FMT_FLAG_HWACCEL | AV_PIX_FMT_FLAG_BITSTREAM | AV_PIX_FMT_FLAG_PAL | AV_PIX_FMT_FLAG_BAYER;
     if (!d || d->flags & never || d->nb_components < 1 || d->nb_components > 4 || !strncmp(d->name, "xyz", 3) ||
         format == AV_PIX_FMT_UYYVYY411) /* its luma does not lie at equal steps */
         return false;
@@ -31,9 +32,11 @@ bool snls_av_pixels(enum AVPixelFormat format, SnlsPixels *p)
         const AVComponentDescriptor *k = &d->comp[c];
         if (k->depth > 16 && !(p->real && k->depth == 32)) return false;
         if (p->real && k->depth != 32) return false; /* half floats */
-        if (k->plane > 3 || k->step < 1 || k->step > 32 || k->offset < 0 || k->offset > 32 || k->shift + k->depth > 32) return false;
+        if (k->plane > 3 || k->step < 1 || k->step > 32 || k->offset < 0 || k->offset > 32 || k->shift + k->depth > 32)
+            return false;
         if (!p->real && k->shift + k->depth > 16) return false;
-        p->component[c] = (SnlsComponent){ (uint8_t)k->plane, (uint8_t)k->step, (uint8_t)k->offset, (uint8_t)k->shift, (uint8_t)k->depth };
+        p->component[c] = (SnlsComponent){ (uint8_t)k->plane, (uint8_t)k->step, (uint8_t)k->offset, (uint8_t)k->shift,
+                                           (uint8_t)k->depth };
     }
     return true;
 }
@@ -136,7 +139,8 @@ SnlsStatus snls_av_wrap(SnlsContext *ctx, AVFrame *frame, AVRational time_base, 
     if (!snls_av_frame_pixels(frame, &pixels)) {
         const char *name = av_get_pix_fmt_name(frame->format);
         release(frame);
-        return snls_fail(ctx, SNLS_ERR_UNSUPPORTED, "video: pixel format %s is neither RGB nor YUV nor grey", name ? name : "unknown");
+        return snls_fail(ctx, SNLS_ERR_UNSUPPORTED, "video: pixel format %s is neither RGB nor YUV nor grey",
+                         name ? name : "unknown");
     }
     SnlsFrame *f = snls_frame_new(ctx, &pixels);
     if (!f) {

@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static SnlsStatus no_memory(SnlsReader *r) { return snls_fail(r->ctx, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(r->path).text); }
+static SnlsStatus no_memory(SnlsReader *r)
+{
+    return snls_fail(r->ctx, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(r->path).text);
+}
 
 /* The path is always a file's: no name can become an address of the network or another protocol of libav. */
 static SnlsStatus open_input(SnlsReader *r, SnlsAvReader *a)
@@ -16,11 +19,14 @@ static SnlsStatus open_input(SnlsReader *r, SnlsAvReader *a)
     const bool standard = !strcmp(r->path, "-");
     snprintf(url, sizeof url, standard ? "pipe:0" : "file:%s", r->path);
     av_dict_set(&options, "protocol_whitelist", "file,pipe,crypto,data", 0);
-    const int error = avformat_open_input(&a->in, url, standard ? av_find_input_format("yuv4mpegpipe") : NULL, &options);
+    const int error =
+        avformat_open_input(&a->in, url, standard ? av_find_input_format("yuv4mpegpipe") : NULL, &options);
     av_dict_free(&options);
     if (error == AVERROR(ENOENT) || error == AVERROR(EACCES) || error == AVERROR(EISDIR))
         return snls_av_fail(r->ctx, SNLS_ERR_IO, r->path, "cannot be opened", error);
-    if (error < 0) return snls_av_fail(r->ctx, SNLS_ERR_FORMAT, r->path, standard ? "is no y4m" : "is no video that FFmpeg can read", error);
+    if (error < 0)
+        return snls_av_fail(r->ctx, SNLS_ERR_FORMAT, r->path,
+                            standard ? "is no y4m" : "is no video that FFmpeg can read", error);
     const int found = avformat_find_stream_info(a->in, NULL);
     return found < 0 ? snls_av_fail(r->ctx, SNLS_ERR_FORMAT, r->path, "cannot be parsed", found) : SNLS_OK;
 }
@@ -29,8 +35,10 @@ static SnlsStatus open_decoder(SnlsReader *r, SnlsAvReader *a)
 {
     const AVCodec *codec = NULL;
     const int index = av_find_best_stream(a->in, AVMEDIA_TYPE_VIDEO, -1, -1, &codec, 0);
-    SNLS_REQUIRE(r->ctx, index != AVERROR_STREAM_NOT_FOUND, SNLS_ERR_FORMAT, "%s: holds no video", snls_io_name(r->path).text);
-    SNLS_REQUIRE(r->ctx, index >= 0 && codec, SNLS_ERR_UNSUPPORTED, "%s: this FFmpeg has no decoder for its video", snls_io_name(r->path).text);
+    SNLS_REQUIRE(r->ctx, index != AVERROR_STREAM_NOT_FOUND, SNLS_ERR_FORMAT, "%s: holds no video",
+                 snls_io_name(r->path).text);
+    SNLS_REQUIRE(r->ctx, index >= 0 && codec, SNLS_ERR_UNSUPPORTED, "%s: this FFmpeg has no decoder for its video",
+                 snls_io_name(r->path).text);
     a->stream = a->in->streams[index];
     SNLS_REQUIRE(r->ctx, !(a->stream->disposition & AV_DISPOSITION_ATTACHED_PIC), SNLS_ERR_FORMAT,
                  "%s: holds no video, only a cover picture", snls_io_name(r->path).text);
@@ -38,11 +46,13 @@ static SnlsStatus open_decoder(SnlsReader *r, SnlsAvReader *a)
         if (a->in->streams[i] != a->stream) a->in->streams[i]->discard = AVDISCARD_ALL;
     a->decoder = avcodec_alloc_context3(codec);
     a->packet = av_packet_alloc();
-    if (!a->decoder || !a->packet || avcodec_parameters_to_context(a->decoder, a->stream->codecpar) < 0) return no_memory(r);
+    if (!a->decoder || !a->packet || avcodec_parameters_to_context(a->decoder, a->stream->codecpar) < 0)
+        return no_memory(r);
     a->decoder->pkt_timebase = a->stream->time_base;
     a->decoder->thread_count = r->params.threads;
     const int error = avcodec_open2(a->decoder, codec, NULL);
-    return error < 0 ? snls_av_fail(r->ctx, SNLS_ERR_UNSUPPORTED, r->path, "its decoder does not start", error) : SNLS_OK;
+    return error < 0 ? snls_av_fail(r->ctx, SNLS_ERR_UNSUPPORTED, r->path, "its decoder does not start", error)
+                     : SNLS_OK;
 }
 
 static double stream_seconds(const SnlsAvReader *a)
@@ -52,7 +62,9 @@ static double stream_seconds(const SnlsAvReader *a)
     const AVDictionaryEntry *tag = av_dict_get(s->metadata, "DURATION", NULL, AV_DICT_IGNORE_SUFFIX); /* Matroska */
     int hours, minutes;
     double seconds;
-    return tag && sscanf(tag->value, "%d:%d:%lf", &hours, &minutes, &seconds) == 3 ? 3600.0 * hours + 60.0 * minutes + seconds : 0;
+    return tag && sscanf(tag->value, "%d:%d:%lf", &hours, &minutes, &seconds) == 3
+               ? 3600.0 * hours + 60.0 * minutes + seconds
+               : 0;
 }
 
 static void describe(SnlsReader *r, SnlsAvReader *a)
@@ -62,17 +74,20 @@ static void describe(SnlsReader *r, SnlsAvReader *a)
     const double whole = a->in->duration > 0 ? (double)a->in->duration / AV_TIME_BASE : 0;
     info->rate = rate.num > 0 && rate.den > 0 ? av_q2d(rate) : 0;
     info->duration = stream_seconds(a) > 0 ? stream_seconds(a) : whole;
-    info->frames = a->stream->nb_frames > 0 ? a->stream->nb_frames
-                   : info->duration > 0 && info->rate > 0 ? llrint(info->duration * info->rate) : -1;
+    info->frames = a->stream->nb_frames > 0               ? a->stream->nb_frames
+                   : info->duration > 0 && info->rate > 0 ? llrint(info->duration * info->rate)
+                                                          : -1;
     snprintf(info->container, sizeof info->container, "%s", a->in->iformat->name);
     snprintf(info->codec, sizeof info->codec, "%s", avcodec_get_name(a->stream->codecpar->codec_id));
-    a->offset = a->in->start_time == AV_NOPTS_VALUE ? 0 : av_rescale_q(a->in->start_time, AV_TIME_BASE_Q, a->stream->time_base);
+    a->offset =
+        a->in->start_time == AV_NOPTS_VALUE ? 0 : av_rescale_q(a->in->start_time, AV_TIME_BASE_Q, a->stream->time_base);
 }
 
 static SnlsStatus refuse_interlaced(SnlsReader *r)
 {
     return snls_fail(r->ctx, SNLS_ERR_UNSUPPORTED,
-                     "%s: is interlaced; make whole frames of its fields first (ffmpeg -i IN -vf bwdif OUT), or, if the mark is wrong, use --progressive",
+                     "%s: is interlaced; make whole frames of its fields first (ffmpeg -i IN -vf bwdif OUT), or, if "
+                     "the mark is wrong, use --progressive",
                      snls_io_name(r->path).text);
 }
 
@@ -85,7 +100,8 @@ static SnlsStatus av_open(SnlsReader *r)
     SNLS_TRY(open_decoder(r, a));
     describe(r, a);
     const enum AVFieldOrder order = a->stream->codecpar->field_order;
-    if (order != AV_FIELD_UNKNOWN && order != AV_FIELD_PROGRESSIVE && !r->params.progressive) return refuse_interlaced(r);
+    if (order != AV_FIELD_UNKNOWN && order != AV_FIELD_PROGRESSIVE && !r->params.progressive)
+        return refuse_interlaced(r);
     return SNLS_OK;
 }
 
@@ -127,9 +143,11 @@ static SnlsStatus feed(SnlsReader *r, SnlsAvReader *a)
         avcodec_send_packet(a->decoder, NULL);
         return SNLS_OK;
     }
-    if (a->packet->flags & AV_PKT_FLAG_CORRUPT && !r->params.lenient) return damaged(r, a, "the file is cut off or damaged", 0);
+    if (a->packet->flags & AV_PKT_FLAG_CORRUPT && !r->params.lenient)
+        return damaged(r, a, "the file is cut off or damaged", 0);
     error = avcodec_send_packet(a->decoder, a->packet);
-    return error < 0 && error != AVERROR(EAGAIN) && !r->params.lenient ? damaged(r, a, "decoding fails", error) : SNLS_OK;
+    return error < 0 && error != AVERROR(EAGAIN) && !r->params.lenient ? damaged(r, a, "decoding fails", error)
+                                                                       : SNLS_OK;
 }
 
 /* Time stamps of the output's clock; frames without one follow the last. */
@@ -204,13 +222,15 @@ static void about(char *text, size_t size)
     snprintf(text, size, "FFmpeg %s (libavformat %u.%u.%u)", av_version_info(), v >> 16, v >> 8 & 255, v & 255);
 }
 
-__attribute__((visibility("default"))) const SnlsVideoBackend *snls_ffmpeg_backend(int32_t api_version, size_t reader_size,
+__attribute__((visibility("default"))) const SnlsVideoBackend *snls_ffmpeg_backend(int32_t api_version,
+                                                                                   size_t reader_size,
                                                                                    size_t writer_size);
 
 const SnlsVideoBackend *snls_ffmpeg_backend(int32_t api_version, size_t reader_size, size_t writer_size)
 {
     static const SnlsVideoBackend backend = { &snls_av_reader, &snls_av_writer, about };
-    if (api_version != SNLS_API_VERSION || reader_size != sizeof(SnlsReader) || writer_size != sizeof(SnlsWriter)) return NULL;
+    if (api_version != SNLS_API_VERSION || reader_size != sizeof(SnlsReader) || writer_size != sizeof(SnlsWriter))
+        return NULL;
     av_log_set_level(AV_LOG_QUIET); /* the library never prints; errors are sentences */
     return &backend;
 }

@@ -5,7 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static SnlsStatus no_memory(SnlsWriter *w) { return snls_fail(w->ctx, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(w->name).text); }
+static SnlsStatus no_memory(SnlsWriter *w)
+{
+    return snls_fail(w->ctx, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(w->name).text);
+}
 
 /* A frame without samples that tells the encoder what comes: the reader's first, or of plain pixels the nearest format. */
 static AVFrame *first_frame(const SnlsWriter *w, SnlsAvWriter *a)
@@ -21,7 +24,8 @@ static AVFrame *first_frame(const SnlsWriter *w, SnlsAvWriter *a)
     if (!frame) return NULL;
     frame->width = (int)peeked->pixels.width;
     frame->height = (int)peeked->pixels.height;
-    frame->format = peeked->pixels.components == 1 ? (wide ? AV_PIX_FMT_GRAY16 : AV_PIX_FMT_GRAY8) : (wide ? AV_PIX_FMT_RGB48 : AV_PIX_FMT_RGB24);
+    frame->format = peeked->pixels.components == 1 ? (wide ? AV_PIX_FMT_GRAY16 : AV_PIX_FMT_GRAY8)
+                                                   : (wide ? AV_PIX_FMT_RGB48 : AV_PIX_FMT_RGB24);
     frame->color_range = AVCOL_RANGE_JPEG;
     a->from = av_inv_q(av_d2q(like->info.rate > 0 ? like->info.rate : 25, 100000));
     return frame;
@@ -32,7 +36,8 @@ static SnlsStatus open_muxer(SnlsWriter *w, SnlsAvWriter *a)
     const bool standard = !strcmp(w->path, "-");
     const AVOutputFormat *format = av_guess_format(standard ? "yuv4mpegpipe" : NULL, standard ? NULL : w->name, NULL);
     SNLS_REQUIRE(w->ctx, format && format->video_codec != AV_CODEC_ID_NONE, SNLS_ERR_UNSUPPORTED,
-                 "%s: the ending tells no video format (.mp4, .mkv, .mov, .webm, .y4m, ...), nor a folder, a pattern (%%05d.png) or .npy",
+                 "%s: the ending tells no video format (.mp4, .mkv, .mov, .webm, .y4m, ...), nor a folder, a pattern "
+                 "(%%05d.png) or .npy",
                  snls_io_name(w->name).text);
     avformat_alloc_output_context2(&a->out, format, NULL, w->name);
     if (!a->out) return no_memory(w);
@@ -86,7 +91,9 @@ static SnlsStatus write_header(SnlsWriter *w, SnlsAvWriter *a)
     const int error = avformat_write_header(a->out, NULL);
     if (error == AVERROR(ENOSPC) || error == AVERROR(EPIPE) || error == AVERROR(EIO))
         return snls_av_fail(w->ctx, SNLS_ERR_IO, w->name, "cannot be written", error);
-    if (error < 0) return snls_av_fail(w->ctx, SNLS_ERR_UNSUPPORTED, w->name, "the container refuses these streams (another --vcodec, or .mkv)", error);
+    if (error < 0)
+        return snls_av_fail(w->ctx, SNLS_ERR_UNSUPPORTED, w->name,
+                            "the container refuses these streams (another --vcodec, or .mkv)", error);
     a->header = true;
     return SNLS_OK;
 }
@@ -153,7 +160,8 @@ static int64_t duration_of(const SnlsAvWriter *a, int64_t pts)
 
 static SnlsStatus write_error(SnlsWriter *w, int error)
 {
-    return snls_av_fail(w->ctx, SNLS_ERR_IO, !strcmp(w->path, "-") ? "standard output" : w->name, "cannot be written", error);
+    return snls_av_fail(w->ctx, SNLS_ERR_IO, !strcmp(w->path, "-") ? "standard output" : w->name, "cannot be written",
+                        error);
 }
 
 static SnlsStatus drain(SnlsWriter *w, SnlsAvWriter *a)

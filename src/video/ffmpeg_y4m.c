@@ -14,14 +14,19 @@ static void name_of(const SnlsPixels *p, enum AVChromaLocation location, char *t
     else if (p->components == 1) snprintf(text, size, "mono%d", depth);
     else if (depth > 8) snprintf(text, size, "%sp%d", layout, depth);
     else if (!strcmp(layout, "420"))
-        snprintf(text, size, "420%s", location == AVCHROMA_LOC_LEFT ? "mpeg2" : location == AVCHROMA_LOC_TOPLEFT ? "paldv" : "jpeg");
+        snprintf(text, size, "420%s",
+                 location == AVCHROMA_LOC_LEFT      ? "mpeg2"
+                 : location == AVCHROMA_LOC_TOPLEFT ? "paldv"
+                                                    : "jpeg");
     else snprintf(text, size, "%s", layout);
 }
 
 static SnlsStatus check(SnlsWriter *w, const SnlsAvWriter *a)
 {
     const int error = a->out->pb->error;
-    return error < 0 ? snls_av_fail(w->ctx, SNLS_ERR_IO, !strcmp(w->path, "-") ? "standard output" : w->name, "cannot be written", error) : SNLS_OK;
+    return error < 0 ? snls_av_fail(w->ctx, SNLS_ERR_IO, !strcmp(w->path, "-") ? "standard output" : w->name,
+                                    "cannot be written", error)
+                     : SNLS_OK;
 }
 
 /* The usual rate and the mean one differ: time stamps that y4m has no place for. */
@@ -31,7 +36,8 @@ static void note_variable_rate(SnlsWriter *w)
     const AVStream *s = ((const SnlsAvReader *)w->params.like->priv)->stream;
     const double usual = av_q2d(s->r_frame_rate), mean = av_q2d(s->avg_frame_rate);
     if (usual > 0 && mean > 0 && (usual > 1.01 * mean || mean > 1.01 * usual))
-        snls_note(&w->info, "the frame rate varies, and y4m has one rate only: %.3f frames a second are written", w->info.rate);
+        snls_note(&w->info, "the frame rate varies, and y4m has one rate only: %.3f frames a second are written",
+                  w->info.rate);
 }
 
 SnlsStatus snls_av_y4m_header(SnlsWriter *w, SnlsAvWriter *a)
@@ -39,8 +45,9 @@ SnlsStatus snls_av_y4m_header(SnlsWriter *w, SnlsAvWriter *a)
     char name[16], text[256];
     const AVRational rate = a->encoder->framerate, aspect = a->encoder->sample_aspect_ratio;
     name_of(&w->pixels, a->like->chroma_location, name, sizeof name);
-    const int n = snprintf(text, sizeof text, "YUV4MPEG2 W%d H%d F%d:%d Ip A%d:%d C%s%s\n", a->like->width, a->like->height, rate.num, rate.den,
-                           aspect.num > 0 ? aspect.num : 0, aspect.num > 0 ? aspect.den : 0, name, /* 0:0 is unknown */
+    const int n = snprintf(text, sizeof text, "YUV4MPEG2 W%d H%d F%d:%d Ip A%d:%d C%s%s\n", a->like->width,
+                           a->like->height, rate.num, rate.den, aspect.num > 0 ? aspect.num : 0,
+                           aspect.num > 0 ? aspect.den : 0, name, /* 0:0 is unknown */
                            a->like->color_range == AVCOL_RANGE_JPEG   ? " XCOLORRANGE=FULL"
                            : a->like->color_range == AVCOL_RANGE_MPEG ? " XCOLORRANGE=LIMITED"
                                                                       : "");
@@ -56,7 +63,8 @@ SnlsStatus snls_av_y4m_frame(SnlsWriter *w, SnlsAvWriter *a, const SnlsFrame *fr
     for (int32_t i = 0; i < snls_pixels_planes(p); i++) {
         int64_t rows, bytes;
         snls_pixels_plane(p, i, &rows, &bytes);
-        for (int64_t y = 0; y < rows; y++) avio_write(a->out->pb, frame->planes.data[i] + y * frame->planes.stride[i], (int)bytes);
+        for (int64_t y = 0; y < rows; y++)
+            avio_write(a->out->pb, frame->planes.data[i] + y * frame->planes.stride[i], (int)bytes);
     }
     return check(w, a);
 }

@@ -21,7 +21,8 @@ typedef struct Images {
 
 static bool is_image(const char *name)
 {
-    return name[0] != '.' && (snls_path_ends(name, ".png") || snls_path_ends(name, ".jpg") || snls_path_ends(name, ".jpeg"));
+    return name[0] != '.' &&
+           (snls_path_ends(name, ".png") || snls_path_ends(name, ".jpg") || snls_path_ends(name, ".jpeg"));
 }
 
 static SnlsStatus add_name(SnlsReader *r, Images *m, const char *folder, const char *file)
@@ -89,8 +90,9 @@ static SnlsStatus images_open(SnlsReader *r)
     if (!stat(r->path, &info)) SNLS_TRY(S_ISDIR(info.st_mode) ? list_folder(r, m) : add_name(r, m, "", r->path));
     else if (strchr(r->path, '%')) SNLS_TRY(list_pattern(r, m));
     else return snls_fail(r->ctx, SNLS_ERR_IO, "%s: is not there", snls_io_name(r->path).text);
-    SNLS_REQUIRE(r->ctx, r->params.first < m->count, SNLS_ERR_ARG, "%s: has %lld frames, the first wanted is number %lld",
-                 snls_io_name(r->path).text, (long long)m->count, (long long)r->params.first);
+    SNLS_REQUIRE(r->ctx, r->params.first < m->count, SNLS_ERR_ARG,
+                 "%s: has %lld frames, the first wanted is number %lld", snls_io_name(r->path).text,
+                 (long long)m->count, (long long)r->params.first);
     m->at = r->params.first;
     r->info.frames = m->count;
     r->info.frames_exact = 1;
@@ -127,8 +129,13 @@ static SnlsStatus images_next(SnlsReader *r, SnlsFrame **frame)
         take_pixels(&image, *frame);
         (*frame)->time = (double)t / r->params.rate;
         snprintf(r->info.codec, sizeof r->info.codec, "%s", snls_path_ends(name, ".png") ? "png" : "jpeg");
-        snprintf(r->info.pixel_format, sizeof r->info.pixel_format, "%s%s", channels == 1 ? "gray" : depth == 8 ? "rgb24" : "rgb48",
-                 depth == 8 ? "" : channels == 1 ? "16le" : "le");
+        snprintf(r->info.pixel_format, sizeof r->info.pixel_format, "%s%s",
+                 channels == 1 ? "gray"
+                 : depth == 8  ? "rgb24"
+                               : "rgb48",
+                 depth == 8      ? ""
+                 : channels == 1 ? "16le"
+                                 : "le");
     }
     snls_array_free(r->ctx, &image);
     return status;
@@ -149,8 +156,8 @@ const SnlsReaderKind snls_images_reader = { images_open, images_next, images_clo
 static SnlsStatus picture_name(const SnlsWriter *w, int64_t number, char *name, size_t size)
 {
     if (strchr(w->name, '%')) {
-        SNLS_REQUIRE(w->ctx, snls_path_number(w->name, number, name, size), SNLS_ERR_ARG, "%s: a pattern has one %%d or %%05d",
-                     snls_io_name(w->name).text);
+        SNLS_REQUIRE(w->ctx, snls_path_number(w->name, number, name, size), SNLS_ERR_ARG,
+                     "%s: a pattern has one %%d or %%05d", snls_io_name(w->name).text);
         return SNLS_OK;
     }
     SNLS_REQUIRE(w->ctx, !snls_path_ends(w->name, ".png") || !number, SNLS_ERR_ARG,
@@ -158,7 +165,8 @@ static SnlsStatus picture_name(const SnlsWriter *w, int64_t number, char *name, 
                  snls_io_name(w->name).text);
     const int n = snls_path_ends(w->name, ".png") ? snprintf(name, size, "%s", w->name)
                                                   : snprintf(name, size, "%s/%05lld.png", w->name, (long long)number);
-    SNLS_REQUIRE(w->ctx, n > 0 && (size_t)n < size, SNLS_ERR_ARG, "%s: the name is too long", snls_io_name(w->name).text);
+    SNLS_REQUIRE(w->ctx, n > 0 && (size_t)n < size, SNLS_ERR_ARG, "%s: the name is too long",
+                 snls_io_name(w->name).text);
     return SNLS_OK;
 }
 
@@ -175,8 +183,13 @@ static SnlsStatus images_create(SnlsWriter *w)
     w->info.lossless = info->depth <= depth;
     snprintf(w->info.container, sizeof w->info.container, "images");
     snprintf(w->info.codec, sizeof w->info.codec, "png");
-    snprintf(w->info.pixel_format, sizeof w->info.pixel_format, "%s%s", info->channels == 1 ? "gray" : depth == 8 ? "rgb24" : "rgb48",
-             depth == 8 ? "" : info->channels == 1 ? "16le" : "le");
+    snprintf(w->info.pixel_format, sizeof w->info.pixel_format, "%s%s",
+             info->channels == 1 ? "gray"
+             : depth == 8        ? "rgb24"
+                                 : "rgb48",
+             depth == 8            ? ""
+             : info->channels == 1 ? "16le"
+                                   : "le");
     if (info->depth == 32) snls_note(&w->info, "floats are rounded and clamped to 8 bits in PNG; .npy keeps them");
     return SNLS_OK;
 }

@@ -44,7 +44,8 @@ struct SnlsReader {
 
 typedef struct SnlsWriterKind {
     SnlsStatus (*open)(SnlsWriter *writer); /* fills priv, info and pixels */
-    SnlsStatus (*blank)(SnlsWriter *writer, const SnlsFrame *like, SnlsFrame **frame); /* a frame in the writer's format */
+    SnlsStatus (*blank)(SnlsWriter *writer, const SnlsFrame *like,
+                        SnlsFrame **frame);                          /* a frame in the writer's format */
     SnlsStatus (*write)(SnlsWriter *writer, const SnlsFrame *frame); /* one that blank made, or of the same format */
     SnlsStatus (*finish)(SnlsWriter *writer);
     void (*close)(SnlsWriter *writer);
@@ -79,8 +80,9 @@ SnlsStatus snls_ffmpeg_load(SnlsContext *ctx, const char *path, const SnlsVideoB
 
 /* ---- names (names.c) ---- */
 
-bool snls_path_ends(const char *path, const char *ending);                                 /* ".png", whatever the case */
-bool snls_path_number(const char *pattern, int64_t number, char *name, size_t size); /* false: not exactly one %d or %0Nd */
+bool snls_path_ends(const char *path, const char *ending); /* ".png", whatever the case */
+bool snls_path_number(const char *pattern, int64_t number, char *name,
+                      size_t size); /* false: not exactly one %d or %0Nd */
 SnlsStatus snls_note(SnlsVideoInfo *info, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -14,7 +14,8 @@ SnlsStatus snls_ffmpeg_load(SnlsContext *ctx, const char *path, const SnlsVideoB
     const SnlsName name = snls_io_name(path ? path : "video");
     void *library = snls_library_open(LIBRARY, getenv("SNLS_FFMPEG_LIBRARY"), said, sizeof said);
     SNLS_REQUIRE(ctx, library, SNLS_ERR_UNSUPPORTED,
-                 "%s: is read and written by FFmpeg, but " LIBRARY " cannot be loaded (%.200s); pictures and .npy work without",
+                 "%s: is read and written by FFmpeg, but " LIBRARY
+                 " cannot be loaded (%.200s); pictures and .npy work without",
                  name.text, said);
     SnlsFfmpegEntry *entry = NULL;
     void *symbol = snls_library_symbol(library, SNLS_FFMPEG_ENTRY);

@@ -11,8 +11,8 @@
 
 typedef struct Npy {
     int fd;
-    int64_t frames, at;  /* of the file; the next */
-    SnlsTensor stored;   /* (H,W,C) as the file has it; memory for one frame */
+    int64_t frames, at; /* of the file; the next */
+    SnlsTensor stored;  /* (H,W,C) as the file has it; memory for one frame */
     SnlsPixels pixels;
 } Npy;
 
@@ -29,12 +29,12 @@ static SnlsStatus take_shape(SnlsReader *r, Npy *n, const SnlsNpyHeader *h)
     const SnlsName name = snls_io_name(r->path);
     const int64_t *s = h->shape + (h->ndim == 5 && h->shape[0] == 1);
     const int32_t ndim = h->ndim - (h->ndim == 5 && h->shape[0] == 1);
-    SNLS_REQUIRE(r->ctx, ndim == 3 || ndim == 4, SNLS_ERR_SHAPE, "%s: has %d axes, must be [T,H,W,C] or [H,W,C]", name.text,
-                 (int)h->ndim);
+    SNLS_REQUIRE(r->ctx, ndim == 3 || ndim == 4, SNLS_ERR_SHAPE, "%s: has %d axes, must be [T,H,W,C] or [H,W,C]",
+                 name.text, (int)h->ndim);
     n->frames = ndim == 4 ? s[0] : 1;
     s += ndim == 4;
-    SNLS_REQUIRE(r->ctx, s[2] == 1 || s[2] == 3, SNLS_ERR_SHAPE, "%s: has %lld channels, must be 1 or 3 (the last axis)",
-                 name.text, (long long)s[2]);
+    SNLS_REQUIRE(r->ctx, s[2] == 1 || s[2] == 3, SNLS_ERR_SHAPE,
+                 "%s: has %lld channels, must be 1 or 3 (the last axis)", name.text, (long long)s[2]);
     SNLS_REQUIRE(r->ctx, s[0] > 0 && s[1] > 0 && s[0] <= 1 << 20 && s[1] <= 1 << 20, SNLS_ERR_SHAPE,
                  "%s: frames are %lld x %lld pixels", name.text, (long long)s[1], (long long)s[0]);
     SNLS_TRY(snls_array_alloc(r->ctx, &n->stored, (SnlsDtype)h->dtype, 3, s));
@@ -64,8 +64,9 @@ static SnlsStatus npy_open(SnlsReader *r)
 static SnlsStatus check_finite(SnlsReader *r, const Npy *n, const float *pixels, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
-        SNLS_REQUIRE(r->ctx, isfinite(pixels[i]), SNLS_ERR_FORMAT, "%s: frame %lld holds %g, every pixel must be finite",
-                     snls_io_name(r->path).text, (long long)n->at, (double)pixels[i]);
+        SNLS_REQUIRE(r->ctx, isfinite(pixels[i]), SNLS_ERR_FORMAT,
+                     "%s: frame %lld holds %g, every pixel must be finite", snls_io_name(r->path).text,
+                     (long long)n->at, (double)pixels[i]);
     return SNLS_OK;
 }
 
@@ -75,7 +76,8 @@ static SnlsStatus npy_frame(SnlsReader *r, Npy *n, SnlsFrame *frame)
     const int64_t count = snls_tensor_elements(&n->stored), bytes = count * snls_dtype_size((SnlsDtype)n->stored.dtype);
     const SnlsTensor to = snls_tensor(frame->memory, SNLS_F32, 3, n->stored.shape);
     SNLS_TRY(snls_io_read(r->ctx, r->path, n->fd, n->stored.data, bytes, &got));
-    SNLS_REQUIRE(r->ctx, got == bytes, SNLS_ERR_FORMAT, "%s: ends inside frame %lld", snls_io_name(r->path).text, (long long)n->at);
+    SNLS_REQUIRE(r->ctx, got == bytes, SNLS_ERR_FORMAT, "%s: ends inside frame %lld", snls_io_name(r->path).text,
+                 (long long)n->at);
     SNLS_TRY(snls_array_copy(r->ctx, &to, &n->stored));
     frame->time = (double)n->at / r->params.rate;
     return check_finite(r, n, frame->memory, count);
@@ -108,7 +110,8 @@ const SnlsReaderKind snls_npy_reader = { npy_open, npy_next, npy_close, false };
 /* T is known only at the end: the header is written again in its place, which is always of one size. */
 static int64_t header_of(const SnlsWriter *w, int64_t frames, char *text)
 {
-    const SnlsTensor shape = snls_tensor(NULL, SNLS_F32, 4, (const int64_t[]){ frames, w->info.height, w->info.width, w->info.channels });
+    const SnlsTensor shape =
+        snls_tensor(NULL, SNLS_F32, 4, (const int64_t[]){ frames, w->info.height, w->info.width, w->info.channels });
     return snls_npy_header(text, &shape);
 }
 
@@ -151,7 +154,8 @@ static SnlsStatus npy_finish(SnlsWriter *w)
     if (n->at != n->frames) {
         const int64_t size = header_of(w, n->at, header);
         if (size != header_of(w, n->frames, first) || lseek(n->fd, 0, SEEK_SET) < 0)
-            status = snls_fail(w->ctx, SNLS_ERR_IO, "%s: the number of frames was not known, and a pipe has no way back to write it",
+            status = snls_fail(w->ctx, SNLS_ERR_IO,
+                               "%s: the number of frames was not known, and a pipe has no way back to write it",
                                snls_io_name(w->path).text);
         else status = snls_io_write(w->ctx, w->path, n->fd, header, size);
     }

@@ -28,7 +28,10 @@ static bool is_chroma(const SnlsPixels *p, int32_t c) { return !p->rgb && p->com
 
 static int64_t shrunk(int64_t n, int shift) { return (n + (1 << shift) - 1) >> shift; }
 
-static int64_t row_length(const SnlsPixels *p, int32_t c) { return is_chroma(p, c) ? shrunk(p->width, p->log2_w) : p->width; }
+static int64_t row_length(const SnlsPixels *p, int32_t c)
+{
+    return is_chroma(p, c) ? shrunk(p->width, p->log2_w) : p->width;
+}
 
 int32_t snls_pixels_planes(const SnlsPixels *p)
 {
@@ -93,13 +96,18 @@ typedef struct Row {
 static Row row_of(const SnlsPixels *p, const SnlsPlanes *f, int32_t c, int64_t y)
 {
     const SnlsComponent *k = &p->component[c];
-    Row r = { f->data[k->plane] + y * f->stride[k->plane] + k->offset, row_length(p, c), k, false, p->big_endian, p->real };
+    Row r = {
+        f->data[k->plane] + y * f->stride[k->plane] + k->offset, row_length(p, c), k, false, p->big_endian, p->real
+    };
     r.wide = k->shift + k->depth > 8;
     if (!r.wide && r.big) r.at++; /* the low byte of a big-endian word that is described as 16 bits */
     return r;
 }
 
-static unsigned load16(const uint8_t *at, bool big) { return big ? (unsigned)at[0] << 8 | at[1] : (unsigned)at[1] << 8 | at[0]; }
+static unsigned load16(const uint8_t *at, bool big)
+{
+    return big ? (unsigned)at[0] << 8 | at[1] : (unsigned)at[1] << 8 | at[0];
+}
 
 static float load_real(const uint8_t *at, bool big)
 {

@@ -10,15 +10,21 @@ typedef struct SnlsComponent {
     uint8_t plane, step, offset, shift, depth;
 } SnlsComponent;
 
-typedef enum SnlsMatrix { SNLS_MATRIX_601, SNLS_MATRIX_709, SNLS_MATRIX_2020, SNLS_MATRIX_240M, SNLS_MATRIX_FCC } SnlsMatrix;
+typedef enum SnlsMatrix {
+    SNLS_MATRIX_601,
+    SNLS_MATRIX_709,
+    SNLS_MATRIX_2020,
+    SNLS_MATRIX_240M,
+    SNLS_MATRIX_FCC
+} SnlsMatrix;
 
 typedef struct SnlsPixels {
     int64_t width, height;
     int32_t components; /* 1 grey, 2 grey and alpha, 3 colour, 4 colour and alpha; in the order R,G,B,A or Y,U,V,A */
     int32_t matrix;     /* SnlsMatrix of YUV */
-    uint8_t log2_w, log2_h; /* chroma is smaller by these, rounded up */
+    uint8_t log2_w, log2_h;           /* chroma is smaller by these, rounded up */
     bool rgb, full, big_endian, real; /* full: 0 is black; real: f32, 1.0 is white (255 where unit is false) */
-    bool unit;          /* real: white is 1.0 */
+    bool unit;                        /* real: white is 1.0 */
     SnlsComponent component[4];
 } SnlsPixels;
 

@@ -100,7 +100,8 @@ SnlsStatus snls_reader_open(SnlsReader **out, SnlsContext *ctx, const char *path
     if (!out || !ctx) return SNLS_ERR_ARG;
     *out = NULL;
     SNLS_REQUIRE(ctx, path && *path, SNLS_ERR_ARG, "reader: the path is %s", path ? "empty" : "NULL");
-    SNLS_REQUIRE(ctx, strlen(path) < SNLS_PATH_MAX, SNLS_ERR_ARG, "reader: the path is longer than %d bytes", SNLS_PATH_MAX - 1);
+    SNLS_REQUIRE(ctx, strlen(path) < SNLS_PATH_MAX, SNLS_ERR_ARG, "reader: the path is longer than %d bytes",
+                 SNLS_PATH_MAX - 1);
     SNLS_REQUIRE(ctx, !params || (params->first >= 0 && params->count >= 0 && params->rate >= 0), SNLS_ERR_ARG,
                  "reader: first, count and rate must not be negative");
     SnlsReader *r = snls_mem_alloc(&ctx->allocator, sizeof *r);
@@ -128,11 +129,11 @@ static SnlsStatus check_size(SnlsReader *r, SnlsFrame **frame)
     const SnlsPixels *p = &(*frame)->pixels;
     if (p->width == r->info.width && p->height == r->info.height && snls_pixels_channels(p) == r->info.channels)
         return SNLS_OK;
-    const SnlsStatus status =
-        snls_fail(r->ctx, SNLS_ERR_UNSUPPORTED, "%s: frame %lld is %lld x %lld pixels of %d channels, those before are %lld x %lld of %d",
-                  snls_io_name(r->path).text, (long long)(r->params.first + r->given), (long long)p->width,
-                  (long long)p->height, (int)snls_pixels_channels(p), (long long)r->info.width,
-                  (long long)r->info.height, (int)r->info.channels);
+    const SnlsStatus status = snls_fail(
+        r->ctx, SNLS_ERR_UNSUPPORTED,
+        "%s: frame %lld is %lld x %lld pixels of %d channels, those before are %lld x %lld of %d",
+        snls_io_name(r->path).text, (long long)(r->params.first + r->given), (long long)p->width, (long long)p->height,
+        (int)snls_pixels_channels(p), (long long)r->info.width, (long long)r->info.height, (int)r->info.channels);
     snls_frame_free(frame);
     return status;
 }

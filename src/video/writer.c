@@ -15,7 +15,8 @@ static SnlsStatus choose_kind(SnlsWriter *w)
     struct stat info;
     const SnlsVideoBackend *backend;
     const bool folder = !stat(w->path, &info) && S_ISDIR(info.st_mode);
-    if (folder || strchr(w->name, '%') || snls_path_ends(w->name, ".png")) return w->kind = &snls_images_writer, SNLS_OK;
+    if (folder || strchr(w->name, '%') || snls_path_ends(w->name, ".png"))
+        return w->kind = &snls_images_writer, SNLS_OK;
     if (snls_path_ends(w->name, ".npy")) return w->kind = &snls_npy_writer, SNLS_OK;
     SNLS_TRY(snls_ffmpeg_load(w->ctx, w->name, &backend));
     w->kind = backend->writer;
@@ -32,11 +33,13 @@ SnlsStatus snls_writer_open(SnlsWriter **out, SnlsContext *ctx, const char *path
 {
     if (!out || !ctx) return SNLS_ERR_ARG;
     *out = NULL;
-    SNLS_REQUIRE(ctx, path && *path && params && params->like, SNLS_ERR_ARG, "writer: a path and a reader to be like are needed");
+    SNLS_REQUIRE(ctx, path && *path && params && params->like, SNLS_ERR_ARG,
+                 "writer: a path and a reader to be like are needed");
     const char *name = params->path ? params->path : path;
     SNLS_REQUIRE(ctx, strlen(path) < SNLS_PATH_MAX && strlen(name) < SNLS_PATH_MAX, SNLS_ERR_ARG,
                  "writer: the path is longer than %d bytes", SNLS_PATH_MAX - 1);
-    SNLS_REQUIRE(ctx, params->like->peeked, SNLS_ERR_ARG, "writer: the reader has given frames already, open the writer first");
+    SNLS_REQUIRE(ctx, params->like->peeked, SNLS_ERR_ARG,
+                 "writer: the reader has given frames already, open the writer first");
     SnlsWriter *w = snls_mem_alloc(&ctx->allocator, sizeof *w);
     SNLS_REQUIRE(ctx, w, SNLS_ERR_MEMORY, "writer: out of memory");
     memset(w, 0, sizeof *w);
@@ -62,8 +65,7 @@ SnlsStatus snls_writer_make(SnlsWriter *w, const SnlsFrame *like, const float *p
     if (!w || !like || !pixels || !frame) return SNLS_ERR_ARG;
     SNLS_TRY(w->kind->blank(w, like, frame));
     SnlsFrame *f = *frame;
-    SnlsStatus status =
-        snls_pixels_write(w->ctx, &f->pixels, &f->planes, pixels, snls_pixels_channels(&like->pixels));
+    SnlsStatus status = snls_pixels_write(w->ctx, &f->pixels, &f->planes, pixels, snls_pixels_channels(&like->pixels));
     if (status >= 0) status = snls_pixels_alpha_copy(w->ctx, &like->pixels, &like->planes, &f->pixels, &f->planes);
     if (status < 0) snls_frame_free(frame);
     return status;
@@ -77,14 +79,16 @@ SnlsStatus snls_writer_unpack(SnlsWriter *w, const SnlsFrame *like, const void *
     if (size == snls_pixels_bytes(&f->pixels)) return snls_pixels_unpack(&f->pixels, bytes, &f->planes), SNLS_OK;
     const long long wanted = (long long)snls_pixels_bytes(&f->pixels);
     snls_frame_free(frame);
-    return snls_fail(w->ctx, SNLS_ERR_SHAPE, "writer: a frame has %lld bytes, %lld were given", wanted, (long long)size);
+    return snls_fail(w->ctx, SNLS_ERR_SHAPE, "writer: a frame has %lld bytes, %lld were given", wanted,
+                     (long long)size);
 }
 
 /* Through floats: only where the formats differ. */
 static SnlsStatus convert(SnlsWriter *w, const SnlsFrame *from, SnlsFrame **to)
 {
     const SnlsPixels *p = &from->pixels;
-    float *pixels = snls_mem_alloc(&w->ctx->allocator, p->width * p->height * snls_pixels_channels(p) * (int64_t)sizeof(float));
+    float *pixels =
+        snls_mem_alloc(&w->ctx->allocator, p->width * p->height * snls_pixels_channels(p) * (int64_t)sizeof(float));
     SNLS_REQUIRE(w->ctx, pixels, SNLS_ERR_MEMORY, "writer: out of memory for a frame");
     SnlsStatus status = snls_pixels_read(w->ctx, p, &from->planes, pixels);
     if (status >= 0) status = snls_writer_make(w, from, pixels, to);
