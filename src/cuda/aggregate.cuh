@@ -264,4 +264,12 @@ SnlsStatus snls_agg_pull(SnlsContext *ctx, SnlsAggJob *job);   /* to (destinatio
 SnlsStatus snls_agg_spread(SnlsContext *ctx, SnlsAggJob *job, const SnlsTensor *total, bool ordered);
 SnlsStatus snls_agg_dots(SnlsContext *ctx, SnlsAggJob *job);   /* by_weight, by_offset; from at the source, to at the destination */
 
+/* LAUNCH(type) for the type that elements have. */
+#define SNLS_AGG_BY_TYPE(dtype, LAUNCH)                       \
+    do {                                                      \
+        if ((dtype) == SNLS_F32) { LAUNCH(SNLS_F32); }        \
+        else if ((dtype) == SNLS_F16) { LAUNCH(SNLS_F16); }   \
+        else { LAUNCH(SNLS_BF16); }                           \
+    } while (0)
+
 #endif

@@ -129,9 +129,7 @@ SnlsStatus snls_agg_dots(SnlsContext *ctx, SnlsAggJob *job)
 #define LAUNCH(type) \
     if (vector) dots_kernel<type, true><<<blocks, SNLS_AGG_THREADS, 0, snls_cuda_stream(ctx)>>>(*job); \
     else dots_kernel<type, false><<<blocks, SNLS_AGG_THREADS, 0, snls_cuda_stream(ctx)>>>(*job)
-    if (job->from.dtype == SNLS_F32) { LAUNCH(SNLS_F32); }
-    else if (job->from.dtype == SNLS_F16) { LAUNCH(SNLS_F16); }
-    else { LAUNCH(SNLS_BF16); }
+    SNLS_AGG_BY_TYPE(job->from.dtype, LAUNCH);
 #undef LAUNCH
     SNLS_CUDA_LAUNCHED(ctx, a->op);
     return SNLS_OK;

@@ -253,9 +253,7 @@ SnlsStatus snls_agg_dots_patch(SnlsContext *ctx, SnlsAggJob *job, bool *done)
     else if (a->stack) dots_patch_kernel<type, 3, true><<<blocks, SNLS_AGG_THREADS, 0, snls_cuda_stream(ctx)>>>(*job); \
     else if (a->ps == 1) dots_patch_kernel<type, 1, false><<<blocks, SNLS_AGG_THREADS, 0, snls_cuda_stream(ctx)>>>(*job); \
     else dots_patch_kernel<type, 3, false><<<blocks, SNLS_AGG_THREADS, 0, snls_cuda_stream(ctx)>>>(*job)
-    if (job->from.dtype == SNLS_F32) { LAUNCH(SNLS_F32); }
-    else if (job->from.dtype == SNLS_F16) { LAUNCH(SNLS_F16); }
-    else { LAUNCH(SNLS_BF16); }
+    SNLS_AGG_BY_TYPE(job->from.dtype, LAUNCH);
 #undef LAUNCH
     SNLS_CUDA_LAUNCHED(ctx, a->op);
     return SNLS_OK;

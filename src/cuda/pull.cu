@@ -145,9 +145,7 @@ SnlsStatus snls_agg_pull(SnlsContext *ctx, SnlsAggJob *job)
     if (vector && single) pull_kernel<type, true, true><<<blocks, SNLS_AGG_THREADS, 0, snls_cuda_stream(ctx)>>>(*job); \
     else if (vector) pull_kernel<type, true, false><<<blocks, SNLS_AGG_THREADS, 0, snls_cuda_stream(ctx)>>>(*job); \
     else pull_kernel<type, false, false><<<blocks, SNLS_AGG_THREADS, 0, snls_cuda_stream(ctx)>>>(*job)
-    if (job->from.dtype == SNLS_F32) { LAUNCH(SNLS_F32); }
-    else if (job->from.dtype == SNLS_F16) { LAUNCH(SNLS_F16); }
-    else { LAUNCH(SNLS_BF16); }
+    SNLS_AGG_BY_TYPE(job->from.dtype, LAUNCH);
 #undef LAUNCH
     SNLS_CUDA_LAUNCHED(ctx, a->op);
     return SNLS_OK;

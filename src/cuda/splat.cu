@@ -155,9 +155,7 @@ SnlsStatus snls_agg_splat(SnlsContext *ctx, SpreadJob *s)
 #define LAUNCH(type) \
     if (a->ps == 1) splat_kernel<type, 1><<<blocks, SNLS_AGG_THREADS, 0, snls_cuda_stream(ctx)>>>(*s); \
     else splat_kernel<type, 3><<<blocks, SNLS_AGG_THREADS, 0, snls_cuda_stream(ctx)>>>(*s)
-    if (s->job.from.dtype == SNLS_F32) { LAUNCH(SNLS_F32); }
-    else if (s->job.from.dtype == SNLS_F16) { LAUNCH(SNLS_F16); }
-    else { LAUNCH(SNLS_BF16); }
+    SNLS_AGG_BY_TYPE(s->job.from.dtype, LAUNCH);
 #undef LAUNCH
     SNLS_CUDA_LAUNCHED(ctx, a->op);
     return SNLS_OK;

@@ -298,9 +298,7 @@ static SnlsStatus run_part(SnlsContext *ctx, SpreadJob *s, bool ordered)
 #define LAUNCH(type) \
     if (vector) spread_kernel<type, true><<<owners, SNLS_AGG_THREADS, 0, stream>>>(*s); \
     else spread_kernel<type, false><<<owners, SNLS_AGG_THREADS, 0, stream>>>(*s)
-    if (s->job.from.dtype == SNLS_F32) { LAUNCH(SNLS_F32); }
-    else if (s->job.from.dtype == SNLS_F16) { LAUNCH(SNLS_F16); }
-    else { LAUNCH(SNLS_BF16); }
+    SNLS_AGG_BY_TYPE(s->job.from.dtype, LAUNCH);
 #undef LAUNCH
     SNLS_CUDA_LAUNCHED(ctx, op);
     return SNLS_OK;
