@@ -122,12 +122,13 @@ static CudaTile tile_of(const CudaMatch *c)
     const SnlsMatch *m = &c->m;
     const int groups = groups_of(m);
     CudaTile p = {.c = *c, .wide = (int32_t)(TILE_WIDE - m->ps + 1), .high = (int32_t)(TILE_HIGH(groups) - m->ps + 1)};
+    p.columns = m->stride1 * (double)(m->side - 1) <= 2 ? 8 : TILE_COLUMNS; /* a small window: more blocks share a multiprocessor */
     p.positions = (p.high * TILE_WIDE + 31) / 32 * 32; /* whole warps: lanes go through them together */
     p.tiles_x = (m->columns + p.wide - 1) / p.wide;
     p.tiles_y = (m->rows + p.high - 1) / p.high;
     p.tiles = m->batch * m->heads * m->frames * p.tiles_x * p.tiles_y;
     part_of(&p.bytes, stage[groups] > scores[groups] ? stage[groups] : scores[groups]);
-    p.retained = part_of(&p.bytes, 4 * (int64_t)TILE_COLUMNS * p.positions);
+    p.retained = part_of(&p.bytes, 4 * (int64_t)p.columns * p.positions);
     p.fraction = part_of(&p.bytes, 4 * m->side * p.positions);
     p.cell = part_of(&p.bytes, m->side * p.positions);
     p.query = part_of(&p.bytes, (int64_t)sizeof(TileQuery) * p.positions);

@@ -27,7 +27,8 @@ enum {
     TILE_OFFSETS = 96, /* rows of pixels that the rows of a box touch: at most 32 + 48 + 6 + 3 */
     TILE_SIDE = 16,    /* most cells of a window along an axis */
     TILE_LIST = 32,    /* longest list */
-    TILE_SHORT = 4     /* longest that is held in registers */
+    TILE_SHORT = 4,    /* so long, or so long, and it is held in registers */
+    TILE_MIDDLE = 12
 };
 
 /* A query of the tile, in shared memory. */
@@ -47,15 +48,16 @@ typedef struct TileColumn { float fraction; int32_t cell; } TileColumn;
 
 /* Candidates in the order of selection, best first. value: the product, or the distance negated: larger is better; NaN: none.
  * Candidates come in the order of their numbers, so of equals the one that came first stays in front. */
-typedef struct TileBest {
-    float    value[TILE_SHORT];
-    uint32_t id[TILE_SHORT];
-} TileBest;
+template <int LENGTH> struct TileBest {
+    float    value[LENGTH ? LENGTH : 1]; /* LENGTH 0: the list stays in shared memory */
+    uint32_t id[LENGTH ? LENGTH : 1];
+};
 
 typedef struct CudaTile {
     CudaMatch c;
     int64_t tiles, tiles_x, tiles_y; /* of a frame: tiles_x*tiles_y */
     int32_t wide, high;              /* queries of a tile */
+    int32_t columns;                 /* most of a box of shifts */
     int32_t positions;               /* query (i, j) of the tile is number i*16 + j; whole warps */
     int32_t retained, fraction, cell, query, boxes, value, id, offset, extent, bytes; /* shared memory: bytes before each part, and in all */
     const float4 *planes;            /* l2: (b, head, t, y, x): sums over patches of |k - right|^2, |k - below|^2, |k - diagonal|^2,
@@ -105,8 +107,8 @@ static __device__ __forceinline__ int64_t *tile_offset(const TileWork *t) { retu
 /* Whether a box is one of those that are worked on together. A patch needs one box for the whole tile. */
 static __device__ __forceinline__ bool tile_fits_x(const TileWork *t, const TileBox *box, int32_t shift_x)
 {
-    if (t->p->c.m.ps > 1) return box->high_x - shift_x < TILE_COLUMNS;
-    return box->high_x - box->low_x < TILE_COLUMNS && TILE_WIDE + box->high_x - shift_x <= TILE_STAGED;
+    if (t->p->c.m.ps > 1) return box->high_x - shift_x < t->p->columns;
+    return box->high_x - box->low_x < t->p->columns && TILE_WIDE + box->high_x - shift_x <= TILE_STAGED;
 }
 static __device__ __forceinline__ bool tile_fits(const TileWork *t, const TileBox *box, int32_t shift_y, int32_t shift_x)
 {

@@ -141,21 +141,48 @@ template <int RA, int COLUMNS, bool L2> static __device__ __noinline__ void tile
     __syncthreads();
 }
 
+/* Sums over patches of PS x PS in place: sixteen lanes walk down the rows of one shift, with the last PS sums along x in registers. Direct sums,
+ * for nothing may cancel. A row is written when all sixteen have read it. */
+template <int RA, int PS> static __device__ __forceinline__ void tile_patches_of(const TileWork *t)
+{
+    constexpr int HIGH = TILE_HIGH(RA), TOGETHER = TILE_THREADS / TILE_WIDE;
+    const int x = (int)threadIdx.x % TILE_WIDE, columns = t->columns, shifts = TILE_RB(RA) * columns;
+    for (int first = 0; first < shifts; first += TOGETHER) {
+        const int shift = min(first + (int)threadIdx.x / TILE_WIDE, shifts - 1), row_of = shift / columns; /* whole warps come along */
+        const bool own = first + (int)threadIdx.x / TILE_WIDE < shifts;
+        float *at = tile_scores(t) + (row_of * TILE_COLUMNS + shift - row_of * columns) * HIGH * TILE_WIDE + x;
+        float along[PS] = {};
+#pragma unroll
+        for (int y = 0; y < HIGH; y++) {
+            float sum = 0, all = 0;
+#pragma unroll
+            for (int i = 0; i < PS; i++) sum += own ? at[y * TILE_WIDE + (x + i < TILE_WIDE ? i : 0)] : 0;
+            along[y % PS] = sum;
+#pragma unroll
+            for (int i = 1; i <= PS; i++) all += along[(y + i) % PS];
+            __syncwarp();
+            if (own && y >= PS - 1) at[(y - PS + 1) * TILE_WIDE] = all;
+        }
+    }
+    __syncthreads();
+}
+
 /* Sums over patches in place, along rows, then along columns; direct sums, for nothing may cancel. */
 template <int RA> static __device__ __noinline__ void tile_patches(const TileWork *t)
 {
-    const int x = (int)threadIdx.x % TILE_WIDE, ps = (int)t->p->c.m.ps;
-    for (int line = (int)threadIdx.x / TILE_WIDE; line < TILE_RB(RA) * TILE_COLUMNS * TILE_HIGH(RA); line += TILE_THREADS / TILE_WIDE) {
-        if (line / TILE_HIGH(RA) % TILE_COLUMNS >= t->columns) continue; /* the two lines of a warp are of one column */
-        float *row = tile_scores(t) + line * TILE_WIDE, sum = 0;
+    constexpr int HIGH = TILE_HIGH(RA), PLANE = HIGH * TILE_WIDE; /* PLANE: scores of one shift */
+    const int x = (int)threadIdx.x % TILE_WIDE, ps = (int)t->p->c.m.ps, columns = t->columns, shifts = TILE_RB(RA) * columns;
+    for (int line = (int)threadIdx.x / TILE_WIDE; line < shifts * HIGH; line += TILE_THREADS / TILE_WIDE) {
+        const int shift = line / HIGH, row_of = shift / columns; /* the two lines of a warp are of one shift */
+        float *row = tile_scores(t) + (row_of * TILE_COLUMNS + shift - row_of * columns) * PLANE + line % HIGH * TILE_WIDE, sum = 0;
         for (int i = 0; i < ps; i++) sum += row[x + i < TILE_WIDE ? x + i : x];
         __syncwarp();
         row[x] = sum;
     }
     __syncthreads();
-    for (int column = (int)threadIdx.x; column < TILE_RB(RA) * TILE_COLUMNS * TILE_WIDE; column += TILE_THREADS) {
-        if (column / TILE_WIDE % TILE_COLUMNS >= t->columns) continue;
-        float *at = tile_scores(t) + column / TILE_WIDE * TILE_HIGH(RA) * TILE_WIDE + x;
+    for (int shift = (int)threadIdx.x / TILE_WIDE; shift < shifts; shift += TILE_THREADS / TILE_WIDE) {
+        const int row_of = shift / columns;
+        float *at = tile_scores(t) + (row_of * TILE_COLUMNS + shift - row_of * columns) * PLANE + x;
         for (int y = 0; y < t->p->high; y++) {
             float sum = 0;
             for (int i = 0; i < ps; i++) sum += at[(y + i) * TILE_WIDE];
@@ -175,7 +202,12 @@ template <int RA, bool L2> static __device__ void tile_score_rows(const TileWork
     else if (t->columns == 11) tile_products<RA, 11, L2>(t, row);
     else if (t->columns == 12) tile_products<RA, 12, L2>(t, row);
     else tile_products<RA, TILE_COLUMNS, L2>(t, row);
-    if (t->p->c.m.ps > 1) tile_patches<RA>(t);
+    switch (t->p->c.m.ps) {
+    case 1: break;
+    case 3: tile_patches_of<RA, 3>(t); break;
+    case 7: tile_patches_of<RA, 7>(t); break;
+    default: tile_patches<RA>(t);
+    }
 }
 
 #endif

@@ -9,23 +9,23 @@
 /* ---- lists: the values and numbers of a position, `positions` apart in shared memory ---- */
 
 /* The list of a position, in registers where it is short: at the end of them, behind places that nothing displaces. */
-static __device__ __forceinline__ TileBest tile_best_load(const TileWork *t, int position)
+template <int LENGTH> static __device__ __forceinline__ TileBest<LENGTH> tile_best_load(const TileWork *t, int position)
 {
-    TileBest best;
-    const int before = TILE_SHORT - (int)t->p->c.k;
+    TileBest<LENGTH> best;
+    const int before = LENGTH - (int)t->p->c.k;
 #pragma unroll
-    for (int i = 0; i < TILE_SHORT; i++) {
+    for (int i = 0; i < LENGTH; i++) {
         best.value[i] = i < before ? INFINITY : tile_value(t, position)[(i - before) * t->p->positions];
         best.id[i] = i < before ? 0 : tile_id(t, position)[(i - before) * t->p->positions];
     }
     return best;
 }
 
-static __device__ __forceinline__ void tile_best_store(const TileWork *t, int position, const TileBest *best)
+template <int LENGTH> static __device__ __forceinline__ void tile_best_store(const TileWork *t, int position, const TileBest<LENGTH> *best)
 {
-    const int before = TILE_SHORT - (int)t->p->c.k;
+    const int before = LENGTH - (int)t->p->c.k;
 #pragma unroll
-    for (int i = 0; i < TILE_SHORT; i++)
+    for (int i = 0; i < LENGTH; i++)
         if (i >= before) {
             tile_value(t, position)[(i - before) * t->p->positions] = best->value[i];
             tile_id(t, position)[(i - before) * t->p->positions] = best->id[i];
@@ -33,13 +33,13 @@ static __device__ __forceinline__ void tile_best_store(const TileWork *t, int po
 }
 
 /* In front of what is worse and of empty places, which NaN makes worse than anything. value is no NaN. */
-static __device__ __forceinline__ void tile_best_insert(TileBest *best, float value, uint32_t id)
+template <int LENGTH> static __device__ __forceinline__ void tile_best_insert(TileBest<LENGTH> *best, float value, uint32_t id)
 {
-    bool before[TILE_SHORT];
+    bool before[LENGTH];
 #pragma unroll
-    for (int i = 0; i < TILE_SHORT; i++) before[i] = !(value <= best->value[i]);
+    for (int i = 0; i < LENGTH; i++) before[i] = !(value <= best->value[i]);
 #pragma unroll
-    for (int i = TILE_SHORT - 1; i >= 0; i--) {
+    for (int i = LENGTH - 1; i >= 0; i--) {
         const bool from_above = i > 0 && before[i > 0 ? i - 1 : 0];
         best->value[i] = from_above ? best->value[i > 0 ? i - 1 : 0] : before[i] ? value : best->value[i];
         best->id[i] = from_above ? best->id[i > 0 ? i - 1 : 0] : before[i] ? id : best->id[i];
@@ -231,6 +231,7 @@ typedef struct TileRow {
     float fraction;
     const float *top, *bottom;   /* column 0 of this position */
     int   top_step, bottom_step; /* to the next column */
+    const float4 *plane;         /* l2 between pixels: of column 0 of the box */
 } TileRow;
 
 static __device__ __forceinline__ float tile_blend(float a, float b, float f) { return fmaf(f, b, (1 - f) * a); }
@@ -247,15 +248,13 @@ static __device__ __forceinline__ float tile_between(const TileRow *r, int cell,
     return r->fraction == 0 ? above : tile_blend(above, tile_across(r->bottom, r->bottom_step, cell, f), r->fraction);
 }
 
-/* l2: what interpolation of scores has too much. (y, x): first tap. */
-static __device__ float tile_correction(const TileWork *t, int64_t y, int64_t x, float fy, float fx)
+/* l2: what interpolation of scores has too much. plane: of the first tap; width: to the row below. */
+static __device__ __forceinline__ float tile_correction(const float4 *plane, int64_t width, float fy, float fx)
 {
-    const SnlsMatch *m = &t->p->c.m;
-    const float4 *plane = t->p->planes + ((t->first.b * m->heads + t->first.head) * m->frames + t->frame) * m->height * m->width + y * m->width + x;
     const float4 d = *plane;
     const float gy = 1 - fy, gx = 1 - fx;
     float sum = gy * gy * gx * fx * d.x + gy * fy * gx * gx * d.y;
-    if (fy != 0 && fx != 0) sum += fy * fy * gx * fx * plane[m->width].x + gy * fy * fx * fx * plane[1].y + gy * fy * gx * fx * (d.z + d.w);
+    if (fy != 0 && fx != 0) sum += fy * fy * gx * fx * plane[width].x + gy * fy * fx * fx * plane[1].y + gy * fy * gx * fx * (d.z + d.w);
     return sum;
 }
 
@@ -284,18 +283,21 @@ static __device__ __noinline__ float tile_rescore(const TileWork *t, int positio
     return result;
 }
 
-template <bool SHORT> static __device__ __forceinline__ void tile_enter(const TileWork *t, int position, TileBest *best, float value, uint32_t id)
+/* What a candidate must exceed. */
+template <int LENGTH> static __device__ __forceinline__ float tile_bar_of(const TileWork *t, int position, const TileBest<LENGTH> *best)
 {
-    if (isnan(value)) return;
-    if (SHORT) {
-        if (!(value <= best->value[TILE_SHORT - 1])) tile_best_insert(best, value, id);
-    } else if (!(value <= tile_bar(t, position))) {
-        tile_insert(tile_value(t, position), tile_id(t, position), t->p->positions, (int)t->p->c.k, value, id);
-    }
+    return LENGTH ? best->value[LENGTH ? LENGTH - 1 : 0] : tile_bar(t, position);
+}
+
+template <int LENGTH> static __device__ __forceinline__ void tile_enter(const TileWork *t, int position, TileBest<LENGTH> *best, float value, uint32_t id)
+{
+    if (isnan(value) || value <= tile_bar_of<LENGTH>(t, position, best)) return;
+    if constexpr (LENGTH > 0) tile_best_insert<LENGTH>(best, value, id);
+    else tile_insert(tile_value(t, position), tile_id(t, position), t->p->positions, (int)t->p->c.k, value, id);
 }
 
 /* One row of cells of a lane whose columns are regular; products. */
-template <bool SHORT> static __device__ __forceinline__ void tile_scan_regular(const TileWork *t, const TileRow *r, TileBest *best)
+template <int LENGTH> static __device__ __forceinline__ void tile_scan_regular(const TileWork *t, const TileRow *r, TileBest<LENGTH> *best)
 {
     const SnlsMatch *m = &t->p->c.m;
     const TileQuery *s = tile_state(t, r->position);
@@ -308,13 +310,13 @@ template <bool SHORT> static __device__ __forceinline__ void tile_scan_regular(c
         top += r->top_step;
         bottom += r->bottom_step;
         const float right = g == 0 ? *top : tile_blend(*top, *bottom, g); /* of the last column: read, and used only where f is not 0 */
-        tile_enter<SHORT>(t, r->position, best, f == 0 ? left : tile_blend(left, right, f), id);
+        tile_enter<LENGTH>(t, r->position, best, f == 0 ? left : tile_blend(left, right, f), id);
         left = right;
     }
 }
 
-/* One row of cells. Lanes that are not ready come along. SHORT: the list is in *best. */
-template <bool L2, bool SHORT> static __device__ __forceinline__ void tile_scan_row(const TileWork *t, const TileRow *r, TileBest *best)
+/* One row of cells. Lanes that are not ready come along. */
+template <bool L2, int LENGTH> static __device__ __forceinline__ void tile_scan_row(const TileWork *t, const TileRow *r, TileBest<LENGTH> *best)
 {
     const SnlsMatch *m = &t->p->c.m;
     const TileQuery *s = tile_state(t, r->position);
@@ -329,8 +331,7 @@ template <bool L2, bool SHORT> static __device__ __forceinline__ void tile_scan_
             const float score = tile_between(r, at.cell, at.fraction);
             value = L2 ? -score : score;
             if (L2 && (at.fraction != 0 || r->fraction != 0)) {
-                const int64_t x = t->first.j + r->position % TILE_WIDE + t->shift_x + tile_group(t, r->position).shift_x + at.cell;
-                const float less = tile_correction(t, r->tap, x, r->fraction, at.fraction), bar = SHORT ? best->value[TILE_SHORT - 1] : tile_bar(t, r->position);
+                const float less = tile_correction(r->plane + at.cell, m->width, r->fraction, at.fraction), bar = tile_bar_of<LENGTH>(t, r->position, best);
                 value = less - score;
                 if (!(2 * less <= score)) { /* digits were lost, or something is not finite */
                     contends = !(value + t->p->slack * (score + less) <= bar);
@@ -343,7 +344,7 @@ template <bool L2, bool SHORT> static __device__ __forceinline__ void tile_scan_
             const float dist = tile_rescore(&lent, r->position, r->y, contends ? snls_window_place(s->x, m->stride1, column, s->origin_x) : 0, contends);
             if (contends) value = -dist;
         }
-        tile_enter<SHORT>(t, r->position, best, value, id + (uint32_t)column);
+        tile_enter<LENGTH>(t, r->position, best, value, id + (uint32_t)column);
     }
 }
 
@@ -364,34 +365,41 @@ template <int HIGH> static __device__ __forceinline__ TileRow tile_next_row(cons
     r.top_step = kept ? t->p->positions : step;
     r.bottom = tile_scores(t) + (row + 1 - first) * TILE_COLUMNS * step + position;
     r.bottom_step = step;
+    if (t->p->planes) {
+        const SnlsMatch *m = &t->p->c.m;
+        const int64_t plane = (t->first.b * m->heads + t->first.head) * m->frames + t->frame;
+        const int64_t x = t->first.j + position % TILE_WIDE + t->shift_x + tile_group(t, position).shift_x;
+        r.plane = t->p->planes + (plane * m->height + r.tap) * m->width + x;
+    }
     return r;
 }
 
-template <int HIGH, bool L2, bool SHORT> static __device__ __forceinline__ void tile_select_position(const TileWork *t, int position, int first, int count)
+template <int HIGH, bool L2, int LENGTH> static __device__ __forceinline__ void tile_select_position(const TileWork *t, int position, int first, int count)
 {
     const int shift = t->shift_y + tile_group(t, position).shift_y;
     const bool fits = tile_fits(t, tile_box(t, position), t->shift_y, t->shift_x);
-    TileBest best;
-    if (SHORT) best = tile_best_load(t, position);
+    TileBest<LENGTH> best = {};
+    if constexpr (LENGTH > 0) best = tile_best_load<LENGTH>(t, position);
     for (;;) {
         const TileRow r = tile_next_row<HIGH>(t, position, fits, shift, first, first + count);
         if (!__any_sync(SNLS_WARP, r.ready)) break;
         if (!L2 && __all_sync(SNLS_WARP, !r.ready || tile_state(t, position)->regular)) {
-            if (r.ready) tile_scan_regular<SHORT>(t, &r, &best);
+            if (r.ready) tile_scan_regular<LENGTH>(t, &r, &best);
         } else {
-            tile_scan_row<L2, SHORT>(t, &r, &best);
+            tile_scan_row<L2, LENGTH>(t, &r, &best);
         }
         if (r.ready) tile_state(t, position)->row++;
     }
-    if (SHORT) tile_best_store(t, position, &best);
+    if constexpr (LENGTH > 0) tile_best_store<LENGTH>(t, position, &best);
 }
 
 /* All rows of cells whose scores are there; then the last row of scores is kept for the next step. */
 template <int HIGH, bool L2> static __device__ __forceinline__ void tile_select(const TileWork *t, int first, int count)
 {
     for (int position = (int)threadIdx.x; position < t->p->positions; position += TILE_THREADS) {
-        if (t->p->c.k <= TILE_SHORT) tile_select_position<HIGH, L2, true>(t, position, first, count);
-        else tile_select_position<HIGH, L2, false>(t, position, first, count);
+        if (t->p->c.k <= TILE_SHORT) tile_select_position<HIGH, L2, TILE_SHORT>(t, position, first, count);
+        else if (t->p->c.k <= TILE_MIDDLE) tile_select_position<HIGH, L2, TILE_MIDDLE>(t, position, first, count);
+        else tile_select_position<HIGH, L2, 0>(t, position, first, count);
         const float *last = tile_scores(t) + (count - 1) * TILE_COLUMNS * HIGH * TILE_WIDE + position;
         for (int column = 0; column < t->columns; column++) tile_retained(t)[column * t->p->positions + position] = last[column * HIGH * TILE_WIDE];
     }
