@@ -1,33 +1,10 @@
 /* match_grad.cu: gradients of search, search_all and refine (docs/operators.md section 6). A warp has a few places of the query grid.
  * First each lane finds one of their kept neighbours again from its number; then the neighbours of a query are worked on side by
  * side, each by `parts` lanes. What goes to the query's pixel is summed over the neighbours first; what goes to the flow has this
- * warp as its owner; what goes to key pixels is added through a sink (sink.h). */
-#include "cuda/match.h"
-#include "cuda/pair.h"
-#include "cuda/sink.h"
+ * warp as its owner; what goes to key pixels is added through a sink (sink.h). Patches of 3 x 3 inside the frame: match_patch.h. */
+#include "cuda/match_patch.h"
 
 enum { WARPS = 4, CHUNK_BYTES = 48 << 20 };
-
-typedef struct CudaGrad {
-    CudaMatch c;
-    SnlsMatch into;          /* c.m with the gradient of centre in place of centre */
-    SnlsTensor dist, offset; /* gradients, in */
-    CudaSink query, key;
-    bool want_place;
-    int64_t first, units;    /* places (b, t, i, j) of the query grid */
-} CudaGrad;
-
-/* A kept neighbour, in shared memory. */
-typedef struct Kept {
-    double  y, x;
-    int32_t b, t, i, j;       /* whose it is */
-    int32_t valid, window, frame;
-    float   g;                /* dL/ddist */
-    float   slope_y, slope_x; /* d centre / d flow */
-} Kept;
-
-/* dL/d place, this lane's share. */
-typedef struct Place { float y, x; } Place;
 
 static __device__ Kept find_kept(const CudaGrad *p, int64_t unit, int64_t head, int64_t kept)
 {
@@ -51,8 +28,6 @@ static __device__ Kept find_kept(const CudaGrad *p, int64_t unit, int64_t head, 
     if (p->key.mode) k.valid = k.valid && frame >= p->key.first && frame < p->key.end; /* else not of this chunk */
     return k;
 }
-
-static __device__ __forceinline__ float4 scaled(float4 v, float by) { return make_float4(v.x * by, v.y * by, v.z * by, v.w * by); }
 
 /* d place: by_key with the differences of the taps along each axis. A column (row) of weight 0 is not read. */
 static __device__ void pull_place(Place *place, const CudaPair *pair, const CudaAxis *y, const CudaAxis *x, int64_t quad, float4 by_key)
@@ -143,7 +118,7 @@ static __device__ void add_place(const CudaGrad *p, const SnlsQuery *q, const Ke
 }
 
 /* Neighbours [start, start + n) of one query, found before. */
-static __device__ void pull_query(const CudaGrad *p, const Kept *found, int64_t head, int64_t start, int n, int lane)
+template <bool PATCH> static __device__ void pull_query(const CudaGrad *p, const Kept *found, int64_t head, int64_t start, int n, int lane)
 {
     const SnlsQuery q = {found->b, head, found->t, found->i, found->j};
     for (int base = 0; base < n; base += 32 / p->c.parts) {
@@ -152,12 +127,14 @@ static __device__ void pull_query(const CudaGrad *p, const Kept *found, int64_t 
         const bool valid = at < n && k->valid;
         Place place = {0, 0};
         if (!__any_sync(SNLS_WARP, valid)) continue;
-        if (p->dist.data) pull_patch(p, &q, k, valid, &place, lane);
+        if (PATCH && __all_sync(SNLS_WARP, !valid || snls_grad_inside(&p->c.m, &q, k))) snls_grad_patch(p, &q, k, valid, &place, lane);
+        else if (p->dist.data) pull_patch(p, &q, k, valid, &place, lane);
         if (p->want_place) add_place(p, &q, k, valid, place, start + at, lane);
     }
 }
 
-static __global__ void __launch_bounds__(32 * WARPS, 4) pull(const __grid_constant__ CudaGrad p)
+/* PATCH: patches of 3 x 3 next to each other. */
+template <bool PATCH> static __global__ void __launch_bounds__(32 * WARPS, PATCH ? 3 : 4) pull(const __grid_constant__ CudaGrad p)
 {
     __shared__ Kept all[WARPS][32];
     Kept *found = all[threadIdx.x / 32];
@@ -172,7 +149,7 @@ static __global__ void __launch_bounds__(32 * WARPS, 4) pull(const __grid_consta
                 __syncwarp();
                 found[lane] = mine ? find_kept(&p, p.first + first + whose, head, start + lane % n) : Kept{};
                 __syncwarp();
-                for (int i = 0; i < together && first + i < p.units; i++) pull_query(&p, found + i * n, head, start, n, lane);
+                for (int i = 0; i < together && first + i < p.units; i++) pull_query<PATCH>(&p, found + i * n, head, start, n, lane);
             }
 }
 
@@ -195,7 +172,9 @@ static SnlsStatus launch(SnlsContext *ctx, const CudaGrad *p)
 {
     if (p->units <= 0) return SNLS_OK;
     const int64_t together = p->c.m.kept < 32 ? 32 / p->c.m.kept : 1;
-    pull<<<snls_cuda_blocks(p->units, WARPS * together, 64 * (int64_t)snls_cuda(ctx)->multiprocessors), 32 * WARPS, 0, snls_cuda_stream(ctx)>>>(*p);
+    const unsigned blocks = snls_cuda_blocks(p->units, WARPS * together, 64 * (int64_t)snls_cuda(ctx)->multiprocessors);
+    if (p->c.m.ps == 3 && p->c.m.dilation == 1 && p->dist.data) pull<true><<<blocks, 32 * WARPS, 0, snls_cuda_stream(ctx)>>>(*p);
+    else pull<false><<<blocks, 32 * WARPS, 0, snls_cuda_stream(ctx)>>>(*p);
     return snls_cuda_check(ctx, p->c.m.op, cudaGetLastError());
 }
 

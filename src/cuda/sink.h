@@ -88,4 +88,16 @@ static __device__ __forceinline__ void snls_sink_add(const CudaSink *s, int64_t 
     }
 }
 
+/* One feature. */
+static __device__ __forceinline__ void snls_sink_add_one(const CudaSink *s, int64_t b, int64_t t, int64_t y, int64_t x, int64_t head, int64_t f, float term)
+{
+    if (s->mode >= SINK_LARGEST) {
+        snls_sink_scratch(s, b * s->frames + t, y, x, head, f, &term, 1);
+        return;
+    }
+    float *to = s->data + b * s->step[0] + t * s->step[1] + y * s->step[2] + x * s->step[3] + (head * s->features + f) * s->step[4];
+    if (s->mode == SINK_ADD) atomicAdd(to, term);
+    else *to += term;
+}
+
 #endif
