@@ -1,8 +1,10 @@
 /* test_tile.c: search at sizes where queries are worked on in tiles (frames wider than a vector, smooth flow), against every
  * candidate of ref's search_all. test_ops draws from the whole parameter space, where such cases are rare.
- *   test_tile [--backend cuda] [SEED [COUNT]] */
+ *   test_tile [--backend cuda] [--products] [SEED [COUNT]]
+ * --products: single pixels of many features compared by products, which a GPU's matrix units do. */
 /* ctest: args=1 40 */
 /* ctest: name=cuda label=cuda args=--backend cuda 1 300 */
+/* ctest: name=cuda-products label=cuda args=--backend cuda --products 1 150 */
 /* ctest: name=many label=slow timeout=600 args=1000 120 */
 #include "case.h"
 #include <math.h>
@@ -14,6 +16,7 @@
 typedef struct TileCase {
     SnlsSearch s, all;
     double largest;  /* |feature| */
+    bool alike;      /* every feature of the query is 0: every candidate ties, exactly */
     int64_t per_query;
 } TileCase;
 
@@ -66,13 +69,16 @@ static void draw_tile_params(SnlsSearchParams *p, Rng *rng)
     p->exclude = rng_one_in(rng, 6) ? SNLS_EXCLUDE_FRAME : SNLS_EXCLUDE_NONE;
 }
 
-static SnlsTensor draw_video(Rng *rng, const int64_t *shape, double scale, double level)
+/* alike stays set where the video is all alike and whole. */
+static SnlsTensor draw_video(Rng *rng, const int64_t *shape, double scale, double level, bool *alike)
 {
     const SnlsTensor v = tensor_new(rng, SNLS_F32, 5, shape, LAYOUT_PLAIN);
     const double range = rng_one_in(rng, 10) ? 0 : scale; /* all alike: every candidate ties */
     tensor_fill(&v, rng, -range, range);
     for (int64_t i = 0; i < tensor_count(&v); i++) tensor_set(&v, i, tensor_get(&v, i) + level);
-    for (int64_t broken = rng_one_in(rng, 6) ? rng_int(rng, 1, 9) : 0; broken > 0; broken--) tensor_set(&v, rng_int(rng, 0, tensor_count(&v) - 1), NAN);
+    int64_t broken = rng_one_in(rng, 6) ? rng_int(rng, 1, 9) : 0;
+    *alike = *alike && range == 0 && !broken;
+    for (; broken > 0; broken--) tensor_set(&v, rng_int(rng, 0, tensor_count(&v) - 1), NAN);
     return v;
 }
 
@@ -85,18 +91,25 @@ static void outputs(SnlsSearch *s, SnlsContext *ctx, bool all)
     s->index.data = check_alloc(snls_tensor_elements(&s->index), sizeof(int32_t));
 }
 
-static void draw(TileCase *c, Rng *rng, SnlsContext *ref)
+static void draw(TileCase *c, Rng *rng, SnlsContext *ref, bool products)
 {
     memset(c, 0, sizeof *c);
     draw_tile_params(&c->s.params, rng);
+    if (products) c->s.params.ps = c->s.params.dilation = 1, c->s.params.dist = SNLS_DIST_PROD;
+    if (products && rng_one_in(rng, 3)) c->s.params.ws = (int32_t)rng_int(rng, 8, 16);
     const int64_t reach = c->s.params.ps > 3 ? 4 : 8, side = c->s.params.ws > 5 ? 26 : 40;
     int64_t shape[5] = {1, 2 * c->s.params.wt + 1 + rng_int(rng, 0, 1), rng_int(rng, 1, 22), rng_int(rng, 1, side), rng_int(rng, 1, reach)};
-    if (c->s.params.ps == 1 && rng_one_in(rng, 2)) shape[4] = RNG_PICK(rng, 16, 16, 19, 31, 33, 70); /* chunks of features */
+    if (c->s.params.ps == 1 && (products || rng_one_in(rng, 2))) shape[4] = RNG_PICK(rng, 16, 16, 19, 31, 33, 70); /* chunks of features */
     if (c->s.params.ps == 1 && rng_one_in(rng, 10)) c->s.params.ws = (int32_t)RNG_PICK(rng, 14, 19, 33); /* windows wider than a vector */
     const double scale = RNG_PICK(rng, 1, 50), level = RNG_PICK(rng, 0, 0, 128);
     c->largest = scale + level;
-    c->s.query = draw_video(rng, shape, scale, level);
-    c->s.key = rng_one_in(rng, 2) ? c->s.query : draw_video(rng, shape, scale, level);
+    c->alike = level == 0; /* then nothing is rounded */
+    c->s.query = draw_video(rng, shape, scale, level, &c->alike);
+    c->s.key = rng_one_in(rng, 2) ? c->s.query : draw_video(rng, shape, scale, level, &c->alike);
+    if (products && rng_one_in(rng, 4)) { /* a query of zeros: whatever is no NaN ties */
+        for (int64_t i = 0; i < tensor_count(&c->s.query); i++) tensor_set(&c->s.query, i, 0);
+        c->alike = true;
+    }
     draw_flow(c, rng);
     c->all = c->s;
     c->all.params.topk = SNLS_TOPK_ALL;
@@ -127,7 +140,7 @@ static void check_group(const TileCase *c, int64_t query, int64_t first, int64_t
     const int32_t *there = (const int32_t *)c->all.index.data + query * c->per_query;
     const float *offset = (const float *)c->s.offset.data + (query * c->s.dist.shape[5] + first) * 3, *places = (const float *)c->all.offset.data + query * c->per_query * 3;
     const double sign = c->s.params.dist == SNLS_DIST_PROD ? -1 : 1;
-    int64_t count = 0;
+    int64_t count = 0, next = from;
     for (int64_t i = from; i < from + n; i++)
         if (there[i] >= 0) sorted[count++] = (float)(sign * every[i]);
     qsort(sorted, (size_t)count, sizeof *sorted, rising);
@@ -141,6 +154,9 @@ static void check_group(const TileCase *c, int64_t query, int64_t first, int64_t
         CHECK(fabs(sign * dist[k] - sorted[k]) <= slack, "query %lld place %lld: distance %.9g, best left %.9g within %.3g", (long long)query, (long long)k, dist[k], sign * sorted[k], slack);
         CHECK(fabs(dist[k] - every[index[k]]) <= slack, "query %lld place %lld: distance %.9g, candidate %d has %.9g", (long long)query, (long long)k, dist[k], index[k], every[index[k]]);
         CHECK(!memcmp(offset + 3 * k, places + 3 * (int64_t)index[k], 3 * sizeof *offset), "query %lld place %lld: offset of another candidate", (long long)query, (long long)k);
+        while (there[next] < 0) next++; /* of those that tie the first come first */
+        if (c->alike) CHECK(index[k] == next, "query %lld place %lld: candidate %d, all tie and %lld is left", (long long)query, (long long)k, index[k], (long long)next);
+        next++;
         CHECK(!k || index[k] != index[k - 1], "query %lld: candidate %d twice", (long long)query, index[k]);
     }
 }
@@ -189,8 +205,43 @@ static void check_again(const TileCase *c, SnlsContextParams params, int32_t thr
     snls_close(&ctx);
 }
 
+/* ---- gradients of 3 x 3 patches, which a GPU takes together ---- */
+
+static SnlsTensor like(Rng *rng, const SnlsTensor *t, const SnlsTensor *values, bool absolute)
+{
+    const SnlsTensor copy = tensor_new(rng, SNLS_F32, t->ndim, t->shape, LAYOUT_PLAIN);
+    for (int64_t i = 0; i < tensor_count(&copy); i++) tensor_set(&copy, i, values ? (absolute ? fabs(tensor_get(values, i)) : tensor_get(values, i)) : 0);
+    return copy;
+}
+
+/* d query and d key of a search by products against those of ref. Sums of |terms| are what ref says of absolute values; a pixel gets fewer terms
+ * than 16 times what the neighbours of nine patches give it, four taps each. */
+static void check_grad(const TileCase *c, Rng *rng, SnlsContext *ref, SnlsContext *cuda)
+{
+    SnlsTensor by_dist = like(rng, &c->s.dist, NULL, false);
+    tensor_fill(&by_dist, rng, -1, 1);
+    SnlsSearch s = c->s, absolute = c->s;
+    const SnlsSearchGrad want = {.dist = by_dist, .query = like(rng, &s.query, NULL, false), .key = like(rng, &s.query, NULL, false)};
+    SnlsSearchGrad got = {.dist = by_dist, .query = like(rng, &s.query, NULL, false), .key = like(rng, &s.query, NULL, false)};
+    const SnlsSearchGrad size = {.dist = like(rng, &by_dist, &by_dist, true), .query = like(rng, &s.query, NULL, false), .key = like(rng, &s.query, NULL, false)};
+    absolute.query = like(rng, &s.query, &s.query, true);
+    absolute.key = like(rng, &s.key, &s.key, true);
+    CHECK(snls_search_backward(ref, &s, &want) >= 0 && snls_search_backward(ref, &absolute, &size) >= 0, "%s", snls_error(ref));
+    SnlsTensor *all[] = {&s.query, &s.key, &s.flow, &s.dist, &s.offset, &s.index, &got.dist, &got.query, &got.key};
+    for (int i = 0; i < 9; i++) tensor_lend(cuda, all[i]);
+    const SnlsStatus status = snls_search_backward(cuda, &s, &got);
+    for (int i = 0; i < 9; i++) tensor_return(cuda, all[i]);
+    CHECK(status >= 0, "%s", snls_error(cuda));
+    const double eps = 16 * 36 * (double)s.dist.shape[5] * EPS_F32;
+    for (int64_t i = 0; i < 2 * tensor_count(&got.query); i++) {
+        const int64_t n = tensor_count(&got.query), at = i % n;
+        const double have = tensor_get(i < n ? &got.query : &got.key, at), right = tensor_get(i < n ? &want.query : &want.key, at), sum = tensor_get(i < n ? &size.query : &size.key, at);
+        if (isfinite(right)) CHECK(fabs(have - right) <= eps * sum, "d %s element %lld: %.9g, not %.9g", i < n ? "query" : "key", (long long)at, have, right);
+    }
+}
+
 /* On the device; twice, for the same bits. */
-static void run_cuda(TileCase *c, SnlsContext *ctx)
+static void run_cuda(TileCase *c, Rng *rng, SnlsContext *ref, SnlsContext *ctx)
 {
     SnlsTensor *all[] = {&c->s.query, &c->s.key, &c->s.flow, &c->s.dist, &c->s.offset, &c->s.index};
     uint64_t before = 0;
@@ -204,6 +255,7 @@ static void run_cuda(TileCase *c, SnlsContext *ctx)
         CHECK(!run || now == before, "other bits when run again");
         before = now;
     }
+    if (c->s.params.ps == 3 && c->s.params.dilation == 1 && c->s.params.dist == SNLS_DIST_PROD) check_grad(c, rng, ref, ctx);
 }
 
 int main(int argc, char **argv)
@@ -214,6 +266,9 @@ int main(int argc, char **argv)
         argc -= 2;
         argv += 2;
     }
+    const bool products = argc > 1 && !strcmp(argv[1], "--products");
+    argc -= products;
+    argv += products;
     const long long seed = argc > 1 ? atoll(argv[1]) : 1, count = argc > 2 ? atoll(argv[2]) : 1;
     SnlsContextParams params;
     SnlsContext *ref = NULL, *cpu = NULL;
@@ -223,18 +278,18 @@ int main(int argc, char **argv)
     for (long long n = seed; n < seed + count; n++) {
         Rng rng = {(uint64_t)n};
         TileCase c;
-        draw(&c, &rng, ref);
-        check_repeat("test_tile %lld", n);
+        draw(&c, &rng, ref, products);
+        check_repeat("test_tile%s %lld", products ? " --products" : "", n);
         CHECK(snls_search_all_forward(ref, &c.all) >= 0, "%s", snls_error(ref));
         if (cuda) {
-            check_repeat("test_tile --backend cuda %lld", n);
-            run_cuda(&c, cuda);
+            check_repeat("test_tile --backend cuda%s %lld", products ? " --products" : "", n);
+            run_cuda(&c, &rng, ref, cuda);
         }
         for (int32_t level = SNLS_CPU_C; !cuda && level <= snls_cpu_level_max(); level++) {
             params.backend = "cpu";
             params.cpu_level = level;
             params.threads = (int32_t)rng_int(&rng, 1, 3);
-            check_repeat("test_tile %lld # level %s", n, snls_cpu_level_name(level));
+            check_repeat("test_tile%s %lld # level %s", products ? " --products" : "", n, snls_cpu_level_name(level));
             if (!CHECK(snls_open(&cpu, &params) >= 0, "open cpu")) break;
             CHECK(snls_search_forward(cpu, &c.s) >= 0, "%s", snls_error(cpu));
             check_case(&c);
