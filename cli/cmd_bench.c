@@ -22,7 +22,7 @@ static const SnlsOption options[] = { INT(runs, 0, 0, 64,
                                       { NULL, NULL, 0, 0, 0, 0, 0, NULL } };
 
 typedef struct Words { /* arguments that are no numbers */
-    bool quick, full, cases, scaling, targets;
+    bool quick, full, cases, scaling, targets, deterministic;
     const char *size, *svg;
 } Words;
 
@@ -59,8 +59,10 @@ static int set_up(const BenchParams *params, const Common *common, const Words *
     s->scaling = words->scaling || (words->full && !named);
     s->targets = words->targets || (words->full && !named);
     s->progress = show_progress;
-    const int code = parse_size(words->size, s);
-    return code ? code : context_params(common, &s->context);
+    int code = parse_size(words->size, s);
+    if (!code) code = context_params(common, &s->context);
+    s->context.deterministic = words->deterministic;
+    return code;
 }
 
 static int write_svg(const BenchReport *report, const char *path)
@@ -103,6 +105,7 @@ int cmd_bench(int argc, char **argv)
                          { "targets", NULL, "what was promised, and whether it is met", &words.targets },
                          { "cases", NULL, "the cases, beside --scaling or --targets", &words.cases },
                          { "full", NULL, "every case there is, scaling and targets: hours", &words.full },
+                         { "deterministic", NULL, "gradients bit-identical from run to run, on a GPU too", &words.deterministic },
                          { "quick", NULL, "tiny sizes, one run: does everything work", &words.quick } };
     const ArgTable table = { .summary = "time every operator, forward and backward, against what this machine can do",
                              .examples = "  snls bench\n  snls bench --op search --json\n"
