@@ -45,14 +45,14 @@ PLANT
 number=0
 while IFS='|' read -r name unit file text planted test; do
     number=$((number + 1))
-    [ $number -ge "$first" ] && [ $number -le "$last" ] || continue
+    if [ $number -lt "$first" ] || [ $number -gt "$last" ]; then continue; fi
     plant $number "$file" "$text" "$planted" "$unit" &
 done <<<"$faults"
 wait
 number=0 survived=0
 while IFS='|' read -r name unit file text planted test; do
     number=$((number + 1))
-    [ $number -ge "$first" ] && [ $number -le "$last" ] || continue
+    if [ $number -lt "$first" ] || [ $number -gt "$last" ]; then continue; fi
     library=$work/$number/libsnls_cuda.so
     # shellcheck disable=SC2086 # the test's arguments are words
     if [ ! -f "$library" ]; then
