@@ -107,7 +107,7 @@ static int work(Metrics *m, const char *const *given)
                         clean.text);
         }
     if (code) return code;
-    if (!m->no_clamp) clamp(&m->test);
+    if (!m->no_clamp) clamp(&m->test), clamp(&m->clean); /* of YUV files, clean pixels may lie outside too */
     code = measure_frames(m);
     if (!code) code = measure_strred(m);
     return code ? code : m->common.json ? print_json(m) : print_text(m);
@@ -121,7 +121,7 @@ int cmd_metrics(int argc, char **argv)
     int code;
     Metrics m = { .psnr_list = json_array(), .ssim_list = json_array(), .pairs = json_array() };
     const char *given[2] = { NULL, NULL };
-    const Arg args[] = { { "no-clamp", NULL, "TEST is compared as it is, not clamped to 0..255", &m.no_clamp } };
+    const Arg args[] = { { "no-clamp", NULL, "both are compared as they are, not clamped to 0..255", &m.no_clamp } };
     const ArgTable table = { .summary = "PSNR, SSIM and ST-RRED of a clip against the clean one",
                              .examples =
                                  "  snls metrics clean/ denoised/\n  snls metrics clean.npy denoised.npy --json\n",

@@ -92,6 +92,10 @@ copy full.mkv mute.mkv --no-copy; [ "$(ffprobe -v error -show_entries stream=cod
 copy full.mkv part.mkv "--first 10 --frames 5"; [ "$(frames full.mkv | sed -n 11,15p)" = "$(frames part.mkv)" ] || bad "--first with audio"
 awk "BEGIN { d = $(ffprobe -v error -show_entries format=duration -of csv=p=0 part.mkv); exit !(d > 0.15 && d < 0.3) }" || bad "a part of 0.2 s has another length"
 
+# other commands read videos too: a clip against itself is without error, whatever colours it has
+"$snls" metrics vfr.mp4 vfr2.mkv --json >said 2>err && grep -q '"mean": null' said || bad "metrics of videos: $(cat err said)"
+"$snls" flow vfr.mp4 flow.npy --method dis --json >said 2>err && grep -q '"pairs"\|"shape"\|epe\|motion' said || bad "flow of a video: $(cat err said)"
+
 # a GIF, WebM; interlaced is refused, unless told
 make -f lavfi -i testsrc2=s=96x64:r=10:d=0.5 a.gif; copy a.gif gif.mkv; same a.gif gif.mkv rgb24
 make -f lavfi -i testsrc2=s=96x64:r=25:d=0.5 -c:v libvpx-vp9 -deadline realtime a.webm; copy a.webm webm.mkv; same a.webm webm.mkv
