@@ -156,6 +156,30 @@ static void ranges(void)
     CHECK(snls_reader_open(&reader, ctx[1], in_folder("a.npy"), &p) == SNLS_ERR_ARG && !reader, "a negative range");
 }
 
+/* What comes behind a cut does not matter to the frames before it. */
+static void across_a_cut(void)
+{
+    SnlsDenoiseParams d;
+    SnlsPipelineResult r;
+    SnlsTensor both, first;
+    snls_denoise_defaults(&d);
+    d.preset = SNLS_DENOISE_FAST;
+    d.radius = 1;
+    d.sigma[0] = d.sigma[1] = d.sigma[2] = 10;
+    make_clip(in_folder("eight.npy"), 8);
+    if (run(in_folder("a.npy"), in_folder("both.npy"), &d, NULL, &r) == SNLS_ERR_UNSUPPORTED) return;
+    CHECK(r.cuts == 1 && run(in_folder("eight.npy"), in_folder("first.npy"), &d, NULL, &r) == SNLS_OK, "denoise: %s",
+          r.error);
+    if (!CHECK(snls_npy_read(ctx[0], in_folder("both.npy"), &both) == SNLS_OK &&
+                   snls_npy_read(ctx[0], in_folder("first.npy"), &first) == SNLS_OK,
+               "read"))
+        return;
+    CHECK(!memcmp(both.data, first.data, (size_t)snls_tensor_elements(&first) * sizeof(float)),
+          "something is taken from behind a cut");
+    snls_array_free(ctx[0], &both);
+    snls_array_free(ctx[0], &first);
+}
+
 /* ---- the journal ---- */
 
 static SnlsStatus stop_at(void *opaque, const SnlsPipelineFrame *frame)
@@ -214,6 +238,7 @@ int main(void)
     scene_cuts();
     copies();
     ranges();
+    across_a_cut();
     journals();
     char command[128];
     snprintf(command, sizeof command, "rm -rf %s", folder);
