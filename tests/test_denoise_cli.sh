@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# test_denoise_cli.sh BUILD SOURCE: snls noise and snls eval: what they print and write, and that eval's noise is noise's; with the data of
+# ../shared, --blind finds sigma within 10 % on real clips.
+# ctest: timeout=300
+set -u
+snls=$1/snls
+[ -x "$snls" ] || { echo "skipped: the command line is missing"; exit 77; }
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+failed=0
+check() { if ! "${@:2}"; then echo "FAIL: $1"; failed=1; fi; }
+code() { local want=$1; shift; "$@" >"$work/out" 2>"$work/err"; local got=$?; [ $got = "$want" ] || { echo "exit $got: $*"; return 1; }; }
+lines() { [ "$(wc -l <"$work/err")" = "$1" ]; }
+number() { tr -d '\n ' <"$work/out" | grep -oE "\"$1\":-?[0-9.e+-]+" | cut -d: -f2 | sed -n "${2:-1}p"; }
+between() { awk "BEGIN { exit !($1 >= $2 && $1 <= $3) }"; }
+
+mkdir "$work/clips"
+"$snls" synth "$work/clips/a.npy" --frames 4 --height 32 --width 40 || exit 1
+"$snls" synth "$work/clips/b.npy" --frames 3 --height 33 --width 32 --seed 4 || exit 1
+
+# noise
+check "noise" code 0 "$snls" noise "$work/clips/a.npy" "$work/n1.npy" --sigma 20 --threads 1
+check "noise on three threads" code 0 "$snls" noise "$work/clips/a.npy" "$work/n3.npy" --sigma 20 --threads 3
+check "noise does not depend on threads" cmp "$work/n1.npy" "$work/n3.npy"
+check "another seed" code 0 "$snls" noise "$work/clips/a.npy" "$work/n4.npy" --sigma 20 --seed 1
+check "another seed is other noise" eval '! cmp -s "$work/n1.npy" "$work/n4.npy"'
+check "three sigmas" code 0 "$snls" noise "$work/clips/a.npy" "$work/n5.npy" --sigma 20,20,0
+check "pictures" code 0 "$snls" noise "$work/clips/a.npy" "$work/pictures/" --sigma 5
+check "as many pictures as frames" [ "$(ls "$work/pictures" | wc -l)" = 4 ]
+check "no sigma" code 2 "$snls" noise "$work/clips/a.npy" "$work/n6.npy"
+check "one line" lines 1
+check "sigma auto is none" code 2 "$snls" noise "$work/clips/a.npy" "$work/n6.npy" --sigma auto
+check "two sigmas" code 2 "$snls" noise "$work/clips/a.npy" "$work/n6.npy" --sigma 1,2
+check "an output that is there" code 7 "$snls" noise "$work/clips/a.npy" "$work/n1.npy" --sigma 20
+check "no clip" code 3 "$snls" noise "$work/none.npy" "$work/n6.npy" --sigma 20
+check "nothing is left" [ ! -e "$work/n6.npy" ]
+check "psnr" code 0 "$snls" metrics "$work/clips/a.npy" "$work/n1.npy" --no-clamp --json
+noisy=$(number mean)
+
+# eval
+check "eval" code 0 "$snls" eval --data "$work/clips" --sigma 20,0 --method nlm --preset fast --json
+check "two clips, two sigmas, their means" [ "$(grep -o '"clip"' "$work/out" | wc -l)" = 6 ]
+check "the noise of snls noise" between "$(number psnr_noisy)" "$noisy-0.0001" "$noisy+0.0001"
+check "less noise than before" between "$(number psnr)" "$noisy+3" 60
+check "one clip" code 0 "$snls" eval --data "$work/clips" --sigma 20 --method nlm --only b. --frames 2 --crop 20
+check "a table of head, clip, mean" [ "$(wc -l <"$work/out")" = 3 ]
+check "no folder" code 2 "$snls" eval
+check "no such folder" code 3 "$snls" eval --data "$work/none"
+check "no such clip" code 3 "$snls" eval --data "$work/clips" --only zzz
+check "a bad sigma" code 2 "$snls" eval --data "$work/clips" --sigma 20,x
+check "one line" lines 1
+check "a bad preset" code 2 "$snls" eval --data "$work/clips" --preset hasty
+
+# sigma auto on real clips: one cheap frame of each
+data=$2/../shared/data/test
+if [ -d "$data" ]; then
+    check "blind" code 0 "$snls" eval --data "$data" --only davis --blind --sigma 0,5,10,20,50 --frames 1 --crop 240 --method nlm \
+        --radius 0 --patches1 1 --window1 1 --flow none --json
+    tr -d '\n ' <"$work/out" | grep -oE '"sigma":[0-9.]+|"sigma_used":\[[0-9.e,-]+\]|"clip":"[^"]*"' | paste -sd' ' | sed 's/"clip"/\n"clip"/g' |
+        grep sigma | tr '":[],' '       ' | while read -r row; do
+        set -- $row # clip NAME sigma S sigma_used R G B
+        for used in $6 $7 $8; do
+            awk "BEGIN { exit !($4 == 0 ? $used < 1 : $used > 0.9 * $4 && $used < 1.1 * $4) }" || echo "$2: sigma $4, estimated $used"
+        done
+    done >"$work/wrong"
+    check "sigma is found within 10 %" [ ! -s "$work/wrong" ]
+    cat "$work/wrong"
+else
+    echo "no ../shared/data/test: real clips are left out"
+fi
+exit $failed
