@@ -14,7 +14,8 @@ enum { SIGMAS_MAX = 16 };
 typedef struct Score {
     double noisy, psnr, ssim, strred; /* NaN: not known */
     double seconds, processor;        /* per megapixel and frame: of the clock, of all processors together */
-    double sigma[3];                           /* in use */
+    double groups[2];                 /* of patches, of both steps, per megapixel and frame */
+    double sigma[3];                  /* in use */
 } Score;
 
 typedef struct Eval {
@@ -24,7 +25,7 @@ typedef struct Eval {
     Common common;
     const char *data, *only, *out, *model_path;
     SnlsModel *model; /* a network instead of the denoiser */
-    bool blind; /* the denoiser is not told sigma */
+    bool blind;       /* the denoiser is not told sigma */
     double sigma[SIGMAS_MAX];
     int sigmas;
     Clips clips;
@@ -78,7 +79,10 @@ static int denoise(Eval *e, const SnlsTensor *noisy, const SnlsTensor *out, Scor
     }
     if (status >= 0) status = snls_denoiser_finish(d);
     if (status >= 0) status = pull_all(d, out, &pulled);
+    int64_t groups[2] = { 0 };
     if (status >= 0) snls_denoiser_sigma(d, score->sigma);
+    snls_denoiser_groups(d, groups);
+    for (int i = 0; i < 2; i++) score->groups[i] = (double)groups[i] / ((double)(frames * pixels) * 1e-6);
     score->seconds = (seconds_now() - start) / ((double)(frames * pixels) * 1e-6);
     score->processor = (double)(clock() - ticks) / CLOCKS_PER_SEC / ((double)(frames * pixels) * 1e-6);
     snls_denoiser_close(&d);
@@ -88,7 +92,8 @@ static int denoise(Eval *e, const SnlsTensor *noisy, const SnlsTensor *out, Scor
 static int run_model(Eval *e, const SnlsTensor *noisy, const SnlsTensor *out, double sigma, Score *score)
 {
     const SnlsModelRun run = { .frames = *noisy, .out = *out, .count = noisy->shape[0], .sigma = sigma };
-    const double start = seconds_now(), megapixels = (double)(noisy->shape[0] * noisy->shape[1] * noisy->shape[2]) * 1e-6;
+    const double start = seconds_now(),
+                 megapixels = (double)(noisy->shape[0] * noisy->shape[1] * noisy->shape[2]) * 1e-6;
     const clock_t ticks = clock();
     const SnlsStatus status = snls_model_run(e->model, &run);
     score->seconds = (seconds_now() - start) / megapixels;
@@ -132,7 +137,8 @@ static int run_one(Eval *e, const SnlsTensor *clean, double sigma, Score *score)
     int code = alloc_array(e->ctx, "noisy", &noisy, SNLS_F32, 4, clean->shape);
     if (!code) code = alloc_array(e->ctx, "denoised", &out, SNLS_F32, 4, clean->shape);
     SnlsStatus status = code ? SNLS_ERR_MEMORY : snls_array_copy(e->ctx, &noisy, clean);
-    if (status >= 0) status = snls_noise_add(e->ctx, noisy.data, snls_tensor_elements(&noisy), 0, sigma, e->common.seed);
+    if (status >= 0)
+        status = snls_noise_add(e->ctx, noisy.data, snls_tensor_elements(&noisy), 0, sigma, e->common.seed);
     if (!code && status < 0) code = fail_library(e->ctx, status, false);
     for (int c = 0; c < 3; c++) e->params.sigma[c] = e->blind ? -1 : sigma;
     if (!code) code = e->model ? run_model(e, &noisy, &out, sigma, score) : denoise(e, &noisy, &out, score);
@@ -148,8 +154,8 @@ static int run_one(Eval *e, const SnlsTensor *clean, double sigma, Score *score)
 static void print_row(const Eval *e, const char *name, double sigma, const Score *s)
 {
     if (e->common.json) return;
-    printf("%-24s %5g  %7.3f %8.3f %7.4f %9.5f %9.3f %9.3f", name, sigma, s->noisy, s->psnr, s->ssim, s->strred, s->seconds,
-           s->processor);
+    printf("%-24s %5g  %7.3f %8.3f %7.4f %9.5f %9.3f %9.3f", name, sigma, s->noisy, s->psnr, s->ssim, s->strred,
+           s->seconds, s->processor);
     if (e->blind) printf("   %.2f %.2f %.2f", s->sigma[0], s->sigma[1], s->sigma[2]);
     printf("\n");
     fflush(stdout);
@@ -157,10 +163,12 @@ static void print_row(const Eval *e, const char *name, double sigma, const Score
 
 static json_t *row_json(const char *name, double sigma, const Score *s)
 {
-    return json_pack("{s:o, s:f, s:o, s:o, s:o, s:o, s:f, s:f, s:[f,f,f]}", "clip", json_text(name), "sigma", sigma,
+    return json_pack("{s:o, s:f, s:o, s:o, s:o, s:o, s:f, s:f, s:[f,f], s:[f,f,f]}", "clip", json_text(name), "sigma", sigma,
                      "psnr_noisy", json_real_or_null(s->noisy), "psnr", json_real_or_null(s->psnr), "ssim",
                      json_real_or_null(s->ssim), "strred", json_real_or_null(s->strred), "seconds_per_megapixel_frame",
-                     s->seconds, "processor_seconds_per_megapixel_frame", s->processor, "sigma_used", s->sigma[0], s->sigma[1], s->sigma[2]);
+                     s->seconds, "processor_seconds_per_megapixel_frame", s->processor,
+                     "groups_per_megapixel_frame", s->groups[0], s->groups[1], "sigma_used", s->sigma[0],
+                     s->sigma[1], s->sigma[2]);
 }
 
 static void add_score(Score *sum, const Score *s, double share)
@@ -171,6 +179,7 @@ static void add_score(Score *sum, const Score *s, double share)
     sum->strred += share * s->strred;
     sum->seconds += share * s->seconds;
     sum->processor += share * s->processor;
+    for (int i = 0; i < 2; i++) sum->groups[i] += share * s->groups[i];
     for (int c = 0; c < 3; c++) sum->sigma[c] += share * s->sigma[c];
 }
 
@@ -216,10 +225,10 @@ static int work(Eval *e)
 /* The denoiser's options and two of our own, as one table over Eval. */
 static void make_options(SnlsOption *list, int room)
 {
-    static const SnlsOption own[] = {
-        { "crop", "side of the middle part that is used; 0: whole frames", SNLS_OPTION_INT, offsetof(Eval, crop), 0, 0, 32767, NULL },
-        { "frames", "first frames that are used; 0: all", SNLS_OPTION_INT, offsetof(Eval, frames), 0, 0, 100000, NULL }
-    };
+    static const SnlsOption own[] = { { "crop", "side of the middle part that is used; 0: whole frames",
+                                        SNLS_OPTION_INT, offsetof(Eval, crop), 0, 0, 32767, NULL },
+                                      { "frames", "first frames that are used; 0: all", SNLS_OPTION_INT,
+                                        offsetof(Eval, frames), 0, 0, 100000, NULL } };
     int count = 0;
     for (const SnlsOption *o = snls_denoise_options(); o->name && count < room - 3; o++) list[count++] = *o;
     for (int i = 0; i < 2; i++) list[count++] = own[i];
@@ -235,7 +244,9 @@ int cmd_eval(int argc, char **argv)
     const Arg args[] = { { "data", "DIR", "folder of clean clips: folders of images, .npy, videos", &e.data },
                          { "sigma", "LIST", "standard deviations of the noise (10,20,30,40,50)", &sigma },
                          { "only", "TEXT", "only clips whose name holds this", &e.only },
-                         { "model", "PATH", "denoise with the network of these weights: a .safetensors file, or a folder (dvdnet)", &e.model_path },
+                         { "model", "PATH",
+                           "denoise with the network of these weights: a .safetensors file, or a folder (dvdnet)",
+                           &e.model_path },
                          { "blind", NULL, "the denoiser estimates sigma itself", &e.blind } };
     const ArgTable table = { .summary = "adds noise to the clips of a folder, denoises, measures, prints a table",
                              .examples = "  snls eval --data clips/ --sigma 20,50 --preset slow --crop 240\n"
@@ -250,7 +261,8 @@ int cmd_eval(int argc, char **argv)
     if (!parse_args(argc, argv, &table, &e.common, &code)) return code;
     if (!e.data) return fail(EXIT_USAGE, "--data is missing: a folder of clips");
     e.rows = json_array();
-    if (e.model_path && e.blind) return fail(EXIT_USAGE, "--blind has no meaning with --model: networks are told sigma");
+    if (e.model_path && e.blind)
+        return fail(EXIT_USAGE, "--blind has no meaning with --model: networks are told sigma");
     code = parse_numbers("sigma", sigma ? sigma : "10,20,30,40,50", e.sigma, SIGMAS_MAX, &e.sigmas);
     if (!code) code = work(&e);
     snls_model_close(&e.model);

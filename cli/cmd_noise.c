@@ -22,7 +22,8 @@ static int choose_form(Noise *n)
     if (!folder && !(strchr(n->out, '%') && has_suffix(n->out, ".png")))
         return fail(EXIT_USAGE, "%s: must be a .npy file, a folder (dir/) or a pattern (dir/%%05d.png)", n->out);
     const int written = snprintf(n->pattern, sizeof n->pattern, folder ? "%s/%%05d.png" : "%s", n->out);
-    if (written < 0 || (size_t)written >= sizeof n->pattern) return fail(EXIT_USAGE, "%s: the name is too long", n->out);
+    if (written < 0 || (size_t)written >= sizeof n->pattern)
+        return fail(EXIT_USAGE, "%s: the name is too long", n->out);
     return folder ? output_folder(n->out) : EXIT_DONE;
 }
 
@@ -88,9 +89,12 @@ int cmd_noise(int argc, char **argv)
     int code;
     const char *given[2] = { NULL, NULL }, *sigma = NULL;
     static const char *const names[] = { "IN", "OUT" };
-    static const char *const help[] = { "a video, a folder of images, a pattern (dir/%05d.png), an image or .npy [T,H,W,C]",
-                                        "clip.npy (neither clipped nor rounded), a folder (dir/) or a pattern of PNGs" };
-    const Arg args[] = { { "sigma", "S", "standard deviation on the 0..255 scale; three with commas for R,G,B", &sigma } };
+    static const char *const help[] = {
+        "a video, a folder of images, a pattern (dir/%05d.png), an image or .npy [T,H,W,C]",
+        "clip.npy (neither clipped nor rounded), a folder (dir/) or a pattern of PNGs"
+    };
+    const Arg args[] = { { "sigma", "S", "standard deviation on the 0..255 scale; three with commas for R,G,B",
+                           &sigma } };
     const ArgTable table = { .summary = "white Gaussian noise on a clip, the same for the same --seed",
                              .examples = "  snls noise clean/ noisy.npy --sigma 20\n"
                                          "  snls noise clean.npy noisy/ --sigma 20,15,25 --seed 7\n",
@@ -102,7 +106,8 @@ int cmd_noise(int argc, char **argv)
                              .positional_min = 2,
                              .positional_max = 2 };
     if (!parse_args(argc, argv, &table, &n.common, &code)) return code;
-    if (!sigma || !strcmp(sigma, "auto")) return fail(EXIT_USAGE, "--sigma is %s, must be a number", sigma ? sigma : "missing");
+    if (!sigma || !strcmp(sigma, "auto"))
+        return fail(EXIT_USAGE, "--sigma is %s, must be a number", sigma ? sigma : "missing");
     code = parse_sigma(sigma, n.sigma);
     n.out = given[1];
     if (!code) code = work(&n, given[0]);

@@ -1,6 +1,7 @@
 /* cmd_options.c: the parameters of all operators. docs/options.md is what --markdown prints. */
 #include "cli.h"
 #include <stdio.h>
+#include <string.h>
 
 static const struct {
     const char *op, *command;
@@ -9,12 +10,14 @@ static const struct {
     { "flow_compose", "compose" },    { "weights", "weights" },         { "gather", "gather" },
     { "gather_add", "gather-add" },   { "scatter_add", "scatter-add" }, { "farneback", "flow --method farneback" },
     { "tvl1", "flow --method tvl1" }, { "dis", "flow --method dis" },
+    { "denoise", "denoise" },
 };
 
 static const SnlsOption *table_of(const char *op)
 {
     const SnlsOption *table = snls_options(op);
-    return table ? table : snls_flow_options(op);
+    if (!table) table = snls_flow_options(op);
+    return table || strcmp(op, "denoise") ? table : snls_denoise_options();
 }
 
 enum { OPERATORS = sizeof operators / sizeof *operators };
@@ -23,7 +26,7 @@ static void print_markdown(void)
 {
     printf("# Options\n\n"
            "Made by `snls options --markdown` from the option tables; do not edit.\n"
-           "A name is a field of the parameter struct in `<snls/ops.h>` or `<snls/flow.h>` and, with two dashes, an "
+           "A name is a field of the parameter struct in `<snls/ops.h>`, `<snls/flow.h>` or `<snls/denoise.h>` and, with two dashes, an "
            "option of the "
            "command.\n");
     for (int i = 0; i < OPERATORS; i++) {

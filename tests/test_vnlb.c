@@ -13,7 +13,7 @@ enum { SIDE = 7, MOST = 120 };
 
 typedef struct Model {
     int64_t frames, h, w, c, radius, depth, window[2], patches[2], stride[2];
-    bool reuse;
+    int64_t reuse;
     double sigma;
     float *noisy;       /* (t, c, h, w), decorrelated */
     float *basic;       /* the first estimate */
@@ -201,11 +201,11 @@ static bool covers(int64_t at, int64_t cell, int64_t count, int64_t stride, int6
     return off == 0 || (stride <= SIDE - 2 && cell > 0 && cell < count - 1 && (off == 1 || off == -1));
 }
 
-static void mark(Model *m, int step, const Patch *p)
+static void mark(Model *m, int step, const Patch *p, int part)
 {
     const int64_t s = m->stride[step], rows = cells(m->h, s), columns = cells(m->w, s);
-    const int64_t r = clamp((p->y[0] + s / 2) / s, 0, rows - 1), c = clamp((p->x[0] + s / 2) / s, 0, columns - 1);
-    if (covers(p->y[0], r, rows, s, m->h) && covers(p->x[0], c, columns, s, m->w)) m->used[(p->t[0] * rows + r) * columns + c] = 1;
+    const int64_t r = clamp((p->y[part] + s / 2) / s, 0, rows - 1), c = clamp((p->x[part] + s / 2) / s, 0, columns - 1);
+    if (covers(p->y[part], r, rows, s, m->h) && covers(p->x[part], c, columns, s, m->w)) m->used[(p->t[part] * rows + r) * columns + c] = 1;
 }
 
 static void run_class(Model *m, int step, int64_t t, int64_t row, int64_t column)
@@ -219,7 +219,8 @@ static void run_class(Model *m, int step, int64_t t, int64_t row, int64_t column
             if (before[r * columns + c]) continue;
             const int64_t n = match(m, step, t, cell_at(r, s, m->h), cell_at(c, s, m->w), best);
             filter(m, step, best, n);
-            for (int64_t i = 0; m->reuse && i < n; i++) mark(m, step, &best[i]);
+            for (int64_t i = 0; i < n; i++)
+                for (int part = 0; part < m->reuse && part < m->depth; part++) mark(m, step, &best[i], part);
         }
 }
 
@@ -367,7 +368,7 @@ int main(void)
      * medium) leaves out part of what is near the noise's edge, where little is kept. */
     static const VnlbCase list[] = {
         { 3, 18, 20, 3, SNLS_DENOISE_SLOW, SNLS_DENOISE_FLOW_NONE, 1, 2, 5, 5, 24, 20, 3, 3, 1, 20, 0.01 },
-        { 4, 16, 19, 3, SNLS_DENOISE_SLOW, SNLS_DENOISE_FLOW_DIS, 1, 2, 5, 7, 30, 24, 3, 4, 1, 40, 0.01 },
+        { 4, 16, 19, 3, SNLS_DENOISE_SLOW, SNLS_DENOISE_FLOW_DIS, 1, 2, 5, 7, 30, 24, 3, 4, 2, 40, 0.01 },
         { 3, 17, 15, 1, SNLS_DENOISE_SLOW, SNLS_DENOISE_FLOW_FARNEBACK, 1, 1, 7, 5, 60, 55, 4, 3, 1, 15, 0.01 },
         { 2, 15, 23, 1, SNLS_DENOISE_SLOW, SNLS_DENOISE_FLOW_NONE, 2, 2, 3, 4, 9, 16, 2, 6, 0, 10, 0.01 },
         { 1, 14, 16, 3, SNLS_DENOISE_SLOW, SNLS_DENOISE_FLOW_DIS, 2, 2, 7, 5, 49, 25, 3, 3, 1, 25, 0.01 },

@@ -27,7 +27,7 @@ for clip in "$data"/*; do
         rm -rf "$work"/noisy "$work"/out* && mkdir "$work/noisy"
         "$snls" noise "$work/clean" "$work/noisy/" --sigma $sigma
         best=0 strength= took=
-        for s in 5 8 12 16 20 25 30; do
+        for s in 8 12 16 20 30; do
             mkdir -p "$work/out"
             t=$(seconds run -start_number 0 -i "$work/noisy/%05d.png" -vf "format=gbrp,nlmeans=s=$s,format=rgb24" "$work/out/%05d.png")
             p=$(psnr "$work/clean" "$work/out")

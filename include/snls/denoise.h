@@ -59,7 +59,7 @@ typedef struct SnlsDenoiseParams {
     int32_t patches1, patches2; /* patches of a group (0) */
     int32_t step1, step2;       /* pixels between the reference patches (0) */
     int32_t rank1;              /* most eigenvectors of a group (0) */
-    int32_t reuse1, reuse2;     /* 1: patches that were in a group do not become references (-1) */
+    int32_t reuse1, reuse2;     /* 1: what was in a group does not become a reference; 2: nor do patches' second halves (-1) */
     double  theta1;             /* threshold on eigenvalues instead of the best shrinkage: up to (1 + theta) * sigma^2 is noise (-1) */
     int32_t reserved[32];       /* zero */
 } SnlsDenoiseParams;
@@ -94,6 +94,9 @@ SNLS_API int64_t snls_denoiser_memory(const SnlsDenoiseParams *params, int64_t h
 
 /* Frames that must have been pushed before the first can be pulled, at most. */
 SNLS_API int64_t snls_denoiser_delay(const SnlsDenoiser *d);
+
+/* How many groups of patches the two steps of vnlb have filtered so far: what its time goes with. */
+SNLS_API SnlsStatus snls_denoiser_groups(const SnlsDenoiser *d, int64_t groups[2]);
 
 /* The noise in use, per channel. SNLS_END: not yet estimated. */
 SNLS_API SnlsStatus snls_denoiser_sigma(const SnlsDenoiser *d, double sigma[3]);

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #ifdef SNLS_HAVE_LAPACK
-#include "denoise/blas.h"
+#    include "denoise/blas.h"
 
 /* A group whose noisy values vary less than this times the noise is flat: its mean is better known from the first estimate. */
-#define FLAT 0.95
+#    define FLAT 0.95
 
 enum { TURNS = 3 }; /* of subspace iteration */
 
@@ -102,8 +102,7 @@ static int64_t eigen(NlbWork *w, int64_t m, float low, int64_t most, int64_t sta
     float *q = w->left;
     mirror(w->matrix, m);
     for (int64_t have = 0; 3 * p <= m; p *= 2) {
-        for (int64_t i = have; i < p; i++)
-            memcpy(q + i * m, w->matrix + (i * m / p) * m, (size_t)m * sizeof *q);
+        for (int64_t i = have; i < p; i++) memcpy(q + i * m, w->matrix + (i * m / p) * m, (size_t)m * sizeof *q);
         good = ritz(w, q, m, p);
         if (!good || w->values[0] <= low || p >= most) break;
         memcpy(q, w->vectors, (size_t)(m * p) * sizeof *q);
@@ -148,15 +147,15 @@ static void project(NlbWork *w, float *x, int64_t dim, int64_t count, int64_t ra
         for (int64_t i = 0; i < count; i++)
             for (int64_t j = 0; j < rank; j++) w->right[i * rank + j] *= w->values[j];
         gemm("N", "N", dim, count, rank, 1, w->left, dim, w->right, rank, x, dim);
-    } else
-        memset(x, 0, (size_t)(dim * count) * sizeof *x);
+    } else memset(x, 0, (size_t)(dim * count) * sizeof *x);
     for (int64_t i = 0; i < count; i++)
         for (int64_t j = 0; j < dim; j++) x[i * dim + j] += mean[j];
 }
 
 /* Step 2: x (dim, count) to C (C + variance)^-1 x + mean, C the covariance of basic (dim, count), both centred; through
  * whichever of basic basic' and basic' basic is the smaller. Cholesky: no eigenvectors are needed. */
-static void wiener(NlbWork *w, float *x, const float *basic, int64_t dim, int64_t count, float variance, const float *mean)
+static void wiener(NlbWork *w, float *x, const float *basic, int64_t dim, int64_t count, float variance,
+                   const float *mean)
 {
     const bool gram = count < dim;
     const int n = (int)(gram ? count : dim), k = (int)(gram ? dim : count), lda = (int)dim, columns = (int)count;

@@ -69,7 +69,8 @@ typedef struct Rank {
 static int by_energy(const void *a, const void *b)
 {
     const Rank *x = a, *y = b;
-    return x->energy != y->energy ? (x->energy > y->energy) - (x->energy < y->energy) : (x->block > y->block) - (x->block < y->block);
+    return x->energy != y->energy ? (x->energy > y->energy) - (x->energy < y->energy)
+                                  : (x->block > y->block) - (x->block < y->block);
 }
 
 /* Median over the high frequencies of their variance in the chosen blocks. */
@@ -140,9 +141,10 @@ SnlsStatus snls_noise_estimate(SnlsContext *ctx, const float *frames, int64_t co
 {
     if (!ctx) return SNLS_ERR_ARG;
     SNLS_REQUIRE(ctx, frames && sigma, SNLS_ERR_ARG, "noise_estimate: a pointer is missing (NULL)");
-    SNLS_REQUIRE(ctx, count >= 1 && height >= 1 && width >= 1 && (channels == 1 || channels == 3), SNLS_ERR_SHAPE,
-                 "noise_estimate: %lld frames of %lld x %lld pixels and %lld channels, must be 1 or more, 1 or 3 channels",
-                 (long long)count, (long long)width, (long long)height, (long long)channels);
+    SNLS_REQUIRE(
+        ctx, count >= 1 && height >= 1 && width >= 1 && (channels == 1 || channels == 3), SNLS_ERR_SHAPE,
+        "noise_estimate: %lld frames of %lld x %lld pixels and %lld channels, must be 1 or more, 1 or 3 channels",
+        (long long)count, (long long)width, (long long)height, (long long)channels);
     double sum[3] = { 0 };
     for (int64_t t = 0; t < count; t++)
         SNLS_TRY(estimate_frame(ctx, frames + t * height * width * channels, height, width, channels, sum));

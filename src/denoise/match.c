@@ -27,19 +27,23 @@ static int64_t corner(int64_t at, int64_t window, int64_t side, int64_t length)
 }
 
 /* The windows' corners in frames first .. first + count, one more than is searched: the last one's partner. */
-static void trajectory(const SnlsDenoiser *d, int step, int64_t t, Place at, int64_t first, int64_t count, Place *corners)
+static void trajectory(const SnlsDenoiser *d, int step, int64_t t, Place at, int64_t first, int64_t count,
+                       Place *corners)
 {
     const NlbPlan *p = &d->plan;
-    const int64_t window = p->step[step].window, past = d->end >= 0 && first + count >= d->end ? d->end : first + count + 1;
+    const int64_t window = p->step[step].window,
+                  past = d->end >= 0 && first + count >= d->end ? d->end : first + count + 1;
     Place now = at;
     for (int64_t s = t; s < past; s++) {
-        corners[s - first] = (Place){ corner(now.y, window, p->side, p->height), corner(now.x, window, p->side, p->width) };
+        corners[s - first] =
+            (Place){ corner(now.y, window, p->side, p->height), corner(now.x, window, p->side, p->width) };
         if (s + 1 < past) now = follow(d, step, s, 0, now);
     }
     now = at;
     for (int64_t s = t; s > first; s--) {
         now = follow(d, step, s, 1, now);
-        corners[s - 1 - first] = (Place){ corner(now.y, window, p->side, p->height), corner(now.x, window, p->side, p->width) };
+        corners[s - 1 - first] =
+            (Place){ corner(now.y, window, p->side, p->height), corner(now.x, window, p->side, p->width) };
     }
 }
 
@@ -55,7 +59,7 @@ typedef struct Search {
     const SnlsDenoiser *d;
     int step;
     int64_t t, first, count;
-    Place offset;                /* of the reference in its window */
+    Place offset; /* of the reference in its window */
     Place corners[SPAN_MAX + 1];
 } Search;
 

@@ -24,8 +24,7 @@ static SnlsStatus flow_of(SnlsDenoiser *d, int64_t from, int16_t *motion)
                                 .to = snls_tensor(d->luma[1 - from], SNLS_F32, 2, shape),
                                 .flow = snls_tensor(d->flow_pair, SNLS_F32, 3, shape) };
     SNLS_TRY(snls_flow(d->ctx, &pair, &params));
-    for (int64_t i = 0; i < count; i++)
-        motion[i] = (int16_t)rintf(fminf(fmaxf(d->flow_pair[i], -32767), 32767));
+    for (int64_t i = 0; i < count; i++) motion[i] = (int16_t)rintf(fminf(fmaxf(d->flow_pair[i], -32767), 32767));
     return SNLS_OK;
 }
 

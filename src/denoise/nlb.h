@@ -20,14 +20,14 @@
 enum { STEPS = 2, CHANNELS_MAX = 3, SIDE_MAX = 7, DEPTH_MAX = 2, RADIUS_MAX = 8, SPAN_MAX = 2 * RADIUS_MAX + 2 };
 
 typedef struct NlbStep {
-    int64_t start;   /* columns that subspace iteration begins with; 0: all eigenvectors, by LAPACK */
-    int64_t window;  /* side of the search window */
-    int64_t patches; /* of a group, at most */
-    int64_t stride;  /* pixels between references */
+    int64_t start;         /* columns that subspace iteration begins with; 0: all eigenvectors, by LAPACK */
+    int64_t window;        /* side of the search window */
+    int64_t patches;       /* of a group, at most */
+    int64_t stride;        /* pixels between references */
     int64_t rows, columns; /* of the grid of references */
-    int64_t rank;    /* most eigenvectors */
-    double  theta;   /* eigenvalues up to theta * sigma^2 count as noise */
-    bool    reuse;
+    int64_t rank;          /* most eigenvectors */
+    double theta;          /* eigenvalues up to theta * sigma^2 count as noise */
+    int64_t reuse; /* halves of a patch, 0 to 2, under which no reference is needed */
 } NlbStep;
 
 typedef struct NlbPlan {
@@ -45,18 +45,19 @@ typedef struct NlbPlan {
 /* A frame that is held. Planes are (channel, H, W), decorrelated channels. What only the frames of a search need lies in fewer
  * places than there are frames (NlbLate), which the frames take in turn. */
 typedef struct NlbFrame {
-    float   *noisy;
-    float   *sum[STEPS];       /* planes: of the filtered patches over each pixel, then their mean, the estimate; late in step 2 */
-    float   *weight[STEPS];    /* late: one plane, how many there were */
+    float *noisy;
+    float *
+        sum[STEPS]; /* planes: of the filtered patches over each pixel, then their mean, the estimate; late in step 2 */
+    float *weight[STEPS];      /* late: one plane, how many there were */
     int16_t *motion[STEPS][2]; /* late: (H,W,2), (x,y): to the next frame, to the one before */
     uint8_t *used[STEPS];      /* of each reference: a patch about there was in a group */
-    bool     first;            /* of its scene */
+    bool first;                /* of its scene */
 } NlbFrame;
 
 typedef struct NlbLate {
-    float   *sum, *weight[STEPS];
+    float *sum, *weight[STEPS];
     int16_t *motion[STEPS][2];
-    int64_t  holder[STEPS]; /* the frame whose motion this is */
+    int64_t holder[STEPS]; /* the frame whose motion this is */
 } NlbLate;
 
 typedef struct NlbPatch {
@@ -65,9 +66,9 @@ typedef struct NlbPatch {
 } NlbPatch;
 
 typedef struct NlbGroup {
-    int64_t   count;
+    int64_t count;
     NlbPatch *patch;
-    float    *value; /* (channel, count, side*side*depth): the filtered patches */
+    float *value; /* (channel, count, side*side*depth): the filtered patches */
 } NlbGroup;
 
 /* One of the depth halves of a patch: half h of group g is half h % depth of its patch h / depth. */
@@ -77,11 +78,11 @@ typedef struct NlbHalf {
 
 /* Memory of one thread. */
 typedef struct NlbWork {
-    float    *dist;
+    float *dist;
     uint64_t *key;
-    float    *noisy, *basic, *mean; /* (count, dim) of one channel or (channel, count, dim) of all */
-    float    *matrix, *values, *vectors, *left, *right, *lapack, *tau, *small;
-    int32_t  *lapack_int;
+    float *noisy, *basic, *mean; /* (count, dim) of one channel or (channel, count, dim) of all */
+    float *matrix, *values, *vectors, *left, *right, *lapack, *tau, *small;
+    int32_t *lapack_int;
 } NlbWork;
 
 /* What method nlm works with. */
@@ -92,34 +93,35 @@ typedef struct NlbNlm {
 } NlbNlm;
 
 struct SnlsDenoiser {
-    SnlsContext      *ctx;
+    SnlsContext *ctx;
     SnlsDenoiseParams params;
-    NlbPlan           plan;
-    SnlsPatchLoops    loops;
-    NlbFrame         *frame;  /* plan.slots of them; frame t is at t % slots */
-    NlbLate          *late;   /* plan.lates of them */
-    NlbGroup         *group;  /* of a batch */
-    NlbWork          *work;   /* of a thread */
-    NlbHalf          *half;   /* of the patches of a batch, by frame */
-    int64_t           batch;
-    int64_t          *cell;   /* references of a class */
-    NlbNlm            nlm;
-    float            *luma[2]; /* what flow is computed from */
-    int16_t          *flow_out; /* of the last pulled frame */
-    float            *flow_pair; /* (H,W,2) */
-    void             *block;
-    double            sigma[3];  /* red, green, blue */
-    float             variance[3]; /* of the decorrelated channels */
-    double            guess[2 * RADIUS_MAX + 2][3]; /* of sigma, from each of the first frames */
-    bool              has_sigma, finished, has_flow;
-    bool              copy; /* sigma is 0: frames are kept as they came */
-    bool              pass; /* no noise was found: estimates are the frames */
-    int64_t           pushed, pulled;    /* frames */
-    int64_t           begin, end;        /* the scene in work: its first frame, and one past its last, or -1 while open */
-    int64_t           done[STEPS];       /* references of this step are done before this frame */
-    int64_t           opened[STEPS];     /* sums are cleared and motion is known before this frame */
-    int64_t           ready[STEPS];      /* estimates of this step are made before this frame */
-    int64_t           depth;             /* frames of a patch in this scene */
+    NlbPlan plan;
+    SnlsPatchLoops loops;
+    NlbFrame *frame; /* plan.slots of them; frame t is at t % slots */
+    NlbLate *late;   /* plan.lates of them */
+    NlbGroup *group; /* of a batch */
+    NlbWork *work;   /* of a thread */
+    NlbHalf *half;   /* of the patches of a batch, by frame */
+    int64_t batch;
+    int64_t *cell; /* references of a class */
+    NlbNlm nlm;
+    float *luma[2];    /* what flow is computed from */
+    int16_t *flow_out; /* of the last pulled frame */
+    float *flow_pair;  /* (H,W,2) */
+    void *block;
+    double sigma[3];                     /* red, green, blue */
+    float variance[3];                   /* of the decorrelated channels */
+    double guess[2 * RADIUS_MAX + 2][3]; /* of sigma, from each of the first frames */
+    bool has_sigma, finished, has_flow;
+    bool copy;              /* sigma is 0: frames are kept as they came */
+    bool pass;              /* no noise was found: estimates are the frames */
+    int64_t pushed, pulled; /* frames */
+    int64_t begin, end;     /* the scene in work: its first frame, and one past its last, or -1 while open */
+    int64_t done[STEPS];    /* references of this step are done before this frame */
+    int64_t groups[STEPS]; /* filtered so far */
+    int64_t opened[STEPS];  /* sums are cleared and motion is known before this frame */
+    int64_t ready[STEPS];   /* estimates of this step are made before this frame */
+    int64_t depth;          /* frames of a patch in this scene */
 };
 
 static inline NlbFrame *snls_nlb_frame(const SnlsDenoiser *d, int64_t t) { return &d->frame[t % d->plan.slots]; }
@@ -135,20 +137,20 @@ static inline int64_t snls_nlb_dim(const NlbPlan *p) { return p->side * p->side 
 SnlsStatus snls_nlb_plan(SnlsContext *ctx, const SnlsDenoiseParams *params, int64_t height, int64_t width,
                          int64_t channels, NlbPlan *plan);
 SnlsStatus snls_nlb_take(SnlsDenoiser *d); /* all memory but the struct itself */
-int64_t    snls_nlb_bytes(const NlbPlan *plan, int32_t threads);
+int64_t snls_nlb_bytes(const NlbPlan *plan, int32_t threads);
 
 /* The scene's frames that references in frame t look at: *first, and how many. */
 int64_t snls_nlb_span(const SnlsDenoiser *d, int64_t t, int64_t *first);
 
-void       snls_nlb_load(const NlbPlan *p, float *planes, const float *frame);
-void       snls_nlb_store(const NlbPlan *p, float *frame, const float *planes);
+void snls_nlb_load(const NlbPlan *p, float *planes, const float *frame);
+void snls_nlb_store(const NlbPlan *p, float *frame, const float *planes);
 SnlsStatus snls_nlb_motion(SnlsDenoiser *d, int step, int64_t t); /* between t-1 and t, both ways */
 
 /* Patches like the one of reference (y,x) of frame t; group->count of them, the best first. */
 void snls_nlb_match(const SnlsDenoiser *d, int step, int64_t t, int64_t y, int64_t x, NlbWork *work, NlbGroup *group);
 void snls_nlb_filter(const SnlsDenoiser *d, int step, int64_t first, NlbWork *work, NlbGroup *group);
-int  snls_nlb_blas_threads(int threads); /* of each call of BLAS from now on; returns how many it were, 0: not known */
-void       snls_nlb_nlm_sizes(const NlbPlan *plan, NlbNlm *nlm);
+int snls_nlb_blas_threads(int threads); /* of each call of BLAS from now on; returns how many it were, 0: not known */
+void snls_nlb_nlm_sizes(const NlbPlan *plan, NlbNlm *nlm);
 SnlsStatus snls_nlb_nlm(SnlsDenoiser *d, int64_t t); /* frame t by method nlm */
 SnlsStatus snls_nlb_step(SnlsDenoiser *d, int step, int64_t t);
 void snls_nlb_estimate(SnlsDenoiser *d, int step, int64_t t); /* sums to means */

@@ -10,7 +10,8 @@
 void snls_nlb_nlm_sizes(const NlbPlan *p, NlbNlm *n)
 {
     const int64_t span = 2 * p->radius + 1;
-    n->stride = p->step[0].stride < (p->side - 1) / 2 + 1 ? p->step[0].stride : (p->side - 1) / 2 + 1; /* patches cover all */
+    n->stride =
+        p->step[0].stride < (p->side - 1) / 2 + 1 ? p->step[0].stride : (p->side - 1) / 2 + 1; /* patches cover all */
     n->rows = (p->height + n->stride - 1) / n->stride;
     n->columns = (p->width + n->stride - 1) / n->stride;
     n->k = (p->step[0].patches + span - 1) / span;
@@ -85,7 +86,8 @@ static SnlsStatus weigh(SnlsDenoiser *d, int64_t count)
     const int64_t shape[6] = { 1, 1, 1, n->rows, n->columns, n->k * count };
     double noise = 0;
     for (int64_t c = 0; c < d->plan.channels; c++) noise += 2 * d->variance[c] * (double)(d->plan.side * d->plan.side);
-    SnlsWeights call = { .dist = snls_tensor(n->dist, SNLS_F32, 6, shape), .weight = snls_tensor(n->weight, SNLS_F32, 6, shape) };
+    SnlsWeights call = { .dist = snls_tensor(n->dist, SNLS_F32, 6, shape),
+                         .weight = snls_tensor(n->weight, SNLS_F32, 6, shape) };
     snls_weights_defaults(&call.params);
     call.params.scale = 1 / (REACH * noise);
     return snls_weights_forward(d->ctx, &call);

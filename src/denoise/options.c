@@ -26,8 +26,8 @@ static const SnlsOption table[] = {
     INT(step1, 0, 0, 6, "pixels between references, step 1; 0: of the preset"),
     INT(step2, 0, 0, 6, "pixels between references, step 2"),
     INT(rank1, 0, 0, 500, "most eigenvectors of a group, step 1; 0: of the preset"),
-    INT(reuse1, -1, -1, 1, "1: what was in a group is no reference, step 1; -1: of the preset"),
-    INT(reuse2, -1, -1, 1, "1: what was in a group is no reference, step 2"),
+    INT(reuse1, -1, -1, 2, "1: what was in a group is no reference, 2: nor are second halves, step 1; -1: of the preset"),
+    INT(reuse2, -1, -1, 2, "1: what was in a group is no reference, 2: nor are second halves, step 2"),
     REAL(theta1, -1, -1, 100, "eigenvalues up to (1 + theta) sigma^2 are noise; -1: the best shrinkage instead"),
     {NULL, NULL, 0, 0, 0, 0, 0, NULL}};
 /* clang-format on */

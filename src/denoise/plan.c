@@ -13,7 +13,7 @@ typedef struct Preset {
 } Preset;
 
 static const Preset presets[] = {
-    [SNLS_DENOISE_FAST] = { SNLS_DENOISE_FLOW_DIS, 2, 2, { { 7, 32, 5, 98, 1, 4 }, { 7, 32, 5, 0, 1, 0 } } },
+    [SNLS_DENOISE_FAST] = { SNLS_DENOISE_FLOW_DIS, 2, 2, { { 7, 40, 5, 98, 2, 4 }, { 7, 40, 5, 0, 2, 0 } } },
     [SNLS_DENOISE_MEDIUM] = { SNLS_DENOISE_FLOW_DIS, 3, 2, { { 9, 64, 3, 98, 1, 8 }, { 9, 64, 3, 0, 1, 0 } } },
     [SNLS_DENOISE_SLOW] = { SNLS_DENOISE_FLOW_DIS, 4, 2, { { 15, 100, 3, 98, 1, 0 }, { 15, 60, 3, 0, 1, 0 } } },
 };
@@ -33,11 +33,14 @@ static SnlsStatus check_params(SnlsContext *ctx, const SnlsDenoiseParams *p)
 
 static SnlsStatus check_size(SnlsContext *ctx, int64_t height, int64_t width, int64_t channels)
 {
-    SNLS_REQUIRE(ctx, height >= 1 && width >= 1 && height <= FRAME_SIDE_MAX && width <= FRAME_SIDE_MAX && height * width <= (int64_t)1 << 29,
-                 SNLS_ERR_SHAPE, "denoise: frames are %lld x %lld pixels, must be 1 to %d each way and at most 2^29 in all", (long long)width,
-                 (long long)height, FRAME_SIDE_MAX);
-    SNLS_REQUIRE(ctx, channels == 1 || channels == 3, SNLS_ERR_SHAPE, "denoise: frames have %lld channels, must be 1 or 3",
-                 (long long)channels);
+    SNLS_REQUIRE(ctx,
+                 height >= 1 && width >= 1 && height <= FRAME_SIDE_MAX && width <= FRAME_SIDE_MAX &&
+                     height * width <= (int64_t)1 << 29,
+                 SNLS_ERR_SHAPE,
+                 "denoise: frames are %lld x %lld pixels, must be 1 to %d each way and at most 2^29 in all",
+                 (long long)width, (long long)height, FRAME_SIDE_MAX);
+    SNLS_REQUIRE(ctx, channels == 1 || channels == 3, SNLS_ERR_SHAPE,
+                 "denoise: frames have %lld channels, must be 1 or 3", (long long)channels);
     return SNLS_OK;
 }
 
@@ -47,8 +50,8 @@ static int64_t cells(int64_t length, int64_t side, int64_t stride) { return (len
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-SnlsStatus snls_nlb_plan(SnlsContext *ctx, const SnlsDenoiseParams *p, int64_t height, int64_t width,
-                         int64_t channels, NlbPlan *plan)
+SnlsStatus snls_nlb_plan(SnlsContext *ctx, const SnlsDenoiseParams *p, int64_t height, int64_t width, int64_t channels,
+                         NlbPlan *plan)
 {
     SNLS_REQUIRE(ctx, p, SNLS_ERR_ARG, "denoise: the parameters are missing (NULL)");
     SNLS_TRY(check_params(ctx, p));
@@ -75,11 +78,12 @@ SnlsStatus snls_nlb_plan(SnlsContext *ctx, const SnlsDenoiseParams *p, int64_t h
         NlbStep *s = &plan->step[i];
         *s = (NlbStep){ .window = least(wanted, fits),
                         .patches = given(patches[i], 0, preset->step[i].patches),
-                        .stride = least(given(stride[i], 0, preset->step[i].stride), side), /* no pixel between patches */
+                        .stride =
+                            least(given(stride[i], 0, preset->step[i].stride), side), /* no pixel between patches */
                         .rank = given(rank[i], 0, preset->step[i].rank),
                         .theta = p->theta1,
                         .start = preset->step[i].start,
-                        .reuse = given(reuse[i], -1, preset->step[i].reuse) != 0 };
+                        .reuse = given(reuse[i], -1, preset->step[i].reuse) };
         s->rows = cells(height, side, s->stride);
         s->columns = cells(width, side, s->stride);
     }
@@ -90,7 +94,7 @@ SnlsStatus snls_nlb_plan(SnlsContext *ctx, const SnlsDenoiseParams *p, int64_t h
  * take() lays everything out twice: first without a block, to count, then to give out its pieces. */
 
 typedef struct Layout {
-    char   *base; /* NULL: only count */
+    char *base; /* NULL: only count */
     int64_t used;
 } Layout;
 
@@ -116,7 +120,8 @@ static void take_late(Layout *l, const NlbPlan *p, NlbLate *late)
     for (int i = 0; i < p->steps; i++) {
         late->weight[i] = piece(l, p->plane, sizeof(float));
         for (int way = 0; way < 2; way++)
-            late->motion[i][way] = p->flow == SNLS_DENOISE_FLOW_NONE ? NULL : piece(l, p->height * p->width * 2, sizeof(int16_t));
+            late->motion[i][way] =
+                p->flow == SNLS_DENOISE_FLOW_NONE ? NULL : piece(l, p->height * p->width * 2, sizeof(int16_t));
     }
 }
 
@@ -208,13 +213,18 @@ static int64_t block_bytes(const NlbPlan *plan, int32_t threads)
  * on what they plan, bytes a pixel and bytes a thread for each row and column. */
 static int64_t scratch_bytes(const NlbPlan *p, int32_t threads)
 {
-    static const int64_t of_flow[] = { [SNLS_DENOISE_FLOW_FARNEBACK] = 104, [SNLS_DENOISE_FLOW_TVL1] = 100, [SNLS_DENOISE_FLOW_DIS] = 54 };
+    static const int64_t of_flow[] = {
+        [SNLS_DENOISE_FLOW_FARNEBACK] = 104, [SNLS_DENOISE_FLOW_TVL1] = 100, [SNLS_DENOISE_FLOW_DIS] = 54
+    };
     const int64_t of_search = p->method == SNLS_DENOISE_NLM ? 12 * p->channels : 0,
                   pixel = of_flow[p->flow] > of_search ? of_flow[p->flow] : of_search;
     return pixel * p->height * p->width + threads * (720 * (p->height + p->width) + 98304) + 1048576;
 }
 
-int64_t snls_nlb_bytes(const NlbPlan *plan, int32_t threads) { return block_bytes(plan, threads) + scratch_bytes(plan, threads); }
+int64_t snls_nlb_bytes(const NlbPlan *plan, int32_t threads)
+{
+    return block_bytes(plan, threads) + scratch_bytes(plan, threads);
+}
 
 SnlsStatus snls_nlb_take(SnlsDenoiser *d)
 {
@@ -222,8 +232,9 @@ SnlsStatus snls_nlb_take(SnlsDenoiser *d)
     const int64_t bytes = block_bytes(&d->plan, threads);
     d->batch = BATCH_PER_THREAD * threads;
     d->block = snls_mem_alloc(&d->ctx->allocator, bytes);
-    SNLS_REQUIRE(d->ctx, d->block, SNLS_ERR_MEMORY, "denoise: %.1f MiB for frames of %lld x %lld pixels could not be had",
-                 (double)bytes / 1048576, (long long)d->plan.width, (long long)d->plan.height);
+    SNLS_REQUIRE(d->ctx, d->block, SNLS_ERR_MEMORY,
+                 "denoise: %.1f MiB for frames of %lld x %lld pixels could not be had", (double)bytes / 1048576,
+                 (long long)d->plan.width, (long long)d->plan.height);
     Layout l = { .base = (char *)(((uintptr_t)d->block + SNLS_ALIGN - 1) / SNLS_ALIGN * SNLS_ALIGN) };
     take(&l, d, threads);
     for (int64_t i = 0; i < d->plan.lates; i++)

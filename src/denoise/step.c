@@ -14,7 +14,10 @@ static int thread_number(void) { return omp_get_thread_num(); }
 static int thread_number(void) { return 0; }
 #endif
 
-static int64_t position(int64_t cell, int64_t stride, int64_t last) { return cell * stride < last ? cell * stride : last; }
+static int64_t position(int64_t cell, int64_t stride, int64_t last)
+{
+    return cell * stride < last ? cell * stride : last;
+}
 
 /* Halves of patches by the frame they lie in, in the order of groups: places begins[f] .. begins[f + 1] of d->half. */
 static void sort_halves(SnlsDenoiser *d, int64_t groups, int64_t frames, int64_t *begins)
@@ -34,8 +37,9 @@ static void sort_halves(SnlsDenoiser *d, int64_t groups, int64_t frames, int64_t
 /* The halves over each pixel of one frame: their values in one channel, or, past the last channel, their number. */
 static void add_up(SnlsDenoiser *d, int step, const NlbFrame *f, const NlbHalf *half, int64_t halves, int64_t channel)
 {
-    static const float ones[SIDE_MAX * SIDE_MAX] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-                                                     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+    static const float ones[SIDE_MAX * SIDE_MAX] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                                     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                                     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
     const NlbPlan *p = &d->plan;
     const int64_t area = p->side * p->side;
     const bool values = channel < p->channels;
@@ -55,19 +59,21 @@ static bool near(int64_t off, int64_t cell, int64_t cells, int64_t gap)
     return off == 0 || (gap >= 2 && cell > 0 && cell < cells - 1 && off >= -1 && off <= 1);
 }
 
-/* References that the group has patches of, or almost, are done with. */
+/* References that the group has patches of, or almost, are done with; with reuse 2 also those under its patches' second halves. */
 static void mark(SnlsDenoiser *d, int step, int64_t first, const NlbGroup *g)
 {
     const NlbPlan *p = &d->plan;
     const NlbStep *s = &p->step[step];
-    for (int64_t i = 0; i < g->count; i++) {
-        const int64_t y = g->patch[i].at[0] / p->width, x = g->patch[i].at[0] % p->width;
+    const int64_t parts = s->reuse < d->depth ? s->reuse : d->depth;
+    for (int64_t i = 0; i < g->count * parts; i++) {
+        const NlbPatch *patch = &g->patch[i / parts];
+        const int64_t part = i % parts, y = patch->at[part] / p->width, x = patch->at[part] % p->width;
         const int64_t r = snls_nlb_clamp((y + s->stride / 2) / s->stride, 0, s->rows - 1),
                       c = snls_nlb_clamp((x + s->stride / 2) / s->stride, 0, s->columns - 1);
         const int64_t dy = y - position(r, s->stride, p->height - p->side),
                       dx = x - position(c, s->stride, p->width - p->side);
         if (near(dy, r, s->rows, p->side - s->stride) && near(dx, c, s->columns, p->side - s->stride))
-            snls_nlb_frame(d, first + g->patch[i].frame[0])->used[step][r * s->columns + c] = 1;
+            snls_nlb_frame(d, first + patch->frame[part])->used[step][r * s->columns + c] = 1;
     }
 }
 
@@ -89,7 +95,8 @@ static void run_batch(SnlsDenoiser *d, int step, const int64_t *cell, int64_t gr
 #pragma omp parallel for num_threads(d->ctx->threads) schedule(dynamic, 1)
     for (int64_t i = 0; i < owners; i++) {
         const int64_t f = i / (p->channels + 1);
-        add_up(d, step, snls_nlb_frame(d, first + f), d->half + begins[f], begins[f + 1] - begins[f], i % (p->channels + 1));
+        add_up(d, step, snls_nlb_frame(d, first + f), d->half + begins[f], begins[f + 1] - begins[f],
+               i % (p->channels + 1));
     }
     for (int64_t i = 0; s->reuse && i < groups; i++) mark(d, step, first, &d->group[i]);
 }
@@ -100,7 +107,7 @@ SnlsStatus snls_nlb_step(SnlsDenoiser *d, int step, int64_t t)
     const NlbStep *s = &d->plan.step[step];
     const int blas_threads = snls_nlb_blas_threads(1); /* groups run side by side already */
     const uint8_t *used = snls_nlb_frame(d, t)->used[step];
-    for (int class = 0; class < CLASSES * CLASSES; class++) {
+    for (int class = 0; class < CLASSES * CLASSES; class ++) {
         /* classes in the order of a bit-reversed counter: the first four are 2 x 2 far corners of the next */
         const int64_t row = (class & 1) * 2 + (class >> 2 & 1), column = (class >> 1 & 1) * 2 + (class >> 3 & 1);
         int64_t count = 0;
@@ -109,6 +116,7 @@ SnlsStatus snls_nlb_step(SnlsDenoiser *d, int step, int64_t t)
                 if (used[r * s->columns + c]) continue;
                 d->cell[count++] = r * s->columns + c;
             }
+        d->groups[step] += count;
         for (int64_t i = 0; i < count; i += d->batch)
             run_batch(d, step, d->cell + i, count - i < d->batch ? count - i : d->batch, t);
     }

@@ -39,7 +39,7 @@ static bool may_run(const SnlsDenoiser *d, int step)
     if (d->end >= 0 && t >= d->end) return false;
     int64_t first;
     const int64_t past = snls_nlb_span(d, t, &first) + first + 1; /* the partner of the last frame */
-    if (step && past - d->pulled > d->plan.lates) return false; /* sums that wait to be pulled are in the way */
+    if (step && past - d->pulled > d->plan.lates) return false;   /* sums that wait to be pulled are in the way */
     return have >= (d->end >= 0 ? lesser(past, d->end) : past) && have > t;
 }
 
@@ -312,6 +312,13 @@ int64_t snls_denoiser_memory(const SnlsDenoiseParams *params, int64_t height, in
 }
 
 int64_t snls_denoiser_delay(const SnlsDenoiser *d) { return d && !d->copy ? d->plan.slots : 1; }
+
+SnlsStatus snls_denoiser_groups(const SnlsDenoiser *d, int64_t groups[2])
+{
+    if (!d || !groups) return SNLS_ERR_ARG;
+    for (int i = 0; i < STEPS; i++) groups[i] = d->groups[i];
+    return SNLS_OK;
+}
 
 SnlsStatus snls_denoiser_sigma(const SnlsDenoiser *d, double sigma[3])
 {

@@ -61,7 +61,8 @@ static void take(float *restrict patch, const float *restrict from, int64_t stri
         STORE(patch, a);
         STORE(patch + 3, b);
     }
-    for (int64_t y = 0; y < side && side != 7; y++) memcpy(patch + y * side, from + y * stride, (size_t)side * sizeof *patch);
+    for (int64_t y = 0; y < side && side != 7; y++)
+        memcpy(patch + y * side, from + y * stride, (size_t)side * sizeof *patch);
 }
 
 /* Rows of seven in two fours: both are read before either is written, so that the one they share is added to once, and no load
