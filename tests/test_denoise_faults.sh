@@ -76,7 +76,7 @@ refused 3 'ends after 10 frames' clip.mkv out.mkv --sigma 0 --clean short.mkv
 "$snls" denoise clip.mkv out.mkv --sigma 0 --progress p.txt >/dev/null && tail -1 p.txt | grep -q '^progress=end$' && grep -q '^frame=50$' p.txt || bad "--progress: $(cat p.txt)"; rm -f out*
 
 # signals: nothing half under the name; --resume goes on to the bytes of an undisturbed run
-make -f lavfi -i testsrc2=s=32x24:r=25:d=0.56 -vf noise=alls=30:allf=t -c:v ffv1 noisy.mkv
+make -f lavfi -i testsrc2=s=32x24:r=25:d=2.4 -vf noise=alls=30:allf=t -c:v ffv1 noisy.mkv
 run="$snls denoise noisy.mkv --preset fast --radius 1"
 $run whole.mkv >/dev/null 2>err || bad "denoise: $(cat err)"
 [ ! -e whole.mkv.resume ] || bad "the journal of a finished run is still there"
@@ -85,7 +85,7 @@ stop() { # SIGNAL BYTES OUT: stopped when the journal has grown so far
     for _ in $(seq 1200); do
         [ "$(stat -c %s "$3.resume" 2>/dev/null || echo 0)" -gt "$2" ] && break
         kill -0 $job 2>/dev/null || break
-        sleep 0.02
+        sleep 0.01
     done
     kill -"$1" $job 2>/dev/null; wait $job
 }
