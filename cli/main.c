@@ -69,18 +69,36 @@ static int dispatch(int argc, char **argv)
 }
 
 /* OpenMP's threads turn in circles while they wait for each other, as if nobody else wanted the processor: encoder and decoder of the same run do, and so may other
- * programs; a run beside others then takes several times as long. It can only be told before the program starts, so the program starts itself anew, once, unless the
- * user has said how to wait. Where that fails it goes on as it is. */
-static void wait_asleep(char **argv)
+ * programs; a run beside others then takes several times as long. */
+static int wait_asleep(void)
 {
-    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || getenv("KMP_BLOCKTIME")) return;
-    if (setenv("OMP_WAIT_POLICY", "passive", 1)) return;
-    execv("/proc/self/exe", argv);
+    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || getenv("KMP_BLOCKTIME")) return 0;
+    return !setenv("OMP_WAIT_POLICY", "passive", 1);
+}
+
+/* OpenBLAS takes a processor that is newer than itself for one of 2004. Where there is another BLAS there is no such function. */
+extern char *openblas_get_corename(void) __attribute__((weak));
+
+static int name_processor(void)
+{
+#if defined(__x86_64__)
+    if (!openblas_get_corename || getenv("OPENBLAS_CORETYPE") || strcmp(openblas_get_corename(), "Prescott")) return 0;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return !setenv("OPENBLAS_CORETYPE", "Haswell", 1);
+#endif
+    return 0;
+}
+
+/* Both libraries look at the environment when they are loaded, so the program starts itself anew, once, unless the user has said something there. Where that
+ * fails it goes on as it is. */
+static void start_prepared(char **argv)
+{
+    const int asleep = wait_asleep(), named = name_processor();
+    if (asleep || named) execv("/proc/self/exe", argv);
 }
 
 int main(int argc, char **argv)
 {
-    wait_asleep(argv);
+    start_prepared(argv);
     guard_streams();
     outputs_init();
     const int code = dispatch(argc, argv);
