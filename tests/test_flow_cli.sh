@@ -60,7 +60,7 @@ expect 3 "nothing there" "$snls" flow nothing.png x.npy
 expect 3 "one frame" "$snls" flow true.npy x.npy --truth nothing.flo
 mkdir empty && expect 3 "an empty folder" "$snls" flow empty x.npy
 head -c 40 f0.flo > cut.flo && expect 3 "a truth cut short" "$snls" flow clip.npy x3.npy --truth cut.flo
-touch film.mkv && expect 4 "a video" "$snls" flow film.mkv x.npy
+touch film.mkv && expect 3 "an empty video" "$snls" flow film.mkv x.npy
 expect 7 "exists" "$snls" flow clip.npy x1.npy
 ls ./*.part 2>/dev/null && bad "parts are left"
 
