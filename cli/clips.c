@@ -13,7 +13,7 @@ static bool is_clip(const char *path)
     static const char *const suffixes[] = { ".npy", ".mkv", ".mp4", ".y4m", ".mov", ".avi", ".webm" };
     struct stat info;
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
-        if (has_suffix(path, suffixes[i])) return true;
+        if (snls_path_ends(path, suffixes[i])) return true;
     return !stat(path, &info) && S_ISDIR(info.st_mode);
 }
 

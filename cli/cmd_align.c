@@ -67,7 +67,7 @@ static int frame_path(const Run *r, int64_t t, char *path, size_t size)
 {
     int written = 0;
     if (strchr(r->out, '%'))
-        return pattern_name(r->out, t, path, size) ? EXIT_DONE
+        return snls_path_number(r->out, t, path, size) ? EXIT_DONE
                                                    : fail(EXIT_USAGE, "%s: a pattern has one %%d or %%05d", r->out);
     written = snprintf(path, size, "%s/%05lld.png", r->out, (long long)t);
     return written < (int)size ? EXIT_DONE : fail(EXIT_USAGE, "%s: the name is too long", r->out);
@@ -77,7 +77,7 @@ static int add_outputs(Run *r)
 {
     char path[4096];
     int code = EXIT_DONE;
-    if (has_suffix(r->out, ".npy")) code = output_add(r->out, r->common.overwrite);
+    if (snls_path_ends(r->out, ".npy")) code = output_add(r->out, r->common.overwrite);
     else {
         if (!strchr(r->out, '%')) code = output_folder(r->out);
         for (int64_t t = 0; !code && t < r->align.clean.shape[0]; t++) {
@@ -94,7 +94,7 @@ static int write_result(Run *r)
 {
     char path[4096];
     int code = EXIT_DONE;
-    if (has_suffix(r->out, ".npy")) return write_array(r->align.ctx, r->out, &r->result);
+    if (snls_path_ends(r->out, ".npy")) return write_array(r->align.ctx, r->out, &r->result);
     for (int64_t t = 0; !code && t < r->result.shape[0]; t++) {
         const SnlsTensor frame = frame_of(&r->result, t);
         code = frame_path(r, t, path, sizeof path);

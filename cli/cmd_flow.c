@@ -21,7 +21,7 @@ static const char *const suffixes[] = { ".npy", ".flo", ".png" };
 static bool known_suffix(const char *path)
 {
     for (int i = 0; i < 3; i++)
-        if (has_suffix(path, suffixes[i])) return true;
+        if (snls_path_ends(path, suffixes[i])) return true;
     return false;
 }
 
@@ -29,7 +29,7 @@ static bool known_suffix(const char *path)
 static int pair_path(const Flow *f, int64_t t, char *path, size_t size)
 {
     if (!strchr(f->out, '%')) snprintf(path, size, "%s", f->out);
-    else if (!pattern_name(f->out, t, path, size))
+    else if (!snls_path_number(f->out, t, path, size))
         return fail(EXIT_USAGE, "%s: a pattern has one %%d or %%05d", f->out);
     return EXIT_DONE;
 }
@@ -38,11 +38,11 @@ static int add_outputs(Flow *f)
 {
     char path[4096];
     int code = EXIT_DONE;
-    const bool single = has_suffix(f->out, ".npy");
+    const bool single = snls_path_ends(f->out, ".npy");
     if (!single && f->pairs > 1 && !strchr(f->out, '%'))
         return fail(EXIT_USAGE,
                     "%s: %lld pairs of frames need %lld files: write a pattern such as flow%%05d%s, or one .npy",
-                    f->out, (long long)f->pairs, (long long)f->pairs, has_suffix(f->out, ".flo") ? ".flo" : ".png");
+                    f->out, (long long)f->pairs, (long long)f->pairs, snls_path_ends(f->out, ".flo") ? ".flo" : ".png");
     for (int64_t t = 0; !code && t < (single ? 1 : f->pairs); t++) {
         code = pair_path(f, t, path, sizeof path);
         if (!code) code = output_add(path, f->common.overwrite);
@@ -59,7 +59,7 @@ static int write_pair(Flow *f, int64_t t)
     int code = pair_path(f, t, path, sizeof path);
     if (code) return code;
     SnlsStatus status;
-    if (has_suffix(path, ".flo")) status = snls_flo_write(f->ctx, output_path(path), &flow);
+    if (snls_path_ends(path, ".flo")) status = snls_flo_write(f->ctx, output_path(path), &flow);
     else if (f->kitti) status = snls_kitti_write(f->ctx, output_path(path), &flow);
     else {
         SnlsTensor image;
@@ -75,7 +75,7 @@ static int write_pair(Flow *f, int64_t t)
 static int write_outputs(Flow *f)
 {
     int code = EXIT_DONE;
-    if (has_suffix(f->out, ".npy")) code = write_array(f->ctx, f->out, &f->forward);
+    if (snls_path_ends(f->out, ".npy")) code = write_array(f->ctx, f->out, &f->forward);
     else
         for (int64_t t = 0; !code && t < f->pairs; t++) code = write_pair(f, t);
     if (!code && f->backward_path) code = write_array(f->ctx, f->backward_path, &f->backward);

@@ -18,8 +18,8 @@ static int choose_form(Noise *n)
 {
     struct stat info;
     const bool folder = n->out[strlen(n->out) - 1] == '/' || (!stat(n->out, &info) && S_ISDIR(info.st_mode));
-    if (has_suffix(n->out, ".npy")) return EXIT_DONE;
-    if (!folder && !(strchr(n->out, '%') && has_suffix(n->out, ".png")))
+    if (snls_path_ends(n->out, ".npy")) return EXIT_DONE;
+    if (!folder && !(strchr(n->out, '%') && snls_path_ends(n->out, ".png")))
         return fail(EXIT_USAGE, "%s: must be a .npy file, a folder (dir/) or a pattern (dir/%%05d.png)", n->out);
     const int written = snprintf(n->pattern, sizeof n->pattern, folder ? "%s/%%05d.png" : "%s", n->out);
     if (written < 0 || (size_t)written >= sizeof n->pattern)
@@ -33,7 +33,7 @@ static int reserve(Noise *n)
     int code = choose_form(n);
     if (!code && !*n->pattern) code = output_add(n->out, n->common.overwrite);
     for (int64_t t = 0; *n->pattern && t < n->clip.shape[0] && !code; t++) {
-        if (!pattern_name(n->pattern, t, name, sizeof name))
+        if (!snls_path_number(n->pattern, t, name, sizeof name))
             return fail(EXIT_USAGE, "%s: a pattern has one %%d or %%05d", n->pattern);
         code = output_add(name, n->common.overwrite);
     }
@@ -59,7 +59,7 @@ static int write(Noise *n)
     if (!*n->pattern) return write_array(n->ctx, n->out, &n->clip);
     for (int64_t t = 0; t < n->clip.shape[0] && !code; t++) {
         const SnlsTensor frame = frame_of(&n->clip, t);
-        pattern_name(n->pattern, t, name, sizeof name);
+        snls_path_number(n->pattern, t, name, sizeof name);
         code = write_image(n->ctx, name, &frame);
     }
     return code;

@@ -106,7 +106,7 @@ static int check_pictures(const Denoise *d, bool folder)
     snprintf(pattern, sizeof pattern, folder ? "%s/%%05d.png" : "%s", d->out);
     for (int64_t i = 0; i < d->info.frames; i++) {
         struct stat info;
-        if (pattern_name(pattern, i, name, sizeof name) && !stat(name, &info))
+        if (snls_path_number(pattern, i, name, sizeof name) && !stat(name, &info))
             return fail(EXIT_OUTPUT, "%s: exists; -y overwrites it", name);
     }
     return EXIT_DONE;

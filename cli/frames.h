@@ -12,7 +12,4 @@ int flow_load(SnlsContext *ctx, const char *path, SnlsTensor *flow);
 
 SnlsTensor frame_of(const SnlsTensor *video, int64_t t); /* a view of one frame */
 
-bool has_suffix(const char *path, const char *suffix);                           /* ".png", whatever the case */
-bool pattern_name(const char *pattern, int64_t number, char *name, size_t size); /* false: no %d in it, or too long */
-
 #endif

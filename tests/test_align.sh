@@ -1,16 +1,6 @@
 #!/usr/bin/env bash
 # test_align.sh BUILD SOURCE: snls align on clips that snls synth makes: what helps, what is written, what is refused.
-set -u
-snls=$1/snls
-if [ ! -x "$snls" ]; then
-    echo "skipped: $snls was not built"
-    exit 77
-fi
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failed=0
-bad() { failed=$((failed + 1)); echo "FAIL $*"; }
+. "$2/tests/cli.sh"
 value() { sed -nE "s/.*\"psnr\": \{[^}]*\"$1\": ([-0-9.e+]+|null).*/\\1/p" "$2"; }
 more() { awk -v a="$1" -v b="$2" -v by="$3" 'BEGIN { exit !(a != "" && b != "" && a + 0 >= b + by) }' || bad "$4: $1 is not $2 and $3 more"; }
 

@@ -1,17 +1,8 @@
 #!/usr/bin/env bash
 # test_cli.sh BUILD SOURCE: the command line from outside: exit codes, one sentence on stderr, nothing left behind, signals.
 # ctest: timeout=300
-set -u
-snls=$1/snls
-if [ ! -x "$snls" ]; then
-    echo "skipped: $snls was not built"
-    exit 77
-fi
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
+. "$2/tests/cli.sh"
 passed=0
-failed=0
 
 bad() {
     failed=$((failed + 1))

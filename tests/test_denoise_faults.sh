@@ -2,17 +2,10 @@
 # test_denoise_faults.sh BUILD SOURCE: what goes wrong around snls denoise: an exit code, one line, and nothing broken left behind;
 # and a run that was stopped goes on to the same bytes.
 # ctest: timeout=300
-set -u
-snls=$1/snls
-if [ ! -x "$snls" ] || [ ! -e "$1/libsnls_ffmpeg.so" ] || ! command -v ffmpeg >/dev/null; then
-    echo "skipped: the command line, libsnls_ffmpeg.so or the ffmpeg program is missing"
-    exit 77
+. "$2/tests/cli.sh"
+if [ ! -e "$1/libsnls_ffmpeg.so" ] || ! command -v ffmpeg >/dev/null; then
+    skip "libsnls_ffmpeg.so or the ffmpeg program is missing"
 fi
-work=$(mktemp -d) || exit 1
-trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failed=0
-bad() { failed=$((failed + 1)); echo "FAIL $*"; }
 make() { ffmpeg -v error -nostdin -y "$@" || bad "ffmpeg cannot make ${*: -1}"; }
 refused() { # CODE WORDS ARGUMENTS...: exit code, one line with these words, no output and no part of one
     local code=$1 words=$2 got; shift 2

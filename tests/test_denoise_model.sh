@@ -1,18 +1,11 @@
 #!/usr/bin/env bash
 # test_denoise_model.sh BUILD SOURCE: snls denoise --model on windows of frames gives what neighbours alone decide: the same frames
 # whatever the length of the clip, and nothing across a scene cut.
-set -u
-snls=$1/snls
+. "$2/tests/cli.sh"
 weights=$2/../shared/data/weights
-if [ ! -x "$snls" ] || [ -z "${SNLS_PYTHON:-}" ] || [ ! -e "$weights/dvdnet_spatial.safetensors" ]; then
-    echo "skipped: the command line, NumPy or the weights of DVDnet are missing"
-    exit 77
+if [ -z "${SNLS_PYTHON:-}" ] || [ ! -e "$weights/dvdnet_spatial.safetensors" ]; then
+    skip "NumPy or the weights of DVDnet are missing"
 fi
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failed=0
-bad() { failed=$((failed + 1)); echo "FAIL $*"; }
 "$snls" synth clean.npy --frames 13 --height 40 --width 56 >/dev/null && "$snls" noise clean.npy a.npy --sigma 25 >/dev/null || bad "no clip"
 "$SNLS_PYTHON" -c '
 import numpy as np

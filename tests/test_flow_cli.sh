@@ -1,18 +1,8 @@
 #!/usr/bin/env bash
 # test_flow_cli.sh BUILD SOURCE: snls flow from outside: formats, truth, errors; and, where ../shared/data has it, the
 # end-point errors on a real pair.
-set -u
-snls=$1/snls
+. "$2/tests/cli.sh"
 source=$2
-if [ ! -x "$snls" ]; then
-    echo "skipped: $snls was not built"
-    exit 77
-fi
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failed=0
-bad() { failed=$((failed + 1)); echo "FAIL $*"; }
 number() { sed -nE "s/.*\"$1\": ([-0-9.e+]+).*/\\1/p"; } # of a JSON line
 below() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a != "" && a + 0 <= b + 0) }'; }
 

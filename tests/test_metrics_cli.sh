@@ -1,14 +1,9 @@
 #!/usr/bin/env bash
 # test_metrics_cli.sh BUILD SOURCE: snls metrics against definitions written anew in NumPy, and against scikit-image and ffmpeg where they are installed.
-set -u
-snls=$1/snls
-if [ ! -x "$snls" ] || [ -z "${SNLS_PYTHON:-}" ]; then
-    echo "skipped: the command line or NumPy is missing"
-    exit 77
+. "$2/tests/cli.sh"
+if [ -z "${SNLS_PYTHON:-}" ]; then
+    skip "NumPy is missing"
 fi
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
 taps=$2/src/metrics/strred_taps.h
 cat > compare.py <<'P'
 import json, re, shutil, subprocess, sys

@@ -1,15 +1,6 @@
 #!/usr/bin/env bash
 # test_pages.sh BUILD SOURCE: manual pages and completion scripts name every command and every option of --help, and work.
-set -u
-snls=$1/snls
-if [ ! -x "$snls" ]; then
-    echo "skipped: $snls was not built"
-    exit 77
-fi
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-failed=0
-bad() { failed=$((failed + 1)); echo "FAIL $*"; }
+. "$2/tests/cli.sh"
 bash "$2/tools/make_pages.sh" "$snls" "$work" || bad "make_pages.sh"
 
 commands=$("$snls" help | sed -n '/^Commands:/,$ s/^  \([a-z][a-z-]*\) .*/\1/p')

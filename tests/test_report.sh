@@ -2,18 +2,11 @@
 # test_report.sh BUILD SOURCE: the page of snls denoise --report in headless Chromium: the slider is moved, and left of it the picture
 # is the noisy frame, right of it the denoised one; nothing is loaded from elsewhere.
 # ctest: timeout=180
-set -u
-snls=$1/snls
+. "$2/tests/cli.sh"
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
-if [ ! -x "$snls" ] || [ -z "${SNLS_PYTHON:-}" ]; then
-    echo "skipped: the command line or NumPy is missing"
-    exit 77
+if [ -z "${SNLS_PYTHON:-}" ]; then
+    skip "NumPy is missing"
 fi
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failed=0
-bad() { failed=$((failed + 1)); echo "FAIL $*"; }
 
 "$snls" synth clean.npy --frames 4 --height 48 --width 64 >/dev/null && "$snls" noise clean.npy noisy.npy --sigma 30 >/dev/null || bad "no clip"
 "$snls" denoise noisy.npy out.npy --sigma 30 --preset fast --radius 1 --clean clean.npy --report r.html --json >said 2>err || bad "denoise: $(cat err)"

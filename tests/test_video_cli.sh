@@ -2,17 +2,10 @@
 # test_video_cli.sh BUILD SOURCE: snls denoise --sigma 0 copies every kind of clip bit by bit, with its time stamps, tags and other
 # streams. ffmpeg makes the inputs, ffprobe looks at the outputs.
 # ctest: timeout=240
-set -u
-snls=$1/snls
-if [ ! -x "$snls" ] || [ ! -e "$1/libsnls_ffmpeg.so" ] || ! command -v ffmpeg >/dev/null || ! command -v ffprobe >/dev/null; then
-    echo "skipped: the command line, libsnls_ffmpeg.so or the ffmpeg program is missing"
-    exit 77
+. "$2/tests/cli.sh"
+if [ ! -e "$1/libsnls_ffmpeg.so" ] || ! command -v ffmpeg >/dev/null || ! command -v ffprobe >/dev/null; then
+    skip "libsnls_ffmpeg.so or the ffmpeg program is missing"
 fi
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failed=0
-bad() { failed=$((failed + 1)); echo "FAIL $*"; }
 make() { ffmpeg -v error -nostdin -y "$@" || bad "ffmpeg cannot make ${*: -1}"; }
 frames() { ffmpeg -v error -nostdin -i "$1" -map 0:v:0 -vsync passthrough ${2:+-pix_fmt $2} -f framemd5 - | grep -v '^#' | awk -F, '{ print $NF }'; }
 copy() { "$snls" denoise "$1" "$2" -y --sigma 0 ${3:+$3} >log 2>err || bad "$1 to $2: $(cat err)"; }

@@ -78,11 +78,7 @@ typedef const SnlsVideoBackend *SnlsFfmpegEntry(int32_t api_version, size_t read
 
 SnlsStatus snls_ffmpeg_load(SnlsContext *ctx, const char *path, const SnlsVideoBackend **backend);
 
-/* ---- names (names.c) ---- */
-
-bool snls_path_ends(const char *path, const char *ending); /* ".png", whatever the case */
-bool snls_path_number(const char *pattern, int64_t number, char *name,
-                      size_t size); /* false: not exactly one %d or %0Nd */
+/* Adds a sentence to info->notes. */
 SnlsStatus snls_note(SnlsVideoInfo *info, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

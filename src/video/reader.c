@@ -1,7 +1,7 @@
 /* reader.c: which kind reads a path, the first frame, and ranges of frames. */
 #include "io/file.h"
 #include "video/kind.h"
-#include <ctype.h>
+#include <snls/io.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,26 +9,6 @@
 void snls_reader_defaults(SnlsReaderParams *params)
 {
     if (params) *params = (SnlsReaderParams){ .rate = 25 };
-}
-
-bool snls_path_ends(const char *path, const char *ending)
-{
-    const size_t n = strlen(path), m = strlen(ending);
-    for (size_t i = 0; n >= m && i < m; i++)
-        if (tolower((unsigned char)path[n - m + i]) != ending[i]) return false;
-    return n >= m;
-}
-
-/* Only %d and %0Nd are understood, once: nothing else of printf reaches a format from outside. */
-bool snls_path_number(const char *pattern, int64_t number, char *name, size_t size)
-{
-    const char *percent = strchr(pattern, '%'), *end = percent ? percent + 1 : NULL;
-    int digits = 0;
-    while (end && isdigit((unsigned char)*end) && digits < 20) digits = 10 * digits + (*end++ - '0');
-    if (!end || *end != 'd' || strchr(end, '%')) return false;
-    const int written = snprintf(name, size, "%.*s%0*lld%s", (int)(percent - pattern), pattern,
-                                 digits > 20 ? 20 : digits, (long long)number, end + 1);
-    return written > 0 && (size_t)written < size;
 }
 
 static bool is_picture(const char *path)

@@ -1,6 +1,7 @@
 /* writer.c: which kind writes a path, and frames in the writer's format. */
 #include "io/file.h"
 #include "video/kind.h"
+#include <snls/io.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
