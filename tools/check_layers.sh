@@ -15,6 +15,7 @@ may_include()
     src/ref)  echo "ref op base $api snls/io.h" ;;
     src/cpu)  echo "cpu op simd base $api" ;;
     src/cuda) echo "cuda op base $api" ;;
+    src/nn_cuda) echo "nn_cuda nn cuda op base $api" ;;
     src/flow) echo "flow simd base snls/types.h snls/context.h snls/options.h snls/flow.h" ;;
     src/denoise) echo "denoise simd base $api snls/flow.h snls/denoise.h" ;;
     src/metrics) echo "metrics base snls/types.h snls/context.h snls/metrics.h" ;;
@@ -35,7 +36,7 @@ may_include()
 may_use_system()
 {
     case $2 in
-    cuda*.h)   [[ $1 == src/cuda/* ]] ;;
+    cuda*.h)   [[ $1 == src/cuda/* || $1 == src/nn_cuda/* ]] ;;
     dlfcn.h)   [[ $1 == src/base/load.c ]] ;;
     png.h | jpeglib.h) [[ $1 == src/io/* ]] ;;
     libav*)    [[ $1 == src/video/ffmpeg* ]] ;;
