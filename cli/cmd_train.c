@@ -16,7 +16,7 @@ typedef struct Train {
     SnlsTrainer *trainer;
     Common common;
     char command[1024]; /* that was given, for the file of weights */
-    const char *data, *out, *checkpoint, *log_path, *curve;
+    const char *data, *out, *checkpoint, *log_path, *curve, *init;
     bool resume;
     TrainLog log;
     Clips clips;
@@ -64,20 +64,25 @@ static void tell(Train *t, double begun, int64_t first, int64_t steps)
             each * (double)(steps - t->last.step));
 }
 
+enum { GPU_REPORTS = 20 }; /* steps between reports: each has to wait for the GPU */
+
 static int run_steps(Train *t, int64_t steps)
 {
+    const bool gpu = snls_device_type(t->ctx) != SNLS_DEVICE_CPU;
+    const int64_t first = snls_trainer_done(t->trainer);
     const double begun = seconds_now();
-    int64_t first = -1;
+    double start = begun;
     for (int code; !asked;) {
-        const double start = seconds_now();
-        const SnlsStatus status = snls_trainer_step(t->trainer, &t->last);
+        const int64_t step = snls_trainer_done(t->trainer) + 1;
+        const bool told = !gpu || step % GPU_REPORTS == 0 || step == first + 1 || step == steps;
+        const SnlsStatus status = snls_trainer_step(t->trainer, told ? &t->last : NULL);
         if (status == SNLS_END) return EXIT_DONE;
         if (status < 0) return fail_library(t->ctx, status, false);
-        if (first < 0) first = t->last.step - 1;
-        code = train_log_step(&t->log, &t->last, seconds_now() - start);
-        if (!code && t->every && t->last.step % t->every == 0) code = save(t);
+        code = EXIT_DONE;
+        if (told) code = train_log_step(&t->log, &t->last, seconds_now() - start), start = seconds_now();
+        if (!code && t->every && step % t->every == 0) code = save(t);
         if (code) return code;
-        tell(t, begun, first, steps);
+        if (told) tell(t, begun, first, steps);
     }
     return EXIT_DONE;
 }
@@ -104,6 +109,7 @@ static int open_trainer(Train *t)
 {
     const SnlsStatus status = t->resume ? snls_trainer_resume(&t->trainer, t->ctx, t->checkpoint) : snls_trainer_open(&t->trainer, t->ctx, &t->params);
     if (status < 0) return fail_library(t->ctx, status, false);
+    if (t->init && snls_trainer_load(t->trainer, t->init) < 0) return fail(EXIT_INPUT, "%s", snls_error(t->ctx));
     return EXIT_DONE;
 }
 
@@ -158,19 +164,21 @@ int cmd_train(int argc, char **argv)
     const char *given[2] = { NULL, NULL };
     const Arg args[] = { { "checkpoint", "FILE", "where the state of the run is kept (safetensors)", &t.checkpoint },
                          { "resume", NULL, "go on from the checkpoint, with the options it was made with", &t.resume },
-                         { "log", "FILE", "a line of JSON for each step, appended", &t.log_path },
+                         { "init", "FILE", "begin with the weights of a file that a run like this made", &t.init },
+                         { "log", "FILE", "a line of JSON for each step (on a GPU for every 20th), appended", &t.log_path },
                          { "curve", "FILE.svg", "the curve of the run", &t.curve } };
     const ArgTable table = { .summary = "train a small network on clean clips",
                              .examples = "  snls train clips/ small.safetensors --width 8 --blocks 1 --wt 1 --frames 3 --crop 32 --batch 4 --steps 300\n"
                                          "  snls train clips/ stan-s.safetensors --checkpoint run.safetensors --log run.jsonl --curve run.svg\n"
                                          "  snls train clips/ stan-s.safetensors --checkpoint run.safetensors --resume\n",
-                             .args = args, .arg_count = 4, .options = options, .params = &t, .positional_names = names, .positional_help = help,
+                             .args = args, .arg_count = 5, .options = options, .params = &t, .positional_names = names, .positional_help = help,
                              .positional = given, .positional_min = 2, .positional_max = 2 };
     make_options(options, 64);
     keep_command(&t, argc, argv);
     snls_train_defaults(&t.params);
     t.every = 1000;
     if (!parse_args(argc, argv, &table, &t.common, &code)) return code;
+    if (t.resume && t.init) return fail(EXIT_USAGE, "--init begins a run, --resume goes on with one: give one of them");
     if (t.resume && !t.checkpoint) return fail(EXIT_USAGE, "--resume needs --checkpoint, the file to go on from");
     if (t.common.seed_given) t.params.seed = (int32_t)(t.common.seed & 0x7fffffff);
     t.data = given[0], t.out = given[1];

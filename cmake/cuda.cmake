@@ -36,3 +36,33 @@ if(SNLS_HAVE_CUDA)
     target_link_options(snls_cuda PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/cuda.map")
     install(TARGETS snls_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
+
+# libsnls_nn_cuda.so: layers of networks, with cuDNN and cuBLAS, where both are found. Loaded like the other.
+set(SNLS_HAVE_NN_CUDA OFF)
+if(SNLS_HAVE_CUDA)
+    find_package(CUDAToolkit QUIET)
+    find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+    find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
+    if(CUDNN_INCLUDE_DIR AND CUDNN_LIBRARY AND TARGET CUDA::cublas)
+        set(SNLS_HAVE_NN_CUDA ON)
+    else()
+        message(STATUS "No cuDNN or cuBLAS: libsnls_nn_cuda.so is not built")
+    endif()
+endif()
+
+if(SNLS_HAVE_NN_CUDA)
+    file(GLOB nn_cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/nn_cuda/*.cu ${PROJECT_SOURCE_DIR}/src/nn_cuda/*.c)
+    add_library(snls_nn_cuda SHARED ${nn_cuda_sources} ${PROJECT_SOURCE_DIR}/src/cuda/call.cu
+        ${PROJECT_SOURCE_DIR}/src/base/alloc.c ${PROJECT_SOURCE_DIR}/src/base/error.c ${PROJECT_SOURCE_DIR}/src/base/tensor.c)
+    target_include_directories(snls_nn_cuda PRIVATE include src)
+    target_include_directories(snls_nn_cuda SYSTEM PRIVATE ${CUDNN_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
+    target_compile_options(snls_nn_cuda PRIVATE
+        "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;-Xcompiler=-Wall,-fvisibility=hidden>"
+        "$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${SNLS_WERROR}>>:-Werror=all-warnings>"
+        "$<$<COMPILE_LANGUAGE:C>:$<TARGET_PROPERTY:snls_flags,INTERFACE_COMPILE_OPTIONS>>")
+    target_link_libraries(snls_nn_cuda PRIVATE ${CUDNN_LIBRARY} CUDA::cublas CUDA::cudart_static)
+    set_target_properties(snls_nn_cuda PROPERTIES CUDA_RUNTIME_LIBRARY Static
+        CUDA_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON)
+    target_link_options(snls_nn_cuda PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/nn_cuda.map")
+    install(TARGETS snls_nn_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()

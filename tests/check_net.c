@@ -9,6 +9,23 @@ static void fill(const SnlsTensor *t, Rng *rng, double low, double high)
     for (int64_t i = 0; i < snls_tensor_elements(t); i++) snls_store(t, i, rng_real(rng, low, high));
 }
 
+static bool on_device(const TestNet *t) { return t->params.device_value != NULL; }
+static int64_t bytes_of(const SnlsTensor *t) { return snls_tensor_elements(t) * snls_dtype_size((SnlsDtype)t->dtype); }
+
+/* t itself, or memory of this processor for a copy of it */
+static SnlsTensor seen(const TestNet *net, SnlsTensor t)
+{
+    if (on_device(net) && t.data) t.data = check_alloc(bytes_of(&t), 1);
+    return t;
+}
+
+static void copy(TestNet *t, const SnlsTensor *there, const SnlsTensor *here, int32_t direction)
+{
+    const bool to = direction == SNLS_COPY_TO_DEVICE;
+    if (there->data == here->data) return;
+    CHECK(snls_device_copy(t->net.ctx, to ? there->data : here->data, to ? here->data : there->data, bytes_of(here), direction) >= 0, "copy: %s", snls_error(t->net.ctx));
+}
+
 bool test_net_open(TestNet *t, SnlsContext *ctx, Rng *rng, int32_t dtype, bool train, const int64_t *shape, Build *build, void *opaque)
 {
     *t = (TestNet){ .params = { .dtype = dtype == SNLS_F64 ? SNLS_F64 : SNLS_F32 } };
@@ -25,8 +42,10 @@ bool test_net_open(TestNet *t, SnlsContext *ctx, Rng *rng, int32_t dtype, bool t
         const SnlsTensor p = snls_nn_param_view(&t->params, &t->params.list[i], t->params.value);
         fill(&p, rng, -0.6, 0.6);
     }
-    fill(&t->net.values[t->in].t, rng, -1, 1);
-    const int64_t count = snls_tensor_elements(&t->net.values[t->out].t);
+    const NnValue *in = &t->net.values[t->in], *out = &t->net.values[t->out];
+    t->x = seen(t, in->t), t->dx = seen(t, in->grad), t->y = seen(t, out->t), t->dy = seen(t, out->grad);
+    fill(&t->x, rng, -1, 1);
+    const int64_t count = snls_tensor_elements(&t->y);
     t->pull = malloc(sizeof(double) * (size_t)count);
     for (int64_t i = 0; i < count; i++) t->pull[i] = rng_real(rng, -1, 1);
     return true;
@@ -35,26 +54,39 @@ bool test_net_open(TestNet *t, SnlsContext *ctx, Rng *rng, int32_t dtype, bool t
 double test_net_loss(TestNet *t)
 {
     double sum = 0;
-    const SnlsTensor *y = &t->net.values[t->out].t;
     t->params.version++;
+    CHECK(snls_nn_params_send(t->net.ctx, &t->params) >= 0, "%s", snls_error(t->net.ctx));
+    copy(t, &t->net.values[t->in].t, &t->x, SNLS_COPY_TO_DEVICE);
     CHECK(snls_nn_forward(&t->net) >= 0, "forward: %s", snls_error(t->net.ctx));
-    for (int64_t i = 0; i < snls_tensor_elements(y); i++) sum += t->pull[i] * snls_load(y, i);
+    copy(t, &t->net.values[t->out].t, &t->y, SNLS_COPY_FROM_DEVICE);
+    for (int64_t i = 0; i < snls_tensor_elements(&t->y); i++) sum += t->pull[i] * snls_load(&t->y, i);
     return sum;
+}
+
+bool test_net_again(TestNet *t)
+{
+    const bool good = CHECK(snls_nn_backward(&t->net) >= 0, "backward: %s", snls_error(t->net.ctx));
+    copy(t, &t->net.values[t->in].grad, &t->dx, SNLS_COPY_FROM_DEVICE);
+    return CHECK(snls_nn_params_fetch(t->net.ctx, &t->params) >= 0, "%s", snls_error(t->net.ctx)) && good;
 }
 
 bool test_net_backward(TestNet *t)
 {
-    const SnlsTensor *dy = &t->net.values[t->out].grad;
+    const int64_t bytes = t->params.total * snls_dtype_size((SnlsDtype)t->params.dtype);
     test_net_loss(t);
-    snls_nn_zero_grad(&t->net);
-    memset(t->params.grad, 0, (size_t)(t->params.total * snls_dtype_size((SnlsDtype)t->params.dtype)));
-    for (int64_t i = 0; i < snls_tensor_elements(dy); i++) snls_store(dy, i, t->pull[i]);
-    return CHECK(snls_nn_backward(&t->net) >= 0, "backward: %s", snls_error(t->net.ctx));
+    CHECK(snls_nn_zero_grad(&t->net) >= 0, "%s", snls_error(t->net.ctx));
+    memset(t->params.grad, 0, (size_t)bytes);
+    if (on_device(t)) CHECK(t->net.backend->clear(t->net.ctx, t->params.device_grad, bytes) >= 0, "%s", snls_error(t->net.ctx));
+    for (int64_t i = 0; i < snls_tensor_elements(&t->dy); i++) snls_store(&t->dy, i, t->pull[i]);
+    copy(t, &t->net.values[t->out].grad, &t->dy, SNLS_COPY_TO_DEVICE);
+    return test_net_again(t);
 }
 
 void test_net_close(TestNet *t)
 {
     SnlsContext *ctx = t->net.ctx;
+    void *const own[4] = { t->x.data, t->y.data, t->dx.data, t->dy.data };
+    for (int i = 0; i < 4 && on_device(t); i++) free(own[i]);
     snls_nn_free(&t->net);
     snls_nn_params_free(ctx, &t->params);
     free(t->pull);
@@ -105,7 +137,7 @@ static void check_block(const char *what, const char *name, TestNet *t, const Bl
 void check_net_gradient(const char *what, TestNet *t, Rng *rng, int64_t every, double step, double tolerance)
 {
     if (!test_net_backward(t)) return;
-    Block in = block_of(&t->net.values[t->in].t, &t->net.values[t->in].grad, rng);
+    Block in = block_of(&t->x, &t->dx, rng);
     check_block(what, "the input", t, &in, step, tolerance);
     for (int64_t i = rng_int(rng, 0, every - 1); i < t->params.count; i += every) {
         const SnlsTensor value = snls_nn_param_view(&t->params, &t->params.list[i], t->params.value);

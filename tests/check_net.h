@@ -12,6 +12,7 @@ typedef struct TestNet {
     NnParams params;
     NnNet    net;
     int32_t  in, out;
+    SnlsTensor x, y, dx, dy; /* input, output and their gradients as this processor sees them */
     double  *pull; /* of the loss: sum of pull * output */
 } TestNet;
 
@@ -19,6 +20,7 @@ typedef struct TestNet {
 bool   test_net_open(TestNet *t, SnlsContext *ctx, Rng *rng, int32_t dtype, bool train, const int64_t *shape, Build *build, void *opaque);
 double test_net_loss(TestNet *t);      /* forward, then the sum */
 bool   test_net_backward(TestNet *t);  /* forward and backward: gradients of parameters and input */
+bool   test_net_again(TestNet *t);     /* backward once more: gradients add */
 void   test_net_close(TestNet *t);
 
 /* The derivative along a random direction of the input, and of each parameter (of every n-th: the first of them is drawn), by

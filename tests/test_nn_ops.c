@@ -1,5 +1,8 @@
-/* test_nn_ops.c: every layer of backend cpu, forward and backward, against the reference.
- *   test_nn_ops [SEED [LAYER]] */
+/* test_nn_ops.c: every layer of backend cpu or cuda, forward and backward, against the reference.
+ *   test_nn_ops [--backend cuda] [SEED [LAYER]] */
+/* ctest: */
+/* ctest: name=cuda label=cuda args=--backend cuda */
+#include "case.h"
 #include "net_layers.h"
 #include "nn/blas.h"
 #include <math.h>
@@ -8,12 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static SnlsContext *ref, *cpu;
+#ifdef SNLS_HAVE_DNNL
+#define HAVE_BF16 true
+#else
+#define HAVE_BF16 false
+#endif
+#define ROUGH (1.0 / 256 / EPS_F32 / 50) /* of gradients in bf16 */
+
+static SnlsContext *ref, *fast;
 
 /* Quarters: sums of their products are exact in f32, so that both backends choose the same neighbours. */
 static void make_exact(TestNet *t, Rng *rng)
 {
-    const SnlsTensor *x = &t->net.values[t->in].t;
+    const SnlsTensor *x = &t->x;
     for (int64_t i = 0; i < snls_tensor_elements(x); i++) snls_store(x, i, (double)rng_int(rng, -8, 8));
     for (int64_t i = 0; i < t->params.total; i++) ((double *)t->params.value)[i] = (double)rng_int(rng, -4, 4) / 4;
 }
@@ -44,17 +54,20 @@ static void compare(const char *what, const char *name, const SnlsTensor *got, c
     }
 }
 
+/* bf16: 2^16 times as rough as f32, and what a chain of steps rounds counts, not what a sum does. Gradients of parameters are sums
+ * of f32 whose terms are rounded. */
 static void compare_gradients(const char *what, TestNet *a, TestNet *b)
 {
+    const double rough = b->net.dtype == SNLS_F32 ? 1 : ROUGH;
     if (!test_net_backward(a) || !test_net_backward(b)) return;
-    compare(what, "gradient of the input", &b->net.values[b->in].grad, &a->net.values[a->in].grad, 400, EPS_F32);
+    compare(what, "gradient of the input", &b->dx, &a->dx, 400 * rough, EPS_F32);
     for (int64_t i = 0; i < a->params.count; i++) {
         const SnlsTensor want = snls_nn_param_view(&a->params, &a->params.list[i], a->params.grad), got = snls_nn_param_view(&b->params, &b->params.list[i], b->params.grad);
-        compare(what, a->params.list[i].name, &got, &want, 2000, EPS_F32);
+        compare(what, a->params.list[i].name, &got, &want, 2000 * rough, EPS_F32);
     }
     double *once = malloc(sizeof(double) * (size_t)b->params.total); /* gradients add: a second pass doubles them */
     for (int64_t i = 0; i < b->params.total; i++) once[i] = ((float *)b->params.grad)[i];
-    CHECK(snls_nn_backward(&b->net) >= 0, "%s", snls_error(cpu));
+    test_net_again(b);
     for (int64_t i = 0; i < b->params.total && a->net.step_count == 1; i++)
         if (!CHECK(fabs(((float *)b->params.grad)[i] - 2 * once[i]) <= 64 * EPS_F32 * (1 + fabs(once[i])), "%s: a gradient is not added", what)) break;
     free(once);
@@ -81,43 +94,44 @@ static void check_layer(const Layer *l, uint64_t seed, int32_t dtype, Way way)
     Rng rng = { seed }, again = { seed };
     TestNet a, b;
     int64_t shape[4];
-    const bool exact = l->op == NN_search || l->op == NN_refine || l->op == NN_gather;
+    const bool exact = l->op == NN_search || l->op == NN_refine || l->op == NN_gather, gpu = snls_device_type(fast) != SNLS_DEVICE_CPU;
+    const bool train = dtype == SNLS_F32 || gpu; /* the cpu's gradients are in f32 */
     if (exact && dtype != SNLS_F32) return;
     net_layer_shape(l, &rng, shape);
     net_layer_shape(l, &again, shape);
     check_repeat("test_nn_ops %llu %s", (unsigned long long)seed, l->name);
-    const bool both = test_net_open(&a, ref, &rng, SNLS_F64, dtype == SNLS_F32, shape, l->build, NULL) &&
-                      test_net_open(&b, cpu, &again, dtype, dtype == SNLS_F32, shape, l->build, NULL);
+    const bool both = test_net_open(&a, ref, &rng, SNLS_F64, train, shape, l->build, NULL) && test_net_open(&b, fast, &again, dtype, train, shape, l->build, NULL);
     if (both) {
         choose(&b, way);
         if (exact) make_exact(&a, &rng);
-        share(&a.net.values[a.in].t, &b.net.values[b.in].t);
+        share(&a.x, &b.x);
         for (int64_t i = 0; i < a.params.count; i++) {
             const SnlsTensor from = snls_nn_param_view(&a.params, &a.params.list[i], a.params.value), to = snls_nn_param_view(&b.params, &b.params.list[i], b.params.value);
             share(&from, &to);
         }
         test_net_loss(&a), test_net_loss(&b);
         /* every step of a chain rounds its result in bf16; layer norm may enlarge what it gets */
-        compare(l->name, dtype == SNLS_F32 ? "output" : "output in bf16", &b.net.values[b.out].t, &a.net.values[a.out].t, dtype == SNLS_F32 ? 200 : 16, dtype == SNLS_F32 ? EPS_F32 : 1.0 / 256);
-        if (dtype == SNLS_F32) compare_gradients(l->name, &a, &b);
+        compare(l->name, dtype == SNLS_F32 ? "output" : "output in bf16", &b.y, &a.y, dtype == SNLS_F32 ? 200 : 16, dtype == SNLS_F32 ? EPS_F32 : 1.0 / 256);
+        if (train) compare_gradients(l->name, &a, &b);
     }
     test_net_close(&a), test_net_close(&b);
 }
 
 int main(int argc, char **argv)
 {
-    const uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1, count = argc > 1 ? 1 : 8;
-    if (snls_open(&ref, &(SnlsContextParams){ .backend = "ref" }) < 0 || snls_open(&cpu, &(SnlsContextParams){ .backend = "cpu", .threads = 2 }) < 0) return 1;
+    const bool gpu = argc > 2 && !strcmp(argv[1], "--backend") && !strcmp(argv[2], "cuda");
+    if (gpu) argc -= 2, argv += 2;
+    const uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1, count = argc > 1 ? 1 : gpu ? 24 : 8;
+    fast = gpu ? context_open_cuda(false) : NULL; /* skips the test where there is none */
+    if (snls_open(&ref, &(SnlsContextParams){ .backend = "ref" }) < 0 || (!fast && snls_open(&fast, &(SnlsContextParams){ .backend = "cpu", .threads = 2 }) < 0)) return 1;
     for (int i = 0; i < net_layer_count; i++)
         for (uint64_t seed = first; seed < first + count; seed++) {
             if (argc > 2 && strcmp(argv[2], net_layers[i].name)) continue;
             check_layer(&net_layers[i], seed, SNLS_F32, CHOSEN);
-            if (net_layers[i].op == NN_conv) check_layer(&net_layers[i], seed, SNLS_F32, BY_BLAS);
-#ifdef SNLS_HAVE_DNNL
-            check_layer(&net_layers[i], seed, SNLS_BF16, CHOSEN);
-#endif
+            if (net_layers[i].op == NN_conv && !gpu) check_layer(&net_layers[i], seed, SNLS_F32, BY_BLAS);
+            if (gpu || HAVE_BF16) check_layer(&net_layers[i], seed, SNLS_BF16, CHOSEN);
         }
     snls_close(&ref);
-    snls_close(&cpu);
+    snls_close(&fast);
     return check_end();
 }

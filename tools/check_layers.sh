@@ -15,7 +15,6 @@ may_include()
     src/ref)  echo "ref op base $api snls/io.h" ;;
     src/cpu)  echo "cpu op simd base $api" ;;
     src/cuda) echo "cuda op base $api" ;;
-    src/nn_cuda) echo "nn_cuda nn cuda op base $api" ;;
     src/flow) echo "flow simd base snls/types.h snls/context.h snls/options.h snls/flow.h" ;;
     src/denoise) echo "denoise simd base $api snls/flow.h snls/denoise.h" ;;
     src/metrics) echo "metrics base snls/types.h snls/context.h snls/metrics.h" ;;
@@ -23,6 +22,7 @@ may_include()
     src/pipeline) echo "pipeline video io base snls/types.h snls/context.h snls/video.h snls/denoise.h snls/model.h snls/pipeline.h" ;;
     src/io)   echo "io base snls/types.h snls/context.h snls/io.h snls/safetensors.h" ;;
     src/nn)   echo "nn base $api" ;;
+    src/nn_cuda) echo "nn_cuda nn model cuda base $api snls/train.h" ;;
     src/model) echo "model nn base $api snls/flow.h snls/denoise.h snls/safetensors.h snls/model.h snls/train.h" ;;
     cli)      echo "cli bench $api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/pipeline.h snls/safetensors.h snls/model.h snls/train.h snls/snls.h" ;;
     bench)    echo "bench $api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/pipeline.h snls/safetensors.h snls/model.h snls/train.h snls/snls.h" ;;
@@ -55,7 +55,7 @@ files='fopen|freopen|fdopen|openat|creat|opendir|tmpfile|mkstemp|remove|unlink|r
 may_call()
 {
     case $2 in
-    getenv | secure_getenv) [[ $1 == src/op/context.c || $1 == src/video/load.c ]] ;;
+    getenv | secure_getenv) [[ $1 == src/op/context.c || $1 == src/video/load.c || $1 == src/nn/load_cuda.c ]] ;;
     *) [[ "$2" =~ ^($files)$ ]] && [[ $1 == src/io/* || $1 == src/video/* || $1 == src/pipeline/journal.c || $1 == src/base/threads.c || $1 == src/op/threads.c ]] ;;
     esac
 }

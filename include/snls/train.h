@@ -24,6 +24,8 @@ extern "C" {
 #endif
 
 typedef enum SnlsTrainLoss { SNLS_LOSS_CHARBONNIER = 0, SNLS_LOSS_L1 = 1, SNLS_LOSS_MSE = 2 } SnlsTrainLoss;
+typedef enum SnlsTrainStore { SNLS_STORE_F32 = 0, SNLS_STORE_F16 = 1 } SnlsTrainStore;
+typedef enum SnlsTrainPrecision { SNLS_TRAIN_AUTO = 0, SNLS_TRAIN_F32 = 1, SNLS_TRAIN_BF16 = 2 } SnlsTrainPrecision;
 
 typedef struct SnlsTrainParams {
     int32_t width;        /* channels of the upper level; 2 and 4 times as many below (32) */
@@ -36,7 +38,8 @@ typedef struct SnlsTrainParams {
     int32_t warmup;       /* steps until the full rate (500) */
     int32_t loss;         /* SnlsTrainLoss (charbonnier) */
     int32_t seed;         /* of every random choice (1) */
-    int32_t reserved0;    /* zero */
+    int32_t store;        /* SnlsTrainStore: element type of exported weights (f32) */
+    int32_t precision;    /* SnlsTrainPrecision: of the values between layers; weights and their gradients are f32 always (auto: bf16 on a GPU) */
     double  rate, rate_end;       /* learning rate, and where its cosine ends (4e-4, 1e-6) */
     double  beta1, beta2, decay;  /* AdamW: of the means, of the weights (0.9, 0.99, 1e-4) */
     double  clip;                 /* largest norm of a gradient (1) */
@@ -56,6 +59,9 @@ SNLS_API SnlsStatus snls_trainer_open(SnlsTrainer **out, SnlsContext *ctx, const
 SNLS_API SnlsStatus snls_trainer_resume(SnlsTrainer **out, SnlsContext *ctx, const char *path);
 SNLS_API void       snls_trainer_close(SnlsTrainer **trainer); /* sets *trainer to NULL; NULL is allowed */
 
+/* Weights to begin with, of a file that snls_trainer_export made for a network of the same options; the optimiser begins anew. */
+SNLS_API SnlsStatus snls_trainer_load(SnlsTrainer *trainer, const char *path);
+
 /* Takes a copy, rounded to whole numbers 0..255. clip: (T,H,W,3), f32 or u8, contiguous, with at least params.frames frames of
  * params.crop pixels a side. */
 SNLS_API SnlsStatus snls_trainer_add_clip(SnlsTrainer *trainer, const SnlsTensor *clip);
@@ -66,9 +72,11 @@ typedef struct SnlsTrainReport {
     double  rate, norm;                 /* learning rate; norm of the gradient before it was clipped */
 } SnlsTrainReport;
 
-/* One step. SNLS_END: all steps are done. A loss that is not finite is SNLS_ERR_ARG, and the weights are as before. */
+/* One step. SNLS_END: all steps are done. A loss that is not finite is SNLS_ERR_ARG, and the weights are as before. With report NULL a GPU
+ * is not waited for, and what went wrong shows in a later report. */
 SNLS_API SnlsStatus snls_trainer_step(SnlsTrainer *trainer, SnlsTrainReport *report);
 
+SNLS_API int64_t    snls_trainer_done(const SnlsTrainer *trainer);       /* steps */
 SNLS_API int64_t    snls_trainer_parameters(const SnlsTrainer *trainer); /* how many */
 SNLS_API SnlsStatus snls_trainer_params(const SnlsTrainer *trainer, SnlsTrainParams *params);
 /* The file is path itself: write to a temporary name and rename it. */

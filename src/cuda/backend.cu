@@ -1,13 +1,5 @@
-/* backend.cu: opening the cuda backend, its errors and scratch, and its table, the only thing that libsnls_cuda.so exports. */
+/* backend.cu: opening the cuda backend, its scratch and element types, and its table, the only thing that libsnls_cuda.so exports. */
 #include "cuda/cuda.h"
-
-SnlsStatus snls_cuda_check(SnlsContext *ctx, const char *op, cudaError_t error)
-{
-    if (error == cudaSuccess) return SNLS_OK;
-    (void)cudaGetLastError(); /* told once; what cannot be cleared comes again with the next call */
-    const SnlsStatus status = error == cudaErrorMemoryAllocation ? SNLS_ERR_MEMORY : SNLS_ERR_DEVICE;
-    return snls_fail(ctx, status, "%s: CUDA says %s (%s)", op, cudaGetErrorString(error), cudaGetErrorName(error));
-}
 
 /* ---- scratch: the context's arena over memory of the device ---- */
 
@@ -24,17 +16,6 @@ static void scratch_free(void *block, void *opaque)
 {
     (void)opaque;
     if (cudaFree(block) != cudaSuccess) (void)cudaGetLastError(); /* waits for the work that uses it */
-}
-
-SnlsStatus snls_cuda_commit(SnlsContext *ctx, const char *op)
-{
-    if (ctx->arena.planned > ctx->arena.capacity) {
-        cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-        SNLS_CUDA_TRY(ctx, op, cudaStreamIsCapturing(snls_cuda_stream(ctx), &capture));
-        SNLS_REQUIRE(ctx, capture == cudaStreamCaptureStatusNone, SNLS_ERR_DEVICE,
-                     "%s: needs more scratch, which cannot be taken while the stream is captured; make this call once before", op);
-    }
-    return snls_scratch_commit(ctx, op);
 }
 
 /* ---- types ---- */

@@ -87,15 +87,16 @@ static SnlsStatus denoise_alone(Job *j, int64_t t)
 {
     Stage *s = &j->m->stage[SPATIAL];
     const float *frame = (const float *)j->run->frames.data + t * j->h * j->w * 3;
-    const SnlsTensor *in = &s->net.values[s->in].t, *out = &s->net.values[s->out].t;
+    SnlsTensor in[2], out;
+    SNLS_TRY(snls_model_views(s, 2, in, &out));
     for (int64_t i = 0; i < j->pixels; i++) {
         const float *p = frame + (mirrored(i / j->even_w, j->h) * j->w + mirrored(i % j->even_w, j->w)) * 3;
-        for (int c = 0; c < 3; c++) snls_store(in, i * 3 + c, p[c] / 255);
+        for (int c = 0; c < 3; c++) snls_store(&in[0], i * 3 + c, p[c] / 255);
     }
-    fill_plane(&s->net.values[s->in + 1].t, j->run->sigma / 255);
-    SNLS_TRY(snls_nn_forward(&s->net));
+    fill_plane(&in[1], j->run->sigma / 255);
+    SNLS_TRY(snls_model_forward(s, 2));
     float *to = j->spatial + t * j->pixels * 3;
-    for (int64_t i = 0; i < j->pixels * 3; i++) to[i] = (float)snls_load(out, i);
+    for (int64_t i = 0; i < j->pixels * 3; i++) to[i] = (float)snls_load(&out, i);
     snls_model_unit(to, j->pixels * 3);
     snls_model_round(j->rounded + t * j->pixels * 3, to, j->pixels * 3);
     return SNLS_OK;
@@ -112,8 +113,8 @@ static SnlsStatus move_onto(Job *j, int64_t t, int64_t other)
     params.method = j->m->params.flow;
     SnlsFlowPair pair = { view(j->rounded + t * n, j, 3), view(j->rounded + other * n, j, 3), view(j->flow, j, 2) };
     const SnlsTensor out = view(j->warped, j, 3);
-    SNLS_TRY(snls_flow(j->m->ctx, &pair, &params));
-    return snls_flow_warp(j->m->ctx, &pair.to, &pair.flow, &out);
+    SNLS_TRY(snls_flow(j->m->here, &pair, &params));
+    return snls_flow_warp(j->m->here, &pair.to, &pair.flow, &out);
 }
 
 static void put_frame(const Job *j, const SnlsTensor *in, int64_t place, const float *frame, float scale)
@@ -128,17 +129,18 @@ static SnlsStatus fuse(Job *j, int64_t t)
 {
     Stage *s = &j->m->stage[TEMPORAL];
     const int64_t frames = j->run->frames.shape[0], n = j->pixels * 3;
-    const SnlsTensor *in = &s->net.values[s->in].t, *out = &s->net.values[s->out].t;
-    fill_plane(in, j->run->sigma / 255);
+    SnlsTensor in, out;
+    SNLS_TRY(snls_model_views(s, 1, &in, &out));
+    fill_plane(&in, j->run->sigma / 255);
     for (int64_t k = 0; k < WINDOW; k++) {
         const int64_t other = snls_model_clamp_frame(t + k - RADIUS, frames);
         if (other != t) SNLS_TRY(move_onto(j, t, other));
-        put_frame(j, in, k, other == t ? j->spatial + t * n : j->warped, other == t ? 1 : 1.0f / 255);
+        put_frame(j, &in, k, other == t ? j->spatial + t * n : j->warped, other == t ? 1 : 1.0f / 255);
     }
-    SNLS_TRY(snls_nn_forward(&s->net));
+    SNLS_TRY(snls_model_forward(s, 1));
     float *to = (float *)j->run->out.data + (t - j->run->first) * j->h * j->w * 3;
     for (int64_t i = 0; i < j->h * j->w * 3; i++) {
-        const double y = snls_load(out, (i / 3 / j->w * j->even_w + i / 3 % j->w) * 3 + i % 3);
+        const double y = snls_load(&out, (i / 3 / j->w * j->even_w + i / 3 % j->w) * 3 + i % 3);
         to[i] = (float)(255 * (y < 0 ? 0 : y > 1 ? 1 : y));
     }
     return SNLS_OK;

@@ -71,12 +71,13 @@ typedef struct Job { SnlsModel *m; const SnlsModelRun *run; int64_t h, w, padded
 static SnlsStatus run_stage(Job *j, int stage, const float *const frames[FRAMES], float *to)
 {
     Stage *s = &j->m->stage[stage];
-    const SnlsTensor *in = &s->net.values[s->in].t, *middle = &s->net.values[s->in + 1].t, *out = &s->net.values[s->out].t;
+    SnlsTensor in[2], out; /* in[1]: the frame that the result is subtracted from */
+    SNLS_TRY(snls_model_views(s, 2, in, &out));
     for (int64_t i = 0; i < j->pixels; i++)
-        for (int c = 0; c < 4 * FRAMES; c++) snls_store(in, i * 4 * FRAMES + c, c % 4 == 3 ? j->run->sigma / 255 : frames[c / 4][3 * i + c % 4]);
-    for (int64_t i = 0; i < 3 * j->pixels; i++) snls_store(middle, i, frames[1][i]);
-    SNLS_TRY(snls_nn_forward(&s->net));
-    for (int64_t i = 0; i < 3 * j->pixels; i++) to[i] = (float)snls_load(out, i);
+        for (int c = 0; c < 4 * FRAMES; c++) snls_store(&in[0], i * 4 * FRAMES + c, c % 4 == 3 ? j->run->sigma / 255 : frames[c / 4][3 * i + c % 4]);
+    for (int64_t i = 0; i < 3 * j->pixels; i++) snls_store(&in[1], i, frames[1][i]);
+    SNLS_TRY(snls_model_forward(s, 2));
+    for (int64_t i = 0; i < 3 * j->pixels; i++) to[i] = (float)snls_load(&out, i);
     return SNLS_OK;
 }
 

@@ -54,6 +54,19 @@ SnlsStatus snls_model_stage(SnlsModel *m, int stage, int64_t n, int64_t h, int64
     return status;
 }
 
+SnlsStatus snls_model_views(Stage *s, int inputs, SnlsTensor *in, SnlsTensor *out)
+{
+    for (int i = 0; i < inputs; i++) SNLS_TRY(snls_nn_host(&s->net, s->in + i, &in[i]));
+    return snls_nn_host(&s->net, s->out, out);
+}
+
+SnlsStatus snls_model_forward(Stage *s, int inputs)
+{
+    for (int i = 0; i < inputs; i++) SNLS_TRY(snls_nn_send(&s->net, s->in + i));
+    SNLS_TRY(snls_nn_forward(&s->net));
+    return snls_nn_fetch(&s->net, s->out);
+}
+
 /* ---- weights ---- */
 
 static SnlsStatus find_tensor(SnlsModel *m, const SnlsSafetensors *file, const char *name, const SnlsTensor **t)
@@ -150,6 +163,7 @@ static SnlsStatus load_stages(SnlsModel *m, int first, int last, const SnlsSafet
         SNLS_TRY(snls_model_stage(m, i, 2 * m->architecture->radius + 1, SMALL, SMALL));
         SNLS_TRY(m->architecture->load ? m->architecture->load(m, s, i, file, &used) : load_by_name(m, s, file, &used));
         s->params.version++;
+        SNLS_TRY(snls_nn_params_send(m->ctx, &s->params));
     }
     SNLS_REQUIRE(m->ctx, used == tensors_that_count(file), SNLS_ERR_FORMAT, "model: the file has %lld tensors, %s uses %lld",
                  (long long)tensors_that_count(file), m->architecture->name, (long long)used);
@@ -208,6 +222,7 @@ static int32_t choose_dtype(const SnlsModel *m)
 {
     if (!strcmp(snls_backend_name(m->ctx), "ref")) return SNLS_F32;
     if (m->params.dtype >= 0) return m->params.dtype;
+    if (snls_device_type(m->ctx) != SNLS_DEVICE_CPU) return SNLS_BF16;
 #ifdef SNLS_HAVE_DNNL
     return snls_cpu_level(m->ctx) >= SNLS_CPU_AMX ? SNLS_BF16 : SNLS_F32;
 #else
@@ -219,6 +234,12 @@ static SnlsStatus open_model(SnlsModel *m, const char *path)
 {
     SNLS_REQUIRE(m->ctx, m->params.dtype == -1 || m->params.dtype == SNLS_F32 || m->params.dtype == SNLS_BF16, SNLS_ERR_ARG, "model_open: dtype must be f32 or bf16");
     m->dtype = choose_dtype(m);
+    m->here = m->ctx;
+    if (snls_device_type(m->ctx) != SNLS_DEVICE_CPU) {
+        m->here = NULL;
+        const SnlsStatus status = snls_open(&m->here, &(SnlsContextParams){ .backend = "cpu", .threads = m->ctx->threads, .allocator = m->ctx->allocator });
+        SNLS_REQUIRE(m->ctx, status >= 0, status, "model: no context for this processor");
+    }
     SNLS_TRY(ends_with(path, ".safetensors") ? open_file(m, path) : open_folder(m, path));
     SnlsModelInfo info;
     snls_model_info(m, &info);
@@ -251,6 +272,7 @@ void snls_model_close(SnlsModel **model)
         snls_nn_free(&m->stage[i].net);
         snls_nn_params_free(m->ctx, &m->stage[i].params);
     }
+    if (m->here != m->ctx) snls_close(&m->here);
     snls_mem_free(&m->ctx->allocator, m->scratch);
     snls_mem_free(&m->ctx->allocator, m);
     *model = NULL;

@@ -32,6 +32,7 @@ extern const Architecture snls_dvdnet, snls_fastdvdnet, snls_stan, snls_stan_s;
 
 struct SnlsModel {
     SnlsContext        *ctx;
+    SnlsContext        *here; /* a context of this processor, for flow: ctx itself, or one of the model's own */
     const Architecture *architecture;
     SnlsModelParams     params;
     int32_t             dtype;
@@ -43,6 +44,10 @@ struct SnlsModel {
 
 /* The stage's network for this size, built where it is not there yet. */
 SnlsStatus snls_model_stage(SnlsModel *m, int stage, int64_t n, int64_t h, int64_t w);
+
+/* Inputs of a stage (values in, in+1, ...) and its output as this processor sees them; a run of the stage sends and fetches them. */
+SnlsStatus snls_model_views(Stage *s, int inputs, SnlsTensor *in, SnlsTensor *out);
+SnlsStatus snls_model_forward(Stage *s, int inputs);
 
 /* A whole number from a file's metadata: fallback where there is none. */
 SnlsStatus snls_model_setting(SnlsModel *m, const SnlsSafetensors *file, const char *key, int64_t low, int64_t high, int64_t *value);

@@ -24,7 +24,7 @@ static void put_frames(const Job *j, int64_t first, const SnlsTensor *in)
 {
     const float *clip = j->run->frames.data;
     const int64_t pixels = j->padded_h * j->padded_w;
-#pragma omp parallel for num_threads(j->m->ctx->threads) schedule(static)
+#pragma omp parallel for num_threads(j->m->here->threads) schedule(static)
     for (int64_t i = 0; i < j->frames * pixels; i++) {
         const int64_t t = mirrored(first + i / pixels, j->run->frames.shape[0]), y = mirrored(i / j->padded_w % j->padded_h, j->h), x = mirrored(i % j->padded_w, j->w);
         const float *p = clip + ((t * j->h + y) * j->w + x) * 3;
@@ -38,7 +38,7 @@ static void take_frame(const Job *j, int64_t t, int64_t place, const SnlsTensor 
     float *to = (float *)j->run->out.data + (t - j->run->first) * j->h * j->w * 3;
     const float *noisy = (const float *)j->run->frames.data + t * j->h * j->w * 3;
     const bool added = j->channels == 4;
-#pragma omp parallel for num_threads(j->m->ctx->threads) schedule(static)
+#pragma omp parallel for num_threads(j->m->here->threads) schedule(static)
     for (int64_t i = 0; i < j->h * j->w; i++)
         for (int64_t c = 0; c < 3; c++) {
             const double y = snls_load(out, ((place * j->padded_h + i / j->w) * j->padded_w + i % j->w) * 3 + c);
@@ -59,8 +59,8 @@ static SnlsStatus small_flow(Job *j, int64_t from, int64_t to, float *full, floa
     params.method = j->m->params.flow;
     const SnlsFlowPair pair = { plane(clip + mirrored(from, frames) * size, j->h, j->w, 3), plane(clip + mirrored(to, frames) * size, j->h, j->w, 3), plane(full, j->h, j->w, 2) };
     const SnlsTensor out = plane(small, j->h / SCALE, j->w / SCALE, 2);
-    SNLS_TRY(snls_flow(j->m->ctx, &pair, &params));
-    return snls_flow_resize(j->m->ctx, &pair.flow, &out);
+    SNLS_TRY(snls_flow(j->m->here, &pair, &params));
+    return snls_flow_resize(j->m->here, &pair.flow, &out);
 }
 
 static SnlsStatus put_flow(Job *j, int64_t first, const SnlsTensor *flow)
@@ -77,22 +77,24 @@ static SnlsStatus put_flow(Job *j, int64_t first, const SnlsTensor *flow)
     SnlsFlowCompose c = { .fflow = snls_tensor(forward, SNLS_F32, 5, shape), .bflow = snls_tensor(backward, SNLS_F32, 5, shape), .flow = *flow };
     snls_flow_compose_defaults(&c.params);
     c.params.wt = (int32_t)(flow->shape[2] / 2);
-    return snls_flow_compose_forward(j->m->ctx, &c);
+    return snls_flow_compose_forward(j->m->here, &c);
 }
 
 /* ---- windows ---- */
 
-static SnlsStatus run_window(Job *j, int64_t first, int64_t from, int64_t to, int32_t flow)
+static SnlsStatus run_window(Job *j, int64_t first, int64_t from, int64_t to, bool flow)
 {
     Stage *s = &j->m->stage[0];
-    put_frames(j, first, &s->net.values[s->in].t);
-    if (flow >= 0) SNLS_TRY(put_flow(j, first, &s->net.values[flow].t));
-    SNLS_TRY(snls_nn_forward(&s->net));
-    for (int64_t t = from; t < to; t++) take_frame(j, t, t - first, &s->net.values[s->out].t);
+    SnlsTensor in[2], out;
+    SNLS_TRY(snls_model_views(s, flow ? 2 : 1, in, &out));
+    put_frames(j, first, &in[0]);
+    if (flow) SNLS_TRY(put_flow(j, first, &in[1]));
+    SNLS_TRY(snls_model_forward(s, flow ? 2 : 1));
+    for (int64_t t = from; t < to; t++) take_frame(j, t, t - first, &out);
     return SNLS_OK;
 }
 
-static SnlsStatus run_windows(Job *j, int32_t flow_after_input)
+static SnlsStatus run_windows(Job *j, bool flow)
 {
     const int64_t clip = j->run->frames.shape[0], end = j->run->first + j->run->count;
     j->frames = clip < 2 * RADIUS + 1 ? 2 * RADIUS + 1 : clip > LONGEST ? LONGEST : clip;
@@ -103,7 +105,7 @@ static SnlsStatus run_windows(Job *j, int32_t flow_after_input)
         if (first < 0) first = 0;
         int64_t to = first + j->frames >= clip ? clip : first + j->frames - RADIUS;
         if (to > end) to = end;
-        SNLS_TRY(run_window(j, first, from, to, flow_after_input ? j->m->stage[0].in + 1 : -1));
+        SNLS_TRY(run_window(j, first, from, to, flow));
         from = to;
     }
     return SNLS_OK;
@@ -123,7 +125,7 @@ static SnlsStatus run_stan(SnlsModel *m, const SnlsModelRun *run)
 {
     Job j = { .m = m, .run = run, .h = run->frames.shape[1], .w = run->frames.shape[2], .channels = 3 };
     j.padded_h = j.h, j.padded_w = j.w;
-    return run_windows(&j, 1);
+    return run_windows(&j, true);
 }
 
 const Architecture snls_stan = { .name = "stan", .radius = RADIUS, .stages = 1, .build = build_stan, .run = run_stan, .parameters = 12073694 };
@@ -150,7 +152,7 @@ static SnlsStatus run_stan_s(SnlsModel *m, const SnlsModelRun *run)
 {
     Job j = { .m = m, .run = run, .h = run->frames.shape[1], .w = run->frames.shape[2], .channels = 4 };
     j.padded_h = (j.h + SCALE - 1) / SCALE * SCALE, j.padded_w = (j.w + SCALE - 1) / SCALE * SCALE;
-    return run_windows(&j, 0);
+    return run_windows(&j, false);
 }
 
 const Architecture snls_stan_s = { .name = "stan-s", .radius = RADIUS, .stages = 1, .configure = configure, .build = build_stan_s, .run = run_stan_s };

@@ -1,10 +1,11 @@
-/* train.c: a trainer: opening, clips, steps. Batches, the optimiser and files have files of their own. */
+/* train.c: a trainer: opening, clips, steps. Batches, the optimiser, GPUs and files have files of their own. */
 #include "model/train.h"
 #include "base/options.h"
-#include <math.h>
 #include <string.h>
 
 static const char *const loss_names[] = { "charbonnier", "l1", "mse", NULL };
+static const char *const store_names[] = { "f32", "f16", NULL };
+static const char *const precision_names[] = { "auto", "f32", "bf16", NULL };
 
 /* clang-format off */
 #define AT(field) offsetof(SnlsTrainParams, field)
@@ -22,6 +23,8 @@ static const SnlsOption table[] = {
     INT(warmup, 500, 0, 2000000000, "steps until the full learning rate"),
     {"loss", "what is made small", SNLS_OPTION_ENUM, AT(loss), SNLS_LOSS_CHARBONNIER, 0, 2, loss_names},
     INT(seed, 1, 0, 2147483647, "of every random choice"),
+    {"precision", "of the values between layers; auto: bf16 on a GPU, f32 elsewhere", SNLS_OPTION_ENUM, AT(precision), SNLS_TRAIN_AUTO, 0, 2, precision_names},
+    {"store", "element type of the weights that are written", SNLS_OPTION_ENUM, AT(store), SNLS_STORE_F32, 0, 1, store_names},
     REAL(rate, 4e-4, 0, 1, "learning rate"),
     {"rate-end", "learning rate at the end of its cosine", SNLS_OPTION_REAL, AT(rate_end), 1e-6, 0, 1, NULL},
     REAL(beta1, 0.9, 0, 0.999999, "AdamW: mean of the gradients"),
@@ -63,8 +66,10 @@ static SnlsStatus take(SnlsTrainer *t, void **block, int64_t count, int64_t size
 static SnlsStatus build(SnlsTrainer *t)
 {
     const StanSConfig c = { t->p.width, t->p.blocks, t->p.ws, t->p.wt };
+    const bool gpu = snls_device_type(t->ctx) != SNLS_DEVICE_CPU;
     t->params.dtype = SNLS_F32;
-    snls_nn_begin(&t->net, t->ctx, &t->params, SNLS_F32, true);
+    SNLS_REQUIRE(t->ctx, gpu || t->p.precision != SNLS_TRAIN_BF16, SNLS_ERR_UNSUPPORTED, "train: values in bf16 are for GPUs");
+    snls_nn_begin(&t->net, t->ctx, &t->params, gpu && t->p.precision != SNLS_TRAIN_F32 ? SNLS_BF16 : SNLS_F32, true);
     t->ends = snls_stan_s_build(&t->net, &c, &(StanShape){ t->p.batch, t->p.frames, t->p.crop, t->p.crop });
     if (t->net.status >= 0) SNLS_TRY(snls_nn_params_allocate(t->ctx, &t->params, true));
     SNLS_TRY(snls_nn_commit(&t->net));
@@ -72,9 +77,9 @@ static SnlsStatus build(SnlsTrainer *t)
     const int64_t pixels = (int64_t)t->p.batch * t->p.frames * t->p.crop * t->p.crop * 3;
     for (int i = 0; i < 3; i++) SNLS_TRY(take(t, (void **)&t->state[i], t->params.total, sizeof(float)));
     memcpy(t->state[2], t->params.value, sizeof(float) * (size_t)t->params.total);
+    if (gpu) return snls_train_gpu_open(t);
     SNLS_TRY(take(t, (void **)&t->clean, pixels, sizeof(float)));
-    SNLS_TRY(take(t, (void **)&t->noisy, pixels, sizeof(float)));
-    return take(t, (void **)&t->sigma, t->p.batch, sizeof(double));
+    return take(t, (void **)&t->noisy, pixels, sizeof(float));
 }
 
 SnlsStatus snls_trainer_open(SnlsTrainer **out, SnlsContext *ctx, const SnlsTrainParams *params)
@@ -97,18 +102,19 @@ void snls_trainer_close(SnlsTrainer **trainer)
     if (!trainer || !*trainer) return;
     SnlsTrainer *t = *trainer;
     const SnlsAllocator allocator = t->ctx->allocator;
+    snls_train_gpu_close(t);
     snls_nn_free(&t->net);
     snls_nn_params_free(t->ctx, &t->params);
-    for (int64_t i = 0; i < t->clip_count; i++) snls_mem_free(&allocator, t->clips[i].pixels);
+    for (int64_t i = 0; i < t->clip_count; i++) snls_device_free(t->ctx, t->clips[i].pixels);
     for (int i = 0; i < 3; i++) snls_mem_free(&allocator, t->state[i]);
     snls_mem_free(&allocator, t->clips);
     snls_mem_free(&allocator, t->clean);
     snls_mem_free(&allocator, t->noisy);
-    snls_mem_free(&allocator, t->sigma);
     snls_mem_free(&allocator, t);
     *trainer = NULL;
 }
 
+int64_t snls_trainer_done(const SnlsTrainer *t) { return t ? t->step : 0; }
 int64_t snls_trainer_parameters(const SnlsTrainer *t) { return t ? t->params.total : 0; }
 
 SnlsStatus snls_trainer_params(const SnlsTrainer *t, SnlsTrainParams *params)
@@ -135,6 +141,20 @@ static SnlsStatus room_for_clip(SnlsTrainer *t)
 
 static uint8_t rounded(float x) { return (uint8_t)(x > 0 ? x < 255 ? nearbyintf(x) : 255 : 0); }
 
+/* Pixels as bytes where the network works: by way of this processor's memory where that is another. */
+static SnlsStatus place_pixels(SnlsTrainer *t, const SnlsTensor *clip, uint8_t **out)
+{
+    const int64_t count = snls_tensor_elements(clip);
+    const bool bytes = clip->dtype == SNLS_U8;
+    uint8_t *plain = bytes ? clip->data : NULL;
+    if (!bytes) SNLS_TRY(take(t, (void **)&plain, count, 1));
+    for (int64_t i = 0; !bytes && i < count; i++) plain[i] = rounded(((const float *)clip->data)[i]);
+    SnlsStatus status = snls_device_alloc(t->ctx, (void **)out, count);
+    if (status >= 0) status = snls_device_copy(t->ctx, *out, plain, count, SNLS_COPY_TO_DEVICE);
+    if (!bytes) snls_mem_free(&t->ctx->allocator, plain);
+    return status;
+}
+
 SnlsStatus snls_trainer_add_clip(SnlsTrainer *t, const SnlsTensor *clip)
 {
     if (!t) return SNLS_ERR_ARG;
@@ -148,64 +168,64 @@ SnlsStatus snls_trainer_add_clip(SnlsTrainer *t, const SnlsTensor *clip)
                  (int)t->p.frames, (int)t->p.crop, (int)t->p.crop);
     SNLS_TRY(room_for_clip(t));
     TrainClip c = { NULL, clip->shape[0], clip->shape[1], clip->shape[2] };
-    const int64_t count = snls_tensor_elements(clip);
-    SNLS_TRY(take(t, (void **)&c.pixels, count, 1));
-    for (int64_t i = 0; i < count; i++) c.pixels[i] = clip->dtype == SNLS_U8 ? ((const uint8_t *)clip->data)[i] : rounded(((const float *)clip->data)[i]);
-    t->clips[t->clip_count++] = c;
-    return SNLS_OK;
+    const SnlsStatus status = place_pixels(t, clip, &c.pixels);
+    if (status < 0) snls_device_free(t->ctx, c.pixels);
+    else t->clips[t->clip_count++] = c;
+    return status;
 }
 
 /* ---- steps ---- */
 
-#define CHARBONNIER_EPS 1e-3
-
-typedef struct Term { double loss, slope; } Term; /* of one number's error, 0..1 scale */
-
-static Term term_of(int32_t loss, double error)
-{
-    const double root = sqrt(error * error + CHARBONNIER_EPS * CHARBONNIER_EPS);
-    switch (loss) {
-    case SNLS_LOSS_L1: return (Term){ fabs(error), error > 0 ? 1 : error < 0 ? -1 : 0 };
-    case SNLS_LOSS_MSE: return (Term){ error * error, 2 * error };
-    default: return (Term){ root, error / root };
-    }
-}
-
-/* Loss and PSNR; the gradient goes to the network's output. */
-static void judge(SnlsTrainer *t, SnlsTrainReport *r)
+/* Sums of loss, squared errors and squared noise; the gradient goes to the network's output. */
+static void judge(SnlsTrainer *t, double *numbers)
 {
     const float *out = t->net.values[t->ends.out].t.data;
     float *gradient = t->net.values[t->ends.out].grad.data;
     const int64_t count = snls_tensor_elements(&t->net.values[t->ends.out].t);
-    double loss = 0, square = 0, noise = 0;
+    numbers[TRAIN_LOSS] = numbers[TRAIN_SQUARE] = numbers[TRAIN_SQUARE_NOISY] = 0;
     for (int64_t i = 0; i < count; i++) {
-        const double noisy = ((double)t->noisy[i] - (double)t->clean[i]) / 255, error = noisy + (double)out[i];
-        const Term term = term_of(t->p.loss, error);
-        loss += term.loss, square += error * error, noise += noisy * noisy;
+        const double noise = ((double)t->noisy[i] - (double)t->clean[i]) / 255, error = noise + (double)out[i];
+        const TrainTerm term = train_term(t->p.loss, error);
+        numbers[TRAIN_LOSS] += term.loss, numbers[TRAIN_SQUARE] += error * error, numbers[TRAIN_SQUARE_NOISY] += noise * noise;
         gradient[i] = (float)(term.slope / (double)count);
     }
-    r->loss = loss / (double)count;
-    r->psnr = -10 * log10(square / (double)count);
-    r->psnr_noisy = -10 * log10(noise / (double)count);
+}
+
+SnlsStatus snls_train_report(SnlsTrainer *t, int64_t step, const double *numbers, SnlsTrainReport *r)
+{
+    const double count = (double)snls_tensor_elements(&t->net.values[t->ends.out].t);
+    *r = (SnlsTrainReport){ .step = step, .loss = numbers[TRAIN_LOSS] / count, .psnr = -10 * log10(numbers[TRAIN_SQUARE] / count),
+                            .psnr_noisy = -10 * log10(numbers[TRAIN_SQUARE_NOISY] / count), .rate = numbers[TRAIN_RATE], .norm = numbers[TRAIN_NORM] };
+    SNLS_REQUIRE(t->ctx, isfinite(r->loss), SNLS_ERR_ARG, "train: the loss of step %lld is not finite; a smaller rate may help", (long long)step);
+    SNLS_REQUIRE(t->ctx, isfinite(r->norm), SNLS_ERR_ARG, "train: the gradient of step %lld is not finite; a smaller rate may help", (long long)step);
+    return SNLS_OK;
+}
+
+static SnlsStatus step_here(SnlsTrainer *t, SnlsTrainReport *r)
+{
+    double numbers[TRAIN_NUMBERS] = { 0 };
+    SNLS_TRY(snls_train_batch(t));
+    SNLS_TRY(snls_nn_forward(&t->net));
+    SNLS_TRY(snls_nn_zero_grad(&t->net));
+    memset(t->params.grad, 0, sizeof(float) * (size_t)t->params.total);
+    judge(t, numbers);
+    SNLS_TRY(snls_nn_backward(&t->net));
+    numbers[TRAIN_NORM] = snls_train_norm(&t->params);
+    numbers[TRAIN_RATE] = train_rate(&t->p, t->step);
+    SNLS_TRY(snls_train_report(t, t->step + 1, numbers, r));
+    snls_train_update(t, numbers[TRAIN_NORM]);
+    t->step++;
+    return SNLS_OK;
 }
 
 SnlsStatus snls_trainer_step(SnlsTrainer *t, SnlsTrainReport *report)
 {
-    SnlsTrainReport r = { 0 };
+    SnlsTrainReport r;
     if (!t) return SNLS_ERR_ARG;
     if (t->step >= t->p.steps) return SNLS_END;
-    SNLS_TRY(snls_train_batch(t));
-    SNLS_TRY(snls_nn_forward(&t->net));
-    snls_nn_zero_grad(&t->net);
-    memset(t->params.grad, 0, sizeof(float) * (size_t)t->params.total);
-    judge(t, &r);
-    SNLS_REQUIRE(t->ctx, isfinite(r.loss), SNLS_ERR_ARG, "train: the loss of step %lld is not finite; a smaller rate may help", (long long)t->step + 1);
-    SNLS_TRY(snls_nn_backward(&t->net));
-    r.norm = snls_train_norm(&t->params);
-    r.rate = snls_train_rate(&t->p, t->step);
-    SNLS_REQUIRE(t->ctx, isfinite(r.norm), SNLS_ERR_ARG, "train: the gradient of step %lld is not finite; a smaller rate may help", (long long)t->step + 1);
-    snls_train_update(t, r.norm > t->p.clip ? t->p.clip / r.norm : 1);
-    r.step = ++t->step;
+    SNLS_REQUIRE(t->ctx, t->clip_count, SNLS_ERR_ARG, "train: no clip was added");
+    if (t->gpu.device) return snls_train_gpu_step(t, report);
+    SNLS_TRY(step_here(t, &r));
     if (report) *report = r;
     return SNLS_OK;
 }

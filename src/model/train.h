@@ -3,11 +3,19 @@
 #define SNLS_TRAIN_PRIVATE_H
 
 #include "model/stan.h"
+#include "model/train_device.h"
 #include "nn/nn.h"
-#include <snls/train.h>
 
-typedef struct TrainClip { uint8_t *pixels; int64_t frames, h, w; } TrainClip; /* (T,H,W,3) */
-
+typedef struct TrainGpu { /* the run on a device; device NULL: there is none */
+    const TrainDevice *device;
+    TrainState         state;
+    TrainClip         *clips;       /* there */
+    int64_t            clips_sent;
+    void              *blocks[9];   /* memory there */
+    int32_t            block_count;
+    void              *stream, *stream_before, *graph;
+    int64_t            plain;       /* steps that were done without the graph: they make plans and take memory */
+} TrainGpu;
 
 struct SnlsTrainer {
     SnlsContext    *ctx;
@@ -15,20 +23,28 @@ struct SnlsTrainer {
     NnParams        params;
     NnNet           net;
     StanNet         ends;
-    TrainClip      *clips;
+    TrainClip      *clips;    /* pixels are where the network works */
     int64_t         clip_count, clip_room, step;
     float          *state[3]; /* AdamW's means of gradients and of their squares; the mean of the weights */
-    float          *clean, *noisy; /* (batch*frames, crop, crop, 3), 0..255 */
-    double         *sigma;    /* of each clip of the batch */
+    float          *clean, *noisy; /* (batch*frames, crop, crop, 3), 0..255; on this processor */
+    TrainGpu        gpu;
 };
 
-/* train_batch.c: the clips of a step: crops, flips, time turned round, noise; fills clean, noisy, sigma and the network's input. */
+/* train_batch.c: the clips of a step: crops, flips, time turned round, noise; fills clean, noisy and the network's input. */
 SnlsStatus snls_train_batch(SnlsTrainer *t);
 
 /* train_optimise.c */
-double snls_train_rate(const SnlsTrainParams *p, int64_t step);
-double snls_train_norm(const NnParams *params);            /* of the gradient */
-void   snls_train_update(SnlsTrainer *t, double factor);   /* AdamW with gradients times factor, then the mean of the weights */
+double snls_train_norm(const NnParams *params);          /* of the gradient */
+void   snls_train_update(SnlsTrainer *t, double norm);   /* AdamW with clipped gradients, then the mean of the weights */
 
+/* train_gpu.c: the same on a device. */
+SnlsStatus snls_train_gpu_open(SnlsTrainer *t);
+void       snls_train_gpu_close(SnlsTrainer *t);
+SnlsStatus snls_train_gpu_step(SnlsTrainer *t, SnlsTrainReport *report); /* report NULL: nothing is waited for */
+SnlsStatus snls_train_gpu_send(SnlsTrainer *t);                          /* weights, means and the number of the step */
+SnlsStatus snls_train_gpu_fetch(SnlsTrainer *t);
+
+/* train.c: means from sums. SNLS_ERR_ARG where they are not finite. */
+SnlsStatus snls_train_report(SnlsTrainer *t, int64_t step, const double *numbers, SnlsTrainReport *report);
 
 #endif

@@ -22,6 +22,7 @@ SnlsStatus snls_trainer_save(SnlsTrainer *t, const char *path)
     const char *metadata[2 * OPTIONS];
     int64_t pairs = 2;
     if (!t) return SNLS_ERR_ARG;
+    SNLS_TRY(snls_train_gpu_fetch(t));
     metadata[0] = "architecture", metadata[1] = CHECKPOINT;
     metadata[2] = "step", metadata[3] = text[1];
     snprintf(text[1], TEXT, "%lld", (long long)t->step);
@@ -61,7 +62,7 @@ static SnlsStatus read_state(SnlsTrainer *t, const char *path, const SnlsSafeten
         memcpy(to.data, from->data, sizeof(float) * (size_t)to.shape[0]);
     }
     t->params.version++;
-    return SNLS_OK;
+    return snls_train_gpu_send(t);
 }
 
 SnlsStatus snls_trainer_resume(SnlsTrainer **out, SnlsContext *ctx, const char *path)
@@ -79,12 +80,60 @@ SnlsStatus snls_trainer_resume(SnlsTrainer **out, SnlsContext *ctx, const char *
     return status;
 }
 
+/* ---- weights of a network ---- */
+
+static SnlsStatus take_weights(SnlsTrainer *t, const char *path, const SnlsSafetensors *file)
+{
+    const char *kind = snls_safetensors_metadata(file, "architecture");
+    SNLS_REQUIRE(t->ctx, kind && !strcmp(kind, "stan-s"), SNLS_ERR_FORMAT, "%.200s: holds no weights of stan-s", path);
+    for (int64_t i = 0; i < t->params.count; i++) {
+        const NnParam *p = &t->params.list[i];
+        const SnlsTensor *from = snls_safetensors_find(file, p->name), to = snls_nn_param_view(&t->params, p, t->params.value);
+        bool same = from && snls_is_float(from->dtype) && from->ndim == p->ndim;
+        for (int32_t k = 0; same && k < p->ndim; k++) same = from->shape[k] == p->shape[k];
+        SNLS_REQUIRE(t->ctx, same, SNLS_ERR_FORMAT, "%.200s: %s is missing or does not fit the network", path, p->name);
+        for (int64_t k = 0; k < p->count; k++) snls_store(&to, k, snls_load(from, k));
+    }
+    memcpy(t->state[2], t->params.value, sizeof(float) * (size_t)t->params.total);
+    t->params.version++;
+    return snls_train_gpu_send(t);
+}
+
+SnlsStatus snls_trainer_load(SnlsTrainer *t, const char *path)
+{
+    SnlsSafetensors file;
+    if (!t) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(t->ctx, path, SNLS_ERR_ARG, "train: path is NULL");
+    SNLS_TRY(snls_safetensors_read(t->ctx, path, &file));
+    const SnlsStatus status = take_weights(t, path, &file);
+    snls_safetensors_free(t->ctx, &file);
+    return status;
+}
+
+/* The mean weights in f16: room is for all of them. */
+static void halve(const SnlsTrainer *t, uint16_t *room)
+{
+    const SnlsTensor to = snls_tensor(room, SNLS_F16, 1, &t->params.total);
+    for (int64_t i = 0; i < t->params.total; i++) snls_store(&to, i, t->state[2][i]);
+}
+
+static SnlsStatus write_weights(SnlsTrainer *t, const char *path, const char **metadata, int64_t pairs, SnlsNamedTensor *list, uint16_t *room)
+{
+    NnParams view = t->params; /* where each parameter lies in a block of another type */
+    view.dtype = t->p.store == SNLS_STORE_F16 ? SNLS_F16 : SNLS_F32;
+    if (t->p.store == SNLS_STORE_F16) halve(t, room);
+    for (int64_t i = 0; i < t->params.count; i++)
+        list[i] = (SnlsNamedTensor){ t->params.list[i].name, snls_nn_param_view(&view, &t->params.list[i], t->p.store == SNLS_STORE_F16 ? (void *)room : t->state[2]) };
+    return snls_safetensors_write(t->ctx, path, &(SnlsSafetensors){ list, t->params.count, metadata, pairs, NULL });
+}
+
 SnlsStatus snls_trainer_export(SnlsTrainer *t, const char *path, const char *const *more, int64_t count)
 {
     enum { OWN = 6, MORE = 32 };
     const char *metadata[2 * (OWN + MORE)];
     char text[OWN][TEXT];
     if (!t) return SNLS_ERR_ARG;
+    SNLS_TRY(snls_train_gpu_fetch(t));
     SNLS_REQUIRE(t->ctx, count >= 0 && count <= MORE && (more || !count), SNLS_ERR_ARG, "train: %lld texts, must be 0 to %d", (long long)count, MORE);
     const struct { const char *key; int64_t value; } own[OWN - 1] = { { "width", t->p.width }, { "blocks", t->p.blocks }, { "ws", t->p.ws }, { "wt", t->p.wt }, { "steps", t->step } };
     metadata[0] = "architecture", metadata[1] = "stan-s";
@@ -94,9 +143,9 @@ SnlsStatus snls_trainer_export(SnlsTrainer *t, const char *path, const char *con
     }
     for (int64_t i = 0; i < 2 * count; i++) metadata[2 * OWN + i] = more[i];
     SnlsNamedTensor *list = snls_mem_alloc(&t->ctx->allocator, t->params.count * (int64_t)sizeof *list);
-    SNLS_REQUIRE(t->ctx, list, SNLS_ERR_MEMORY, "train: no memory for a list");
-    for (int64_t i = 0; i < t->params.count; i++) list[i] = (SnlsNamedTensor){ t->params.list[i].name, snls_nn_param_view(&t->params, &t->params.list[i], t->state[2]) };
-    const SnlsStatus status = snls_safetensors_write(t->ctx, path, &(SnlsSafetensors){ list, t->params.count, metadata, OWN + count, NULL });
+    uint16_t *room = snls_mem_alloc(&t->ctx->allocator, t->params.total * (int64_t)sizeof *room);
+    const SnlsStatus status = list && room ? write_weights(t, path, metadata, OWN + count, list, room) : snls_fail(t->ctx, SNLS_ERR_MEMORY, "train: no memory for a list");
     snls_mem_free(&t->ctx->allocator, list);
+    snls_mem_free(&t->ctx->allocator, room);
     return status;
 }

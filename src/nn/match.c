@@ -115,14 +115,14 @@ static SnlsTensor stack_of(const NnStep *s, const SnlsTensor *image)
     return t;
 }
 
-static SnlsGather gather_of(const NnStep *s, const float *one)
+static SnlsGather gather_of(const NnStep *s)
 {
     SnlsGather g = { .params = s->u.gather.params, .value = split(&s->x[0], s->u.gather.frames), .weight = s->x[1], .offset = s->x[2], .out = stack_of(s, &s->y[0]) };
     if (!g.weight.data) { /* a weight of 1 everywhere: one number, seen through strides of 0 */
         g.weight = s->x[2];
         g.weight.ndim = 6;
         g.weight.dtype = SNLS_F32;
-        g.weight.data = (void *)(uintptr_t)one;
+        g.weight.data = (void *)(uintptr_t)s->one;
         for (int i = 0; i < 6; i++) g.weight.stride[i] = 0;
     }
     return g;
@@ -144,13 +144,11 @@ static void first_backward(NnStep *s)
         snls_nn_accumulate(&s->dx[0], i / out * in + i % out, snls_load(&s->dy[0], i));
 }
 
-static const float one = 1;
-
 SnlsStatus snls_nn_match_forward(SnlsContext *ctx, NnStep *s)
 {
     const SnlsSearch search = s->op == NN_search ? search_of(s) : (SnlsSearch){ 0 };
     const SnlsRefine refine = s->op == NN_refine ? refine_of(s) : (SnlsRefine){ 0 };
-    const SnlsGather gather = s->op == NN_gather ? gather_of(s, &one) : (SnlsGather){ 0 };
+    const SnlsGather gather = s->op == NN_gather ? gather_of(s) : (SnlsGather){ 0 };
     switch (s->op) {
     case NN_search: return snls_search_forward(ctx, &search);
     case NN_refine: return snls_refine_forward(ctx, &refine);
@@ -180,7 +178,7 @@ static SnlsStatus refine_backward(SnlsContext *ctx, NnStep *s)
 
 static SnlsStatus gather_backward(SnlsContext *ctx, NnStep *s)
 {
-    const SnlsGather gather = gather_of(s, &one);
+    const SnlsGather gather = gather_of(s);
     const SnlsGatherGrad g = { .out = stack_of(s, &s->dy[0]), .value = split_if_given(&s->dx[0], s->u.gather.frames), .weight = s->dx[1] };
     return snls_gather_backward(ctx, &gather, &g);
 }

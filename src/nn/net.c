@@ -1,5 +1,5 @@
 /* net.c: building, memory and running of a network. What steps compute is in ref_*.c and its fast versions. */
-#include "nn/nn.h"
+#include "nn/device.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,8 +21,10 @@ void snls_nn_begin(NnNet *net, SnlsContext *ctx, NnParams *params, int32_t dtype
 {
     *net = (NnNet){ .ctx = ctx, .params = params, .dtype = dtype, .train = train, .one_thread = ONE_THREAD };
     net->backend = strcmp(snls_backend_name(ctx), "ref") ? &snls_nn_cpu : &snls_nn_ref;
-    if (snls_device_type(ctx) != SNLS_DEVICE_CPU)
-        net->status = snls_fail(ctx, SNLS_ERR_UNSUPPORTED, "networks do not run on backend %s yet", snls_backend_name(ctx));
+    if (snls_device_type(ctx) == SNLS_DEVICE_CPU) return;
+    const NnCuda *cuda = NULL;
+    net->status = snls_nn_load_cuda(ctx, &cuda);
+    if (net->status >= 0) net->backend = cuda->backend;
 }
 
 /* Room for one element more in a list that doubles. */
@@ -142,8 +144,15 @@ static int64_t place(const NnNet *net, const int64_t *places, int64_t i)
 
 static SnlsStatus take_block(NnNet *net, void **block, int64_t bytes, const char *what)
 {
-    *block = snls_mem_alloc(&net->ctx->allocator, bytes + SNLS_ALIGN);
-    SNLS_REQUIRE(net->ctx, *block, SNLS_ERR_MEMORY, "network: no memory for %lld bytes of %s", (long long)bytes, what);
+    const SnlsStatus status = snls_device_alloc(net->ctx, block, bytes + SNLS_ALIGN);
+    SNLS_REQUIRE(net->ctx, status >= 0, status, "network: no memory for %lld bytes of %s", (long long)bytes, what);
+    return SNLS_OK;
+}
+
+static SnlsStatus clear(NnNet *net, void *block, int64_t bytes)
+{
+    if (net->backend->clear) return net->backend->clear(net->ctx, block, bytes);
+    memset(block, 0, (size_t)bytes);
     return SNLS_OK;
 }
 
@@ -159,9 +168,9 @@ static SnlsStatus place_values(NnNet *net)
         if (end > used) used = end;
     }
     net->block_bytes = used;
-    const SnlsStatus status = take_block(net, &net->block, used, "values");
+    SnlsStatus status = take_block(net, &net->block, used, "values");
     for (int64_t i = 0; status >= 0 && i < net->value_count; i++) net->values[i].t.data = aligned(net->block) + places[i];
-    if (status >= 0) memset(net->block, 0, (size_t)(used + SNLS_ALIGN));
+    if (status >= 0) status = clear(net, net->block, used + SNLS_ALIGN);
     snls_mem_free(&net->ctx->allocator, places);
     return status;
 }
@@ -199,17 +208,32 @@ static SnlsStatus place_gradients(NnNet *net)
 
 static void connect(const NnNet *net, NnStep *s)
 {
+    static const float one = 1;
     const NnParams *params = net->params;
+    void *const value = params->device_value ? params->device_value : params->value, *const grad = params->device_value ? params->device_grad : params->grad;
     s->shared = net->shared;
+    s->one = net->backend->one ? net->backend->one(net->shared) : &one;
     for (int i = 0; i < NN_IN; i++)
         if (s->xi[i] >= 0) s->x[i] = net->values[s->xi[i]].t, s->dx[i] = net->values[s->xi[i]].grad;
     for (int i = 0; i < NN_OUT; i++)
         if (s->yi[i] >= 0) s->y[i] = net->values[s->yi[i]].t, s->dy[i] = net->values[s->yi[i]].grad;
     for (int i = 0; i < NN_PARAMS; i++) {
         if (s->pi[i] < 0) continue;
-        s->p[i] = snls_nn_param_view(params, &params->list[s->pi[i]], params->value);
+        s->p[i] = snls_nn_param_view(params, &params->list[s->pi[i]], value);
         s->version = &params->version;
-        if (params->grad && net->train) s->dp[i] = snls_nn_param_view(params, &params->list[s->pi[i]], params->grad);
+        if (grad && net->train) s->dp[i] = snls_nn_param_view(params, &params->list[s->pi[i]], grad);
+    }
+}
+
+/* The last step that reads a value is the first that adds to its gradient. */
+static void mark_fresh(NnNet *net)
+{
+    for (int64_t i = 0; i < net->step_count; i++) {
+        NnStep *s = &net->steps[i];
+        for (int k = 0; k < NN_IN; k++) {
+            s->fresh[k] = s->xi[k] >= 0 && net->values[s->xi[k]].last == i;
+            for (int j = 0; j < k; j++) s->fresh[k] &= s->xi[j] != s->xi[k]; /* read twice by one step: the second adds */
+        }
     }
 }
 
@@ -221,6 +245,7 @@ SnlsStatus snls_nn_commit(NnNet *net)
     SNLS_TRY(place_values(net));
     if (net->train) SNLS_TRY(place_gradients(net));
     for (int64_t i = 0; i < net->step_count; i++) connect(net, &net->steps[i]);
+    mark_fresh(net);
     return SNLS_OK;
 }
 
@@ -228,7 +253,10 @@ SnlsStatus snls_nn_commit(NnNet *net)
 
 static SnlsStatus run_down(NnNet *net)
 {
-    for (int64_t i = 0; i < net->step_count; i++) SNLS_TRY(net->backend->op[net->steps[i].op].forward(net->ctx, &net->steps[i]));
+    for (int64_t i = 0; i < net->step_count; i++) {
+        NnFunction *forward = net->backend->op[net->steps[i].op].forward;
+        SNLS_TRY((forward ? forward : snls_nn_match_forward)(net->ctx, &net->steps[i]));
+    }
     return SNLS_OK;
 }
 
@@ -243,8 +271,10 @@ static bool gets_gradient(const NnStep *s)
 
 static SnlsStatus run_up(NnNet *net)
 {
-    for (int64_t i = net->step_count; i-- > 0;)
-        if (gets_gradient(&net->steps[i])) SNLS_TRY(net->backend->op[net->steps[i].op].backward(net->ctx, &net->steps[i]));
+    for (int64_t i = net->step_count; i-- > 0;) {
+        NnFunction *backward = net->backend->op[net->steps[i].op].backward;
+        if (gets_gradient(&net->steps[i])) SNLS_TRY((backward ? backward : snls_nn_match_backward)(net->ctx, &net->steps[i]));
+    }
     return SNLS_OK;
 }
 
@@ -252,6 +282,7 @@ static SnlsStatus run(NnNet *net, SnlsStatus (*way)(NnNet *))
 {
     const int32_t wanted = net->ctx->threads;
     int32_t threads = 0;
+    if (net->backend->prepare) SNLS_TRY(net->backend->prepare(net->ctx, net->shared));
     if (net->block_bytes < net->one_thread) net->ctx->threads = 1;
     if (net->backend->run) net->backend->run(net->ctx, &threads);
     const SnlsStatus status = way(net);
@@ -263,9 +294,33 @@ static SnlsStatus run(NnNet *net, SnlsStatus (*way)(NnNet *))
 SnlsStatus snls_nn_forward(NnNet *net) { return run(net, run_down); }
 SnlsStatus snls_nn_backward(NnNet *net) { return run(net, run_up); }
 
-void snls_nn_zero_grad(NnNet *net)
+SnlsStatus snls_nn_zero_grad(NnNet *net) { return net->grad_block ? clear(net, net->grad_block, net->grad_bytes + SNLS_ALIGN) : SNLS_OK; }
+
+/* ---- values as this processor sees them ---- */
+
+SnlsStatus snls_nn_host(NnNet *net, int32_t value, SnlsTensor *host)
 {
-    if (net->grad_block) memset(net->grad_block, 0, (size_t)(net->grad_bytes + SNLS_ALIGN));
+    NnValue *v = &net->values[value];
+    *host = v->t;
+    if (!net->backend->clear) return SNLS_OK;
+    if (!v->mirror) v->mirror = snls_mem_alloc(&net->ctx->allocator, bytes_of(v));
+    SNLS_REQUIRE(net->ctx, v->mirror, SNLS_ERR_MEMORY, "network: no memory for a copy of a value of %lld bytes", (long long)bytes_of(v));
+    host->data = v->mirror;
+    return SNLS_OK;
+}
+
+static int64_t plain_bytes(const NnValue *v) { return snls_tensor_elements(&v->t) * snls_dtype_size((SnlsDtype)v->t.dtype); }
+
+SnlsStatus snls_nn_send(NnNet *net, int32_t value)
+{
+    const NnValue *v = &net->values[value];
+    return v->mirror ? snls_device_copy(net->ctx, v->t.data, v->mirror, plain_bytes(v), SNLS_COPY_TO_DEVICE) : SNLS_OK;
+}
+
+SnlsStatus snls_nn_fetch(NnNet *net, int32_t value)
+{
+    const NnValue *v = &net->values[value];
+    return v->mirror ? snls_device_copy(net->ctx, v->mirror, v->t.data, plain_bytes(v), SNLS_COPY_FROM_DEVICE) : SNLS_OK;
 }
 
 void snls_nn_free(NnNet *net)
@@ -273,9 +328,10 @@ void snls_nn_free(NnNet *net)
     if (!net->ctx) return;
     for (int64_t i = 0; net->backend->release && i < net->step_count; i++) net->backend->release(net->ctx, &net->steps[i]);
     if (net->shared) net->backend->close(net->ctx, net->shared);
+    for (int64_t i = 0; i < net->value_count; i++) snls_mem_free(&net->ctx->allocator, net->values[i].mirror);
     snls_mem_free(&net->ctx->allocator, net->values);
     snls_mem_free(&net->ctx->allocator, net->steps);
-    snls_mem_free(&net->ctx->allocator, net->block);
-    snls_mem_free(&net->ctx->allocator, net->grad_block);
+    snls_device_free(net->ctx, net->block);
+    snls_device_free(net->ctx, net->grad_block);
     *net = (NnNet){ 0 };
 }

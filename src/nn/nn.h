@@ -78,7 +78,9 @@ typedef struct NnStep {
     int32_t    xi[NN_IN], pi[NN_PARAMS], yi[NN_OUT];   /* numbers of values and parameters, -1 = none */
     SnlsTensor x[NN_IN], p[NN_PARAMS], y[NN_OUT];      /* read, read, written */
     SnlsTensor dx[NN_IN], dp[NN_PARAMS], dy[NN_OUT];   /* gradients: added to, added to, read; no data = not wanted */
+    bool       fresh[NN_IN];                           /* dx is still 0 when backward comes here: it may be stored instead of added */
     const int32_t *version;                            /* of the parameters: counts their changes */
+    const float   *one;                                /* a 1 where the backend reads it */
     void      *shared, *state;                         /* what a backend keeps for the network, for this step */
 } NnStep;
 
@@ -92,6 +94,11 @@ typedef struct NnBackend {
     void (*release)(SnlsContext *ctx, NnStep *step);
     void (*close)(SnlsContext *ctx, void *shared);
     void (*run)(SnlsContext *ctx, int32_t *threads); /* before and after a run; *threads is the backend's own */
+    /* Of a device that has its own memory; NULL: this processor's. An operator of the library without an entry is done by its function
+     * of snls/ops.h. */
+    SnlsStatus (*prepare)(SnlsContext *ctx, void *shared); /* before a run */
+    SnlsStatus (*clear)(SnlsContext *ctx, void *block, int64_t bytes);
+    const float *(*one)(void *shared);
 } NnBackend;
 extern const NnBackend snls_nn_ref, snls_nn_cpu;
 
@@ -113,7 +120,8 @@ typedef struct NnParams {
     int64_t  count, room, total; /* total: elements */
     int32_t  dtype;              /* SNLS_F32, or SNLS_F64 in tests */
     int32_t  version;            /* counts changes of values, so that packed copies know that they are old */
-    void    *value, *grad;       /* total elements each; grad NULL = not wanted */
+    void    *value, *grad;       /* total elements each, in this processor's memory; grad NULL = not wanted */
+    void    *device_value, *device_grad; /* the same where a GPU works, NULL elsewhere; what networks there use */
 } NnParams;
 
 SnlsStatus snls_nn_params_allocate(SnlsContext *ctx, NnParams *params, bool gradients); /* values 0 */
@@ -121,11 +129,15 @@ void       snls_nn_params_init(NnParams *params, uint64_t seed);
 void       snls_nn_params_free(SnlsContext *ctx, NnParams *params);
 NnParam   *snls_nn_params_find(const NnParams *params, const char *name); /* NULL: none */
 SnlsTensor snls_nn_param_view(const NnParams *params, const NnParam *p, void *block);
+/* Values to the device after they were changed here, values and gradients back: nothing where memory is shared. */
+SnlsStatus snls_nn_params_send(SnlsContext *ctx, const NnParams *params);
+SnlsStatus snls_nn_params_fetch(SnlsContext *ctx, const NnParams *params);
 
 /* ---- networks ---- */
 
 typedef struct NnValue {
-    SnlsTensor t, grad;
+    SnlsTensor t, grad;      /* where the network works */
+    void      *mirror;       /* of t, in this processor's memory, where that is another; made when it is asked for */
     int32_t    first, last;  /* steps that write and read it: its life */
     int32_t    kept, wanted; /* kept: its memory is its own for the whole run; wanted: has a gradient */
 } NnValue;
@@ -151,8 +163,13 @@ void       snls_nn_begin(NnNet *net, SnlsContext *ctx, NnParams *params, int32_t
 SnlsStatus snls_nn_commit(NnNet *net); /* parameters must be allocated; takes all memory the network will use */
 SnlsStatus snls_nn_forward(NnNet *net);
 SnlsStatus snls_nn_backward(NnNet *net); /* gradients of outputs are set by the caller, after snls_nn_zero_grad */
-void       snls_nn_zero_grad(NnNet *net); /* of values, not of parameters */
+SnlsStatus snls_nn_zero_grad(NnNet *net); /* of values, not of parameters */
 void       snls_nn_free(NnNet *net);
+
+/* A value as this processor sees it: itself, or its mirror. send after it was written, fetch before it is read. */
+SnlsStatus snls_nn_host(NnNet *net, int32_t value, SnlsTensor *host);
+SnlsStatus snls_nn_send(NnNet *net, int32_t value);
+SnlsStatus snls_nn_fetch(NnNet *net, int32_t value);
 
 /* The parameter of this name: the one there is, whose shape must agree, or a new one. */
 int32_t snls_nn_param(NnNet *net, const char *name, int32_t ndim, const int64_t *shape, int32_t init, double scale);

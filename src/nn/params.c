@@ -15,9 +15,11 @@ SnlsTensor snls_nn_param_view(const NnParams *params, const NnParam *p, void *bl
     return snls_tensor((char *)block + p->offset * snls_dtype_size((SnlsDtype)params->dtype), (SnlsDtype)params->dtype, p->ndim, p->shape);
 }
 
+static int64_t bytes_of(const NnParams *params) { return params->total * snls_dtype_size((SnlsDtype)params->dtype); }
+
 SnlsStatus snls_nn_params_allocate(SnlsContext *ctx, NnParams *params, bool gradients)
 {
-    const int64_t bytes = params->total * snls_dtype_size((SnlsDtype)params->dtype);
+    const int64_t bytes = bytes_of(params);
     void **blocks[] = { &params->value, &params->grad };
     for (int i = 0; i < (gradients ? 2 : 1); i++) {
         if (*blocks[i]) continue;
@@ -25,7 +27,23 @@ SnlsStatus snls_nn_params_allocate(SnlsContext *ctx, NnParams *params, bool grad
         SNLS_REQUIRE(ctx, *blocks[i], SNLS_ERR_MEMORY, "network: no memory for %lld parameters", (long long)params->total);
         memset(*blocks[i], 0, (size_t)bytes);
     }
-    return SNLS_OK;
+    if (snls_device_type(ctx) == SNLS_DEVICE_CPU) return SNLS_OK;
+    if (!params->device_value) SNLS_TRY(snls_device_alloc(ctx, &params->device_value, bytes));
+    if (gradients && !params->device_grad) SNLS_TRY(snls_device_alloc(ctx, &params->device_grad, bytes));
+    return snls_nn_params_send(ctx, params);
+}
+
+SnlsStatus snls_nn_params_send(SnlsContext *ctx, const NnParams *params)
+{
+    if (!params->device_value) return SNLS_OK;
+    return snls_device_copy(ctx, params->device_value, params->value, bytes_of(params), SNLS_COPY_TO_DEVICE);
+}
+
+SnlsStatus snls_nn_params_fetch(SnlsContext *ctx, const NnParams *params)
+{
+    if (!params->device_value) return SNLS_OK;
+    if (params->device_grad) SNLS_TRY(snls_device_copy(ctx, params->grad, params->device_grad, bytes_of(params), SNLS_COPY_FROM_DEVICE));
+    return snls_device_copy(ctx, params->value, params->device_value, bytes_of(params), SNLS_COPY_FROM_DEVICE);
 }
 
 void snls_nn_params_free(SnlsContext *ctx, NnParams *params)
@@ -33,6 +51,8 @@ void snls_nn_params_free(SnlsContext *ctx, NnParams *params)
     snls_mem_free(&ctx->allocator, params->list);
     snls_mem_free(&ctx->allocator, params->value);
     snls_mem_free(&ctx->allocator, params->grad);
+    snls_device_free(ctx, params->device_value);
+    snls_device_free(ctx, params->device_grad);
     *params = (NnParams){ .dtype = params->dtype };
 }
 

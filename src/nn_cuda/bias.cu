@@ -1,5 +1,5 @@
-/* bias.cu: what surrounds a convolution's product: bias, activation and residual in one pass, their gradients in one pass, weights
- * in the library's order and back; and the second half of every sum over pixels. */
+/* bias.cu: what surrounds a convolution's product: bias, activation and residual in one pass, their gradients in one pass; and the
+ * second half of every sum over pixels. */
 #include "nn_cuda/value.cuh"
 
 /* ---- sums of parts ---- */
@@ -146,47 +146,4 @@ extern "C" SnlsStatus snls_nn_cuda_epilogue_backward(SnlsContext *ctx, const NnE
     NN_BY_TYPE_AND_WIDTH(g->dy.dtype, wide, epilogue_backward<T, V><<<grid, threads, 0, snls_cuda_stream(ctx)>>>(job));
     SNLS_CUDA_LAUNCHED(ctx, "epilogue");
     return job.parts ? snls_nn_cuda_sum_parts(ctx, job.parts, grid.x, job.channels, job.channels, (float *)g->dbias.data, NULL) : SNLS_OK;
-}
-
-/* ---- weights: (a, b, k, k) and (a, k, k, b); few, so a thread takes one number ---- */
-
-typedef struct PackJob { const void *from; void *to; int64_t count, b, taps; } PackJob;
-
-/* Where element i of (a, k, k, b) is in (a, b, k, k). */
-static __device__ __forceinline__ int64_t unpacked(const PackJob *s, int64_t i)
-{
-    const int64_t b = i % s->b, tap = i / s->b % s->taps, a = i / s->b / s->taps;
-    return (a * s->b + b) * s->taps + tap;
-}
-
-template <typename T> static __global__ void __launch_bounds__(NN_THREADS) pack(const __grid_constant__ PackJob s)
-{
-    for (SNLS_CUDA_EACH(i, s.count)) nn_store<1>((T *)s.to + i, (const float *)s.from + unpacked(&s, i));
-}
-
-template <typename T> static __global__ void __launch_bounds__(NN_THREADS) unpack_add(const __grid_constant__ PackJob s)
-{
-    for (SNLS_CUDA_EACH(i, s.count)) {
-        float v;
-        nn_load<1>((const T *)s.from + i, &v);
-        ((float *)s.to)[unpacked(&s, i)] += v;
-    }
-}
-
-extern "C" SnlsStatus snls_nn_cuda_pack(SnlsContext *ctx, const float *from, void *to, int32_t to_type, int64_t a, int64_t b, int64_t k)
-{
-    const PackJob job = {from, to, a * b * k * k, b, k * k};
-    const unsigned blocks = snls_cuda_blocks(job.count, NN_THREADS, 0);
-    NN_BY_TYPE(to_type, pack<T><<<blocks, NN_THREADS, 0, snls_cuda_stream(ctx)>>>(job));
-    SNLS_CUDA_LAUNCHED(ctx, "pack");
-    return SNLS_OK;
-}
-
-extern "C" SnlsStatus snls_nn_cuda_unpack_add(SnlsContext *ctx, const void *from, int32_t from_type, float *to, int64_t a, int64_t b, int64_t k)
-{
-    const PackJob job = {from, to, a * b * k * k, b, k * k};
-    const unsigned blocks = snls_cuda_blocks(job.count, NN_THREADS, 0);
-    NN_BY_TYPE(from_type, unpack_add<T><<<blocks, NN_THREADS, 0, snls_cuda_stream(ctx)>>>(job));
-    SNLS_CUDA_LAUNCHED(ctx, "unpack");
-    return SNLS_OK;
 }

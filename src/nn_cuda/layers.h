@@ -29,10 +29,6 @@ typedef struct NnEpilogueGrad {
 int64_t    snls_nn_cuda_epilogue_parts(const SnlsContext *ctx, const SnlsTensor *dy);
 SnlsStatus snls_nn_cuda_epilogue_backward(SnlsContext *ctx, const NnEpilogueGrad *g);
 
-/* Weights f32 (a, b, k, k) as (a, k, k, b) in f32 or bf16, and gradients (a, k, k, b) in f32 or bf16 added to f32 (a, b, k, k). */
-SnlsStatus snls_nn_cuda_pack(SnlsContext *ctx, const float *from, void *to, int32_t to_type, int64_t a, int64_t b, int64_t k);
-SnlsStatus snls_nn_cuda_unpack_add(SnlsContext *ctx, const void *from, int32_t from_type, float *to, int64_t a, int64_t b, int64_t k);
-
 /* first[i] (i < split) or second[i - split] += the sum over rows of parts (rows, columns); NULL is not wanted. */
 SnlsStatus snls_nn_cuda_sum_parts(SnlsContext *ctx, const float *parts, int64_t rows, int64_t columns, int64_t split, float *first, float *second);
 
