@@ -59,9 +59,8 @@ static void check_windows(uint64_t seed)
 static void check_table(uint64_t seed)
 {
     Rng rng = { seed };
-    NnAttend a = { .heads = 1, .window = { rng_int(&rng, 1, 3), rng_int(&rng, 1, 4), rng_int(&rng, 1, 4) } };
-    const NnWindows w = { .attend = &a };
-    const int64_t *s = a.window, n = s[0] * s[1] * s[2];
+    const NnWindows w = { .window = { rng_int(&rng, 1, 3), rng_int(&rng, 1, 4), rng_int(&rng, 1, 4) } };
+    const int64_t *s = w.window, n = s[0] * s[1] * s[2];
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < n; j++) {
             const int64_t dd = i / (s[1] * s[2]) - j / (s[1] * s[2]), dh = i / s[2] % s[1] - j / s[2] % s[1], dw = i % s[2] - j % s[2];
