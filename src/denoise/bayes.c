@@ -1,6 +1,8 @@
 /* bayes.c: the filter of one group. Patches are taken for draws from one Gaussian: its covariance is estimated from the group
  * (noisy in step 1, first estimate in step 2), and every patch becomes its most likely clean value (Arias, Morel, 2018).
- * Column i of a matrix (dim, count) is patch i. */
+ *
+ * A group is a matrix z with the larger of its two sides, patches and values of a patch, as rows: z'z is the smaller of the two
+ * products, and what is kept of the group is z times something as small. */
 #include "denoise/nlb.h"
 #include <float.h>
 #include <math.h>
@@ -12,202 +14,96 @@
 /* A group whose noisy values vary less than this times the noise is flat: its mean is better known from the first estimate. */
 #    define FLAT 0.95
 
-enum { TURNS = 3 }; /* of subspace iteration */
+typedef struct Group {
+    const SnlsDenoiser *d;
+    const NlbGroup *g;
+    NlbWork *w;
+    int64_t first;          /* frame of the search */
+    int64_t dim, rows, n;   /* of a patch; of z */
+    int64_t pitch;
+    bool across;            /* rows are the values of a patch, columns are patches */
+} Group;
 
-static void gemm(const char *ta, const char *tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
-                 int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc)
+/* ---- patches in and out ---- */
+
+static const float *patch_at(const Group *u, int step, int64_t channel, int64_t i, int64_t part)
 {
-    const float zero = 0;
-    const int im = (int)m, in = (int)n, ik = (int)k, ia = (int)lda, ib = (int)ldb, ic = (int)ldc;
-    sgemm_(ta, tb, &im, &in, &ik, &alpha, a, &ia, b, &ib, &zero, c, &ic);
+    const NlbFrame *f = snls_nlb_frame(u->d, u->first + u->g->patch[i].frame[part]);
+    return (step ? f->sum[0] : f->noisy) + channel * u->d->plan.plane + u->g->patch[i].at[part];
 }
 
-static void gather(const SnlsDenoiser *d, const NlbGroup *g, int64_t first, int step, int64_t channel, float *out)
+/* Takes the mean of the rows off them. */
+static float centre_columns(const Group *u, float *z, float *mean)
 {
-    const NlbPlan *p = &d->plan;
-    for (int64_t i = 0; i < g->count; i++)
-        for (int64_t part = 0; part < d->depth; part++) {
-            const NlbFrame *f = snls_nlb_frame(d, first + g->patch[i].frame[part]);
-            const float *from = (step ? f->sum[0] : f->noisy) + channel * p->plane + g->patch[i].at[part];
-            d->loops.take(out, from, p->width, p->side);
-            out += p->side * p->side;
+    float squares = 0;
+    memset(mean, 0, (size_t)u->dim * sizeof *mean);
+    for (int64_t i = 0; i < u->rows; i++)
+        for (int64_t j = 0; j < u->dim; j++) mean[j] += z[i * u->pitch + j];
+    for (int64_t j = 0; j < u->dim; j++) mean[j] /= (float)u->rows;
+    for (int64_t i = 0; i < u->rows; i++)
+        for (int64_t j = 0; j < u->dim; j++) {
+            z[i * u->pitch + j] -= mean[j];
+            squares += z[i * u->pitch + j] * z[i * u->pitch + j];
         }
+    return squares;
 }
 
-/* Takes the mean of the columns off them. */
-static void centre(float *x, int64_t dim, int64_t count, float *mean)
+/* One channel of the group, less its mean patch. Returns the sum of squares that are left. */
+static float load(const Group *u, int step, int64_t channel, float *z, float *mean)
 {
-    memset(mean, 0, (size_t)dim * sizeof *mean);
-    for (int64_t i = 0; i < count; i++)
-        for (int64_t j = 0; j < dim; j++) mean[j] += x[i * dim + j];
-    for (int64_t j = 0; j < dim; j++) mean[j] /= (float)count;
-    for (int64_t i = 0; i < count; i++)
-        for (int64_t j = 0; j < dim; j++) x[i * dim + j] -= mean[j];
-}
-
-/* ---- eigenvectors ---- */
-
-static void mirror(float *a, int64_t m)
-{
-    for (int64_t j = 0; j < m; j++)
-        for (int64_t i = j + 1; i < m; i++) a[i * m + j] = a[j * m + i];
-}
-
-static int lapack_room(int64_t m) { return (int)(2 * m * m + 64 * m + 64); }
-
-/* Orthonormal columns in place of q (m, p). */
-static void orthonormal(NlbWork *w, float *q, int64_t m, int64_t p)
-{
-    const int im = (int)m, ip = (int)p, room = lapack_room(m);
-    int info;
-    sgeqrf_(&im, &ip, q, &im, w->tau, w->lapack, &room, &info);
-    sorgqr_(&im, &ip, &ip, q, &im, w->tau, w->lapack, &room, &info);
-}
-
-/* p Ritz pairs of the whole matrix after a few turns of subspace iteration from q (m, p): values rising, vectors in
- * work->vectors. q is overwritten. */
-static bool ritz(NlbWork *w, float *q, int64_t m, int64_t p)
-{
-    const int ip = (int)p, room = lapack_room(m), int_room = (int)(16 * m + 64);
-    float *image = w->right, *small = w->small;
-    int info;
-    for (int turn = 0; turn < TURNS; turn++) {
-        orthonormal(w, q, m, p);
-        gemm("N", "N", m, p, m, 1, w->matrix, m, q, m, image, m);
-        if (turn + 1 < TURNS) memcpy(q, image, (size_t)(m * p) * sizeof *q);
-    }
-    gemm("T", "N", p, p, m, 1, q, m, image, m, small, p);
-    ssyevd_("V", "L", &ip, small, &ip, w->values, w->lapack, &room, w->lapack_int, &int_room, &info);
-    gemm("N", "N", m, p, p, 1, q, m, small, p, w->vectors, m);
-    return !info;
-}
-
-/* All of them. */
-static bool decompose(NlbWork *w, int64_t m)
-{
-    const int n = (int)m, room = lapack_room(m), int_room = (int)(16 * m + 64);
-    int info;
-    memcpy(w->vectors, w->matrix, (size_t)(m * m) * sizeof *w->vectors);
-    ssyevd_("V", "L", &n, w->vectors, &n, w->values, w->lapack, &room, w->lapack_int, &int_room, &info);
-    return !info;
-}
-
-/* Eigenvalues of work->matrix (m, m; lower half) above low, the largest most of them, to the front of work->values, rising;
- * returns how many. *vectors: their eigenvectors. Few are above, mostly: iteration on a subspace that doubles until its
- * least value is not. Its first columns are columns of the matrix: one turn for nothing. */
-static int64_t eigen(NlbWork *w, int64_t m, float low, int64_t most, int64_t start, const float **vectors)
-{
-    int64_t p = start ? start : m;
-    bool good = false;
-    float *q = w->left;
-    mirror(w->matrix, m);
-    for (int64_t have = 0; 3 * p <= m; p *= 2) {
-        for (int64_t i = have; i < p; i++) memcpy(q + i * m, w->matrix + (i * m / p) * m, (size_t)m * sizeof *q);
-        good = ritz(w, q, m, p);
-        if (!good || w->values[0] <= low || p >= most) break;
-        memcpy(q, w->vectors, (size_t)(m * p) * sizeof *q);
-        have = p;
-        good = false;
-    }
-    if (!good) good = decompose(w, p = m);
-    if (!good) return 0; /* no convergence: the group's mean */
-    int64_t skip = p > most ? p - most : 0;
-    while (skip < p && w->values[skip] <= low) skip++;
-    memmove(w->values, w->values + skip, (size_t)(p - skip) * sizeof *w->values);
-    *vectors = w->vectors + skip * m;
-    return p - skip;
-}
-
-/* Orthonormal columns (dim, rank) in work->left that span what x (dim, count) has above low; eigenvalues in
- * work->values. Through the smaller of x x' and x' x. */
-static int64_t basis(NlbWork *w, const float *x, int64_t dim, int64_t count, float low, const NlbStep *s)
-{
-    const bool gram = count < dim;
-    const int n = (int)(gram ? count : dim), k = (int)(gram ? dim : count), lda = (int)dim;
-    const float scale = 1 / (float)count, zero = 0, *vectors = NULL;
-    ssyrk_("L", gram ? "T" : "N", &n, &k, &scale, x, &lda, &zero, w->matrix, &n);
-    const int64_t rank = eigen(w, n, low, s->rank, s->start, &vectors);
-    if (!gram) {
-        memcpy(w->left, vectors ? vectors : w->left, (size_t)(rank * dim) * sizeof *w->left);
-        return rank;
-    }
-    if (rank) gemm("N", "N", dim, rank, count, 1, x, dim, vectors, count, w->left, dim);
-    for (int64_t i = 0; i < rank; i++) {
-        const float norm = 1 / sqrtf((float)count * w->values[i]);
-        for (int64_t j = 0; j < dim; j++) w->left[i * dim + j] *= norm;
-    }
-    return rank;
-}
-
-/* x (dim, count), centred, to its filtered self, plus mean. work->left: the basis; work->values: what is kept of each. */
-static void project(NlbWork *w, float *x, int64_t dim, int64_t count, int64_t rank, const float *mean)
-{
-    if (rank) {
-        gemm("T", "N", rank, count, dim, 1, w->left, dim, x, dim, w->right, rank);
-        for (int64_t i = 0; i < count; i++)
-            for (int64_t j = 0; j < rank; j++) w->right[i * rank + j] *= w->values[j];
-        gemm("N", "N", dim, count, rank, 1, w->left, dim, w->right, rank, x, dim);
-    } else memset(x, 0, (size_t)(dim * count) * sizeof *x);
-    for (int64_t i = 0; i < count; i++)
-        for (int64_t j = 0; j < dim; j++) x[i * dim + j] += mean[j];
-}
-
-/* Step 2: x (dim, count) to C (C + variance)^-1 x + mean, C the covariance of basic (dim, count), both centred; through
- * whichever of basic basic' and basic' basic is the smaller. Cholesky: no eigenvectors are needed. */
-static void wiener(NlbWork *w, float *x, const float *basic, int64_t dim, int64_t count, float variance,
-                   const float *mean)
-{
-    const bool gram = count < dim;
-    const int n = (int)(gram ? count : dim), k = (int)(gram ? dim : count), lda = (int)dim, columns = (int)count;
-    const float scale = 1 / (float)count, zero = 0;
-    int info;
-    ssyrk_("L", gram ? "T" : "N", &n, &k, &scale, basic, &lda, &zero, w->matrix, &n);
-    for (int64_t i = 0; i < n; i++) w->matrix[i * n + i] += variance;
-    spotrf_("L", &n, w->matrix, &n, &info);
-    if (gram) { /* basic (basic' basic / count + variance)^-1 basic' x / count */
-        gemm("T", "N", count, count, dim, scale, basic, dim, x, dim, w->right, count);
-        if (!info) spotrs_("L", &n, &columns, w->matrix, &n, w->right, &n, &info);
-        if (!info) gemm("N", "N", dim, count, count, 1, basic, dim, w->right, count, x, dim);
-    } else { /* x - variance (C + variance)^-1 x */
-        memcpy(w->right, x, (size_t)(dim * count) * sizeof *x);
-        if (!info) spotrs_("L", &n, &columns, w->matrix, &n, w->right, &n, &info);
-        for (int64_t i = 0; i < dim * count && !info; i++) x[i] -= variance * w->right[i];
-    }
-    for (int64_t i = 0; i < count; i++)
-        for (int64_t j = 0; j < dim; j++) x[i * dim + j] = mean[j] + (info ? 0 : x[i * dim + j]);
-}
-
-/* Variance of all values, in eight sums that a compiler can keep in vectors; about the first value, so that no digits are lost. */
-static double spread(const float *x, int64_t count)
-{
-    float sum[8] = { 0 }, squares[8] = { 0 };
-    const float about = x[0];
-    int64_t i = 0;
-    for (; i + 8 <= count; i += 8)
-        for (int j = 0; j < 8; j++) {
-            const float v = x[i + j] - about;
-            sum[j] += v;
-            squares[j] += v * v;
+    const NlbPlan *p = &u->d->plan;
+    const int64_t area = p->side * p->side, depth = u->d->depth;
+    if (u->across) {
+        for (int64_t part = 0; part < depth; part++) {
+            for (int64_t i = 0; i < u->n; i++) u->w->at[i] = patch_at(u, step, channel, i, part);
+            u->d->group_loops.gather(z + part * area * u->pitch, u->pitch, u->w->at, u->n, p->width, p->side);
         }
-    for (; i < count; i++) {
-        sum[0] += x[i] - about;
-        squares[0] += (x[i] - about) * (x[i] - about);
+        return u->d->group_loops.centre(z, u->pitch, u->rows, u->n, mean);
     }
-    double s = 0, q = 0;
-    for (int j = 0; j < 8; j++) {
-        s += sum[j] / (double)count;
-        q += squares[j] / (double)count;
+    for (int64_t i = 0; i < u->rows; i++) {
+        for (int64_t part = 0; part < depth; part++)
+            u->d->loops.take(z + i * u->pitch + part * area, patch_at(u, step, channel, i, part), p->width, p->side);
+        for (int64_t j = u->dim; j < u->pitch; j++) z[i * u->pitch + j] = 0;
     }
-    return q - s * s;
+    return centre_columns(u, z, mean);
 }
 
-static bool is_flat(const SnlsDenoiser *d, const NlbGroup *g, int64_t dim)
+static void store(const Group *u, float *value, const float *z, const float *mean)
 {
-    double sum = 0;
-    for (int64_t c = 0; c < d->plan.channels; c++)
-        sum += spread(g->value + c * g->count * dim, g->count * dim) / d->variance[c];
-    return sum < FLAT * (double)d->plan.channels;
+    if (u->across) {
+        u->d->group_loops.scatter(value, z, u->pitch, u->rows, u->n, mean);
+        return;
+    }
+    for (int64_t i = 0; i < u->rows; i++)
+        for (int64_t j = 0; j < u->dim; j++) value[i * u->dim + j] = z[i * u->pitch + j] + mean[j];
 }
+
+static void store_mean(const Group *u, float *value, const float *mean)
+{
+    for (int64_t i = 0; i < u->g->count; i++) memcpy(value + i * u->dim, mean, (size_t)u->dim * sizeof *mean);
+}
+
+/* ---- products ---- */
+
+/* to (n, to_pitch) = a' b / patches of the group */
+static void cross(const Group *u, float *to, int64_t to_pitch, const float *a, const float *b, bool upper)
+{
+    const SnlsGroupProduct p = { .c = to, .a = a, .b = b, .c_pitch = to_pitch, .a_row = 1, .a_depth = u->pitch,
+                                 .b_pitch = u->pitch, .rows = u->n, .columns = u->pitch, .depth = u->rows,
+                                 .scale = 1 / (float)u->g->count, .upper = upper };
+    u->d->group_loops.product(&p);
+}
+
+/* to (rows, columns) = a (rows, a_pitch) b (depth, columns) */
+static void times(const Group *u, float *to, int64_t columns, const float *a, int64_t a_pitch, const float *b,
+                  int64_t b_pitch, int64_t depth)
+{
+    const SnlsGroupProduct p = { .c = to, .a = a, .b = b, .c_pitch = columns, .a_row = a_pitch, .a_depth = 1,
+                                 .b_pitch = b_pitch, .rows = u->rows, .columns = columns, .depth = depth, .scale = 1 };
+    u->d->group_loops.product(&p);
+}
+
+/* ---- step 1 ---- */
 
 /* What is kept along an eigenvector, and above which eigenvalue anything is. Singular values are shrunk as is best for a matrix
  * of low rank in white noise (Gavish, Donoho, 2017): with b = dim / count and y = value / variance,
@@ -229,28 +125,92 @@ static float kept(const Shrinkage *s, double value)
     return (float)(s->theta >= 0 ? (y - 1) / y : inner > 0 ? sqrt(inner) / y : 0);
 }
 
+/* z to z V D V', V the eigenvectors of z'z and D what is kept along them. false: nothing is. */
+static bool shrink(const Group *u, float *z, float variance, const NlbStep *s)
+{
+    NlbWork *w = u->w;
+    const Shrinkage by = { s->theta, (double)u->dim / (double)u->g->count, variance };
+    const float *vectors = NULL;
+    cross(u, w->matrix, u->pitch, z, z, true);
+    const int64_t rank = snls_nlb_eigen(&u->d->group_loops, w, u->n, lowest(&by), s, &vectors);
+    const int64_t pitch = snls_nlb_pitch(rank);
+    if (!rank) return false;
+    memset(w->left, 0, (size_t)(u->n * pitch) * sizeof *w->left);
+    for (int64_t r = 0; r < rank; r++) {
+        const float keep = kept(&by, w->values[r]);
+        for (int64_t i = 0; i < u->n; i++) w->left[i * pitch + r] = keep * vectors[r * u->pitch + i];
+    }
+    times(u, w->right, pitch, z, u->pitch, w->left, pitch, u->n);
+    times(u, z, u->pitch, w->right, pitch, vectors, u->pitch, rank);
+    return true;
+}
+
+/* ---- step 2 ---- */
+
+/* C (C + variance)^-1 of the noisy group, C the covariance of the first estimate's, by Cholesky: no eigenvectors are needed. With
+ * patches as columns that is basic (basic'basic + variance)^-1 basic'noisy, with patches as rows noisy (C + variance)^-1 C.
+ * Returns where it is; NULL: nothing is kept. */
+static const float *wiener(const Group *u, float *noisy, float *basic, float variance)
+{
+    NlbWork *w = u->w;
+    const int64_t both = 2 * u->pitch;
+    cross(u, w->matrix, both, basic, basic, true);
+    cross(u, w->matrix + u->pitch, both, basic, u->across ? noisy : basic, false);
+    for (int64_t i = 0; i < u->n; i++) w->matrix[i * both + i] += variance;
+    if (!u->d->group_loops.solve(w->matrix, both, u->n, u->pitch)) return NULL;
+    float *from = u->across ? basic : noisy, *to = u->across ? noisy : basic;
+    times(u, to, u->pitch, from, u->pitch, w->matrix + u->pitch, both, u->n);
+    return to;
+}
+
+/* Variance of all values of the group over the noise's: what varies about the mean patch, and what the mean patch itself does. */
+static double spread(const Group *u, const float *mean, double squares, double variance)
+{
+    double sum = 0, about = 0;
+    for (int64_t j = 0; j < u->dim; j++) sum += mean[j];
+    sum /= (double)u->dim;
+    for (int64_t j = 0; j < u->dim; j++) about += (mean[j] - sum) * (mean[j] - sum);
+    return (squares / (double)u->g->count + about) / ((double)u->dim * variance);
+}
+
+static void filter_by_basic(const Group *u, float *value)
+{
+    const int64_t channels = u->d->plan.channels, size = u->rows * u->pitch;
+    NlbWork *w = u->w;
+    double all = 0;
+    for (int64_t c = 0; c < channels; c++) {
+        float *mean = w->mean + c * u->dim;
+        const double squares = load(u, 0, c, w->noisy + c * size, mean);
+        all += spread(u, mean, squares, u->d->variance[c]);
+    }
+    const bool flat = all < FLAT * (double)channels;
+    for (int64_t c = 0; c < channels; c++, value += u->g->count * u->dim) {
+        float *basic_mean = w->mean + channels * u->dim;
+        load(u, 1, c, w->basic, basic_mean);
+        const float *mean = flat ? basic_mean : w->mean + c * u->dim,
+                    *z = wiener(u, w->noisy + c * size, w->basic, u->d->variance[c]);
+        if (z) store(u, value, z, mean);
+        else store_mean(u, value, mean);
+    }
+}
+
 void snls_nlb_filter(const SnlsDenoiser *d, int step, int64_t first, NlbWork *w, NlbGroup *g)
 {
-    const NlbStep *s = &d->plan.step[step];
-    const int64_t dim = d->plan.side * d->plan.side * d->depth, size = g->count * dim;
-    for (int64_t c = 0; c < d->plan.channels; c++) gather(d, g, first, 0, c, g->value + c * size);
-    const bool flat = step && is_flat(d, g, dim);
+    const int64_t dim = d->plan.side * d->plan.side * d->depth;
+    const bool across = g->count < dim;
+    Group u = { .d = d, .g = g, .w = w, .first = first, .dim = dim, .across = across };
+    u.rows = across ? dim : g->count;
+    u.n = across ? g->count : dim;
+    u.pitch = snls_nlb_pitch(u.n);
+    if (step) {
+        filter_by_basic(&u, g->value);
+        return;
+    }
     for (int64_t c = 0; c < d->plan.channels; c++) {
-        float *x = g->value + c * size, *mean = w->mean;
-        centre(x, dim, g->count, mean);
-        if (step) {
-            gather(d, g, first, 1, c, w->basic);
-            centre(w->basic, dim, g->count, mean + dim);
-        }
-        if (flat) mean += dim;
-        if (step) {
-            wiener(w, x, w->basic, dim, g->count, d->variance[c], mean);
-            continue;
-        }
-        const Shrinkage shrink = { s->theta, (double)dim / (double)g->count, d->variance[c] };
-        const int64_t rank = basis(w, x, dim, g->count, lowest(&shrink), s);
-        for (int64_t i = 0; i < rank; i++) w->values[i] = kept(&shrink, w->values[i]);
-        project(w, x, dim, g->count, rank, mean);
+        float *value = g->value + c * g->count * dim;
+        load(&u, 0, c, w->noisy, w->mean);
+        if (shrink(&u, w->noisy, d->variance[c], &d->plan.step[0])) store(&u, value, w->noisy, w->mean);
+        else store_mean(&u, value, w->mean);
     }
 }
 

@@ -2,20 +2,8 @@
 #ifndef SNLS_DENOISE_BLAS_H
 #define SNLS_DENOISE_BLAS_H
 
-extern void sgemm_(const char *transa, const char *transb, const int *m, const int *n, const int *k, const float *alpha,
-                   const float *a, const int *lda, const float *b, const int *ldb, const float *beta, float *c,
-                   const int *ldc);
-extern void ssyrk_(const char *uplo, const char *trans, const int *n, const int *k, const float *alpha, const float *a,
-                   const int *lda, const float *beta, float *c, const int *ldc);
 extern void ssyevd_(const char *jobz, const char *uplo, const int *n, float *a, const int *lda, float *w, float *work,
                     const int *lwork, int *iwork, const int *liwork, int *info);
-extern void sgeqrf_(const int *m, const int *n, float *a, const int *lda, float *tau, float *work, const int *lwork,
-                    int *info);
-extern void sorgqr_(const int *m, const int *n, const int *k, float *a, const int *lda, const float *tau, float *work,
-                    const int *lwork, int *info);
-extern void spotrf_(const char *uplo, const int *n, float *a, const int *lda, int *info);
-extern void spotrs_(const char *uplo, const int *n, const int *nrhs, const float *a, const int *lda, float *b,
-                    const int *ldb, int *info);
 
 /* OpenBLAS starts threads of its own unless told not to; another BLAS does not have these. */
 #if defined(__GNUC__) && defined(__ELF__)

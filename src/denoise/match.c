@@ -81,7 +81,8 @@ static void score(const Search *s, int64_t frame, float *dist, int64_t pitch)
         const float *query = source(d, s->step, mine) + place_of(s, mine, s->offset),
                     *key = source(d, s->step, theirs) + place_of(s, theirs, (Place){ 0, 0 });
         for (int64_t c = 0; c < channels; c++)
-            d->loops.score(dist, pitch, query + c * p->plane, key + c * p->plane, p->width, p->side, window, window);
+            (window <= 8 ? d->loops.score_narrow : d->loops.score)(dist, pitch, query + c * p->plane, key + c * p->plane,
+                                                                   p->width, p->side, window, window);
     }
 }
 

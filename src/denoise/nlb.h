@@ -6,6 +6,7 @@
  * motion.c   flow between the frames held
  * match.c    the patches of a group: windows along the motion, scores, the best
  * bayes.c    the filter of one group
+ * eigen.c    the eigenvectors it needs
  * nlm.c      method nlm, by the operators
  * step.c     a step for one reference frame: references, groups, sums
  * noise.c, estimate.c   noise made and measured */
@@ -13,6 +14,7 @@
 #define SNLS_DENOISE_NLB_H
 
 #include "base/context.h"
+#include "simd/group.h"
 #include "simd/patch.h"
 #include <snls/denoise.h>
 #include <stdbool.h>
@@ -48,14 +50,15 @@ typedef struct NlbFrame {
     float *noisy;
     float *
         sum[STEPS]; /* planes: of the filtered patches over each pixel, then their mean, the estimate; late in step 2 */
-    float *weight[STEPS];      /* late: one plane, how many there were */
+    int32_t *corners[STEPS];   /* late: one plane, how many of them have their corner there */
     int16_t *motion[STEPS][2]; /* late: (H,W,2), (x,y): to the next frame, to the one before */
     uint8_t *used[STEPS];      /* of each reference: a patch about there was in a group */
     bool first;                /* of its scene */
 } NlbFrame;
 
 typedef struct NlbLate {
-    float *sum, *weight[STEPS];
+    float *sum;
+    int32_t *corners[STEPS];
     int16_t *motion[STEPS][2];
     int64_t holder[STEPS]; /* the frame whose motion this is */
 } NlbLate;
@@ -80,8 +83,10 @@ typedef struct NlbHalf {
 typedef struct NlbWork {
     float *dist;
     uint64_t *key;
-    float *noisy, *basic, *mean; /* (count, dim) of one channel or (channel, count, dim) of all */
-    float *matrix, *values, *vectors, *left, *right, *lapack, *tau, *small;
+    const float **at;     /* patches */
+    float *noisy, *basic; /* groups as matrices: of every channel, of one */
+    float *mean;          /* patches: of every channel of the one, then of the other */
+    float *matrix, *values, *vectors, *left, *right, *lapack, *small;
     int32_t *lapack_int;
 } NlbWork;
 
@@ -97,13 +102,15 @@ struct SnlsDenoiser {
     SnlsDenoiseParams params;
     NlbPlan plan;
     SnlsPatchLoops loops;
+    SnlsGroupLoops group_loops;
     NlbFrame *frame; /* plan.slots of them; frame t is at t % slots */
     NlbLate *late;   /* plan.lates of them */
     NlbGroup *group; /* of a batch */
     NlbWork *work;   /* of a thread */
     NlbHalf *half;   /* of the patches of a batch, by frame */
     int64_t batch;
-    int64_t *cell; /* references of a class */
+    int64_t *cell;  /* references of a class */
+    int32_t *cover; /* of each thread: two rows of pixels */
     NlbNlm nlm;
     float *luma[2];    /* what flow is computed from */
     int16_t *flow_out; /* of the last pulled frame */
@@ -132,6 +139,15 @@ static inline int64_t snls_nlb_clamp(int64_t x, int64_t low, int64_t high)
     return x < low ? low : x;
 }
 
+/* Floats of a row of n in a matrix of a group. */
+static inline int64_t snls_nlb_pitch(int64_t n)
+{
+    return (n + SNLS_GROUP_LANES - 1) / SNLS_GROUP_LANES * SNLS_GROUP_LANES;
+}
+
+static inline int snls_nlb_lapack_room(int64_t n) { return (int)(2 * n * n + 64 * n + 64); }
+static inline int snls_nlb_lapack_int_room(int64_t n) { return (int)(16 * n + 64); }
+
 static inline int64_t snls_nlb_dim(const NlbPlan *p) { return p->side * p->side * p->depth; }
 
 SnlsStatus snls_nlb_plan(SnlsContext *ctx, const SnlsDenoiseParams *params, int64_t height, int64_t width,
@@ -149,6 +165,11 @@ SnlsStatus snls_nlb_motion(SnlsDenoiser *d, int step, int64_t t); /* between t-1
 /* Patches like the one of reference (y,x) of frame t; group->count of them, the best first. */
 void snls_nlb_match(const SnlsDenoiser *d, int step, int64_t t, int64_t y, int64_t x, NlbWork *work, NlbGroup *group);
 void snls_nlb_filter(const SnlsDenoiser *d, int step, int64_t first, NlbWork *work, NlbGroup *group);
+/* Eigenvalues of work->matrix (n, n; upper half) above low, the largest s->rank of them, to the front of work->values, rising;
+ * returns how many. *vectors: their eigenvectors, as rows. Few are above, mostly: iteration on a subspace that doubles
+ * until its least value is not. Its first rows are rows of the matrix: one turn for nothing. */
+int64_t snls_nlb_eigen(const SnlsGroupLoops *loops, NlbWork *work, int64_t n, float low, const NlbStep *s,
+                       const float **vectors);
 int snls_nlb_blas_threads(int threads); /* of each call of BLAS from now on; returns how many it were, 0: not known */
 void snls_nlb_nlm_sizes(const NlbPlan *plan, NlbNlm *nlm);
 SnlsStatus snls_nlb_nlm(SnlsDenoiser *d, int64_t t); /* frame t by method nlm */

@@ -121,6 +121,5 @@ SnlsStatus snls_nlb_nlm(SnlsDenoiser *d, int64_t t)
     SNLS_TRY(search_way(d, t, first, first, count));
     SNLS_TRY(weigh(d, count));
     for (int64_t i = 0; i < count; i++) SNLS_TRY(gather(d, t, first + i, i, count));
-    for (int64_t i = 0; i < d->plan.plane; i++) snls_nlb_frame(d, t)->weight[0][i] = 1;
     return SNLS_OK;
 }

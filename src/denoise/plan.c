@@ -118,7 +118,7 @@ static void take_late(Layout *l, const NlbPlan *p, NlbLate *late)
     *late = (NlbLate){ 0 };
     if (p->steps > 1) late->sum = piece(l, p->channels * p->plane, sizeof(float));
     for (int i = 0; i < p->steps; i++) {
-        late->weight[i] = piece(l, p->plane, sizeof(float));
+        if (p->method != SNLS_DENOISE_NLM) late->corners[i] = piece(l, p->plane, sizeof(int32_t));
         for (int way = 0; way < 2; way++)
             late->motion[i][way] =
                 p->flow == SNLS_DENOISE_FLOW_NONE ? NULL : piece(l, p->height * p->width * 2, sizeof(int16_t));
@@ -133,22 +133,23 @@ static int64_t most_patches(const NlbPlan *p)
 
 static void take_work(Layout *l, const NlbPlan *p, NlbWork *w)
 {
-    const int64_t n = most_patches(p), dim = snls_nlb_dim(p), m = n > dim ? n : dim, span = 2 * p->radius + 1,
+    const int64_t n = most_patches(p), dim = snls_nlb_dim(p), m = n > dim ? n : dim, wide = snls_nlb_pitch(m),
+                  group = m * wide, span = 2 * p->radius + 1,
                   side = p->step[0].window > p->step[1].window ? p->step[0].window : p->step[1].window,
                   pitch = (side + SNLS_PATCH_LANES - 1) / SNLS_PATCH_LANES * SNLS_PATCH_LANES;
     w->dist = piece(l, span * side * pitch, sizeof(float));
     w->key = piece(l, span * side * side, sizeof(uint64_t));
-    w->noisy = piece(l, n * dim, sizeof(float));
-    w->basic = piece(l, n * dim, sizeof(float));
-    w->mean = piece(l, 2 * dim, sizeof(float));
-    w->matrix = piece(l, m * m, sizeof(float));
+    w->at = piece(l, n, sizeof *w->at);
+    w->noisy = piece(l, p->channels * group, sizeof(float));
+    w->basic = piece(l, group, sizeof(float));
+    w->mean = piece(l, (p->channels + 1) * dim, sizeof(float));
+    w->matrix = piece(l, 2 * m * wide, sizeof(float));
     w->values = piece(l, m, sizeof(float));
-    w->vectors = piece(l, m * m, sizeof(float));
-    w->left = piece(l, m * m, sizeof(float));
-    w->right = piece(l, m * m, sizeof(float));
-    w->lapack = piece(l, 2 * m * m + 64 * m + 64, sizeof(float));
-    w->lapack_int = piece(l, 16 * m + 64, sizeof(int32_t));
-    w->tau = piece(l, m, sizeof(float));
+    w->vectors = piece(l, m * wide, sizeof(float));
+    w->left = piece(l, m * wide, sizeof(float));
+    w->right = piece(l, m * wide, sizeof(float));
+    w->lapack = piece(l, snls_nlb_lapack_room(m), sizeof(float));
+    w->lapack_int = piece(l, snls_nlb_lapack_int_room(m), sizeof(int32_t));
     w->small = piece(l, m * m, sizeof(float));
 }
 
@@ -178,6 +179,7 @@ static void take_groups(Layout *l, SnlsDenoiser *d, int32_t threads)
     }
     for (int32_t i = 0; i < threads; i++) take_work(l, p, works ? &works[i] : &(NlbWork){ 0 });
     d->half = piece(l, d->batch * n * p->depth, sizeof *d->half);
+    d->cover = piece(l, 2 * p->width * threads, sizeof *d->cover);
     d->cell = piece(l, cells1 > cells2 ? cells1 : cells2, sizeof *d->cell);
     d->group = groups;
     d->work = works;

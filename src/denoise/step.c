@@ -34,21 +34,26 @@ static void sort_halves(SnlsDenoiser *d, int64_t groups, int64_t frames, int64_t
             d->half[count[d->group[i].patch[j / d->depth].frame[j % d->depth]]++] = (NlbHalf){ (int32_t)i, (int32_t)j };
 }
 
-/* The halves over each pixel of one frame: their values in one channel, or, past the last channel, their number. */
+/* The halves over each pixel of one frame: the sum of their values in one channel. */
 static void add_up(SnlsDenoiser *d, int step, const NlbFrame *f, const NlbHalf *half, int64_t halves, int64_t channel)
 {
-    static const float ones[SIDE_MAX * SIDE_MAX] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-                                                     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-                                                     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
     const NlbPlan *p = &d->plan;
     const int64_t area = p->side * p->side;
-    const bool values = channel < p->channels;
-    float *plane = values ? f->sum[step] + channel * p->plane : f->weight[step];
+    float *plane = f->sum[step] + channel * p->plane;
     for (int64_t i = 0; i < halves; i++) {
         const NlbGroup *g = &d->group[half[i].group];
         const int64_t j = half[i].half;
         d->loops.add(plane + g->patch[j / d->depth].at[j % d->depth], p->width,
-                     values ? g->value + (channel * g->count * d->depth + j) * area : ones, p->side);
+                     g->value + (channel * g->count * d->depth + j) * area, p->side);
+    }
+}
+
+/* How many halves have their corner on each pixel of one frame: what lies over a pixel is the sum of those, once for all. */
+static void count_corners(SnlsDenoiser *d, int step, const NlbFrame *f, const NlbHalf *half, int64_t halves)
+{
+    for (int64_t i = 0; i < halves; i++) {
+        const int64_t j = half[i].half;
+        f->corners[step][d->group[half[i].group].patch[j / d->depth].at[j % d->depth]]++;
     }
 }
 
@@ -77,6 +82,11 @@ static void mark(SnlsDenoiser *d, int step, int64_t first, const NlbGroup *g)
     }
 }
 
+static void mark_all(SnlsDenoiser *d, int step, int64_t first, int64_t groups)
+{
+    for (int64_t i = 0; d->plan.step[step].reuse && i < groups; i++) mark(d, step, first, &d->group[i]);
+}
+
 static void run_batch(SnlsDenoiser *d, int step, const int64_t *cell, int64_t groups, int64_t t)
 {
     const NlbPlan *p = &d->plan;
@@ -93,12 +103,14 @@ static void run_batch(SnlsDenoiser *d, int step, const int64_t *cell, int64_t gr
     }
     sort_halves(d, groups, frames, begins);
 #pragma omp parallel for num_threads(d->ctx->threads) schedule(dynamic, 1)
-    for (int64_t i = 0; i < owners; i++) {
-        const int64_t f = i / (p->channels + 1);
-        add_up(d, step, snls_nlb_frame(d, first + f), d->half + begins[f], begins[f + 1] - begins[f],
-               i % (p->channels + 1));
+    for (int64_t i = 0; i <= owners; i++) {
+        const int64_t f = i % frames, channel = i / frames;
+        const NlbFrame *frame = snls_nlb_frame(d, first + f);
+        const NlbHalf *half = d->half + begins[f];
+        if (i == owners) mark_all(d, step, first, groups);
+        else if (channel < p->channels) add_up(d, step, frame, half, begins[f + 1] - begins[f], channel);
+        else count_corners(d, step, frame, half, begins[f + 1] - begins[f]);
     }
-    for (int64_t i = 0; s->reuse && i < groups; i++) mark(d, step, first, &d->group[i]);
 }
 
 SnlsStatus snls_nlb_step(SnlsDenoiser *d, int step, int64_t t)
@@ -124,14 +136,30 @@ SnlsStatus snls_nlb_step(SnlsDenoiser *d, int step, int64_t t)
     return SNLS_OK;
 }
 
+/* How many patches lie over each pixel of a row: row sums of the column sums of corners up to a patch's side back. */
+static void cover(const NlbPlan *p, const int32_t *corners, int64_t y, int32_t *column, int32_t *over)
+{
+    memset(column, 0, (size_t)p->width * sizeof *column);
+    for (int64_t r = y < p->side ? 0 : y - p->side + 1; r <= y; r++)
+        for (int64_t x = 0; x < p->width; x++) column[x] += corners[r * p->width + x];
+    memcpy(over, column, (size_t)p->width * sizeof *over);
+    for (int64_t back = 1; back < p->side; back++)
+        for (int64_t x = back; x < p->width; x++) over[x] += column[x - back];
+}
+
 void snls_nlb_estimate(SnlsDenoiser *d, int step, int64_t t)
 {
     const NlbPlan *p = &d->plan;
     const NlbFrame *f = snls_nlb_frame(d, t);
-    for (int64_t c = 0; c < p->channels; c++) {
-        float *sum = f->sum[step] + c * p->plane;
-        const float *noisy = f->noisy + c * p->plane;
-        for (int64_t i = 0; i < p->height * p->width; i++)
-            sum[i] = f->weight[step][i] > 0 ? sum[i] / f->weight[step][i] : noisy[i];
+    if (p->method == SNLS_DENOISE_NLM) return; /* its weights have been divided by already */
+#pragma omp parallel for num_threads(d->ctx->threads)
+    for (int64_t y = 0; y < p->height; y++) {
+        int32_t *column = d->cover + 2 * p->width * thread_number(), *over = column + p->width;
+        cover(p, f->corners[step], y, column, over);
+        for (int64_t c = 0; c < p->channels; c++) {
+            float *sum = f->sum[step] + c * p->plane + y * p->width;
+            const float *noisy = f->noisy + c * p->plane + y * p->width;
+            for (int64_t x = 0; x < p->width; x++) sum[x] = over[x] ? sum[x] / (float)over[x] : noisy[x];
+        }
     }
 }

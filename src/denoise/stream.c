@@ -101,7 +101,7 @@ static SnlsStatus open_frames(SnlsDenoiser *d, int step, int64_t t)
     for (; d->opened[step] < past; d->opened[step]++) {
         const NlbFrame *f = snls_nlb_frame(d, d->opened[step]);
         memset(f->sum[step], 0, (size_t)(p->channels * p->plane) * sizeof(float));
-        memset(f->weight[step], 0, (size_t)p->plane * sizeof(float));
+        if (f->corners[step]) memset(f->corners[step], 0, (size_t)p->plane * sizeof(int32_t));
         if (d->opened[step] > d->begin) SNLS_TRY(snls_nlb_motion(d, step, d->opened[step]));
     }
     return SNLS_OK;
@@ -186,7 +186,9 @@ SnlsStatus snls_denoiser_open(SnlsDenoiser **out, SnlsContext *ctx, const SnlsDe
     const SnlsStatus status = snls_nlb_take(d);
     if (status < 0) snls_denoiser_close(&d);
     if (status < 0) return status;
-    snls_patch_loops(&d->loops, ctx->cpu_level ? ctx->cpu_level : SNLS_CPU_C);
+    const int level = ctx->cpu_level ? ctx->cpu_level : SNLS_CPU_C;
+    snls_patch_loops(&d->loops, level);
+    snls_group_loops(&d->group_loops, level);
     memcpy(d->sigma, params->sigma, sizeof d->sigma);
     d->copy = wants_copy(d);
     if (!wants_estimate(d)) set_variance(d);
@@ -242,7 +244,7 @@ static NlbFrame *take_place(const SnlsDenoiser *d, bool first)
     f->first = first;
     f->sum[1] = late->sum;
     for (int i = 0; i < p->steps; i++) {
-        f->weight[i] = late->weight[i];
+        f->corners[i] = late->corners[i];
         for (int way = 0; way < 2; way++) f->motion[i][way] = late->motion[i][way];
         memset(f->used[i], 0, (size_t)(p->step[i].rows * p->step[i].columns));
     }

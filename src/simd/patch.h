@@ -12,6 +12,9 @@ typedef struct SnlsPatchLoops {
      * key + r * stride + c. Columns up to the next multiple of SNLS_PATCH_LANES are computed, and their pixels read. */
     void (*score)(float *dist, int64_t pitch, const float *query, const float *key, int64_t stride, int64_t side,
                   int64_t rows, int64_t columns);
+    /* The same for at most 8 columns, in shorter vectors, which cross fewer lines of the cache. */
+    void (*score_narrow)(float *dist, int64_t pitch, const float *query, const float *key, int64_t stride, int64_t side,
+                         int64_t rows, int64_t columns);
     /* patch[y * side + x] = from[y * stride + x] */
     void (*take)(float *patch, const float *from, int64_t stride, int64_t side);
     /* sum[y * stride + x] += patch[y * side + x] */

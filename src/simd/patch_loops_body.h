@@ -96,6 +96,9 @@ PATCH_SCOPE void PATCH_LOOPS(SnlsPatchLoops *loops);
 PATCH_SCOPE void PATCH_LOOPS(SnlsPatchLoops *loops)
 {
     loops->score = score;
+#if PATCH_LANES <= 8
+    loops->score_narrow = score;
+#endif
     loops->take = take;
     loops->add = add;
 }
