@@ -21,7 +21,7 @@ typedef struct Score {
 typedef struct Eval {
     SnlsDenoiseParams params; /* first: the option table counts from here */
     int32_t crop, frames;
-    SnlsContext *ctx;
+    SnlsContext *ctx, *model_ctx; /* the network's may be on a GPU; clips and metrics are this processor's */
     Common common;
     const char *data, *only, *out, *model_path;
     SnlsModel *model; /* a network instead of the denoiser */
@@ -99,7 +99,7 @@ static int run_model(Eval *e, const SnlsTensor *noisy, const SnlsTensor *out, do
     score->seconds = (seconds_now() - start) / megapixels;
     score->processor = (double)(clock() - ticks) / CLOCKS_PER_SEC / megapixels;
     for (int c = 0; c < 3; c++) score->sigma[c] = sigma;
-    return status < 0 ? fail_library(e->ctx, status, false) : EXIT_DONE;
+    return status < 0 ? fail_library(e->model_ctx, status, false) : EXIT_DONE;
 }
 
 static int mean_psnr(Eval *e, const SnlsTensor *clean, const SnlsTensor *test, double *psnr)
@@ -204,14 +204,21 @@ static int run_sigma(Eval *e, double sigma)
     return EXIT_DONE;
 }
 
+static int open_contexts(Eval *e)
+{
+    Common here = e->common;
+    if (e->model_path && here.backend && !strcmp(here.backend, "cuda")) here.backend = "cpu";
+    int code = open_context(&here, &e->ctx);
+    if (code || !e->model_path) return code;
+    code = open_context(&e->common, &e->model_ctx);
+    const SnlsStatus status = code ? SNLS_OK : snls_model_open(&e->model, e->model_ctx, e->model_path, NULL);
+    return status < 0 ? fail_library(e->model_ctx, status, false) : code;
+}
+
 static int work(Eval *e)
 {
     int code = clips_list(&e->clips, e->data, e->only);
-    if (!code) code = open_context(&e->common, &e->ctx);
-    if (!code && e->model_path) {
-        const SnlsStatus status = snls_model_open(&e->model, e->ctx, e->model_path, NULL);
-        if (status < 0) code = fail_library(e->ctx, status, false);
-    }
+    if (!code) code = open_contexts(e);
     if (!code && !e->common.json)
         printf("clip                     sigma    noisy     PSNR    SSIM   ST-RRED  s/Mpx/frame processor%s\n",
                e->blind ? "   sigma used" : "");
@@ -266,6 +273,7 @@ int cmd_eval(int argc, char **argv)
     code = parse_numbers("sigma", sigma ? sigma : "10,20,30,40,50", e.sigma, SIGMAS_MAX, &e.sigmas);
     if (!code) code = work(&e);
     snls_model_close(&e.model);
+    snls_close(&e.model_ctx);
     snls_close(&e.ctx);
     clips_free(&e.clips);
     json_decref(e.rows);

@@ -1,6 +1,10 @@
 /* test_train.c: training: it converges, a resumed run equals an uninterrupted one to the last bit, what it exports is a network that
- * denoises, and what it refuses. */
+ * denoises, and what it refuses.
+ *   test_train [--backend cuda] */
+/* ctest: */
+/* ctest: name=cuda label=cuda args=--backend cuda */
 #define _POSIX_C_SOURCE 200809L /* getpid */
+#include "case.h"
 #include "check.h"
 #include <math.h>
 #include <snls/snls.h>
@@ -116,6 +120,24 @@ static void converges(void)
     check_export(4.5);
 }
 
+/* Weights of a finished run are where another begins; in f16 they are half as large and as good. */
+static void begins_with_weights(void)
+{
+    SnlsTrainParams p = tiny(3);
+    p.store = SNLS_STORE_F16;
+    SnlsTrainer *t = open_tiny(&p);
+    if (!t) return;
+    SnlsTrainReport r;
+    CHECK(snls_trainer_load(t, path) >= 0 && snls_trainer_step(t, &r) >= 0, "%s", snls_error(ctx));
+    CHECK(r.step == 1 && r.psnr - r.psnr_noisy > 4.5, "a run that begins with weights is %.2f dB above the noise at once", r.psnr - r.psnr_noisy);
+    CHECK(snls_trainer_export(t, path, NULL, 0) >= 0, "%s", snls_error(ctx));
+    snls_trainer_close(&t);
+    check_export(4);
+    p.width = 4;
+    CHECK(snls_trainer_open(&t, ctx, &p) >= 0 && snls_trainer_load(t, path) == SNLS_ERR_FORMAT, "takes weights of another width");
+    snls_trainer_close(&t);
+}
+
 static void refuses(void)
 {
     SnlsTrainer *t = NULL;
@@ -150,17 +172,19 @@ static void refuses(void)
 
 int main(int argc, char **argv)
 {
-    (void)argc;
+    const bool gpu = argc > 2 && !strcmp(argv[1], "--backend") && !strcmp(argv[2], "cuda");
 #ifndef SNLS_HAVE_JANSSON
     printf("skipped: no jansson\n");
     return 77;
 #endif
     snprintf(path, sizeof path, "/tmp/snls_test_train.%d.safetensors", (int)getpid());
     check_repeat("%s", argv[0]);
-    if (snls_open(&ctx, &(SnlsContextParams){ .backend = "cpu", .threads = 1 }) < 0) return 1;
+    ctx = gpu ? context_open_cuda(true) : NULL; /* skips the test where there is none */
+    if (!ctx && snls_open(&ctx, &(SnlsContextParams){ .backend = "cpu", .threads = 1 }) < 0) return 1;
     refuses();
     resumed_equals_uninterrupted();
     converges();
+    begins_with_weights();
     unlink(path);
     tensors_free();
     snls_close(&ctx);
