@@ -292,7 +292,7 @@ static __global__ void __launch_bounds__(NN_THREADS) first(const __grid_constant
 static SnlsStatus run_first(SnlsContext *ctx, const SnlsTensor *shorter, const SnlsTensor *longer, const void *from, void *to, int64_t each, bool add)
 {
     const FirstJob job = {(const float *)from, (float *)to, snls_tensor_elements(shorter), (int32_t)(longer->shape[5] * each), (int32_t)(shorter->shape[5] * each), add};
-    SNLS_TRY(snls_cuda_take_numbers(ctx, "first", "a list", shorter));
+    SNLS_REQUIRE(ctx, shorter->dtype == SNLS_F32, SNLS_ERR_UNSUPPORTED, "first: lists of backend cuda are f32");
     if (!job.count) return SNLS_OK;
     first<<<snls_cuda_blocks(job.count, NN_THREADS, 0), NN_THREADS, 0, snls_cuda_stream(ctx)>>>(job);
     SNLS_CUDA_LAUNCHED(ctx, "first");
