@@ -24,7 +24,8 @@ void *snls_mem_alloc(const SnlsAllocator *allocator, int64_t bytes)
 {
     if (bytes < 0 || (uint64_t)bytes > PTRDIFF_MAX) return NULL;
     const size_t size = bytes ? (size_t)bytes : 1;
-    return allocator->alloc ? allocator->alloc(size, allocator->opaque) : malloc(size);
+    if (allocator->alloc) return allocator->alloc(size, allocator->opaque);
+    return aligned_alloc(SNLS_ALIGN, (size + SNLS_ALIGN - 1) / SNLS_ALIGN * SNLS_ALIGN); /* a wide read that crosses a line takes two */
 }
 
 void snls_mem_free(const SnlsAllocator *allocator, void *ptr)

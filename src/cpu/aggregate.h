@@ -57,9 +57,10 @@ typedef struct CpuSpace {
     int64_t queries;               /* so many at once */
     SnlsPlaces all, sorted[CPU_LISTS];
     unsigned char *shape;
-    double *x;                     /* columns from the first query */
+    float *x;                      /* columns from the first query */
     float *offset, *weight, *sums; /* 3, 1 and 4 a neighbour */
     CpuAxis *axis_y, *axis_x;      /* one a row and a column of a patch */
+    float *patch;                  /* pixels for one that crosses a border */
     bool even;                     /* all have one shape; all and shape are of the queries from `first` on */
     int64_t first;
 } CpuSpace;

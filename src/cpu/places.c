@@ -4,9 +4,15 @@
 /* Bytes a neighbour: at, k, row and four weights for each list and for all; x; offset, weight, sums; shape. */
 enum { LIST_BYTES = 3 * sizeof(int64_t) + 4 * sizeof(float), NEIGHBOUR_BYTES = (CPU_LISTS + 1) * LIST_BYTES + 8 + 8 * sizeof(float) + 8 };
 
-enum { TOGETHER = 128 }; /* neighbours: enough to fill registers, few enough for the first-level cache */
+enum { TOGETHER = 192 }; /* neighbours: enough to fill registers, few enough for the first-level cache */
 
-static int64_t queries_of(int64_t neighbours) { return neighbours > 0 && neighbours < TOGETHER ? TOGETHER / neighbours : 1; }
+/* Eights of queries have eights of neighbours, however many. */
+static int64_t queries_of(int64_t neighbours)
+{
+    const int64_t queries = neighbours > 0 && neighbours < TOGETHER ? TOGETHER / neighbours : 1;
+    return queries > 8 ? queries / 8 * 8 : queries;
+}
+
 static int64_t padded(int64_t neighbours) { return (neighbours * queries_of(neighbours) + 15) / 16 * 16; }
 
 enum { AROUND = 9, CACHE = 1 << 18 }; /* rows that neighbours are looked for in; floats */
@@ -19,9 +25,12 @@ int64_t snls_cpu_columns_at_once(const CpuAggregate *c)
     return together * (columns < 2 ? 2 : columns);
 }
 
+/* The pixels that a patch reads. */
+static int64_t patch_floats(const SnlsAggregate *a) { return (a->ps + 1) * (a->ps + 1) * a->features; }
+
 int64_t snls_cpu_space_size(const SnlsAggregate *a)
 {
-    const int64_t bytes = padded(a->neighbours) * NEIGHBOUR_BYTES + 2 * a->ps * (int64_t)sizeof(CpuAxis);
+    const int64_t bytes = padded(a->neighbours) * NEIGHBOUR_BYTES + 2 * a->ps * (int64_t)sizeof(CpuAxis) + patch_floats(a) * (int64_t)sizeof(float);
     return (bytes + SNLS_ALIGN - 1) / SNLS_ALIGN * SNLS_ALIGN;
 }
 
@@ -46,20 +55,21 @@ CpuSpace snls_cpu_space(const CpuAggregate *c)
 {
     const int64_t n = padded(c->a.neighbours);
     char *at = c->space + snls_cpu_thread() * snls_cpu_space_size(&c->a);
-    CpuSpace s = {.queries = queries_of(c->a.neighbours)};
+    CpuSpace s = {.queries = c->a.width < 1 << 24 ? queries_of(c->a.neighbours) : 1}; /* columns are exact in f32 */
     s.all = cut_places(&at, n);
     for (int i = 0; i < CPU_LISTS; i++) s.sorted[i] = cut_places(&at, n);
-    s.x = (double *)(void *)cut(&at, n * (int64_t)sizeof(double));
+    s.x = (float *)(void *)cut(&at, n * (int64_t)sizeof(float));
     s.offset = (float *)(void *)cut(&at, 3 * n * (int64_t)sizeof(float));
     s.weight = (float *)(void *)cut(&at, n * (int64_t)sizeof(float));
     s.sums = (float *)(void *)cut(&at, 4 * n * (int64_t)sizeof(float));
     s.shape = (unsigned char *)cut(&at, 8 * n);
     s.axis_y = (CpuAxis *)(void *)cut(&at, c->a.ps * (int64_t)sizeof(CpuAxis));
     s.axis_x = (CpuAxis *)(void *)cut(&at, c->a.ps * (int64_t)sizeof(CpuAxis));
+    s.patch = (float *)(void *)cut(&at, patch_floats(&c->a) * (int64_t)sizeof(float));
     for (int64_t j = 0, i = 0; j < s.queries; j++)
         for (int64_t k = 0; k < c->a.neighbours; k++, i++) {
             s.all.k[i] = k;
-            s.x[i] = (double)(j * c->a.stride0);
+            s.x[i] = (float)(j * c->a.stride0);
         }
     return s;
 }
@@ -68,9 +78,11 @@ SnlsSite snls_cpu_site(const CpuAggregate *c, bool slopes)
 {
     const SnlsAggregate *a = &c->a;
     const double y1 = (double)(a->height - 1 - snls_cpu_after(a)), x1 = (double)(a->width - 1 - snls_cpu_after(a)), first = (double)snls_cpu_before(a);
+    const int64_t *step = c->source.step, row = step[3] > 0 ? step[2] / step[3] : 0;
+    const bool whole = row > 0 && row * step[3] == step[2] && step[1] % step[2] == 0 && step[1] / step[2] > 0 && step[1] / step[3] < INT32_MAX / a->frames;
     return (SnlsSite){.fold_t = 2 * (double)(a->frames - 1), .fold_y = 2 * (double)(a->height - 1), .fold_x = 2 * (double)(a->width - 1), .y0 = first, .y1 = slopes ? y1 : nextafter(y1, INFINITY), .x0 = first,
                       .x1 = slopes ? x1 : nextafter(x1, INFINITY), .step_t = c->source.step[1], .step_y = c->source.step[2],
-                      .step_x = c->source.step[3], .nearest = a->nearest, .slopes = slopes};
+                      .step_x = c->source.step[3], .lines = whole ? c->source.step[1] / c->source.step[2] : 0, .columns = whole ? c->source.step[2] / c->source.step[3] : 0, .nearest = a->nearest, .slopes = slopes};
 }
 
 void snls_cpu_site_query(SnlsSite *site, const CpuAggregate *c, const CpuQuery *q)

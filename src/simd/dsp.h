@@ -23,6 +23,7 @@ typedef struct SnlsSite {
     double fold_t, fold_y, fold_x, y0, y1, x0, x1;
     const float *base; /* pixel (0, 0, 0) */
     ptrdiff_t step_t, step_y, step_x;
+    ptrdiff_t lines, columns; /* step_t / step_y and step_y / step_x where these are whole and all pixels fewer than 2^31, else 0: less is known then */
     int nearest;       /* dy and dx are rounded half to even */
     int slopes;        /* those reflected along y or x do not count as inside */
 } SnlsSite;
@@ -79,9 +80,9 @@ typedef struct SnlsDsp {
 
     /* Neighbours' places from offsets (dt, dy, dx), three floats each, neighbour i of a query x[i] columns after the first. shape[i]
      * as in SnlsGrid; 4: at no whole frame, or not inside, or not finite, or of infinite weight, then at[i], row[i] and w[.][i] are not to be used. w: the
-     * four weights times weight[i]; without weight 1-fy, fy, 1-fx, fx. There is room for count rounded up to 16. Returns the
+     * four weights times weight[i], f32 products of f32 fractions; without weight 1-fy, fy, 1-fx, fx. There is room for count rounded up to 16. Returns the
      * shape of all, or -1. k is not set. */
-    int (*place)(const SnlsPlaces *to, unsigned char *shape, const float *offset, const double *x, const float *weight, ptrdiff_t count,
+    int (*place)(const SnlsPlaces *to, unsigned char *shape, const float *offset, const float *x, const float *weight, ptrdiff_t count,
                  const SnlsSite *site);
 
     /* A patch against the pixels around neighbours, one pixel of the patch for one of the grid.

@@ -30,11 +30,11 @@ static int snls_place_one(const SnlsPlaces *to, ptrdiff_t i, const float *offset
     to->at[i] = s->base + (frame * s->step_t + row * s->step_y + column * s->step_x);
     if (to->row) to->row[i] = row;
     if (weight) {
-        const double upper = (1 - fy) * weight[i], lower = fy * weight[i];
-        to->w[0][i] = (float)(upper * (1 - fx));
-        to->w[1][i] = (float)(upper * fx);
-        to->w[2][i] = (float)(lower * (1 - fx));
-        to->w[3][i] = (float)(lower * fx);
+        const float left = (float)(1 - fx), right = (float)fx, upper = (float)(1 - fy) * weight[i], lower = (float)fy * weight[i];
+        to->w[0][i] = upper * left;
+        to->w[1][i] = upper * right;
+        to->w[2][i] = lower * left;
+        to->w[3][i] = lower * right;
     } else {
         to->w[0][i] = (float)(1 - fy);
         to->w[1][i] = (float)fy;
@@ -44,7 +44,7 @@ static int snls_place_one(const SnlsPlaces *to, ptrdiff_t i, const float *offset
     return (fy != 0) * 2 + (fx != 0);
 }
 
-static int snls_place(const SnlsPlaces *to, unsigned char *shape, const float *offset, const double *x, const float *weight, ptrdiff_t count,
+static int snls_place(const SnlsPlaces *to, unsigned char *shape, const float *offset, const float *x, const float *weight, ptrdiff_t count,
                       const SnlsSite *site)
 {
     int all = -1;
