@@ -33,7 +33,7 @@ if(SNLS_HAVE_CUDA)
         "$<$<COMPILE_LANGUAGE:C>:$<TARGET_PROPERTY:snls_flags,INTERFACE_COMPILE_OPTIONS>>")
     set_target_properties(snls_cuda PROPERTIES CUDA_RUNTIME_LIBRARY Static
         CUDA_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON)
-    target_link_options(snls_cuda PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/cuda.map")
+    target_link_options(snls_cuda PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/cuda.map" LINKER:-z,defs)
     install(TARGETS snls_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 
@@ -63,6 +63,6 @@ if(SNLS_HAVE_NN_CUDA)
     target_link_libraries(snls_nn_cuda PRIVATE ${CUDNN_LIBRARY} CUDA::cublas CUDA::cudart_static)
     set_target_properties(snls_nn_cuda PROPERTIES CUDA_RUNTIME_LIBRARY Static
         CUDA_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON)
-    target_link_options(snls_nn_cuda PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/nn_cuda.map")
+    target_link_options(snls_nn_cuda PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/nn_cuda.map" LINKER:-z,defs)
     install(TARGETS snls_nn_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()

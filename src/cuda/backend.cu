@@ -1,4 +1,4 @@
-/* backend.cu: opening the cuda backend, its scratch and element types, and its table, the only thing that libsnls_cuda.so exports. */
+/* backend.cu: opening the cuda backend, its scratch, and its table, the only thing that libsnls_cuda.so exports. */
 #include "cuda/cuda.h"
 
 /* ---- scratch: the context's arena over memory of the device ---- */
@@ -16,22 +16,6 @@ static void scratch_free(void *block, void *opaque)
 {
     (void)opaque;
     if (cudaFree(block) != cudaSuccess) (void)cudaGetLastError(); /* waits for the work that uses it */
-}
-
-/* ---- types ---- */
-
-SnlsStatus snls_cuda_take_video(SnlsContext *ctx, const char *op, const char *name, const SnlsTensor *t)
-{
-    SNLS_REQUIRE(ctx, !t->data || t->dtype == SNLS_F32 || t->dtype == SNLS_F16 || t->dtype == SNLS_BF16, SNLS_ERR_UNSUPPORTED,
-                 "%s: %s is %s, backend cuda takes f32, f16 and bf16 (f64 is backend ref's)", op, name, snls_dtype_name((SnlsDtype)t->dtype));
-    return SNLS_OK;
-}
-
-SnlsStatus snls_cuda_take_numbers(SnlsContext *ctx, const char *op, const char *name, const SnlsTensor *t)
-{
-    SNLS_REQUIRE(ctx, !t->data || t->dtype == SNLS_F32, SNLS_ERR_UNSUPPORTED, "%s: %s is %s, backend cuda takes f32", op, name,
-                 snls_dtype_name((SnlsDtype)t->dtype));
-    return SNLS_OK;
 }
 
 /* ---- opening ---- */

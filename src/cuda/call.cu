@@ -1,4 +1,4 @@
-/* call.cu: errors and scratch of a call: what libsnls_nn_cuda.so has a copy of as well. */
+/* call.cu: errors, scratch and element types of a call: what libsnls_nn_cuda.so has a copy of as well. */
 #include "cuda/cuda.h"
 
 SnlsStatus snls_cuda_check(SnlsContext *ctx, const char *op, cudaError_t error)
@@ -18,4 +18,20 @@ SnlsStatus snls_cuda_commit(SnlsContext *ctx, const char *op)
                      "%s: needs more scratch, which cannot be taken while the stream is captured; make this call once before", op);
     }
     return snls_scratch_commit(ctx, op);
+}
+
+/* ---- types ---- */
+
+SnlsStatus snls_cuda_take_video(SnlsContext *ctx, const char *op, const char *name, const SnlsTensor *t)
+{
+    SNLS_REQUIRE(ctx, !t->data || t->dtype == SNLS_F32 || t->dtype == SNLS_F16 || t->dtype == SNLS_BF16, SNLS_ERR_UNSUPPORTED,
+                 "%s: %s is %s, backend cuda takes f32, f16 and bf16 (f64 is backend ref's)", op, name, snls_dtype_name((SnlsDtype)t->dtype));
+    return SNLS_OK;
+}
+
+SnlsStatus snls_cuda_take_numbers(SnlsContext *ctx, const char *op, const char *name, const SnlsTensor *t)
+{
+    SNLS_REQUIRE(ctx, !t->data || t->dtype == SNLS_F32, SNLS_ERR_UNSUPPORTED, "%s: %s is %s, backend cuda takes f32", op, name,
+                 snls_dtype_name((SnlsDtype)t->dtype));
+    return SNLS_OK;
 }

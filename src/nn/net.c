@@ -54,6 +54,7 @@ int32_t snls_nn_value(NnNet *net, int32_t ndim, const int64_t *shape, int32_t dt
     if (!good) return -1;
     NnValue *v = &net->values[net->value_count];
     *v = (NnValue){ .t = snls_tensor(NULL, (SnlsDtype)dtype, ndim, shape), .first = -1, .last = -1 };
+    v->t.device = snls_device_type(net->ctx), v->t.device_id = net->ctx->device_id;
     if (snls_tensor_elements(&v->t) < 1) {
         net->status = snls_fail(net->ctx, SNLS_ERR_SHAPE, "network: value %lld is empty or too large: the frames are too small for it", (long long)net->value_count);
         return -1;
@@ -305,7 +306,7 @@ SnlsStatus snls_nn_host(NnNet *net, int32_t value, SnlsTensor *host)
     if (!net->backend->clear) return SNLS_OK;
     if (!v->mirror) v->mirror = snls_mem_alloc(&net->ctx->allocator, bytes_of(v));
     SNLS_REQUIRE(net->ctx, v->mirror, SNLS_ERR_MEMORY, "network: no memory for a copy of a value of %lld bytes", (long long)bytes_of(v));
-    host->data = v->mirror;
+    host->data = v->mirror, host->device = SNLS_DEVICE_CPU;
     return SNLS_OK;
 }
 
