@@ -1,26 +1,7 @@
 /* attend.cu: attention inside windows. A block takes one window and head at a time: its tokens, their scores and, going backward,
  * the scores' gradients lie in shared memory as far as it reaches, the rest in scratch of the block's own. Every block has a fixed
  * list of windows and its own part of the gradients of parameters, so sums are made in a fixed order. */
-#include "nn_cuda/value.cuh"
-extern "C" {
-#include "nn/window.h"
-}
-
-enum { QUERY = 0, KEY = 1, VALUE = 2, OUT = 3, SCORE = 4, BY_SCORE = 5, PLANES = 6 };
-
-typedef struct AttendJob {
-    NnWindows w;
-    const void *x, *dy;
-    void *y, *dx;
-    const float *table, *bias;
-    float *scratch, *parts;   /* for each block: what has no room in shared memory; gradients of table and bias */
-    int64_t jobs, each;       /* windows * heads; floats of scratch of a block */
-    int64_t at[PLANES];       /* floats from the start of shared memory or of the block's scratch */
-    int32_t far[PLANES];      /* in scratch */
-    int32_t tokens, features, pitch, wide, channels, heads, rows; /* pitch: of a token; wide: of a row of scores; rows: of the table */
-    int32_t line[2], origin;  /* of the table: steps of depth and height; the row of no distance */
-    float scale;
-} AttendJob;
+#include "nn_cuda/attend.cuh"
 
 typedef struct Head {
     float *plane[PLANES];
@@ -38,11 +19,7 @@ static __device__ Head head_in(const AttendJob *s, float *shared)
 
 static __device__ void find_tokens(const AttendJob *s, int64_t window, const Head *h)
 {
-    for (int i = (int)threadIdx.x; i < s->tokens; i += NN_THREADS) {
-        const int64_t *const size = s->w.window;
-        h->pixel[i] = (int32_t)snls_nn_window_pixel(&s->w, window, i, &h->region[i]);
-        h->line[i] = (int32_t)(i / size[2] / size[1]) * s->line[0] + (int32_t)(i / size[2] % size[1]) * s->line[1] + (int32_t)(i % size[2]);
-    }
+    for (int i = (int)threadIdx.x; i < s->tokens; i += NN_THREADS) attend_token(s, window, i, &h->pixel[i], &h->region[i], &h->line[i]);
     __syncthreads();
 }
 
@@ -147,10 +124,9 @@ static __device__ void through_softmax(const AttendJob *s, const Head *h)
 /* A thread has a row of the table, and finds the pairs of tokens that stand so to each other. */
 static __device__ void pull_table(const AttendJob *s, const Head *h, float *part)
 {
-    const int across = 2 * (int)s->w.window[2] - 1, down = 2 * (int)s->w.window[1] - 1;
     for (int row = (int)threadIdx.x; row < s->rows; row += NN_THREADS) {
-        const int dw = row % across - (int)s->w.window[2] + 1, dh = row / across % down - (int)s->w.window[1] + 1, dd = row / across / down - (int)s->w.window[0] + 1;
-        const int step = (int)((dd * s->w.window[1] + dh) * s->w.window[2]) + dw;
+        const AttendStep by = attend_step(s, row);
+        const int step = (int)((by.d * s->w.window[1] + by.h) * s->w.window[2]) + by.w;
         float sum = 0;
         for (int j = max(0, -step); j < s->tokens && j + step < s->tokens; j++)
             if (h->line[j + step] - h->line[j] + s->origin == row) sum += h->plane[BY_SCORE][(int64_t)(j + step) * s->wide + j];
@@ -239,41 +215,50 @@ static SnlsStatus take(SnlsContext *ctx, const NnStep *s)
     return SNLS_OK;
 }
 
-/* Scratch and launch: blocks enough to fill the GPU, each with its list. */
-static SnlsStatus run(SnlsContext *ctx, AttendJob *job, const void *kernel, int planes, int64_t columns)
+SnlsStatus snls_nn_cuda_attend_run(SnlsContext *ctx, AttendJob *job, const void *kernel, size_t bytes, int64_t columns, unsigned *blocks)
 {
-    const size_t bytes = lay_out(job, planes, snls_cuda(ctx)->shared_limit);
     int fit = 0;
     SNLS_CUDA_TRY(ctx, "attend", cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
     SNLS_CUDA_TRY(ctx, "attend", cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fit, kernel, NN_THREADS, bytes));
-    const unsigned blocks = snls_cuda_blocks(job->jobs, 1, (fit > 0 ? fit : 1) * snls_cuda(ctx)->multiprocessors);
+    *blocks = snls_cuda_blocks(job->jobs, 1, (fit > 0 ? fit : 1) * snls_cuda(ctx)->multiprocessors);
     snls_arena_begin(&ctx->arena);
-    snls_arena_plan(&ctx->arena, blocks * job->each, sizeof(float));
-    snls_arena_plan(&ctx->arena, blocks * columns, sizeof(float));
+    snls_arena_plan(&ctx->arena, *blocks * job->each, sizeof(float));
+    snls_arena_plan(&ctx->arena, *blocks * columns, sizeof(float));
     SNLS_TRY(snls_cuda_commit(ctx, "attend"));
-    job->scratch = (float *)snls_arena_claim(&ctx->arena, blocks * job->each, sizeof(float));
-    job->parts = (float *)snls_arena_claim(&ctx->arena, blocks * columns, sizeof(float));
+    job->scratch = (float *)snls_arena_claim(&ctx->arena, *blocks * job->each, sizeof(float));
+    job->parts = (float *)snls_arena_claim(&ctx->arena, *blocks * columns, sizeof(float));
     void *args[] = {job};
-    SNLS_CUDA_TRY(ctx, "attend", cudaLaunchKernel(kernel, dim3(blocks), dim3(NN_THREADS), args, bytes, snls_cuda_stream(ctx)));
-    job->jobs = blocks; /* rows of parts */
-    return SNLS_OK;
+    return snls_cuda_check(ctx, "attend", cudaLaunchKernel(kernel, dim3(*blocks), dim3(NN_THREADS), args, bytes, snls_cuda_stream(ctx)));
 }
 
 extern "C" SnlsStatus snls_nn_cuda_attend_forward(SnlsContext *ctx, NnStep *s)
 {
+    size_t bytes;
+    unsigned blocks;
     if (!snls_tensor_elements(&s->y[0])) return SNLS_OK;
     SNLS_TRY(take(ctx, s));
     AttendJob job = attend_job(s);
-    return run(ctx, &job, s->x[0].dtype == SNLS_F32 ? (const void *)attend_forward<float> : (const void *)attend_forward<__nv_bfloat16>, BY_SCORE, 0);
+    const void *kernel = snls_nn_cuda_attend_mma(ctx, &job, s->x[0].dtype, false, &bytes);
+    if (!kernel) {
+        bytes = lay_out(&job, BY_SCORE, snls_cuda(ctx)->shared_limit);
+        kernel = s->x[0].dtype == SNLS_F32 ? (const void *)attend_forward<float> : (const void *)attend_forward<__nv_bfloat16>;
+    }
+    return snls_nn_cuda_attend_run(ctx, &job, kernel, bytes, 0, &blocks);
 }
 
 extern "C" SnlsStatus snls_nn_cuda_attend_backward(SnlsContext *ctx, NnStep *s)
 {
+    size_t bytes;
+    unsigned blocks;
     if (!snls_tensor_elements(&s->y[0])) return SNLS_OK;
     SNLS_TRY(take(ctx, s));
     AttendJob job = attend_job(s);
-    const int64_t table = (int64_t)job.rows * job.heads, columns = table + (job.bias ? 3 * job.channels : 0);
-    const bool parts = s->dp[0].data || s->dp[1].data;
-    SNLS_TRY(run(ctx, &job, s->x[0].dtype == SNLS_F32 ? (const void *)attend_backward<float> : (const void *)attend_backward<__nv_bfloat16>, PLANES, parts ? columns : 0));
-    return parts ? snls_nn_cuda_sum_parts(ctx, job.parts, job.jobs, columns, table, (float *)s->dp[0].data, (float *)s->dp[1].data) : SNLS_OK;
+    const int64_t table = (int64_t)job.rows * job.heads, columns = s->dp[0].data || s->dp[1].data ? table + (job.bias ? 3 * job.channels : 0) : 0;
+    const void *kernel = snls_nn_cuda_attend_mma(ctx, &job, s->x[0].dtype, true, &bytes);
+    if (!kernel) {
+        bytes = lay_out(&job, PLANES, snls_cuda(ctx)->shared_limit);
+        kernel = s->x[0].dtype == SNLS_F32 ? (const void *)attend_backward<float> : (const void *)attend_backward<__nv_bfloat16>;
+    }
+    SNLS_TRY(snls_nn_cuda_attend_run(ctx, &job, kernel, bytes, columns, &blocks));
+    return columns ? snls_nn_cuda_sum_parts(ctx, job.parts, blocks, columns, table, (float *)s->dp[0].data, (float *)s->dp[1].data) : SNLS_OK;
 }
