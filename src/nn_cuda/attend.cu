@@ -139,7 +139,7 @@ template <typename T> static __device__ void give_back(const AttendJob *s, const
 {
     const int f = s->features, first = part * s->channels + h->head * f;
     for (int i = (int)threadIdx.x; s->dx && i < s->tokens * f; i += NN_THREADS)
-        if (h->pixel[i / f] >= 0) nn_add_to<1>((T *)s->dx + (int64_t)h->pixel[i / f] * 3 * s->channels + first + i % f, &h->plane[plane][i / f * s->pitch + i % f]);
+        if (h->pixel[i / f] >= 0) nn_add_to<1>((T *)s->dx + (int64_t)h->pixel[i / f] * 3 * s->channels + first + i % f, &h->plane[plane][i / f * s->pitch + i % f], s->fresh);
     for (int k = (int)threadIdx.x; by_bias && k < f; k += NN_THREADS) {
         float sum = 0;
         for (int i = 0; i < s->tokens; i++) sum += h->pixel[i] < 0 ? h->plane[plane][i * s->pitch + k] : 0;
@@ -189,6 +189,7 @@ static AttendJob attend_job(const NnStep *s)
     job.line[1] = 2 * (int32_t)job.w.window[2] - 1, job.line[0] = job.line[1] * (2 * (int32_t)job.w.window[1] - 1);
     job.origin = (int32_t)snls_nn_window_bias(&job.w, 0, 0);
     job.scale = 1 / sqrtf((float)job.features);
+    job.fresh = s->fresh[0];
     return job;
 }
 

@@ -22,6 +22,7 @@ typedef struct AttendJob {
     int32_t tokens, features, pitch, wide, channels, heads, rows; /* pitch: of a token; wide: of a row of scores; rows: of the table */
     int32_t line[2], origin;  /* of the table: steps of depth and height; the row of no distance */
     float scale;
+    bool fresh;               /* dx is still 0 */
 } AttendJob;
 
 /* Where token i of a window is, its region, and its row in the table but for a constant. */

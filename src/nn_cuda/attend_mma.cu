@@ -105,7 +105,7 @@ template <int F> static __device__ void load_tokens(const AttendJob *s, const Pl
 }
 
 /* The warp's 16 rows of sums by way of its own rows of shared memory, so that they leave in pieces of 16 bytes. */
-template <int F, bool ADD> static __device__ void give_tokens(const Places *p, const float (*sum)[4], float by0, float by1, Tokens<F> *room, void *to, int channels, int first)
+template <int F> static __device__ void give_tokens(const Places *p, const float (*sum)[4], float by0, float by1, Tokens<F> *room, void *to, int channels, int first, bool fresh)
 {
     const int lane = (int)threadIdx.x % 32, strip = (int)threadIdx.x / 32 * STRIP;
 #pragma unroll
@@ -118,10 +118,10 @@ template <int F, bool ADD> static __device__ void give_tokens(const Places *p, c
         const int token = strip + i / (F / 8), f = i % (F / 8) * 8;
         __nv_bfloat16 *const at = (__nv_bfloat16 *)to + (int64_t)p->pixel[token] * channels + first + f;
         if (p->pixel[token] < 0) continue;
-        if (ADD) {
+        if (!fresh) {
             float v[8];
             nn_load<8>(&room->at[token][f], v);
-            nn_add_to<8>(at, v);
+            nn_add_to<8>(at, v, false);
         } else *(uint4 *)at = *(const uint4 *)&room->at[token][f];
     }
 }
@@ -220,7 +220,7 @@ template <int F> static __global__ void __launch_bounds__(NN_THREADS, 2) attend_
         find_products<F>(t + QUERY, t + KEY, w);
         const Rows r = find_exponentials(&s, p, table, w);
         weigh<F>(w, t + VALUE, o);
-        give_tokens<F, false>(p, o, 1 / r.sum[0], 1 / r.sum[1], t + QUERY, s.y, s.channels, head * F);
+        give_tokens<F>(p, o, 1 / r.sum[0], 1 / r.sum[1], t + QUERY, s.y, s.channels, head * F, true);
     }
 }
 
@@ -318,9 +318,9 @@ template <int F> static __global__ void __launch_bounds__(NN_THREADS) attend_bac
         weigh_turned<F>(weights + 1, t + QUERY, dk);
         __syncthreads(); /* tokens are read no more: their rows carry what goes out */
         if (s.dx) {
-            give_tokens<F, true>(p, dq, s.scale, s.scale, t + QUERY, s.dx, 3 * s.channels, head * F);
-            give_tokens<F, true>(p, dk, s.scale, s.scale, t + KEY, s.dx, 3 * s.channels, s.channels + head * F);
-            give_tokens<F, true>(p, dv, 1, 1, t + VALUE, s.dx, 3 * s.channels, 2 * s.channels + head * F);
+            give_tokens<F>(p, dq, s.scale, s.scale, t + QUERY, s.dx, 3 * s.channels, head * F, s.fresh);
+            give_tokens<F>(p, dk, s.scale, s.scale, t + KEY, s.dx, 3 * s.channels, s.channels + head * F, s.fresh);
+            give_tokens<F>(p, dv, 1, 1, t + VALUE, s.dx, 3 * s.channels, 2 * s.channels + head * F, s.fresh);
         }
         if (part) pull_table(&s, head, weights + 1, part);
     }

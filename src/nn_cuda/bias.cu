@@ -44,6 +44,7 @@ typedef struct EpilogueJob {
     NnLanes lanes;
     int32_t act;
     float slope;
+    bool fresh; /* dresidual is still 0 */
 } EpilogueJob;
 
 static __device__ __forceinline__ float act_of(float x, int32_t act, float slope)
@@ -113,7 +114,7 @@ template <typename T, int V> static __global__ void __launch_bounds__(NN_THREADS
         float y[V], d[V];
         nn_load<V>((const T *)s.dy + at, d);
         if (s.act != NN_LINEAR) nn_load<V>((const T *)s.y + at, y);
-        if (s.dresidual) nn_add_to<V>((T *)s.dresidual + at, d);
+        if (s.dresidual) nn_add_to<V>((T *)s.dresidual + at, d, s.fresh);
 #pragma unroll
         for (int i = 0; i < V; i++) {
             if (s.act != NN_LINEAR && !(y[i] > 0)) d[i] *= below;
@@ -140,7 +141,7 @@ extern "C" SnlsStatus snls_nn_cuda_epilogue_backward(SnlsContext *ctx, const NnE
     if (!snls_tensor_elements(&g->dy) || (!g->dz.data && !g->dresidual.data && !g->dbias.data)) return SNLS_OK;
     const bool wide = nn_channels(&g->dy) % NN_WIDE == 0 && nn_aligned(g->y.data) && nn_aligned(g->dy.data) && nn_aligned(g->dz.data) && nn_aligned(g->dresidual.data);
     EpilogueJob job = job_of(&g->dy, g->act, g->slope, wide);
-    job.y = g->y.data, job.dy = g->dy.data, job.dz = g->dz.data, job.dresidual = g->dresidual.data, job.parts = g->dbias.data ? g->parts : NULL;
+    job.y = g->y.data, job.dy = g->dy.data, job.dz = g->dz.data, job.dresidual = g->dresidual.data, job.parts = g->dbias.data ? g->parts : NULL, job.fresh = g->fresh;
     const dim3 grid = grid_of(ctx, &job, PARTS_EACH);
     const unsigned threads = (unsigned)(job.lanes.lanes * job.lanes.rows);
     NN_BY_TYPE_AND_WIDTH(g->dy.dtype, wide, epilogue_backward<T, V><<<grid, threads, 0, snls_cuda_stream(ctx)>>>(job));

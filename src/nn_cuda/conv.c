@@ -146,7 +146,7 @@ SnlsStatus snls_nn_cuda_conv_backward(SnlsContext *ctx, NnStep *s)
     SNLS_TRY(open(ctx, s, &c));
     const bool bent = s->u.conv.act != NN_LINEAR;
     if (bent) SNLS_TRY(snls_nn_cuda_slot(ctx, s->shared, SLOT_DZ, pixels_of(&dz) * dz.shape[3] * element(dz.dtype), &dz.data));
-    NnEpilogueGrad g = { .y = s->y[0], .dy = s->dy[0], .dz = bent ? dz : none, .dresidual = s->dx[1], .dbias = s->dp[1], .act = s->u.conv.act, .slope = (float)s->u.conv.slope };
+    NnEpilogueGrad g = { .y = s->y[0], .dy = s->dy[0], .dz = bent ? dz : none, .dresidual = s->dx[1], .dbias = s->dp[1], .act = s->u.conv.act, .slope = (float)s->u.conv.slope, .fresh = s->fresh[1] };
     void *parts = NULL;
     SNLS_TRY(snls_nn_cuda_slot(ctx, s->shared, SLOT_PARTS, snls_nn_cuda_epilogue_parts(ctx, &dz) * (int64_t)sizeof(float), &parts));
     g.parts = parts;

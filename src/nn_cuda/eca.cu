@@ -13,6 +13,7 @@ typedef struct EcaJob {
     int64_t pixels;     /* of a frame */
     int32_t frames, channels, columns, parts;
     NnLanes lanes;
+    bool fresh;         /* dx is still 0 */
 } EcaJob;
 
 /* Pixels of a block: parts of a frame lie in one another, so that neighbouring blocks read neighbouring memory. */
@@ -142,7 +143,7 @@ template <typename T, int V> static __global__ void __launch_bounds__(NN_THREADS
         nn_load<V>((const T *)s.dy + frame + p * s.channels + group * V, d);
 #pragma unroll
         for (int i = 0; i < V; i++) d[i] = d[i] * gate[i] + shift[i];
-        nn_add_to<V>((T *)s.to + frame + p * s.channels + group * V, d);
+        nn_add_to<V>((T *)s.to + frame + p * s.channels + group * V, d, s.fresh);
     }
 }
 
@@ -158,6 +159,7 @@ static SnlsStatus prepare(SnlsContext *ctx, const NnStep *s, bool back, EcaJob *
     *wide = nn_channels(&s->x[0]) % NN_WIDE == 0 && nn_aligned(s->x[0].data) && nn_aligned(s->dy[0].data) && nn_aligned(to->data);
     job->x = s->x[0].data, job->dy = s->dy[0].data, job->to = to->data, job->taps = (const float *)s->p[0].data;
     job->frames = (int32_t)s->x[0].shape[0], job->pixels = s->x[0].shape[1] * s->x[0].shape[2], job->channels = (int32_t)nn_channels(&s->x[0]);
+    job->fresh = s->fresh[0];
     job->columns = back ? 2 * job->channels : job->channels;
     job->lanes = nn_lanes(job->channels, *wide);
     const int64_t each = 8 * snls_cuda(ctx)->multiprocessors / job->frames + 1;

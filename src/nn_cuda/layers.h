@@ -25,9 +25,13 @@ typedef struct NnEpilogueGrad {
     float     *parts;
     int32_t    act;
     float      slope;
+    bool       fresh;                /* dresidual is still 0 */
 } NnEpilogueGrad;
 int64_t    snls_nn_cuda_epilogue_parts(const SnlsContext *ctx, const SnlsTensor *dy);
 SnlsStatus snls_nn_cuda_epilogue_backward(SnlsContext *ctx, const NnEpilogueGrad *g);
+
+/* to += from, count numbers of a dtype that values have */
+SnlsStatus snls_nn_cuda_add_to(SnlsContext *ctx, int32_t dtype, int64_t count, const void *from, void *to);
 
 /* first[i] (i < split) or second[i - split] += the sum over rows of parts (rows, columns); NULL is not wanted. */
 SnlsStatus snls_nn_cuda_sum_parts(SnlsContext *ctx, const float *parts, int64_t rows, int64_t columns, int64_t split, float *first, float *second);

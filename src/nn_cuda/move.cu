@@ -10,14 +10,15 @@ typedef struct MoveJob {
     int32_t other_width, other_height;
     int32_t channels, split;      /* of y; of the first part of a concat */
     int32_t top, left, r, only;   /* only: 1 the first, 2 the second part, 3 both */
+    bool fresh[2];                /* what is added to is still 0 */
 } MoveJob;
 
 #define EACH_ROW(row) int64_t row = blockIdx.y; row < s.rows; row += gridDim.y
 #define EACH_IN_ROW(i, n) int i = (int)(blockIdx.x * NN_THREADS + threadIdx.x); i < (n); i += (int)gridDim.x * NN_THREADS
 
-template <bool ADD, int V, typename T> static __device__ __forceinline__ void put(T *to, const float *v)
+template <bool ADD, int V, typename T> static __device__ __forceinline__ void put(T *to, const float *v, bool fresh)
 {
-    if (ADD) nn_add_to<V>(to, v);
+    if (ADD) nn_add_to<V>(to, v, fresh);
     else nn_store<V>(to, v);
 }
 
@@ -63,7 +64,7 @@ template <typename T, int V, bool BACK> static __global__ void __launch_bounds__
             float v[V];
             if (BACK && !(s.only >> part & 1 && s.to[part])) continue;
             nn_load<V>(BACK ? (const T *)s.from[0] + at : (const T *)s.from[part] + there, v);
-            put<BACK, V>(BACK ? (T *)s.to[part] + there : (T *)s.to[0] + at, v);
+            put<BACK, V>(BACK ? (T *)s.to[part] + there : (T *)s.to[0] + at, v, s.fresh[part]);
         }
 }
 
@@ -72,6 +73,7 @@ static MoveJob concat_job(const NnStep *s)
     MoveJob job = job_on(&s->y[0], &s->y[0]);
     job.split = (int32_t)s->x[0].shape[3];
     job.only = 3;
+    job.fresh[0] = s->fresh[0], job.fresh[1] = s->fresh[1];
     return job;
 }
 
@@ -113,7 +115,7 @@ template <typename T, int V, bool BACK> static __global__ void __launch_bounds__
             float v[V] = {};
             if (BACK && !inside) continue;
             if (inside) nn_load<V>((const T *)s.from[0] + ((frame * s.other_height + y) * s.other_width + x) * s.channels + c, v);
-            put<BACK, V>((T *)s.to[0] + row * s.width * s.channels + (int64_t)i * V, v);
+            put<BACK, V>((T *)s.to[0] + row * s.width * s.channels + (int64_t)i * V, v, s.fresh[0]);
         }
 }
 
@@ -132,7 +134,7 @@ extern "C" SnlsStatus snls_nn_cuda_pad_backward(SnlsContext *ctx, NnStep *s)
     SNLS_TRY(take(ctx, "pad", &s->x[0]));
     MoveJob job = job_on(&s->x[0], &s->y[0]);
     job.from[0] = s->dy[0].data, job.to[0] = s->dx[0].data;
-    job.top = (int32_t)s->u.pad.top, job.left = (int32_t)s->u.pad.left;
+    job.top = (int32_t)s->u.pad.top, job.left = (int32_t)s->u.pad.left, job.fresh[0] = s->fresh[0];
     if (!job.to[0]) return SNLS_OK;
     LAUNCH("pad", s->x[0].dtype, job.channels % NN_WIDE == 0 && all_aligned(&job), KERNEL(pad<T, V, true>));
     return SNLS_OK;
@@ -172,7 +174,7 @@ template <typename T, int V> static __global__ void __launch_bounds__(NN_THREADS
             nn_load<V>((const T *)s.from[0] + ((row / s.height * s.other_height + y) * s.other_width + x) * s.channels + i % groups * V, v);
 #pragma unroll
             for (int k = 0; k < V; k++) v[k] *= weight;
-            nn_add_to<V>((T *)s.to[0] + row * s.width * s.channels + (int64_t)i * V, v);
+            nn_add_to<V>((T *)s.to[0] + row * s.width * s.channels + (int64_t)i * V, v, s.fresh[0]);
         }
 }
 
@@ -189,24 +191,32 @@ extern "C" SnlsStatus snls_nn_cuda_pool_backward(SnlsContext *ctx, NnStep *s)
 {
     SNLS_TRY(take(ctx, "pool", &s->x[0]));
     MoveJob job = job_on(&s->x[0], &s->y[0]);
-    job.from[0] = s->dy[0].data, job.to[0] = s->dx[0].data, job.r = (int32_t)s->u.pool.r;
+    job.from[0] = s->dy[0].data, job.to[0] = s->dx[0].data, job.r = (int32_t)s->u.pool.r, job.fresh[0] = s->fresh[0];
     if (!job.to[0]) return SNLS_OK;
     LAUNCH("pool", s->x[0].dtype, job.channels % NN_WIDE == 0 && all_aligned(&job), KERNEL(pool_backward<T, V>));
     return SNLS_OK;
 }
 
-/* ---- shuffle: threads on the deep side, which has the channels; the other is wide. UP: from deep to wide ---- */
+/* ---- shuffle: threads on the deep side, which has the channels; the other is wide, and may have pixels that fill no square. UP: from
+ * deep to wide ---- */
+
+/* Pixel of the wide side's square that pixel x of a deep row stands for: its first. */
+static __device__ __forceinline__ int64_t square_of(const MoveJob *s, int64_t row, int x)
+{
+    return (row / s->height * s->other_height + row % s->height * s->r) * s->other_width + (int64_t)x * s->r;
+}
 
 template <typename T, bool UP, bool ADD> static __global__ void __launch_bounds__(NN_THREADS) shuffle(const __grid_constant__ MoveJob s)
 {
     const int taps = s.r * s.r, channels = s.channels / taps;
     for (EACH_ROW(row))
         for (EACH_IN_ROW(i, s.width * s.channels)) {
-            const int c = i % s.channels, x = i / s.channels * s.r + c % s.r;
-            const int64_t deep = row * s.width * s.channels + i, wide = ((row * s.r + c / s.r % s.r) * s.width * s.r + x) * channels + c / taps;
+            const int c = i % s.channels;
+            const int64_t pixel = square_of(&s, row, i / s.channels) + c / s.r % s.r * s.other_width + c % s.r;
+            const int64_t deep = row * s.width * s.channels + i, wide = pixel * channels + c / taps;
             float v;
             nn_load<1>((const T *)s.from[0] + (UP ? deep : wide), &v);
-            put<ADD, 1>((T *)s.to[0] + (UP ? wide : deep), &v);
+            put<ADD, 1>((T *)s.to[0] + (UP ? wide : deep), &v, false);
         }
 }
 
@@ -225,26 +235,27 @@ template <typename T, bool UP, bool ADD> static __global__ void __launch_bounds_
             for (int k = 0; UP && k < 4; k++) nn_load<NN_WIDE>(from + at_deep + k * NN_WIDE, deep + k * NN_WIDE);
 #pragma unroll
             for (int tap = 0; tap < 4; tap++) {
-                const int64_t at_wide = ((row * 2 + tap / 2) * s.width * 2 + x * 2 + tap % 2) * channels + g * NN_WIDE;
+                const int64_t at_wide = (square_of(&s, row, x) + tap / 2 * s.other_width + tap % 2) * channels + g * NN_WIDE;
                 if (!UP) nn_load<NN_WIDE>(from + at_wide, v);
 #pragma unroll
                 for (int k = 0; k < NN_WIDE; k++)
                     if (UP) v[k] = deep[4 * k + tap];
                     else deep[4 * k + tap] = v[k];
-                if (UP) put<ADD, NN_WIDE>(to + at_wide, v);
+                if (UP) put<ADD, NN_WIDE>(to + at_wide, v, false);
             }
 #pragma unroll
-            for (int k = 0; !UP && k < 4; k++) put<ADD, NN_WIDE>(to + at_deep + k * NN_WIDE, deep + k * NN_WIDE);
+            for (int k = 0; !UP && k < 4; k++) put<ADD, NN_WIDE>(to + at_deep + k * NN_WIDE, deep + k * NN_WIDE, false);
         }
 }
 
-/* deep: shape of that side; up: whether the data goes from deep to wide */
-static SnlsStatus run_shuffle(SnlsContext *ctx, const SnlsTensor *deep, int64_t r, const void *from, void *to, bool up, bool add)
+/* up: whether the data goes from deep to wide */
+static SnlsStatus run_shuffle(SnlsContext *ctx, const NnStep *s, const void *from, void *to, bool up, bool add)
 {
+    const SnlsTensor *const deep = s->u.shuffle.inverse ? &s->y[0] : &s->x[0], *const wide = s->u.shuffle.inverse ? &s->x[0] : &s->y[0];
     SNLS_TRY(take(ctx, "shuffle", deep));
-    MoveJob job = job_on(deep, deep);
-    job.from[0] = from, job.to[0] = to, job.r = (int32_t)r;
-    const bool turned = r == 2 && job.channels % (4 * NN_WIDE) == 0 && all_aligned(&job);
+    MoveJob job = job_on(deep, wide);
+    job.from[0] = from, job.to[0] = to, job.r = (int32_t)s->u.shuffle.r;
+    const bool turned = job.r == 2 && job.channels % (4 * NN_WIDE) == 0 && all_aligned(&job);
     const dim3 grid = grid_of(job.rows, (int64_t)job.width * job.channels / (turned ? 4 * NN_WIDE : 1));
     cudaStream_t stream = snls_cuda_stream(ctx);
     if (!job.rows || !job.width) return SNLS_OK;
@@ -264,15 +275,13 @@ static SnlsStatus run_shuffle(SnlsContext *ctx, const SnlsTensor *deep, int64_t 
 
 extern "C" SnlsStatus snls_nn_cuda_shuffle_forward(SnlsContext *ctx, NnStep *s)
 {
-    const bool inverse = s->u.shuffle.inverse;
-    return run_shuffle(ctx, inverse ? &s->y[0] : &s->x[0], s->u.shuffle.r, s->x[0].data, s->y[0].data, !inverse, false);
+    return run_shuffle(ctx, s, s->x[0].data, s->y[0].data, !s->u.shuffle.inverse, false);
 }
 
 extern "C" SnlsStatus snls_nn_cuda_shuffle_backward(SnlsContext *ctx, NnStep *s)
 {
-    const bool inverse = s->u.shuffle.inverse;
     if (!s->dx[0].data) return SNLS_OK;
-    return run_shuffle(ctx, inverse ? &s->y[0] : &s->x[0], s->u.shuffle.r, s->dy[0].data, s->dx[0].data, inverse, true);
+    return run_shuffle(ctx, s, s->dy[0].data, s->dx[0].data, s->u.shuffle.inverse, !s->fresh[0]);
 }
 
 /* ---- first: lists are f32 ---- */

@@ -11,6 +11,7 @@ typedef struct NormJob {
     int64_t pixels;
     int32_t channels, lanes;    /* lanes: a power of two */
     float eps;
+    bool fresh;                 /* dx is still 0 */
 } NormJob;
 
 typedef struct Moments { float mean, scale; } Moments; /* scale: 1 / sqrt(variance + eps) */
@@ -119,7 +120,7 @@ template <typename T, int R> static __global__ void __launch_bounds__(NN_THREADS
             const int channel = (r * s.lanes + lane) * NN_WIDE;
 #pragma unroll
             for (int i = 0; i < NN_WIDE; i++) d[r][i] = (d[r][i] - mean - x[r][i] * along) * m.scale;
-            if (s.dx && pixel < s.pixels && channel < s.channels) nn_add_to<NN_WIDE>((T *)s.dx + pixel * s.channels + channel, d[r]);
+            if (s.dx && pixel < s.pixels && channel < s.channels) nn_add_to<NN_WIDE>((T *)s.dx + pixel * s.channels + channel, d[r], s.fresh);
         }
     }
     float *const to = s.parts + (int64_t)blockIdx.x * 2 * s.channels;
@@ -188,7 +189,7 @@ template <typename T> static __device__ void pixel_backward_any(const NormJob *s
     for (EACH_CHANNEL(c, s)) {
         if (!inside || !s->dx) break;
         const float hat = (one<T>(s->x, at + c) - m.mean) * m.scale, d = (s->gamma[c] * one<T>(s->dy, at + c) - mean - hat * along) * m.scale;
-        nn_add_to<1>((T *)s->dx + at + c, &d);
+        nn_add_to<1>((T *)s->dx + at + c, &d, s->fresh);
     }
 }
 
@@ -229,6 +230,7 @@ static NormJob norm_job(const NnStep *s)
     job.channels = (int32_t)nn_channels(&s->x[0]);
     job.pixels = snls_tensor_elements(&s->x[0]) / job.channels;
     job.eps = (float)s->u.norm.eps;
+    job.fresh = s->fresh[0];
     return job;
 }
 

@@ -9,6 +9,7 @@ typedef struct PixelJob {
     int64_t count;
     float a, b, slope;
     int32_t act;
+    bool fresh[2]; /* dx is still 0 */
 } PixelJob;
 
 /* Every piece of V numbers from the first on; what is left, fewer than V, a second walk with V = 1 takes. */
@@ -47,7 +48,7 @@ template <typename T, int V> static __device__ float act_pieces_backward(const P
             if (!(x[i] > 0)) sum += d[i] * x[i];
             d[i] *= s->act == NN_GELU ? gelu_slope(x[i]) : x[i] > 0 ? 1 : slope;
         }
-        if (s->dx[0]) nn_add_to<V>((T *)s->dx[0] + at, d);
+        if (s->dx[0]) nn_add_to<V>((T *)s->dx[0] + at, d, s->fresh[0]);
     }
     return sum;
 }
@@ -76,6 +77,7 @@ static PixelJob act_job(const NnStep *s)
 {
     PixelJob job = {};
     job.x[0] = s->x[0].data, job.y = s->y[0].data, job.dy = s->dy[0].data, job.dx[0] = s->dx[0].data;
+    job.fresh[0] = s->fresh[0];
     job.count = snls_tensor_elements(&s->x[0]);
     job.act = s->u.act.act;
     job.slope = job.act == NN_LEAKY ? (float)s->u.act.slope : 0;
@@ -140,7 +142,7 @@ template <typename T, int V> static __device__ void add_pieces_backward(const Pi
         for (int k = 0; k < 2; k++) {
 #pragma unroll
             for (int i = 0; i < V; i++) v[i] = (k ? s->b : s->a) * d[i];
-            if (s->dx[k]) nn_add_to<V>((T *)s->dx[k] + at, v);
+            if (s->dx[k]) nn_add_to<V>((T *)s->dx[k] + at, v, s->fresh[k]);
         }
     }
 }
@@ -160,22 +162,36 @@ template <typename T, int V> static __global__ void __launch_bounds__(NN_THREADS
 static PixelJob add_job(const NnStep *s)
 {
     PixelJob job = {};
-    for (int i = 0; i < 2; i++) job.x[i] = s->x[i].data, job.dx[i] = s->dx[i].data;
+    for (int i = 0; i < 2; i++) job.x[i] = s->x[i].data, job.dx[i] = s->dx[i].data, job.fresh[i] = s->fresh[i];
     job.y = s->y[0].data, job.dy = s->dy[0].data;
     job.count = snls_tensor_elements(&s->y[0]);
     job.a = (float)s->u.add.a, job.b = (float)s->u.add.b;
     return job;
 }
 
+static SnlsStatus run_add(SnlsContext *ctx, const PixelJob *job, int32_t dtype)
+{
+    const bool wide = pieces_aligned(job);
+    const unsigned blocks = blocks_for(ctx, job, wide, 32);
+    NN_BY_TYPE_AND_WIDTH(dtype, wide, add_forward<T, V><<<blocks, NN_THREADS, 0, snls_cuda_stream(ctx)>>>(*job));
+    SNLS_CUDA_LAUNCHED(ctx, "add");
+    return SNLS_OK;
+}
+
 extern "C" SnlsStatus snls_nn_cuda_add_forward(SnlsContext *ctx, NnStep *s)
 {
     SNLS_TRY(nn_take(ctx, "add", &s->y[0]));
     const PixelJob job = add_job(s);
-    const bool wide = pieces_aligned(&job);
-    const unsigned blocks = blocks_for(ctx, &job, wide, 32);
-    NN_BY_TYPE_AND_WIDTH(s->y[0].dtype, wide, add_forward<T, V><<<blocks, NN_THREADS, 0, snls_cuda_stream(ctx)>>>(job));
-    SNLS_CUDA_LAUNCHED(ctx, "add");
-    return SNLS_OK;
+    return run_add(ctx, &job, s->y[0].dtype);
+}
+
+extern "C" SnlsStatus snls_nn_cuda_add_to(SnlsContext *ctx, int32_t dtype, int64_t count, const void *from, void *to)
+{
+    PixelJob job = {};
+    job.x[0] = from, job.x[1] = job.y = to;
+    job.count = count;
+    job.a = job.b = 1;
+    return run_add(ctx, &job, dtype);
 }
 
 extern "C" SnlsStatus snls_nn_cuda_add_backward(SnlsContext *ctx, NnStep *s)

@@ -56,10 +56,11 @@ template <int V> static __device__ __forceinline__ void nn_store(__nv_bfloat16 *
     }
 }
 
-template <int V, typename T> static __device__ __forceinline__ void nn_add_to(T *to, const float *v)
+/* A gradient is added to; one that is still 0 (fresh) need not be read. */
+template <int V, typename T> static __device__ __forceinline__ void nn_add_to(T *to, const float *v, bool fresh)
 {
-    float sum[V];
-    nn_load<V>(to, sum);
+    float sum[V] = {};
+    if (!fresh) nn_load<V>(to, sum);
 #pragma unroll
     for (int i = 0; i < V; i++) sum[i] += v[i];
     nn_store<V>(to, sum);
