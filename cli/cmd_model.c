@@ -1,6 +1,7 @@
-/* cmd_model.c: what a file of weights holds. */
+/* cmd_model.c: what a file of weights holds, and how long its network takes. */
 #include "cli.h"
 #include <stdio.h>
+#include <stdlib.h>
 
 static json_t *tensors_json(const SnlsSafetensors *file)
 {
@@ -33,25 +34,106 @@ static int print_text(const SnlsSafetensors *file, int64_t elements)
     return flush_stdout();
 }
 
+/* ---- time ---- */
+
+enum { RUNS = 5 };
+
+typedef struct Timing { int64_t frames, h, w; double first, median; SnlsModelInfo info; } Timing;
+
+static int by_size(const void *a, const void *b) { return *(const double *)a < *(const double *)b ? -1 : *(const double *)a > *(const double *)b; }
+
+static int parse_size(const char *text, Timing *t)
+{
+    long long f, h, w;
+    char rest;
+    if (sscanf(text, "%lldx%lldx%lld%c", &f, &h, &w, &rest) != 3 || f < 1 || h < 1 || w < 1 || f > 10000 || h > 32768 || w > 32768)
+        return fail(EXIT_USAGE, "--time is %s, must be FRAMESxHEIGHTxWIDTH, for example 10x480x480", text);
+    t->frames = f, t->h = h, t->w = w;
+    return EXIT_DONE;
+}
+
+/* Runs on noise: what frames show does not change the work. The first run makes plans and takes memory. */
+static int time_runs(SnlsContext *ctx, SnlsModel *model, Timing *t, SnlsTensor *frames, SnlsTensor *out)
+{
+    const SnlsModelRun run = { .frames = *frames, .out = *out, .count = t->frames, .sigma = 50 };
+    double took[RUNS];
+    SnlsStatus status = snls_noise_add(ctx, frames->data, snls_tensor_elements(frames), 0, 50, 1);
+    for (int i = -1; i < RUNS && status >= 0; i++) {
+        const double start = seconds_now();
+        status = snls_model_run(model, &run);
+        *(i < 0 ? &t->first : &took[i]) = seconds_now() - start;
+    }
+    if (status < 0) return fail_library(ctx, status, false);
+    qsort(took, RUNS, sizeof *took, by_size);
+    t->median = took[RUNS / 2];
+    return EXIT_DONE;
+}
+
+static int print_time(SnlsContext *ctx, const Timing *t, bool json)
+{
+    const double megapixels = (double)(t->frames * t->h * t->w) * 1e-6;
+    if (!json) {
+        printf("%s in %s on %s: %lld frames of %lldx%lld in %.4f s (median of %d runs; the first took %.2f s): %.2f megapixel-frames a second\n", t->info.architecture,
+               snls_dtype_name((SnlsDtype)t->info.dtype), snls_device_name(ctx), (long long)t->frames, (long long)t->h, (long long)t->w, t->median, RUNS, t->first, megapixels / t->median);
+        return flush_stdout();
+    }
+    json_t *report = report_begin(ctx);
+    json_object_set_new(report, "architecture", json_string(t->info.architecture));
+    json_object_set_new(report, "dtype", json_string(snls_dtype_name((SnlsDtype)t->info.dtype)));
+    json_object_set_new(report, "shape", json_pack("[I,I,I]", (json_int_t)t->frames, (json_int_t)t->h, (json_int_t)t->w));
+    json_object_set_new(report, "seconds", json_real(t->median));
+    json_object_set_new(report, "seconds_first", json_real(t->first));
+    json_object_set_new(report, "megapixel_frames_per_second", json_real(megapixels / t->median));
+    return report_print(report);
+}
+
+static int time_model(SnlsContext *ctx, const char *path, Timing *t, bool json)
+{
+    const int64_t shape[4] = { t->frames, t->h, t->w, 3 };
+    SnlsTensor frames = { 0 }, out = { 0 };
+    SnlsModel *model = NULL;
+    const SnlsStatus status = snls_model_open(&model, ctx, path, NULL);
+    int code = status < 0 ? fail_library(ctx, status, false) : EXIT_DONE;
+    if (!code) snls_model_info(model, &t->info);
+    if (!code) code = alloc_array(ctx, "frames", &frames, SNLS_F32, 4, shape);
+    if (!code) code = alloc_array(ctx, "results", &out, SNLS_F32, 4, shape);
+    if (!code) code = time_runs(ctx, model, t, &frames, &out);
+    if (!code) code = print_time(ctx, t, json);
+    snls_array_free(ctx, &frames);
+    snls_array_free(ctx, &out);
+    snls_model_close(&model);
+    return code;
+}
+
+static int print_file(SnlsContext *ctx, const char *path, bool json)
+{
+    SnlsSafetensors file = { 0 };
+    int64_t elements = 0;
+    const SnlsStatus status = snls_safetensors_read(ctx, path, &file);
+    if (status < 0) return fail_library(ctx, status, false);
+    for (int64_t i = 0; i < file.count; i++) elements += snls_tensor_elements(&file.tensors[i].tensor);
+    const int code = json ? print_json(ctx, &file, elements) : print_text(&file, elements);
+    snls_safetensors_free(ctx, &file);
+    return code;
+}
+
 int cmd_model(int argc, char **argv)
 {
     static const char *const names[] = { "FILE.safetensors" };
-    static const char *const help[] = { "weights of a network" };
+    static const char *const help[] = { "weights of a network (with --time also a folder of several)" };
     int code;
     Common common = { 0 };
-    const char *given[1] = { NULL };
+    Timing timing = { 0 };
+    const char *given[1] = { NULL }, *size = NULL;
     SnlsContext *ctx = NULL;
-    SnlsSafetensors file = { 0 };
-    int64_t elements = 0;
-    const ArgTable table = { .summary = "what a file of weights holds: architecture, origin, tensors", .examples = "  snls model weights.safetensors\n  snls model weights.safetensors --json\n",
-                             .positional_names = names, .positional_help = help, .positional = given, .positional_min = 1, .positional_max = 1, .no_device = true };
+    const Arg args[] = { { "time", "TxHxW", "run the network on T frames of noise instead, and tell how long it takes", &size } };
+    const ArgTable table = { .summary = "what a file of weights holds: architecture, origin, tensors; or how long its network takes",
+                             .examples = "  snls model weights.safetensors\n  snls model weights.safetensors --json\n  snls model weights.safetensors --time 10x480x480 --backend cuda\n",
+                             .args = args, .arg_count = 1, .positional_names = names, .positional_help = help, .positional = given, .positional_min = 1, .positional_max = 1 };
     if (!parse_args(argc, argv, &table, &common, &code)) return code;
-    code = open_context(&common, &ctx);
-    const SnlsStatus status = code ? SNLS_OK : snls_safetensors_read(ctx, given[0], &file);
-    if (status < 0) code = fail_library(ctx, status, false);
-    for (int64_t i = 0; i < file.count; i++) elements += snls_tensor_elements(&file.tensors[i].tensor);
-    if (!code) code = common.json ? print_json(ctx, &file, elements) : print_text(&file, elements);
-    snls_safetensors_free(ctx, &file);
+    code = size ? parse_size(size, &timing) : EXIT_DONE;
+    if (!code) code = open_context(&common, &ctx);
+    if (!code) code = size ? time_model(ctx, given[0], &timing, common.json) : print_file(ctx, given[0], common.json);
     snls_close(&ctx);
     return code;
 }
