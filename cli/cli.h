@@ -90,6 +90,7 @@ int outputs_commit(void);
 
 /* ---- memory.c, arrays.c ---- */
 
+double memory_limit(void);                          /* bytes this program can have at most */
 SnlsAllocator limited_allocator(void);              /* refuses what this machine does not have */
 int require_memory(const char *what, double bytes); /* EXIT_MEMORY where all of it together would not fit */
 

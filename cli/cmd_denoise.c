@@ -27,7 +27,7 @@ static void arg_list(Denoise *d, Arg *list)
         { "no-cuts", NULL, "do not look for scene cuts", &d->no_cuts },
         { "lenient", NULL, "go on behind damaged data; take a file that ends early", &d->lenient },
         { "progressive", NULL, "take frames marked as interlaced as whole frames", &d->progressive },
-        { "mem", "SIZE", "most memory to use, such as 900M or 2G: refused before it starts", &d->mem },
+        { "mem", "SIZE", "most memory to use, such as 900M or 2G; where frames do not fit, they are held in a file", &d->mem },
         { "progress", "FD|FILE", "key=value lines as ffmpeg -progress writes them", &d->progress_to },
         { "resume", NULL, "go on where a run that was stopped has left off", &d->resume },
         { "no-journal", NULL, "keep no file OUT.resume of finished frames (no way to resume)", &d->no_journal },

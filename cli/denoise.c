@@ -33,23 +33,6 @@ static int parse_real(const char *option, const char *text, double low, double h
     return EXIT_DONE;
 }
 
-/* "900M", "2G", "1.5GiB", "800000000" */
-static int parse_size(const char *option, const char *text, double *bytes)
-{
-    char *end;
-    if (!text) return EXIT_DONE;
-    double value = strtod(text, &end);
-    const char *const letters = "KMGT";
-    const char *letter = *end ? strchr(letters, *end & ~32) : NULL;
-    for (long i = letter ? letter - letters : -1; i >= 0; i--) value *= 1024;
-    if (letter) end++;
-    if (letter && (!strcmp(end, "iB") || !strcmp(end, "B") || !strcmp(end, "b"))) end += strlen(end);
-    if (end == text || *end || !(value > 0))
-        return fail(EXIT_USAGE, "--%s is %s, must be a size such as 900M or 2G", option, text);
-    *bytes = value;
-    return EXIT_DONE;
-}
-
 static int reader_params(const Denoise *d, SnlsReaderParams *p)
 {
     int64_t last = -1, frames = 0;
@@ -180,32 +163,6 @@ static int open_writer(Denoise *d)
     return EXIT_DONE;
 }
 
-/* ---- memory: planned before anything is done ---- */
-
-/* Pictures that decoder and encoder keep for themselves: H.264 at its defaults, measured, rounded up. */
-static double codec_bytes(const SnlsVideoInfo *info)
-{
-    return 48.0 * 1024 * 1024 + 90.0 * (double)(info->width * info->height) * 1.5 * (info->depth > 8 ? 2 : 1);
-}
-
-static int plan_memory(const Denoise *d, const SnlsPipelineParams *p)
-{
-    double limit = 0;
-    const int code = parse_size("mem", d->mem, &limit);
-    if (code) return code;
-    if (d->model)
-        return d->mem ? fail(EXIT_UNSUPPORTED, "--mem: what a network needs is not known beforehand") : EXIT_DONE;
-    const int64_t ours = snls_pipeline_memory(p, &d->info, &d->params, snls_threads(d->ctx[0]));
-    const double need = (double)(ours > 0 ? ours : 0) + codec_bytes(&d->info), gib = 1024.0 * 1024 * 1024;
-    if (!d->mem || need <= limit) return require_memory(d->in, need);
-    SnlsDenoiseParams fast = d->params;
-    fast.preset = SNLS_DENOISE_FAST;
-    const double least =
-        (double)snls_pipeline_memory(p, &d->info, &fast, snls_threads(d->ctx[0])) + codec_bytes(&d->info);
-    return fail(EXIT_MEMORY, "--mem %s: this run needs about %.2f GiB (--preset fast: %.2f GiB)", d->mem, need / gib,
-                least / gib);
-}
-
 /* ---- the watcher: metrics and report, in the writer's thread ---- */
 
 static int measure(Denoise *d, const SnlsPipelineFrame *f)
@@ -300,7 +257,7 @@ static int denoise_all(Denoise *d)
     plan_journal(d, &job.params);
     fingerprint(d, text, sizeof text);
     job.params.fingerprint = text;
-    int code = plan_memory(d, &job.params);
+    int code = denoise_plan_memory(d, &job.params);
     if (!code && d->resume && !job.params.journal && !is_copy(d))
         code = fail(EXIT_USAGE, "--resume: there is no journal for %s", d->out);
     if (!code) code = progress_begin(&d->progress, d->progress_to, d->info.frames, d->info.rate, d->quiet);

@@ -31,6 +31,7 @@ typedef struct Denoise {
     double seconds;
 } Denoise;
 
-int denoise_run(Denoise *d); /* denoise.c */
+int denoise_run(Denoise *d);                                               /* denoise.c */
+int denoise_plan_memory(const Denoise *d, const SnlsPipelineParams *p); /* denoise_memory.c: an exit code */
 
 #endif

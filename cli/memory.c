@@ -2,13 +2,14 @@
  * array that cannot fit is refused before any work instead. */
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
+#include "held.h"
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-typedef union Header { /* before each block: its size, so that giving it back can be counted */
+typedef union Header { /* before each block: its size, so that giving it back can be counted; 0: it lies in a file */
     size_t size;
     max_align_t align;
 } Header;
@@ -34,6 +35,11 @@ static size_t memory_there_is(void)
 static void *take(size_t size, void *opaque)
 {
     (void)opaque;
+    if (held_wanted(size)) {
+        Header *mapped = size < SIZE_MAX / 2 ? held_take(size + sizeof *mapped) : NULL;
+        if (mapped) mapped->size = 0;
+        return mapped ? mapped + 1 : NULL;
+    }
     const size_t before = atomic_load(&held);
     if (size > limit || before > limit - size) return NULL;
     Header *header = malloc(size + sizeof *header);
@@ -48,22 +54,31 @@ static void give_back(void *memory, void *opaque)
     (void)opaque;
     if (!memory) return;
     Header *header = (Header *)memory - 1;
+    if (!header->size) {
+        held_give_back(header);
+        return;
+    }
     atomic_fetch_sub(&held, header->size);
     free(header);
 }
 
 static double gibibytes(double bytes) { return bytes / (1024.0 * 1024 * 1024); }
 
-int require_memory(const char *what, double bytes)
+double memory_limit(void)
 {
     if (!limit) limit = memory_there_is();
-    if (bytes <= (double)limit - (double)atomic_load(&held)) return EXIT_DONE;
+    return (double)limit;
+}
+
+int require_memory(const char *what, double bytes)
+{
+    if (bytes <= memory_limit() - (double)atomic_load(&held)) return EXIT_DONE;
     return fail(EXIT_MEMORY, "%s: %.1f GiB are needed, this machine has %.1f GiB", what, gibibytes(bytes),
                 gibibytes((double)limit));
 }
 
 SnlsAllocator limited_allocator(void)
 {
-    if (!limit) limit = memory_there_is();
+    memory_limit();
     return (SnlsAllocator){ .alloc = take, .free = give_back };
 }

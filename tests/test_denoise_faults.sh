@@ -59,6 +59,21 @@ refused 4 '--vcodec' clip.mkv out.mkv --vcodec nonsense
 refused 2 'is missing' clip.mkv
 refused 5 '--mem 1M: this run needs' clip.mkv out.mkv --sigma 20 --mem 1M
 refused 2 '--mem' clip.mkv out.mkv --mem lots
+# frames that do not fit are held in a file: the same result, below the limit, and nothing left
+make -f lavfi -i testsrc2=s=336x264:r=25:d=0.4 -c:v ffv1 large.mkv
+"$snls" denoise large.mkv roomy.y4m --sigma 20 --preset fast --patches1 8 --patches2 8 >/dev/null 2>err || bad "denoise: $(cat err)"
+"$snls" denoise large.mkv out.y4m --sigma 20 --preset fast --mem 1M >/dev/null 2>err
+least=$(sed -E 's/.* or ([0-9.]+) GiB with.*/\1/' err | awk '{ print int($1 * 1024) + 11 }')
+python3 - "$snls" "$least" >peak 2>err <<'PY' || bad "--mem ${least}M: $(cat err)"
+import resource, subprocess, sys
+subprocess.run([sys.argv[1], "denoise", "large.mkv", "held.y4m", "--sigma", "20", "--preset", "fast", "--patches1", "8", "--patches2", "8", "--mem", sys.argv[2] + "M"],
+               check=True, stdout=subprocess.DEVNULL)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)
+PY
+grep -q 'held in a file' err || bad "--mem ${least}M: held nothing in a file: $(cat err)"
+cmp roomy.y4m held.y4m || bad "--mem ${least}M changes the result"
+[ "$(cat peak)" -le "$least" ] || bad "--mem ${least}M: $(cat peak) MiB were used"
+[ -z "$(find . -name '.snls-*')" ] || bad "--mem left a file"
 make -f lavfi -i testsrc2=s=32x48:r=25:d=2 -c:v ffv1 other.mkv
 refused 3 'must be the same' clip.mkv out.mkv --sigma 0 --clean other.mkv
 make -i clip.mkv -frames:v 10 -c copy short.mkv

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIDE = 7, MOST = 120 };
+enum { SIDE = 7, MOST = 120, TILE = 256 };
 
 typedef struct Model {
     int64_t frames, h, w, c, radius, depth, window[2], patches[2], stride[2];
@@ -208,13 +208,14 @@ static void mark(Model *m, int step, const Patch *p, int part)
     if (covers(p->y[part], r, rows, s, m->h) && covers(p->x[part], c, columns, s, m->w)) m->used[(p->t[part] * rows + r) * columns + c] = 1;
 }
 
-static void run_class(Model *m, int step, int64_t t, int64_t row, int64_t column)
+static void run_class(Model *m, int step, int64_t t, int64_t tile_row, int64_t tile_column, int64_t row, int64_t column)
 {
     const int64_t s = m->stride[step], rows = cells(m->h, s), columns = cells(m->w, s);
     uint8_t *before = check_alloc(rows * columns, 1);
     memcpy(before, m->used + t * rows * columns, (size_t)(rows * columns));
-    for (int64_t r = row; r < rows; r += 4)
-        for (int64_t c = column; c < columns; c += 4) {
+    const int64_t side = TILE / s;
+    for (int64_t r = tile_row * side + row; r < rows && r < (tile_row + 1) * side; r += 4)
+        for (int64_t c = tile_column * side + column; c < columns && c < (tile_column + 1) * side; c += 4) {
             Patch best[MOST];
             if (before[r * columns + c]) continue;
             const int64_t n = match(m, step, t, cell_at(r, s, m->h), cell_at(c, s, m->w), best);
@@ -231,9 +232,14 @@ static void run_step(Model *m, int step, double *out)
     m->sum = check_alloc(size, 8);
     m->count = check_alloc(size, 8);
     m->used = check_alloc(m->frames * m->h * m->w, 1);
-    for (int64_t t = 0; t < m->frames; t++)
-        for (int i = 0; i < 16; i++) /* far corners first: bits of i go to row and column in turn, the highest first */
-            run_class(m, step, t, order[(i & 1) | (i >> 1 & 2)], order[(i >> 1 & 1) | (i >> 2 & 2)]);
+    const int64_t side = TILE / m->stride[step], tiles_down = (cells(m->h, m->stride[step]) + side - 1) / side,
+                  tiles_right = (cells(m->w, m->stride[step]) + side - 1) / side;
+    for (int64_t i = 0; i < m->frames * tiles_down * tiles_right * 16; i++) { /* of a frame, tile by tile; of a tile, class by class */
+        const int64_t tile = i / 16 % (tiles_down * tiles_right);
+        const int class = (int)(i % 16); /* far corners first: its bits go to row and column in turn, the highest first */
+        run_class(m, step, i / (tiles_down * tiles_right * 16), tile / tiles_right, tile % tiles_right, order[(class & 1) | (class >> 1 & 2)],
+                  order[(class >> 1 & 1) | (class >> 2 & 2)]);
+    }
     for (int64_t i = 0; i < size; i++) out[i] = m->count[i] > 0 ? m->sum[i] / m->count[i] : m->noisy[i];
 }
 
@@ -376,6 +382,8 @@ int main(void)
         { 4, 16, 19, 3, SNLS_DENOISE_MEDIUM, SNLS_DENOISE_FLOW_DIS, 1, 2, 5, 5, 40, 30, 3, 4, 1, 30, 0.1 },
         { 3, 20, 16, 3, SNLS_DENOISE_FAST, SNLS_DENOISE_FLOW_DIS, 1, 2, 5, 5, 32, 32, 5, 5, 1, 30, 0.1 },
         { 3, 20, 16, 1, SNLS_DENOISE_FAST, SNLS_DENOISE_FLOW_NONE, 1, 1, 7, 7, 40, 40, 5, 5, 1, 1, 0.1 }, /* subspaces grow */
+        { 1, 11, 290, 1, SNLS_DENOISE_SLOW, SNLS_DENOISE_FLOW_NONE, 1, 1, 5, 5, 9, 9, 3, 4, 1, 20, 0.01 }, /* two tiles */
+        { 1, 270, 10, 1, SNLS_DENOISE_SLOW, SNLS_DENOISE_FLOW_NONE, 1, 1, 4, 4, 9, 9, 4, 3, 1, 20, 0.01 },
     };
 #ifdef SNLS_HAVE_LAPACK
     for (int i = 0; i < (int)(sizeof list / sizeof *list); i++) run_case(&list[i], i);

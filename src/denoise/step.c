@@ -1,11 +1,11 @@
-/* step.c: one step for the references of one frame. References lie on a grid that is worked through in 4 x 4 classes, far apart
- * within a class; what an earlier class (or an earlier frame) had in its groups need not be a reference again. A class goes
- * in batches: groups are matched and filtered in parallel, then added up in their order by owners of frames and channels,
+/* step.c: one step for the references of one frame. References lie on a grid that is worked through tile by tile, so that what is
+ * looked at stays in caches, or in memory at all; a tile in 4 x 4 classes, far apart within a class; what an earlier class
+ * (or an earlier tile or frame) had in its groups need not be a reference again. A class goes in batches: groups are matched and filtered in parallel, then added up in their order by owners of frames and channels,
  * so that neither the number of threads nor the size of a batch shows in the result. */
 #include "denoise/nlb.h"
 #include <string.h>
 
-enum { CLASSES = 4 };
+enum { CLASSES = 4, TILE = 256 }; /* TILE: pixels */
 
 #ifdef _OPENMP
 #    include <omp.h>
@@ -113,25 +113,33 @@ static void run_batch(SnlsDenoiser *d, int step, const int64_t *cell, int64_t gr
     }
 }
 
+/* The references of one class in one tile. */
+static void run_class(SnlsDenoiser *d, int step, int64_t t, int64_t top, int64_t left, int class)
+{
+    const NlbStep *s = &d->plan.step[step];
+    const uint8_t *used = snls_nlb_frame(d, t)->used[step];
+    const int64_t side = TILE / s->stride, bottom = top + side < s->rows ? top + side : s->rows,
+                  right = left + side < s->columns ? left + side : s->columns;
+    /* classes in the order of a bit-reversed counter: the first four are 2 x 2 far corners of the next */
+    const int64_t row = (class & 1) * 2 + (class >> 2 & 1), column = (class >> 1 & 1) * 2 + (class >> 3 & 1);
+    int64_t count = 0;
+    for (int64_t r = top + row; r < bottom; r += CLASSES)
+        for (int64_t c = left + column; c < right; c += CLASSES)
+            if (!used[r * s->columns + c]) d->cell[count++] = r * s->columns + c;
+    d->groups[step] += count;
+    for (int64_t i = 0; i < count; i += d->batch)
+        run_batch(d, step, d->cell + i, count - i < d->batch ? count - i : d->batch, t);
+}
+
 SnlsStatus snls_nlb_step(SnlsDenoiser *d, int step, int64_t t)
 {
     if (d->plan.method == SNLS_DENOISE_NLM) return snls_nlb_nlm(d, t);
     const NlbStep *s = &d->plan.step[step];
+    const int64_t side = TILE / s->stride;
     const int blas_threads = snls_nlb_blas_threads(1); /* groups run side by side already */
-    const uint8_t *used = snls_nlb_frame(d, t)->used[step];
-    for (int class = 0; class < CLASSES * CLASSES; class ++) {
-        /* classes in the order of a bit-reversed counter: the first four are 2 x 2 far corners of the next */
-        const int64_t row = (class & 1) * 2 + (class >> 2 & 1), column = (class >> 1 & 1) * 2 + (class >> 3 & 1);
-        int64_t count = 0;
-        for (int64_t r = row; r < s->rows; r += CLASSES)
-            for (int64_t c = column; c < s->columns; c += CLASSES) {
-                if (used[r * s->columns + c]) continue;
-                d->cell[count++] = r * s->columns + c;
-            }
-        d->groups[step] += count;
-        for (int64_t i = 0; i < count; i += d->batch)
-            run_batch(d, step, d->cell + i, count - i < d->batch ? count - i : d->batch, t);
-    }
+    for (int64_t top = 0; top < s->rows; top += side)
+        for (int64_t left = 0; left < s->columns; left += side)
+            for (int class = 0; class < CLASSES * CLASSES; class ++) run_class(d, step, t, top, left, class);
     snls_nlb_blas_threads(blas_threads);
     return SNLS_OK;
 }
