@@ -250,6 +250,7 @@ static int denoise_all(Denoise *d)
         .reader = d->reader, .writer = d->writer, .ctx = d->ctx[0], .denoise = &d->params, .model = d->model
     };
     snls_pipeline_defaults(&job.params);
+    if (d->info.width * d->info.height > 1 << 20) job.params.queue = 1; /* denoising such a frame takes seconds */
     job.params.find_cuts = !d->no_cuts;
     job.params.progress = on_progress;
     job.params.watch = d->report || d->clean ? watch : NULL;

@@ -149,6 +149,34 @@ static void test_cut(void)
     CHECK(!same(&whole, &without), "the cut changes nothing");
 }
 
+/* Scenes of any length: there is room for every frame, and every one comes back. */
+static void test_scenes(void)
+{
+    float frame[81], out[81];
+    for (int32_t i = 0; i < 48; i++) {
+        Rng rng = { (uint64_t)i };
+        SnlsContext *ctx = open_ctx(1);
+        SnlsDenoiser *d = NULL;
+        SnlsDenoiseParams p = params_of(SNLS_DENOISE_FAST, 10);
+        p.radius = i % 4, p.flow = SNLS_DENOISE_FLOW_NONE, p.method = i % 8 == 7 ? SNLS_DENOISE_NLM : SNLS_DENOISE_VNLB;
+        p.window1 = p.window2 = 3, p.patches1 = p.patches2 = 4;
+        const int64_t frames = rng_int(&rng, 1, 50);
+        const int odds = (int)RNG_PICK(&rng, 2, 9, 22);
+        int64_t pulled = 0;
+        CHECK(snls_denoiser_open(&d, ctx, &p, 9, 9, 1) == SNLS_OK, "%s", snls_error(ctx));
+        for (int64_t t = 0; d && t < frames; t++) {
+            for (int j = 0; j < 81; j++) frame[j] = (float)rng_real(&rng, 0, 255);
+            CHECK(snls_denoiser_push(d, frame, rng_one_in(&rng, odds)) == SNLS_OK, "scenes %d, frame %d: %s", (int)i, (int)t, snls_error(ctx));
+            while (snls_denoiser_pull(d, out) == SNLS_OK) pulled++;
+        }
+        snls_denoiser_finish(d);
+        while (d && snls_denoiser_pull(d, out) == SNLS_OK) pulled++;
+        CHECK(pulled == frames, "scenes %d: %d frames of %d", (int)i, (int)pulled, (int)frames);
+        snls_denoiser_close(&d);
+        snls_close(&ctx);
+    }
+}
+
 static void test_sizes(void)
 {
     static const int64_t sizes[][4] = { { 1, 1, 1, 3 }, { 3, 1, 1, 1 }, { 2, 2, 9, 3 }, { 1, 7, 7, 1 }, { 5, 8, 6, 1 }, { 1, 30, 17, 3 }, { 2, 16, 40, 3 } };
@@ -350,6 +378,7 @@ int main(void)
         test_quality();
         test_threads_and_pulls();
         test_cut();
+        test_scenes();
         test_sizes();
         test_no_noise();
         test_refusals();

@@ -51,7 +51,9 @@ ln -s /dev/full out.y4m; timeout 60 "$snls" denoise clip.mkv out.y4m --sigma 0 >
 [ "$code" = 7 ] && [ "$(wc -l <err)" = 1 ] || bad "a closed pipe: $code $(cat err)"
 
 # options
-refused 2 'sigma' clip.mkv out.mkv --sigma 20,10
+refused 2 'must be auto, or one number or three' clip.mkv out.mkv --sigma 20,10
+refused 2 'must be auto, or one number or three' clip.mkv out.mkv --sigma banana
+refused 2 'must be auto, or one number or three' clip.mkv out.mkv --sigma 1,2,3,4
 refused 2 '--last' clip.mkv out.mkv --first 5 --last 3
 refused 2 'first wanted' clip.mkv out.mkv --first 500
 refused 2 '--enc-opt' clip.mkv out.mkv --sigma 0 --enc-opt nonsense=1

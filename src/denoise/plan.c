@@ -68,7 +68,7 @@ SnlsStatus snls_nlb_plan(SnlsContext *ctx, const SnlsDenoiseParams *p, int64_t h
                        .side = side,
                        .radius = radius,
                        .depth = radius ? given(p->depth, 0, preset->depth) : 1,
-                       .slots = 4 * radius + 6,
+                       .slots = 4 * radius + 4,
                        .lates = 2 * radius + 3,
                        .method = p->method,
                        .flow = (int32_t)given(p->flow, SNLS_DENOISE_FLOW_PRESET, preset->flow),

@@ -132,7 +132,7 @@ static bool pull_all(Run *r, Pending *p)
 
 static bool remember(Run *r, Pending *p, const SnlsItem *item)
 {
-    if (p->count == p->room) { /* the denoiser keeps more than it said: grow once more */
+    if (p->count == p->room) { /* it would not be known which frame comes out next */
         fail_run(r, SNLS_ERR_ARG, "pipeline: the denoiser holds more frames than its delay", false);
         return false;
     }
