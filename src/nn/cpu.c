@@ -34,7 +34,8 @@ const NnBackend snls_nn_cpu = {
         [NN_conv] = { snls_nn_ref_conv_forward, snls_nn_ref_conv_backward },
 #endif
         OURS(norm), OURS(act), OURS(eca), OURS(attend), OURS(shuffle), OURS(concat), OURS(add), OURS(pad), OURS(pool),
-        MATCH(search), MATCH(refine), MATCH(first), MATCH(weights), MATCH(gather),
+        MATCH(search), MATCH(refine), MATCH(first), MATCH(weights),
+        [NN_gather] = { snls_nn_cpu_gather_forward, snls_nn_match_backward },
     },
 #ifdef SNLS_HAVE_DNNL
     .open = snls_nn_dnnl_open,

@@ -7,7 +7,7 @@
 
 NnFunction snls_nn_cpu_norm_forward, snls_nn_cpu_norm_backward, snls_nn_cpu_act_forward, snls_nn_cpu_act_backward;
 NnFunction snls_nn_cpu_eca_forward, snls_nn_cpu_eca_backward, snls_nn_cpu_add_forward, snls_nn_cpu_add_backward;
-NnFunction snls_nn_cpu_attend_forward, snls_nn_cpu_attend_backward;
+NnFunction snls_nn_cpu_attend_forward, snls_nn_cpu_attend_backward, snls_nn_cpu_gather_forward;
 NnFunction snls_nn_cpu_shuffle_forward, snls_nn_cpu_concat_forward, snls_nn_cpu_pad_forward, snls_nn_cpu_pool_forward;
 NnFunction snls_nn_cpu_shuffle_backward, snls_nn_cpu_concat_backward, snls_nn_cpu_pad_backward, snls_nn_cpu_pool_backward;
 
