@@ -10,7 +10,8 @@ static void arg_list(Denoise *d, Arg *list)
 {
     const Arg args[ARGS] = {
         { "sigma", "S", "noise, 0..255: a number, three for red,green,blue, 0 to copy, or auto (auto)", &d->sigma },
-        { "model", "PATH", "denoise with the network of these weights: a .safetensors file, or a folder (dvdnet)",
+        { "model", "PATH",
+          "denoise with the network of these weights: a .safetensors file, or a folder (dvdnet); --method stan: with the one that comes with snls",
           &d->model_path },
         { "report", "R.html", "before, after, residual, motion and settings on one page", &d->report },
         { "clean", "CLIP", "the clip without noise: PSNR and SSIM of every frame", &d->clean },
@@ -69,6 +70,7 @@ static int take_names(Denoise *d, const char *const *given)
 static const char *const examples =
     "  snls denoise in.mp4 out.mp4\n"
     "  snls denoise in.mov out.mkv --sigma 20 --preset slow --report report.html\n"
+    "  snls denoise in.mp4 out.mp4 --method stan         # a trained network\n"
     "  snls denoise frames/ clean/ --first 10 --frames 50\n"
     "  snls denoise in.mkv out.mp4 --vcodec libx265 --crf 18 --enc-opt preset=slow\n"
     "  snls denoise in.mp4 out.mp4 --resume              # after a run that was stopped\n"
@@ -100,9 +102,11 @@ int cmd_denoise(int argc, char **argv)
     arg_list(&d, args);
     snls_denoise_defaults(&d.params);
     code = rest ? take_synonyms(&d, argc, argv, rest, &count) : fail(EXIT_MEMORY, "out of memory");
+    if (!code) code = network_take(count, rest, rest, &count, &d.network);
     table.positional_min -= !!d.in + !!d.out;
     if (!code && parse_args(count, rest, &table, &d.common, &code)) {
         code = take_names(&d, given);
+        if (!code) code = network_find(&d.network, &d.model_path);
         if (!code) code = denoise_run(&d);
     }
     free(rest);

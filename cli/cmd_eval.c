@@ -3,6 +3,7 @@
 #include "clips.h"
 #include "denoise_args.h"
 #include "frames.h"
+#include "weights.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@ typedef struct Eval {
     SnlsContext *ctx, *model_ctx; /* the network's may be on a GPU; clips and metrics are this processor's */
     Common common;
     const char *data, *only, *out, *model_path;
+    Network network; /* --method stan and its like */
     SnlsModel *model; /* a network instead of the denoiser */
     bool blind;       /* the denoiser is not told sigma */
     double sigma[SIGMAS_MAX];
@@ -212,7 +214,8 @@ static int open_contexts(Eval *e)
     if (code || !e->model_path) return code;
     code = open_context(&e->common, &e->model_ctx);
     const SnlsStatus status = code ? SNLS_OK : snls_model_open(&e->model, e->model_ctx, e->model_path, NULL);
-    return status < 0 ? fail_library(e->model_ctx, status, false) : code;
+    if (status < 0) return fail_library(e->model_ctx, status, false);
+    return code ? code : network_check(&e->network, e->model);
 }
 
 static int work(Eval *e)
@@ -252,20 +255,24 @@ int cmd_eval(int argc, char **argv)
                          { "sigma", "LIST", "standard deviations of the noise (10,20,30,40,50)", &sigma },
                          { "only", "TEXT", "only clips whose name holds this", &e.only },
                          { "model", "PATH",
-                           "denoise with the network of these weights: a .safetensors file, or a folder (dvdnet)",
+                           "denoise with the network of these weights: a .safetensors file, or a folder (dvdnet); --method stan: with the one that comes with snls",
                            &e.model_path },
                          { "blind", NULL, "the denoiser estimates sigma itself", &e.blind } };
     const ArgTable table = { .summary = "adds noise to the clips of a folder, denoises, measures, prints a table",
                              .examples = "  snls eval --data clips/ --sigma 20,50 --preset slow --crop 240\n"
                                          "  snls eval --data clips/ --sigma 10,20,30,40,50 --json\n"
-                                         "  snls eval --data clips/ --sigma 50 --model weights/stan-s.safetensors\n",
+                                         "  snls eval --data clips/ --sigma 50 --method stan\n"
+                                         "  snls eval --data clips/ --sigma 50 --method dvdnet --model folder/\n",
                              .args = args,
                              .arg_count = 5,
                              .options = options,
                              .params = &e };
     make_options(options, 64);
     snls_denoise_defaults(&e.params);
-    if (!parse_args(argc, argv, &table, &e.common, &code)) return code;
+    code = network_take(argc, argv, argv, &argc, &e.network);
+    if (code || !parse_args(argc, argv, &table, &e.common, &code)) return code;
+    code = network_find(&e.network, &e.model_path);
+    if (code) return code;
     if (!e.data) return fail(EXIT_USAGE, "--data is missing: a folder of clips");
     e.rows = json_array();
     if (e.model_path && e.blind)

@@ -350,7 +350,7 @@ static int open_model(Denoise *d)
     if (!d->model_path || is_copy(d)) return EXIT_DONE;
     if (d->resume) return fail(EXIT_UNSUPPORTED, "--resume: runs with --model keep no journal");
     const SnlsStatus status = snls_model_open(&d->model, d->ctx[0], d->model_path, NULL);
-    return status < 0 ? fail_library(d->ctx[0], status, false) : EXIT_DONE;
+    return status < 0 ? fail_library(d->ctx[0], status, false) : network_check(&d->network, d->model);
 }
 
 static int work(Denoise *d)

@@ -4,11 +4,13 @@
 
 #include "html.h"
 #include "progress.h"
+#include "weights.h"
 
 typedef struct Denoise {
     Common common;
     const char *in, *out;
     /* as given */
+    Network network; /* --method stan and its like */
     const char *sigma, *model_path, *report, *clean, *first, *last, *frames, *fps, *codec, *crf, *format, *mem,
         *progress_to;
     const char *options[33]; /* of the encoder, ended by NULL */

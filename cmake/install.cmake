@@ -8,6 +8,7 @@ install(TARGETS snls_shared snls_static EXPORT snlsTargets
 install(EXPORT snlsTargets NAMESPACE snls:: DESTINATION ${package_dir})
 if(SNLS_HAVE_CLI)
     install(TARGETS snls RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    install(DIRECTORY weights DESTINATION ${CMAKE_INSTALL_DATADIR}/snls FILES_MATCHING PATTERN "*.safetensors" PATTERN "*.json")
     install(DIRECTORY ${SNLS_PAGES}/man DESTINATION ${CMAKE_INSTALL_DATADIR})
     install(FILES ${SNLS_PAGES}/snls DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
     install(FILES ${SNLS_PAGES}/_snls DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)

@@ -1,0 +1,66 @@
+/* weights.c: where the weights that come with snls are: beside the installed program, in the tree it was built from, or where
+ * SNLS_WEIGHTS says. */
+#define _XOPEN_SOURCE 700
+#include "weights.h"
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct { const char *method, *file; } networks[] = { { "stan", "stan-s" }, { "stan-s", "stan-s" }, { "dvdnet", NULL }, { "fastdvdnet", NULL } };
+enum { NETWORKS = sizeof networks / sizeof *networks };
+
+static int network_called(const char *name)
+{
+    for (int i = 0; i < NETWORKS; i++)
+        if (!strcmp(networks[i].method, name)) return i;
+    return -1;
+}
+
+int network_take(int argc, char **argv, char **rest, int *count, Network *n)
+{
+    *count = 0;
+    for (int i = 0; i < argc; i++) {
+        const bool apart = !strcmp(argv[i], "--method") && i + 1 < argc;
+        const char *value = apart ? argv[i + 1] : !strncmp(argv[i], "--method=", 9) ? argv[i] + 9 : NULL;
+        if (!value || network_called(value) < 0) {
+            rest[(*count)++] = argv[i];
+            continue;
+        }
+        if (n->method) return fail(EXIT_USAGE, "--method is given twice");
+        n->method = networks[network_called(value)].method;
+        i += apart;
+    }
+    return EXIT_DONE;
+}
+
+static bool found(Network *n, const char *folder, const char *below, const char *file)
+{
+    const int length = snprintf(n->path, sizeof n->path, "%s%s/%s.safetensors", folder, below, file);
+    return length > 0 && (size_t)length < sizeof n->path && !access(n->path, R_OK);
+}
+
+int network_find(Network *n, const char **model)
+{
+    char program[PATH_MAX] = "";
+    const char *told = getenv("SNLS_WEIGHTS");
+    if (!n->method || *model) return EXIT_DONE;
+    const char *file = networks[network_called(n->method)].file;
+    if (!file) return fail(EXIT_USAGE, "--method %s needs --model: no weights of it come with snls", n->method);
+    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    char *slash = length > 0 ? strrchr(program, '/') : NULL;
+    if (slash) *slash = 0;
+    *model = n->path;
+    if (told && *told) return found(n, told, "", file) ? EXIT_DONE : fail(EXIT_INPUT, "%s: cannot be read (SNLS_WEIGHTS names its folder)", n->path);
+    if (slash && (found(n, program, "/../share/snls/weights", file) || found(n, program, "/../weights", file))) return EXIT_DONE;
+    return fail(EXIT_INPUT, "the weights of %s, %s.safetensors, are not where this program is; give them with --model, or their folder in SNLS_WEIGHTS", n->method, file);
+}
+
+int network_check(const Network *n, const SnlsModel *model)
+{
+    SnlsModelInfo info;
+    if (!n->method || !model || snls_model_info(model, &info) < 0) return EXIT_DONE;
+    const bool same = !strcmp(info.architecture, n->method) || (!strcmp(n->method, "stan") && !strcmp(info.architecture, "stan-s"));
+    return same ? EXIT_DONE : fail(EXIT_USAGE, "--method is %s, but the weights are of %s", n->method, info.architecture);
+}
