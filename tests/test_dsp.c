@@ -128,6 +128,21 @@ static void check_blend_gradients(Test *t, ptrdiff_t n, int kind)
     for (int k = 0; k < 4; k++) CHECK(bits(four[k]) == bits(t->dsp.dot(q, tap[k], n)), "%s dots n=%td: [%d]", t->level, n, k);
 }
 
+static void check_bends(Test *t, ptrdiff_t n, int kind)
+{
+    const float *const k = input(t, 0, n, kind), *const right = input(t, 1, n, kind), *const lower = input(t, 2, n, kind), *const both = input(t, 3, n, kind);
+    float *const out = place_out(t->out, &t->rng, 3, sizeof *out);
+    Sum want[3] = { { 0, 0, 0 }, { 0, 0, 0 }, { 0, 0, 0 } };
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const double e[3] = { (double)k[i] - right[i], (double)k[i] - lower[i], ((double)k[i] - right[i]) - ((double)lower[i] - both[i]) };
+        const double size[3] = { fabs(k[i]) + fabs(right[i]), fabs(k[i]) + fabs(lower[i]), fabs(k[i]) + fabs(right[i]) + fabs(lower[i]) + fabs(both[i]) };
+        for (int m = 0; m < 3; m++) sum_add(&want[m], e[m] * e[m], size[m] * size[m]);
+    }
+    t->dsp.bends(out, k, right, lower, both, n);
+    CHECK(guards_hold(t->out, out, 3, sizeof *out), "%s bends n=%td wrote outside", t->level, n);
+    for (int m = 0; m < 3; m++) CHECK(sum_near(&want[m], out[m], 8), "%s bends n=%td: [%d] is %.9g, want %.9g", t->level, n, m, out[m], want[m].value);
+}
+
 static void check_unblend(Test *t, ptrdiff_t n, int kind)
 {
     const int taps = 1 << rng_int(&t->rng, 0, 2);
@@ -244,6 +259,7 @@ static void check_seed(Test *t, uint64_t seed)
         check_blend(t, n, kind);
         check_blend_gradients(t, n, kind);
         check_unblend(t, n, kind);
+        check_bends(t, n, kind);
         check_maps(t, n, kind);
         check_infinite_weight(t, n);
         check_to_half(t, n);

@@ -71,9 +71,6 @@ static void add_pixel(const CpuAggregate *c, const CpuQuery *q, const SnlsNeighb
     c->dsp->mix(to, &(SnlsPatch){0, 0, 1, 1, 0}, &place, 0, 1, 0, &grid);
 }
 
-/* Without the divisions where it is inside. */
-static int64_t reflected(int64_t i, int64_t n) { return i >= 0 && i < n ? i : snls_reflect(i, n); }
-
 /* One neighbour whose patch crosses a border: the pixels it reads, reflected, are laid beside each other and read like any patch.
  * (Reflecting the pixels on both sides of a place is reflecting the place.) */
 static void add_reflected(const CpuAggregate *c, const CpuSpace *space, const Band *band, const CpuQuery *q, int64_t k, const SnlsNeighbour *n, float weight)
@@ -83,9 +80,9 @@ static void add_reflected(const CpuAggregate *c, const CpuSpace *space, const Ba
     const double fy = n->y - (double)y, fx = n->x - (double)x;
     const SnlsGrid grid = {.right = c->channels, .down = pitch, .n = c->channels, .shape = (fy != 0) * 2 + (fx != 0)};
     for (int64_t r = 0; r < a->ps + (fy != 0); r++) {
-        const float *row = snls_cpu_pixel(&c->source, q->b, n->frame, reflected(y + r - a->ps / 2, a->height), 0) + q->head * c->channels;
+        const float *row = snls_cpu_pixel(&c->source, q->b, n->frame, snls_cpu_reflect(y + r - a->ps / 2, a->height), 0) + q->head * c->channels;
         for (int64_t s = 0; s < a->ps + (fx != 0); s++)
-            memcpy(space->patch + r * pitch + s * c->channels, row + reflected(x + s - a->ps / 2, a->width) * c->source.step[3], (size_t)c->channels * sizeof *row);
+            memcpy(space->patch + r * pitch + s * c->channels, row + snls_cpu_reflect(x + s - a->ps / 2, a->width) * c->source.step[3], (size_t)c->channels * sizeof *row);
     }
     const float upper = (float)(1 - fy) * weight, lower = (float)fy * weight, left = (float)(1 - fx), right = (float)fx, *at = space->patch;
     float w[4] = {upper * left, upper * right, lower * left, lower * right};

@@ -85,16 +85,8 @@ void snls_cpu_score_row(const CpuMatch *c, const SnlsQuery *q, const SnlsMatchWi
 void snls_cpu_bends(const CpuMatch *c, int64_t b, int64_t head, int64_t frame, int64_t y, int64_t x, float out[3])
 {
     const SnlsMatch *m = &c->m;
-    const int64_t up = snls_reflect(y, m->height), down = snls_reflect(y + 1, m->height), left = snls_reflect(x, m->width), right = snls_reflect(x + 1, m->width);
-    const int64_t channel = head * m->features;
-    const float *k = snls_cpu_pixel(&c->key, b, frame, up, left) + channel, *r = snls_cpu_pixel(&c->key, b, frame, up, right) + channel;
-    const float *d = snls_cpu_pixel(&c->key, b, frame, down, left) + channel, *both = snls_cpu_pixel(&c->key, b, frame, down, right) + channel;
-    float across = 0;
-    for (int64_t f = 0; f < m->features; f++) {
-        const float e = (k[f] - r[f]) - (d[f] - both[f]);
-        across += e * e;
-    }
-    out[0] = c->dsp->l2(k, r, m->features);
-    out[1] = c->dsp->l2(k, d, m->features);
-    out[2] = across;
+    const int64_t up = snls_cpu_reflect(y, m->height), down = snls_cpu_reflect(y + 1, m->height), left = snls_cpu_reflect(x, m->width), right = snls_cpu_reflect(x + 1, m->width);
+    const float *upper = snls_cpu_pixel(&c->key, b, frame, up, 0) + head * m->features, *lower = snls_cpu_pixel(&c->key, b, frame, down, 0) + head * m->features;
+    const int64_t step = c->key.step[3];
+    c->dsp->bends(out, upper + left * step, upper + right * step, lower + left * step, lower + right * step, m->features);
 }

@@ -5,6 +5,7 @@
 
 #include "base/tensor.h"
 #include "cpu/cpu.h"
+#include "op/geometry.h"
 
 typedef struct CpuVideo {
     float  *data;    /* NULL: not given */
@@ -16,6 +17,9 @@ static inline float *snls_cpu_pixel(const CpuVideo *v, int64_t b, int64_t t, int
 {
     return v->data + b * v->step[0] + t * v->step[1] + y * v->step[2] + x * v->step[3];
 }
+
+/* snls_reflect without its divisions where i is inside. */
+static inline int64_t snls_cpu_reflect(int64_t i, int64_t n) { return i >= 0 && i < n ? i : snls_reflect(i, n); }
 
 /* SNLS_ERR_UNSUPPORTED for a type this backend has no path for. videos take f32, f16, bf16; numbers (flow, offsets,
  * weights, distances) f32 alone. A tensor without data passes. */

@@ -282,11 +282,23 @@ static void to_bf16_c(uint16_t *out, const float *in, ptrdiff_t n)
     for (ptrdiff_t i = 0; i < n; i++) out[i] = float_to_bf16(in[i]);
 }
 
+static void bends_c(float out[3], const float *k, const float *right, const float *lower, const float *both, ptrdiff_t n)
+{
+    float across = 0;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const float e = (k[i] - right[i]) - (lower[i] - both[i]);
+        across += e * e;
+    }
+    out[0] = l2_c(k, right, n);
+    out[1] = l2_c(k, lower, n);
+    out[2] = across;
+}
+
 void snls_dsp_init_c(SnlsDsp *dsp)
 {
     *dsp = (SnlsDsp){
         .dot = dot_c, .l2 = l2_c, .dot_row = dot_row_c, .l2_row = l2_row_c,
-        .blend = blend_c, .dot_blend = dot_blend_c, .l2_blend = l2_blend_c,
+        .blend = blend_c, .dot_blend = dot_blend_c, .l2_blend = l2_blend_c, .bends = bends_c,
         .blend_sub = blend_sub_c, .dots = dots_c, .unblend = unblend_c,
         .axpy = axpy_c, .scale = scale_c, .sub = sub_c,
         .place = snls_place, .mix = mix_c, .mix_run = mix_run_c, .spread_pixels = spread_pixels_c, .pull_patch = pull_patch_c, .diff_patch = diff_patch_c, .dot_patch = dot_patch_c, .spread_patch = spread_patch_c,

@@ -68,6 +68,10 @@ typedef struct SnlsDsp {
     float (*dot_blend)(const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n);
     float (*l2_blend)(const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n);
 
+    /* How far a pixel and its three neighbours are from a plane: out[0] = l2(k, right), out[1] = l2(k, lower), out[2] = sum of
+     * ((k - right) - (lower - both))^2. */
+    void (*bends)(float out[3], const float *k, const float *right, const float *lower, const float *both, ptrdiff_t n);
+
     /* Its gradients. blend_sub: out[i] = blend[i] - q[i];  dots: out[t] = dot(x, tap[t]), always four;
      * unblend: y[t][i] += w[t]*x[i] for 1, 2 or 4 arrays, which may overlap: then one that is in two gets both. */
     void (*blend_sub)(float *out, const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n);

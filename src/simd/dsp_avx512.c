@@ -382,6 +382,7 @@ void snls_dsp_init_avx512(SnlsDsp *dsp) /* bfloat16 stays with AVX2: two shifts 
     dsp->blend = blend_avx512;
     dsp->dot_blend = dot_blend_avx512;
     dsp->l2_blend = l2_blend_avx512;
+    dsp->bends = bends;
     dsp->blend_sub = blend_sub_avx512;
     dsp->dots = dots_avx512;
     dsp->unblend = unblend_avx512;

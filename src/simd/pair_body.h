@@ -1,6 +1,26 @@
-/* pair_body.h: pull_patch and diff_patch of dsp.h, written once; included after patch_body.h, with v_mul and v_sub beside what that
+/* pair_body.h: bends, pull_patch and diff_patch of dsp.h, written once; included after patch_body.h, with v_mul and v_sub beside what that
  * needs. A column of the grid is read once for the pixels left and right of it. Constants select the code: shape, prod,
  * whether sums along the taps are wanted, whether e itself is (diff), and whole (two registers, no mask). */
+
+ALWAYS void add_bends(Vec sum[3], const float *k, const float *right, const float *lower, const float *both, const int whole, Mask mask)
+{
+    const Vec x = read_vec(k, whole, mask), below = read_vec(lower, whole, mask);
+    const Vec r = v_sub(x, read_vec(right, whole, mask)), d = v_sub(x, below), e = v_sub(r, v_sub(below, read_vec(both, whole, mask)));
+    sum[0] = v_fma(r, r, sum[0]);
+    sum[1] = v_fma(d, d, sum[1]);
+    sum[2] = v_fma(e, e, sum[2]);
+}
+
+static void bends(float out[3], const float *k, const float *right, const float *lower, const float *both, ptrdiff_t n)
+{
+    Vec sum[3] = { v_zero(), v_zero(), v_zero() };
+    float four[4];
+    ptrdiff_t i = 0;
+    for (; i + LANES <= n; i += LANES) add_bends(sum, k + i, right + i, lower + i, both + i, 1, v_mask(LANES));
+    if (i < n) add_bends(sum, k + i, right + i, lower + i, both + i, 0, v_mask(n - i));
+    _mm_storeu_ps(four, v_sum4(sum[0], sum[1], sum[2], v_zero()));
+    for (int m = 0; m < 3; m++) out[m] = four[m];
+}
 
 /* What the pixels of a row have in common. */
 typedef struct PairRow {

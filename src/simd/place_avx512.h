@@ -151,6 +151,8 @@ ALWAYS int place_sixteen(const SnlsPlaces *to, unsigned char *shape, ptrdiff_t i
 {
     const __m512 one = _mm512_set1_ps(1), by = _mm512_loadu_ps(weight + i);
     __m512 d[3];
+    for (int m = 0; m < 3; m++) _mm_prefetch((const char *)(offset + 3 * i + 16 * m) + 1920, _MM_HINT_T0);
+    _mm_prefetch((const char *)(weight + i) + 640, _MM_HINT_T0);
     read_sixteen(d, offset + 3 * i);
     for (int m = 1; s->nearest && m < 3; m++) d[m] = _mm512_roundscale_ps(d[m], NEAREST);
     const __m512 y = _mm512_roundscale_ps(d[1], BELOW), x = _mm512_roundscale_ps(d[2], BELOW);
