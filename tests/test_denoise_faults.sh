@@ -91,7 +91,7 @@ run="$snls denoise noisy.mkv --preset fast --radius 1"
 $run whole.mkv >/dev/null 2>err || bad "denoise: $(cat err)"
 [ ! -e whole.mkv.resume ] || bad "the journal of a finished run is still there"
 stop() { # SIGNAL BYTES OUT: stopped when the journal has grown so far
-    $run $3 >said 2>err & local job=$!
+    env --default-signal=INT $run $3 >said 2>err & local job=$! # a shell's background jobs ignore SIGINT, and so would the program
     for _ in $(seq 1200); do
         [ "$(stat -c %s "$3.resume" 2>/dev/null || echo 0)" -gt "$2" ] && break
         kill -0 $job 2>/dev/null || break
@@ -99,7 +99,7 @@ stop() { # SIGNAL BYTES OUT: stopped when the journal has grown so far
     done
     kill -"$1" $job 2>/dev/null; wait $job
 }
-for case in "TERM 3000 143" "KILL 6000 137"; do
+for case in "TERM 3000 143" "INT 4500 130" "KILL 6000 137"; do
     set -- $case
     stop $1 $2 stopped.mkv; code=$?
     [ $code = "$3" ] || bad "SIG$1: exit $code"
