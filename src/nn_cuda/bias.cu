@@ -47,10 +47,10 @@ typedef struct EpilogueJob {
     bool fresh; /* dresidual is still 0 */
 } EpilogueJob;
 
-static __device__ __forceinline__ float act_of(float x, int32_t act, float slope)
+template <typename T> static __device__ __forceinline__ float act_of(float x, int32_t act, float slope)
 {
     if (act == NN_LINEAR || (x > 0 && act != NN_GELU)) return x;
-    return act == NN_GELU ? nn_gelu(x) : act == NN_LEAKY ? slope * x : 0;
+    return act == NN_GELU ? nn_gelu<T>(x) : act == NN_LEAKY ? slope * x : 0;
 }
 
 template <typename T, int V> static __global__ void __launch_bounds__(NN_THREADS) epilogue(const __grid_constant__ EpilogueJob s)
@@ -66,7 +66,7 @@ template <typename T, int V> static __global__ void __launch_bounds__(NN_THREADS
         nn_load<V>((const T *)s.y + at, y);
         if (s.residual) nn_load<V>((const T *)s.residual + at, more);
 #pragma unroll
-        for (int i = 0; i < V; i++) y[i] = act_of(y[i] + bias[i], s.act, s.slope) + more[i];
+        for (int i = 0; i < V; i++) y[i] = act_of<T>(y[i] + bias[i], s.act, s.slope) + more[i];
         nn_store<V>((T *)s.y + at, y);
     }
 }
@@ -103,30 +103,57 @@ extern "C" SnlsStatus snls_nn_cuda_epilogue(SnlsContext *ctx, const SnlsTensor *
 
 /* ---- backward ---- */
 
-template <typename T, int V> static __global__ void __launch_bounds__(NN_THREADS) epilogue_backward(const __grid_constant__ EpilogueJob s)
+enum { PARTS_EACH = 4 }; /* blocks that a multiprocessor has at once */
+
+template <typename T, int V> struct Pull { NnPiece<T, V> y, dy, more; }; /* more: what dresidual was */
+
+template <typename T, int V> static __device__ __forceinline__ Pull<T, V> load_pull(const EpilogueJob *s, int64_t at)
 {
-    __shared__ float shared[NN_THREADS * V];
-    const int lane = (int)threadIdx.x % s.lanes.lanes, row = (int)threadIdx.x / s.lanes.lanes, group = (int)blockIdx.y * s.lanes.lanes + lane;
-    const float below = s.act == NN_LEAKY ? s.slope : 0;
-    float sum[V] = {};
-    for (int64_t p = (int64_t)blockIdx.x * s.lanes.rows + row; group < s.lanes.groups && p < s.pixels; p += (int64_t)gridDim.x * s.lanes.rows) {
-        const int64_t at = p * s.channels + group * V;
-        float y[V], d[V];
-        nn_load<V>((const T *)s.dy + at, d);
-        if (s.act != NN_LINEAR) nn_load<V>((const T *)s.y + at, y);
-        if (s.dresidual) nn_add_to<V>((T *)s.dresidual + at, d, s.fresh);
-#pragma unroll
-        for (int i = 0; i < V; i++) {
-            if (s.act != NN_LINEAR && !(y[i] > 0)) d[i] *= below;
-            sum[i] += d[i];
-        }
-        if (s.dz) nn_store<V>((T *)s.dz + at, d);
-    }
-    const int first = (int)blockIdx.y * s.lanes.lanes * V;
-    if (s.parts) nn_sum_rows<V>(sum, shared, s.lanes.lanes, s.lanes.rows, s.parts + blockIdx.x * s.channels + first, (int)s.channels - first);
+    Pull<T, V> p = {};
+    p.dy = *(const NnPiece<T, V> *)((const T *)s->dy + at);
+    if (s->act != NN_LINEAR) p.y = *(const NnPiece<T, V> *)((const T *)s->y + at);
+    if (s->dresidual && !s->fresh) p.more = *(const NnPiece<T, V> *)((const T *)s->dresidual + at);
+    return p;
 }
 
-enum { PARTS_EACH = 8 }; /* blocks of a multiprocessor: as many as run at once */
+template <typename T, int V> static __device__ __forceinline__ void apply_pull(const EpilogueJob *s, int64_t at, const Pull<T, V> *p, float *sum)
+{
+    const float below = s->act == NN_LEAKY ? s->slope : 0;
+    float d[V], v[V];
+    nn_load<V>((const T *)&p->dy, d);
+    if (s->dresidual) {
+        nn_load<V>((const T *)&p->more, v);
+#pragma unroll
+        for (int i = 0; i < V; i++) v[i] += d[i];
+        nn_store<V>((T *)s->dresidual + at, v);
+    }
+    nn_load<V>((const T *)&p->y, v);
+#pragma unroll
+    for (int i = 0; i < V; i++) {
+        if (s->act != NN_LINEAR && !(v[i] > 0)) d[i] *= below;
+        sum[i] += d[i];
+    }
+    if (s->dz) nn_store<V>((T *)s->dz + at, d);
+}
+
+template <typename T, int V> static __global__ void __launch_bounds__(NN_THREADS, PARTS_EACH) epilogue_backward(const __grid_constant__ EpilogueJob s)
+{
+    constexpr int AHEAD = sizeof(T) == 2 ? 2 : 1; /* pixels at a time: all loads before the first store */
+    __shared__ float shared[NN_THREADS * V];
+    const int lane = (int)threadIdx.x % s.lanes.lanes, row = (int)threadIdx.x / s.lanes.lanes, group = (int)blockIdx.y * s.lanes.lanes + lane;
+    const int64_t step = (int64_t)gridDim.x * s.lanes.rows, first = (int64_t)blockIdx.y * s.lanes.lanes * V;
+    float sum[V] = {};
+    for (int64_t p = (int64_t)blockIdx.x * s.lanes.rows + row; group < s.lanes.groups && p < s.pixels; p += AHEAD * step) {
+        Pull<T, V> pull[AHEAD];
+#pragma unroll
+        for (int a = 0; a < AHEAD; a++)
+            if (p + a * step < s.pixels) pull[a] = load_pull<T, V>(&s, (p + a * step) * s.channels + group * V);
+#pragma unroll
+        for (int a = 0; a < AHEAD; a++)
+            if (p + a * step < s.pixels) apply_pull<T, V>(&s, (p + a * step) * s.channels + group * V, &pull[a], sum);
+    }
+    if (s.parts) nn_sum_rows<V>(sum, shared, s.lanes.lanes, s.lanes.rows, s.parts + blockIdx.x * s.channels + first, (int)(s.channels - first));
+}
 
 extern "C" int64_t snls_nn_cuda_epilogue_parts(const SnlsContext *ctx, const SnlsTensor *dy)
 {

@@ -10,11 +10,9 @@ typedef struct NormJob {
     float *parts;               /* (blocks or slots, 2, channels): of gamma and beta */
     int64_t pixels;
     int32_t channels, lanes;    /* lanes: a power of two */
-    float eps;
+    float eps, by_channels;     /* by_channels: 1 / channels */
     bool fresh;                 /* dx is still 0 */
 } NormJob;
-
-typedef struct Moments { float mean, scale; } Moments; /* scale: 1 / sqrt(variance + eps) */
 
 /* ---- in registers: R groups of 8 channels a lane ---- */
 
@@ -30,20 +28,25 @@ template <typename T, int R> static __device__ __forceinline__ void load_groups(
     }
 }
 
-template <int R> static __device__ __forceinline__ Moments moments_of(const NormJob *s, int lane, const float (*x)[NN_WIDE])
+/* Takes the mean from x (what lies past the channels is and stays 0) and returns 1 / sqrt(variance + eps). */
+template <int R> static __device__ __forceinline__ float take_mean(const NormJob *s, int lane, float (*x)[NN_WIDE])
 {
     float sum = 0, square = 0;
 #pragma unroll
     for (int r = 0; r < R; r++)
 #pragma unroll
         for (int i = 0; i < NN_WIDE; i++) sum += x[r][i];
-    const float mean = nn_lane_sum(sum, s->lanes) / (float)s->channels;
+    const float mean = nn_lane_sum(sum, s->lanes) * s->by_channels;
 #pragma unroll
-    for (int r = 0; r < R; r++)
+    for (int r = 0; r < R; r++) {
+        const float here = (r * s->lanes + lane) * NN_WIDE < s->channels ? mean : 0;
 #pragma unroll
-        for (int i = 0; i < NN_WIDE; i++) square += (r * s->lanes + lane) * NN_WIDE < s->channels ? (x[r][i] - mean) * (x[r][i] - mean) : 0;
-    const Moments m = {mean, rsqrtf(nn_lane_sum(square, s->lanes) / (float)s->channels + s->eps)};
-    return m;
+        for (int i = 0; i < NN_WIDE; i++) {
+            x[r][i] -= here;
+            square += x[r][i] * x[r][i];
+        }
+    }
+    return rsqrtf(nn_lane_sum(square, s->lanes) * s->by_channels + s->eps);
 }
 
 template <int R> static __device__ __forceinline__ void load_parameters(const NormJob *s, const float *from, int lane, float (*v)[NN_WIDE])
@@ -58,32 +61,39 @@ template <int R> static __device__ __forceinline__ void load_parameters(const No
 }
 
 /* Pixels of a block's turn; all threads stay, since lanes talk to each other. */
-#define EACH_PIXEL(pixel, s)                                                                                                       \
+#define EACH_PIXELS(pixel, s, ahead)                                                                                               \
     int64_t per_ = NN_THREADS / (s)->lanes, first_ = blockIdx.x * per_, pixel = first_ + threadIdx.x / (unsigned)(s)->lanes; first_ < (s)->pixels; \
-    first_ += gridDim.x * per_, pixel += gridDim.x * per_
+    first_ += (ahead) * gridDim.x * per_, pixel += (ahead) * gridDim.x * per_
+#define EACH_PIXEL(pixel, s) EACH_PIXELS(pixel, s, 1)
 
 template <typename T, int R> static __global__ void __launch_bounds__(NN_THREADS) norm_forward(const __grid_constant__ NormJob s)
 {
+    constexpr int AHEAD = R == 1 ? 2 : 1; /* pixels at a time, so that one loads while the other is summed */
     const int lane = (int)threadIdx.x % s.lanes;
+    const int64_t step = (int64_t)gridDim.x * (NN_THREADS / s.lanes);
     float gamma[R][NN_WIDE], beta[R][NN_WIDE];
     load_parameters<R>(&s, s.gamma, lane, gamma);
     load_parameters<R>(&s, s.beta, lane, beta);
-    for (EACH_PIXEL(pixel, &s)) {
-        float x[R][NN_WIDE];
-        load_groups<T, R>(&s, s.x, pixel, lane, x);
-        const Moments m = moments_of<R>(&s, lane, x);
+    for (EACH_PIXELS(pixel, &s, AHEAD)) {
+        float x[AHEAD][R][NN_WIDE], scale[AHEAD];
 #pragma unroll
-        for (int r = 0; r < R; r++) {
-            const int channel = (r * s.lanes + lane) * NN_WIDE;
+        for (int a = 0; a < AHEAD; a++) load_groups<T, R>(&s, s.x, pixel + a * step, lane, x[a]);
 #pragma unroll
-            for (int i = 0; i < NN_WIDE; i++) x[r][i] = gamma[r][i] * (x[r][i] - m.mean) * m.scale + beta[r][i];
-            if (pixel < s.pixels && channel < s.channels) nn_store<NN_WIDE>((T *)s.y + pixel * s.channels + channel, x[r]);
+        for (int a = 0; a < AHEAD; a++) scale[a] = take_mean<R>(&s, lane, x[a]);
+#pragma unroll
+        for (int r = 0; r < AHEAD * R; r++) {
+            const int channel = (r % R * s.lanes + lane) * NN_WIDE, a = r / R;
+            const int64_t at = pixel + a * step;
+            float *const v = x[a][r % R];
+#pragma unroll
+            for (int i = 0; i < NN_WIDE; i++) v[i] = v[i] * scale[a] * gamma[r % R][i] + beta[r % R][i];
+            if (at < s.pixels && channel < s.channels) nn_store<NN_WIDE>((T *)s.y + at * s.channels + channel, v);
         }
     }
 }
 
-/* x becomes xhat, d becomes gamma * dy; both sums over the pixel. Along the way the parameters' gradients. */
-template <int R> static __device__ __forceinline__ void find_pulls(const Moments *m, const float (*gamma)[NN_WIDE], float (*x)[NN_WIDE], float (*d)[NN_WIDE],
+/* x, without its mean, becomes xhat, d becomes gamma * dy; both sums over the pixel. Along the way the parameters' gradients. */
+template <int R> static __device__ __forceinline__ void find_pulls(float scale, const float (*gamma)[NN_WIDE], float (*x)[NN_WIDE], float (*d)[NN_WIDE],
                                                                    float (*by_gamma)[NN_WIDE], float (*by_beta)[NN_WIDE], float *sum, float *along)
 {
     *sum = *along = 0;
@@ -91,7 +101,7 @@ template <int R> static __device__ __forceinline__ void find_pulls(const Moments
     for (int r = 0; r < R; r++)
 #pragma unroll
         for (int i = 0; i < NN_WIDE; i++) {
-            x[r][i] = (x[r][i] - m->mean) * m->scale;
+            x[r][i] *= scale;
             by_gamma[r][i] += d[r][i] * x[r][i];
             by_beta[r][i] += d[r][i];
             d[r][i] *= gamma[r][i];
@@ -100,27 +110,39 @@ template <int R> static __device__ __forceinline__ void find_pulls(const Moments
         }
 }
 
+/* Blocks that a multiprocessor has at once: what registers leave room for. */
+#define BLOCKS_EACH(R) ((R) == 1 ? 4 : (R) == 2 ? 2 : 1)
+
 /* dx += (g - mean(g) - xhat * mean(g * xhat)) * scale, g = gamma * dy. What lies past the channels or the pixels has dy = 0. */
-template <typename T, int R> static __global__ void __launch_bounds__(NN_THREADS) norm_backward(const __grid_constant__ NormJob s)
+template <typename T, int R> static __global__ void __launch_bounds__(NN_THREADS, BLOCKS_EACH(R)) norm_backward(const __grid_constant__ NormJob s)
 {
     __shared__ float shared[NN_THREADS * NN_WIDE];
     const int lane = (int)threadIdx.x % s.lanes;
     float gamma[R][NN_WIDE], by_gamma[R][NN_WIDE] = {}, by_beta[R][NN_WIDE] = {};
     load_parameters<R>(&s, s.gamma, lane, gamma);
     for (EACH_PIXEL(pixel, &s)) {
+        NnPiece<T, NN_WIDE> was[R]; /* what dx was: asked for as early as the rest */
         float x[R][NN_WIDE], d[R][NN_WIDE], mean, along;
-        load_groups<T, R>(&s, s.x, pixel, lane, x);
-        load_groups<T, R>(&s, s.dy, pixel, lane, d);
-        const Moments m = moments_of<R>(&s, lane, x);
-        find_pulls<R>(&m, gamma, x, d, by_gamma, by_beta, &mean, &along);
-        mean = nn_lane_sum(mean, s.lanes) / (float)s.channels;
-        along = nn_lane_sum(along, s.lanes) / (float)s.channels;
 #pragma unroll
         for (int r = 0; r < R; r++) {
             const int channel = (r * s.lanes + lane) * NN_WIDE;
+            was[r] = {};
+            if (s.dx && !s.fresh && pixel < s.pixels && channel < s.channels) was[r] = *(const NnPiece<T, NN_WIDE> *)((const T *)s.dx + pixel * s.channels + channel);
+        }
+        load_groups<T, R>(&s, s.x, pixel, lane, x);
+        load_groups<T, R>(&s, s.dy, pixel, lane, d);
+        const float scale = take_mean<R>(&s, lane, x);
+        find_pulls<R>(scale, gamma, x, d, by_gamma, by_beta, &mean, &along);
+        mean = nn_lane_sum(mean, s.lanes) * s.by_channels;
+        along = nn_lane_sum(along, s.lanes) * s.by_channels;
 #pragma unroll
-            for (int i = 0; i < NN_WIDE; i++) d[r][i] = (d[r][i] - mean - x[r][i] * along) * m.scale;
-            if (s.dx && pixel < s.pixels && channel < s.channels) nn_add_to<NN_WIDE>((T *)s.dx + pixel * s.channels + channel, d[r], s.fresh);
+        for (int r = 0; r < R; r++) {
+            const int channel = (r * s.lanes + lane) * NN_WIDE;
+            float sum[NN_WIDE];
+            nn_load<NN_WIDE>((const T *)&was[r], sum);
+#pragma unroll
+            for (int i = 0; i < NN_WIDE; i++) sum[i] += (d[r][i] - mean - x[r][i] * along) * scale;
+            if (s.dx && pixel < s.pixels && channel < s.channels) nn_store<NN_WIDE>((T *)s.dx + pixel * s.channels + channel, sum);
         }
     }
     float *const to = s.parts + (int64_t)blockIdx.x * 2 * s.channels;
@@ -142,6 +164,8 @@ template <typename T> static __device__ __forceinline__ float one(const void *fr
     nn_load<1>((const T *)from + at, &v);
     return v;
 }
+
+typedef struct Moments { float mean, scale; } Moments; /* scale: 1 / sqrt(variance + eps) */
 
 template <typename T> static __device__ Moments moments_any(const NormJob *s, int64_t pixel)
 {
@@ -229,7 +253,7 @@ static NormJob norm_job(const NnStep *s)
     job.gamma = (const float *)s->p[0].data, job.beta = (const float *)s->p[1].data;
     job.channels = (int32_t)nn_channels(&s->x[0]);
     job.pixels = snls_tensor_elements(&s->x[0]) / job.channels;
-    job.eps = (float)s->u.norm.eps;
+    job.eps = (float)s->u.norm.eps, job.by_channels = 1 / (float)job.channels;
     job.fresh = s->fresh[0];
     return job;
 }
@@ -259,7 +283,7 @@ extern "C" SnlsStatus snls_nn_cuda_norm_backward(SnlsContext *ctx, NnStep *s)
     SNLS_TRY(nn_take(ctx, "norm", &s->x[0]));
     NormJob job = norm_job(s);
     const int r = choose_lanes(&job, nn_aligned(job.x) && nn_aligned(job.dy) && nn_aligned(job.dx));
-    const unsigned blocks = snls_cuda_blocks(job.pixels, NN_THREADS / job.lanes, r ? 4 * snls_cuda(ctx)->multiprocessors : SLOT_BLOCKS);
+    const unsigned blocks = snls_cuda_blocks(job.pixels, NN_THREADS / job.lanes, r ? BLOCKS_EACH(r) * snls_cuda(ctx)->multiprocessors : SLOT_BLOCKS);
     const int64_t rows = s->dp[0].data || s->dp[1].data ? r ? blocks : (int64_t)blocks * (NN_THREADS / job.lanes) : 0;
     snls_arena_begin(&ctx->arena);
     snls_arena_plan(&ctx->arena, rows * 2 * job.channels, sizeof(float));

@@ -27,12 +27,16 @@ template <typename T, int V> static __device__ void act_pieces(const PixelJob *s
         float v[V];
         nn_load<V>((const T *)s->x[0] + at, v);
 #pragma unroll
-        for (int i = 0; i < V; i++) v[i] = s->act == NN_GELU ? nn_gelu(v[i]) : v[i] > 0 ? v[i] : slope * v[i];
+        for (int i = 0; i < V; i++) v[i] = s->act == NN_GELU ? nn_gelu<T>(v[i]) : v[i] > 0 ? v[i] : slope * v[i];
         nn_store<V>((T *)s->y + at, v);
     }
 }
 
-static __device__ __forceinline__ float gelu_slope(float x) { return 0.5f * (1 + erff(x * 0.70710678f)) + x * 0.39894228f * expf(-0.5f * x * x); }
+template <typename T> static __device__ __forceinline__ float gelu_slope(float x)
+{
+    const NnNormal n = nn_normal<T>(x);
+    return n.upto + x * 0.39894228f * n.bell;
+}
 
 /* Returns this thread's part of the slope's gradient. */
 template <typename T, int V> static __device__ float act_pieces_backward(const PixelJob *s, int64_t first)
@@ -46,7 +50,7 @@ template <typename T, int V> static __device__ float act_pieces_backward(const P
 #pragma unroll
         for (int i = 0; i < V; i++) {
             if (!(x[i] > 0)) sum += d[i] * x[i];
-            d[i] *= s->act == NN_GELU ? gelu_slope(x[i]) : x[i] > 0 ? 1 : slope;
+            d[i] *= s->act == NN_GELU ? gelu_slope<T>(x[i]) : x[i] > 0 ? 1 : slope;
         }
         if (s->dx[0]) nn_add_to<V>((T *)s->dx[0] + at, d, s->fresh[0]);
     }

@@ -56,6 +56,11 @@ template <int V> static __device__ __forceinline__ void nn_store(__nv_bfloat16 *
     }
 }
 
+/* V channels as they lie in memory: to have them on the way in few registers. */
+template <typename T, int V> struct NnPiece { T at[V]; };
+template <> struct NnPiece<float, NN_WIDE> { float4 at[2]; };
+template <> struct NnPiece<__nv_bfloat16, NN_WIDE> { uint4 at; };
+
 /* A gradient is added to; one that is still 0 (fresh) need not be read. */
 template <int V, typename T> static __device__ __forceinline__ void nn_add_to(T *to, const float *v, bool fresh)
 {
@@ -66,7 +71,24 @@ template <int V, typename T> static __device__ __forceinline__ void nn_add_to(T 
     nn_store<V>(to, sum);
 }
 
-static __device__ __forceinline__ float nn_gelu(float x) { return 0.5f * x * (1 + erff(x * 0.70710678f)); }
+/* The normal distribution up to x, and exp(-x^2 / 2). For bf16 by a short sum (Abramowitz and Stegun 7.1.26: within 1e-7). */
+typedef struct NnNormal { float upto, bell; } NnNormal;
+template <typename T> static __device__ __forceinline__ NnNormal nn_normal(float x)
+{
+    NnNormal n;
+    if constexpr (sizeof(T) == sizeof(float)) {
+        n.upto = 0.5f * (1 + erff(x * 0.70710678f));
+        n.bell = expf(-0.5f * x * x);
+        return n;
+    }
+    const float t = __fdividef(1, fmaf(0.3275911f * 0.70710678f, fabsf(x), 1));
+    n.bell = __expf(-0.5f * x * x);
+    const float beyond = 0.5f * t * n.bell * fmaf(t, fmaf(t, fmaf(t, fmaf(t, 1.061405429f, -1.453152027f), 1.421413741f), -0.284496736f), 0.254829592f);
+    n.upto = x > 0 ? 1 - beyond : beyond;
+    return n;
+}
+
+template <typename T> static __device__ __forceinline__ float nn_gelu(float x) { return x * nn_normal<T>(x).upto; }
 
 /* The sum over `lanes` neighbouring threads of a warp, a power of two, in each of them. All threads of the warp take part. */
 static __device__ __forceinline__ float nn_lane_sum(float x, int lanes)
@@ -115,17 +137,24 @@ static inline NnLanes nn_lanes(int64_t channels, bool wide)
 }
 
 /* The sums of a block's threads over its rows, one number for each channel of its lanes, to `to`. shared: a float for each thread
- * and V. All threads take part; left: channels there are from `to` on. */
+ * and V. All threads take part, in several segments of rows where there are few columns; left: channels there are from `to` on. */
 template <int V> static __device__ void nn_sum_rows(const float *own, float *shared, int lanes, int rows, float *to, int left)
 {
-    const int columns = lanes * V, used = columns < left ? columns : left;
+    const int columns = lanes * V, used = columns < left ? columns : left, thread = (int)threadIdx.x;
+    const int segments = columns < (int)blockDim.x ? (int)blockDim.x / columns : 1, segment = thread / columns;
     __syncthreads();
 #pragma unroll
-    for (int i = 0; i < V; i++) shared[(int)threadIdx.x * V + i] = own[i];
+    for (int i = 0; i < V; i++) shared[thread * V + i] = own[i];
     __syncthreads();
-    for (int c = (int)threadIdx.x; c < used; c += (int)blockDim.x) {
+    for (int c = segments > 1 ? thread % columns : thread; c < columns && segment < segments; c += segments > 1 ? columns : (int)blockDim.x) {
         float sum = 0;
-        for (int r = 0; r < rows; r++) sum += shared[r * columns + c];
+        for (int r = segment; r < rows; r += segments) sum += shared[r * columns + c];
+        shared[segment * columns + c] = sum; /* row `segment`: nobody else's */
+    }
+    __syncthreads();
+    for (int c = thread; c < used; c += (int)blockDim.x) {
+        float sum = shared[c];
+        for (int k = 1; k < segments && k < rows; k++) sum += shared[k * columns + c];
         to[c] = sum;
     }
 }
