@@ -94,7 +94,9 @@ static SnlsStatus gather_forward(SnlsContext *ctx, const SnlsGather *s, bool sta
     SNLS_TRY(snls_agg_job(ctx, &job, &a));
     job.from = s->value;
     job.to = s->out;
-    return snls_agg_pull(ctx, &job);
+    bool done;
+    SNLS_TRY(snls_agg_stack_forward(ctx, &job, &done));
+    return done ? SNLS_OK : snls_agg_pull(ctx, &job);
 }
 
 static SnlsStatus gather_backward(SnlsContext *ctx, const SnlsGather *s, const SnlsGatherGrad *g, bool stack)
@@ -115,7 +117,9 @@ static SnlsStatus gather_backward(SnlsContext *ctx, const SnlsGather *s, const S
     job.from = g->out;
     job.to = g->value;
     job.add = true;
-    return snls_agg_spread(ctx, &job, &none, ctx->deterministic != 0);
+    bool done;
+    SNLS_TRY(snls_agg_stack_backward(ctx, &job, ctx->deterministic != 0, &done));
+    return done ? SNLS_OK : snls_agg_spread(ctx, &job, &none, ctx->deterministic != 0);
 }
 
 extern "C" SnlsStatus snls_cuda_gather_forward(SnlsContext *ctx, const SnlsGather *s) { return gather_forward(ctx, s, true); }

@@ -264,6 +264,10 @@ SnlsStatus snls_agg_pull(SnlsContext *ctx, SnlsAggJob *job);   /* to (destinatio
 SnlsStatus snls_agg_spread(SnlsContext *ctx, SnlsAggJob *job, const SnlsTensor *total, bool ordered);
 SnlsStatus snls_agg_dots(SnlsContext *ctx, SnlsAggJob *job);   /* by_weight, by_offset; from at the source, to at the destination */
 
+/* stack.cu: pull and spread of single pixels to and from a stack, many channels; done: it applies. */
+SnlsStatus snls_agg_stack_forward(SnlsContext *ctx, const SnlsAggJob *job, bool *done);
+SnlsStatus snls_agg_stack_backward(SnlsContext *ctx, const SnlsAggJob *job, bool ordered, bool *done);
+
 /* LAUNCH(type) for the type that elements have. */
 #define SNLS_AGG_BY_TYPE(dtype, LAUNCH)                       \
     do {                                                      \

@@ -1,6 +1,7 @@
 /* match.cu: forward of search, search_all and refine for any parameters: a warp for each query. Candidates of a window are
  * scored side by side, each by `parts` lanes, from interpolated pixels as docs/operators.md has it; the best are kept by the warp.
  * tile.cu does the common cases faster. */
+#include "cuda/box.h"
 #include "cuda/match.h"
 #include "cuda/score.h"
 #include "cuda/tile.h"
@@ -122,6 +123,7 @@ SnlsStatus snls_cuda_match_forward(SnlsContext *ctx, const SnlsMatch *m)
     SNLS_TRY(snls_cuda_video_claim(ctx, m->op, &c.query, &m->query, m->heads));
     SNLS_TRY(snls_cuda_video_claim(ctx, m->op, &c.key, &m->key, m->heads));
     if (listed) c.lists = (uint64_t *)snls_arena_claim(&ctx->arena, blocks * WARPS * c.k, sizeof(uint64_t));
+    if (snls_cuda_box_applies(&c)) return snls_cuda_box_forward(ctx, &c);
     if (snls_cuda_warp_applies(ctx, &c)) return snls_cuda_warp_forward(ctx, &c);
     if (snls_cuda_tile_applies(ctx, &c)) return snls_cuda_tile_forward(ctx, &c);
     match_any<<<(unsigned)blocks, 32 * WARPS, 0, snls_cuda_stream(ctx)>>>(c);
