@@ -1,7 +1,7 @@
 /* aggregate.cuh: what the kernels of gather, gather_add and scatter_add share. The three operators and their gradients are three
  * kinds of sum over the ties between the pixels of a query's patch (destination) and the places around its neighbours (source):
- *   pull    to[destination] = sum of w * from[source]     gather, gather_add; scatter_add's gradient by value (pull.cu, patch.cu)
- *   spread  to[source] = sum of w * from[destination]     scatter_add; the gathers' gradient by value (bins.cu, spread.cu)
+ *   pull    to[destination] = sum of w * from[source]     gather, gather_add; scatter_add's gradient by value (pull.cu, patch.cu, stack.cu)
+ *   spread  to[source] = sum of w * from[destination]     scatter_add; the gathers' gradient by value (bins.cu, spread.cu, stack.cu)
  *   dots    sums over channels of destination * source    gradients by weight and offset (dots.cu, dots_patch.cu)
  * Each sum has one owner and one order: no floating-point atomics, the same bits in every run.
  * An owner is a group of 2^lanes_log2 neighbouring lanes of a warp, each with four channels. */

@@ -1,5 +1,6 @@
 /* match.h: search, search_all and refine of the cuda backend.
  *   match.cu       any call: a warp for each query, candidates scored from their pixels, as the definition says
+ *   box.cu         the one best of each frame by patches of few channels, windows about the query itself
  *   tile.cu        where it applies: tiles of queries whose windows overlap, scores shared and interpolated
  *   match_grad.cu  gradients
  * Output places are written by the same functions everywhere. */

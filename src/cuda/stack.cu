@@ -243,7 +243,7 @@ static bool applies(const SnlsAggJob *job, const SnlsTensor *value, const SnlsTe
     const SnlsAggregate *a = &job->a;
     const int64_t queries = a->batch * a->heads * a->frames * a->rows * a->columns;
     if (!a->stack || a->ps != 1 || a->stride0 != 1 || a->features % EIGHT || value->dtype != out->dtype || !by_eights(value, 4) || !by_eights(out, 6)) return false;
-    if (!queries || queries >= INT32_MAX / a->neighbours / TAPS || queries >= INT32_MAX / a->features) return false;
+    if (queries < 1 || a->neighbours < 1 || a->features < 1 || queries >= INT32_MAX / a->neighbours / TAPS || queries >= INT32_MAX / a->features) return false;
     if (a->height * value->stride[2] >= INT32_MAX) return false;
     memset(s, 0, sizeof *s);
     s->job = *job;
