@@ -41,8 +41,8 @@ static uint32_t plain_windows(const CpuSieve *v, const CpuSieveTile *p, int64_t 
     const SnlsMatch *m = &v->c->m;
     const int64_t origin = (m->side - 1) / 2, lane0 = slot * SIEVE_LANES;
     SnlsSieveLanes *y = s->slot[slot].y, *x = s->slot[slot].x;
-    SnlsSieveWindows w = {.nearest = m->nearest, .y = s->y, .x = s->x, .before = m->stride1 * (double)origin, .after = m->stride1 * (double)(m->side - 1 - origin),
-                          .end_y = (double)(m->height - 1), .end_x = (double)(m->width - 1), .side = (int32_t)m->side, .origin = (int32_t)origin,
+    SnlsSieveWindows w = {.nearest = m->nearest, .y = s->y, .x = s->x, .after = m->stride1 * (double)(m->side - 1 - origin),
+                          .end_y = (double)(m->height - 1), .end_x = (double)(m->width - 1), .origin = (int32_t)origin,
                           .centre_y = s->centre_y + lane0, .centre_x = s->centre_x + lane0, .origin_y = s->origin_y + lane0, .origin_x = s->origin_x + lane0};
     if (snls_match_has_centre(m, slot)) {
         const SnlsQuery q = snls_sieve_query(p, 0);
@@ -50,11 +50,12 @@ static uint32_t plain_windows(const CpuSieve *v, const CpuSieveTile *p, int64_t 
         w.at = s->flow_at;
         w.step_y = snls_match_step_y(m);
     }
-    const uint32_t plain = v->s.windows(&w, y, x);
-    for (int64_t l = 0; v->phases > 1 && l < SIEVE_LANES; l++) {
-        if (!(plain >> l & 1)) continue;
-        set_lane(v, y, l, w.centre_y[l], origin, 0, m->side);
-        set_lane(v, x, l, w.centre_x[l], origin, 0, m->side);
+    uint32_t plain = 0;
+    for (int64_t phase = 0; phase < v->phases; phase++) { /* each a window of its own; the first reaches farthest to both sides */
+        w.before = m->stride1 * (double)(origin - phase);
+        w.side = (int32_t)((m->side - phase + v->phases - 1) / v->phases);
+        const uint32_t fits = v->s.windows(&w, &y[phase], &x[phase]);
+        if (phase == 0) plain = fits;
     }
     return plain;
 }
