@@ -8,28 +8,41 @@ enum { LANES = SNLS_SIEVE_LANES };
 
 /* ---- entries ---- */
 
-/* Element `at` of an array of eight pointers for each of 16 lanes, moved on by so many floats. */
-ALWAYS void pointers(const float **out, const float *const *from, __m512i at, __m512i floats)
+/* Sixteen pointers. */
+typedef struct Pointers { __m512i low, high; } Pointers;
+
+ALWAYS Pointers boxes_of(const SnlsSieveTable *t, __m512i box)
 {
-    const __m512i low = _mm512_i32gather_epi64(_mm512_castsi512_si256(at), (const void *)from, 8);
-    const __m512i high = _mm512_i32gather_epi64(_mm512_extracti64x4_epi64(at, 1), (const void *)from, 8);
-    const __m512i more_low = _mm512_slli_epi64(_mm512_cvtepi32_epi64(_mm512_castsi512_si256(floats)), 2);
-    const __m512i more_high = _mm512_slli_epi64(_mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(floats, 1)), 2);
-    _mm512_storeu_si512(out, _mm512_add_epi64(low, more_low));
-    _mm512_storeu_si512(out + 8, _mm512_add_epi64(high, more_high));
+    return (Pointers){_mm512_i32gather_epi64(_mm512_castsi512_si256(box), (const void *)t->at, 8),
+                      _mm512_i32gather_epi64(_mm512_extracti64x4_epi64(box, 1), (const void *)t->at, 8)};
 }
 
-ALWAYS void look_up_taps(SnlsSievePairs *out, const SnlsSieveTable *t, __m512i box, __m512i at, __m512i row, __m512i column, __m512i floats)
+/* The pixels so many floats on. */
+ALWAYS void write_pixels(const float **out, Pointers from, __m512i floats)
 {
-    const __m512i y = _mm512_add_epi32(row, _mm512_i32gather_epi32(box, t->origin_y, 4)), x = _mm512_add_epi32(column, _mm512_i32gather_epi32(box, t->origin_x, 4));
+    const __m512i more_low = _mm512_slli_epi64(_mm512_cvtepi32_epi64(_mm512_castsi512_si256(floats)), 2);
+    const __m512i more_high = _mm512_slli_epi64(_mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(floats, 1)), 2);
+    _mm512_storeu_si512(out, _mm512_add_epi64(from.low, more_low));
+    _mm512_storeu_si512(out + 8, _mm512_add_epi64(from.high, more_high));
+}
+
+ALWAYS void write_queries(const float **out, const SnlsSieveTable *t, __m512i lane)
+{
+    const __m512i low = _mm512_loadu_si512(t->query), high = _mm512_loadu_si512(t->query + 8);
+    _mm512_storeu_si512(out, _mm512_permutex2var_epi64(low, _mm512_cvtepu32_epi64(_mm512_castsi512_si256(lane)), high));
+    _mm512_storeu_si512(out + 8, _mm512_permutex2var_epi64(low, _mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64(lane, 1)), high));
+}
+
+ALWAYS void look_up_taps(SnlsSievePairs *out, const SnlsSieveTable *t, Pointers from, __m512i at, __m512i y, __m512i x, __m512i floats)
+{
     /* beyond the frame a tap has weight 0: any pixel will do */
     const __m512i right = _mm512_maskz_set1_epi32(_mm512_cmplt_epi32_mask(x, _mm512_set1_epi32(t->last_x)), (int)t->right);
     const __m512i down = _mm512_maskz_set1_epi32(_mm512_cmplt_epi32_mask(y, _mm512_set1_epi32(t->last_y)), (int)t->down);
     const __m512 fy = _mm512_i32gather_ps(at, t->fraction_y, 4), fx = _mm512_i32gather_ps(at, t->fraction_x, 4), one = _mm512_set1_ps(1);
     const __m512 gy = _mm512_sub_ps(one, fy), gx = _mm512_sub_ps(one, fx);
-    pointers(out->tap[1], t->at, box, _mm512_add_epi32(floats, right));
-    pointers(out->tap[2], t->at, box, _mm512_add_epi32(floats, down));
-    pointers(out->tap[3], t->at, box, _mm512_add_epi32(floats, _mm512_add_epi32(right, down)));
+    write_pixels(out->tap[1], from, _mm512_add_epi32(floats, right));
+    write_pixels(out->tap[2], from, _mm512_add_epi32(floats, down));
+    write_pixels(out->tap[3], from, _mm512_add_epi32(floats, _mm512_add_epi32(right, down)));
     _mm512_storeu_ps(out->weight[0], _mm512_mul_ps(gy, gx));
     _mm512_storeu_ps(out->weight[1], _mm512_mul_ps(gy, fx));
     _mm512_storeu_ps(out->weight[2], _mm512_mul_ps(fy, gx));
@@ -45,11 +58,12 @@ static void look_up(SnlsSievePairs *out, const uint32_t *entry, ptrdiff_t n, con
     const __m512i y = _mm512_add_epi32(row, _mm512_i32gather_epi32(box, t->origin_y, 4)), x = _mm512_add_epi32(column, _mm512_i32gather_epi32(box, t->origin_x, 4));
     const __m512i rows = _mm512_sub_epi32(y, _mm512_i32gather_epi32(at, t->base_y, 4)), columns = _mm512_sub_epi32(x, _mm512_i32gather_epi32(at, t->base_x, 4));
     const __m512i cells = _mm512_mullo_epi32(_mm512_add_epi32(_mm512_slli_epi32(rows, 10), columns), _mm512_set1_epi32(t->phases));
+    const Pointers from = boxes_of(t, box);
     _mm512_storeu_si512(out->lane, lane);
     _mm512_storeu_si512(out->place, _mm512_add_epi32(_mm512_i32gather_epi32(box, t->head, 4), cells));
-    pointers(out->query, t->query, lane, _mm512_setzero_si512());
-    pointers(out->tap[0], t->at, box, floats);
-    if (taps > 1) look_up_taps(out, t, box, at, row, column, floats);
+    write_queries(out->query, t, lane);
+    write_pixels(out->tap[0], from, floats);
+    if (taps > 1) look_up_taps(out, t, from, at, y, x, floats);
     for (int tap = 0; tap < taps; tap++)
         for (int i = 0; i < LANES; i++) __builtin_prefetch(out->tap[tap][i]);
 }
