@@ -27,6 +27,7 @@ int context_params(const Common *common, SnlsContextParams *params)
 {
     snls_context_defaults(params);
     params->threads = common->threads;
+    params->deterministic = common->deterministic;
     params->allocator = limited_allocator();
     return choose_backend(common, params);
 }

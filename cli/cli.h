@@ -45,6 +45,7 @@ typedef struct Common {
     int32_t threads;              /* 0: all */
     uint64_t seed;
     bool seed_given, json, overwrite;
+    bool deterministic; /* of commands that offer it */
 } Common;
 
 typedef struct Arg {  /* an option that is no parameter: a file name, a word, a flag */

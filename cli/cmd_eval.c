@@ -209,7 +209,7 @@ static int run_sigma(Eval *e, double sigma)
 static int open_contexts(Eval *e)
 {
     Common here = e->common;
-    if (e->model_path && here.backend && !strcmp(here.backend, "cuda")) here.backend = "cpu";
+    if (e->model_path && !(here.backend && !strcmp(here.backend, "ref"))) here.backend = "cpu", here.device = NULL;
     int code = open_context(&here, &e->ctx);
     if (code || !e->model_path) return code;
     code = open_context(&e->common, &e->model_ctx);

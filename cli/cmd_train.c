@@ -165,13 +165,14 @@ int cmd_train(int argc, char **argv)
     const Arg args[] = { { "checkpoint", "FILE", "where the state of the run is kept (safetensors)", &t.checkpoint },
                          { "resume", NULL, "go on from the checkpoint, with the options it was made with", &t.resume },
                          { "init", "FILE", "begin with the weights of a file that a run like this made", &t.init },
+                         { "deterministic", NULL, "bit-identical from run to run, on a GPU too", &t.common.deterministic },
                          { "log", "FILE", "a line of JSON for each step (on a GPU for every 20th), appended", &t.log_path },
                          { "curve", "FILE.svg", "the curve of the run", &t.curve } };
     const ArgTable table = { .summary = "train a small network on clean clips",
                              .examples = "  snls train clips/ small.safetensors --width 8 --blocks 1 --wt 1 --frames 3 --crop 32 --batch 4 --steps 300\n"
                                          "  snls train clips/ stan-s.safetensors --checkpoint run.safetensors --log run.jsonl --curve run.svg\n"
                                          "  snls train clips/ stan-s.safetensors --checkpoint run.safetensors --resume\n",
-                             .args = args, .arg_count = 5, .options = options, .params = &t, .positional_names = names, .positional_help = help,
+                             .args = args, .arg_count = 6, .options = options, .params = &t, .positional_names = names, .positional_help = help,
                              .positional = given, .positional_min = 2, .positional_max = 2 };
     make_options(options, 64);
     keep_command(&t, argc, argv);

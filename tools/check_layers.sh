@@ -21,7 +21,7 @@ may_include()
     src/video) echo "video io base snls/types.h snls/context.h snls/io.h snls/video.h" ;;
     src/pipeline) echo "pipeline video io base snls/types.h snls/context.h snls/video.h snls/denoise.h snls/model.h snls/pipeline.h" ;;
     src/io)   echo "io base snls/types.h snls/context.h snls/io.h snls/safetensors.h" ;;
-    src/nn)   echo "nn base $api" ;;
+    src/nn)   echo "nn simd base $api" ;;
     src/nn_cuda) echo "nn_cuda nn model cuda base $api snls/train.h" ;;
     src/model) echo "model nn base $api snls/flow.h snls/denoise.h snls/safetensors.h snls/model.h snls/train.h" ;;
     cli)      echo "cli bench $api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/pipeline.h snls/safetensors.h snls/model.h snls/train.h snls/snls.h" ;;

@@ -1,6 +1,7 @@
 /* cpu_pixel.c: layer norm, activations, channel attention and sums on rows of f32 or bf16. Sums over pixels are made in a fixed
  * number of parts that are added in their order, so the number of threads does not change a bit. */
 #include "nn/cpu.h"
+#include "simd/layers.h"
 #include <math.h>
 #include <string.h>
 
@@ -33,6 +34,11 @@ static SnlsStatus only_f32(SnlsContext *ctx, const NnStep *s, const char *op)
     return SNLS_OK;
 }
 
+static SnlsRows part_rows(const Rows *r, const NnStep *s, int64_t begin, int64_t end) { return (SnlsRows){ end - begin, r->channels, s->x[0].dtype == SNLS_BF16 }; }
+
+/* The channels of a pixel. */
+static void *row_at(const SnlsTensor *t, int64_t pixel, int64_t channels) { return (char *)t->data + pixel * channels * snls_dtype_size((SnlsDtype)t->dtype); }
+
 /* ---- norm ---- */
 
 typedef struct Moments { float mean, scale; } Moments;
@@ -48,22 +54,18 @@ static Moments moments_of(const float *x, int64_t n, double eps)
     return (Moments){ mean, (float)(1 / sqrt((double)(square / (float)n) + eps)) };
 }
 
-static void norm_pixel(const NnStep *s, const Rows *r, int64_t at, float *room)
-{
-    const float *x = snls_nn_row(&s->x[0], at, r->channels, room), *gamma = s->p[0].data, *beta = s->p[1].data;
-    const Moments m = moments_of(x, r->channels, s->u.norm.eps);
-    float *y = room + r->channels;
-    for (int64_t i = 0; i < r->channels; i++) y[i] = gamma[i] * ((x[i] - m.mean) * m.scale) + beta[i];
-    snls_nn_put_row(&s->y[0], at, r->channels, y);
-}
-
 SnlsStatus snls_nn_cpu_norm_forward(SnlsContext *ctx, NnStep *s)
 {
     Rows r;
-    SNLS_TRY(rows_of(ctx, s, 2, "norm", &r));
+    SnlsLayers loops;
+    SNLS_TRY(rows_of(ctx, s, 1, "norm", &r));
+    snls_layers(&loops, ctx->cpu_level);
 #pragma omp parallel for num_threads(ctx->threads) schedule(static)
-    for (int part = 0; part < PARTS; part++)
-        for (int64_t p = part_begin(&r, part); p < part_begin(&r, part + 1); p++) norm_pixel(s, &r, p * r.channels, part_scratch(&r, part));
+    for (int part = 0; part < PARTS; part++) {
+        const int64_t begin = part_begin(&r, part);
+        const SnlsRows rows = part_rows(&r, s, begin, part_begin(&r, part + 1));
+        loops.norm(row_at(&s->y[0], begin, r.channels), row_at(&s->x[0], begin, r.channels), s->p[0].data, s->p[1].data, s->u.norm.eps, &rows, part_scratch(&r, part));
+    }
     return SNLS_OK;
 }
 
@@ -151,19 +153,22 @@ SnlsStatus snls_nn_cpu_act_backward(SnlsContext *ctx, NnStep *s)
 
 /* ---- eca ---- */
 
-/* Sums of a frame's pixels by channel, of x or of x times other: to (channels), through the parts' scratch. */
+/* Sums of a frame's pixels by channel, of x or (f32) of x times other: to (channels), through the parts' scratch. */
 static void sum_frame(SnlsContext *ctx, const NnStep *s, const Rows *r, int64_t n, const SnlsTensor *other, double *to)
 {
     const int64_t pixels = s->x[0].shape[1] * s->x[0].shape[2], c = r->channels;
-    (void)ctx;
+    SnlsLayers loops;
+    snls_layers(&loops, ctx->cpu_level);
 #pragma omp parallel for num_threads(ctx->threads) schedule(static)
     for (int part = 0; part < PARTS; part++) {
-        float *restrict sums = part_scratch(r, part), *room = sums + c;
+        const int64_t begin = n * pixels + pixels * part / PARTS, end = n * pixels + pixels * (part + 1) / PARTS;
+        const SnlsRows rows = part_rows(r, s, begin, end);
+        float *restrict sums = part_scratch(r, part);
         memset(sums, 0, sizeof(float) * (size_t)c);
-        for (int64_t p = pixels * part / PARTS; p < pixels * (part + 1) / PARTS; p++) {
-            const float *x = snls_nn_row(&s->x[0], (n * pixels + p) * c, c, room), *z = other ? (const float *)other->data + (n * pixels + p) * c : NULL;
-            if (z) for (int64_t i = 0; i < c; i++) sums[i] += x[i] * z[i];
-            else for (int64_t i = 0; i < c; i++) sums[i] += x[i];
+        if (!other) loops.sum(sums, row_at(&s->x[0], begin, c), &rows);
+        for (int64_t p = begin; other && p < end; p++) {
+            const float *x = (const float *)s->x[0].data + p * c, *z = (const float *)other->data + p * c;
+            for (int64_t i = 0; i < c; i++) sums[i] += x[i] * z[i];
         }
     }
     for (int64_t i = 0; i < c; i++) to[i] = 0;
@@ -179,23 +184,21 @@ static void find_gates(const NnStep *s, int64_t c, double pixels, const double *
     }
 }
 
-/* y += or = x * factor + term, pixel by pixel of frame n; y, x: values or gradients */
-static void scale_frame(SnlsContext *ctx, const Rows *r, int64_t n, int64_t pixels, const SnlsTensor *x, const SnlsTensor *y, const float *factor, const float *term)
+/* y = x * factor, or (f32) y += x * factor + term, pixel by pixel of frame n; y, x: values or gradients */
+static void scale_frame(SnlsContext *ctx, const NnStep *s, const Rows *r, int64_t n, const SnlsTensor *x, const SnlsTensor *y, const float *factor, const float *term)
 {
-    const int64_t c = r->channels;
-    (void)ctx;
+    const int64_t pixels = s->x[0].shape[1] * s->x[0].shape[2], c = r->channels;
+    SnlsLayers loops;
+    snls_layers(&loops, ctx->cpu_level);
 #pragma omp parallel for num_threads(ctx->threads) schedule(static)
     for (int part = 0; part < PARTS; part++) {
-        float *room = part_scratch(r, part), *restrict out = room + c;
-        for (int64_t p = n * pixels + pixels * part / PARTS; p < n * pixels + pixels * (part + 1) / PARTS; p++) {
-            const float *in = snls_nn_row(x, p * c, c, room);
-            if (term) {
-                float *to = (float *)y->data + p * c;
-                for (int64_t i = 0; i < c; i++) to[i] += in[i] * factor[i] + term[i];
-                continue;
-            }
-            for (int64_t i = 0; i < c; i++) out[i] = in[i] * factor[i];
-            snls_nn_put_row(y, p * c, c, out);
+        const int64_t begin = n * pixels + pixels * part / PARTS, end = n * pixels + pixels * (part + 1) / PARTS;
+        const SnlsRows rows = part_rows(r, s, begin, end);
+        if (!term) loops.scale(row_at(y, begin, c), row_at(x, begin, c), factor, &rows);
+        for (int64_t p = begin; term && p < end; p++) {
+            const float *from = (const float *)x->data + p * c;
+            float *restrict to = (float *)y->data + p * c;
+            for (int64_t i = 0; i < c; i++) to[i] += from[i] * factor[i] + term[i];
         }
     }
 }
@@ -225,7 +228,7 @@ SnlsStatus snls_nn_cpu_eca_forward(SnlsContext *ctx, NnStep *s)
     for (int64_t n = 0; n < s->x[0].shape[0]; n++) {
         sum_frame(ctx, s, &r, n, NULL, sums);
         find_gates(s, r.channels, (double)pixels, sums, gates);
-        scale_frame(ctx, &r, n, pixels, &s->x[0], &s->y[0], gates, NULL);
+        scale_frame(ctx, s, &r, n, &s->x[0], &s->y[0], gates, NULL);
     }
     return SNLS_OK;
 }
@@ -256,29 +259,25 @@ SnlsStatus snls_nn_cpu_eca_backward(SnlsContext *ctx, NnStep *s)
         find_gates(s, r.channels, (double)pixels, sums, gates);
         sum_frame(ctx, s, &r, n, &s->dy[0], sums + r.channels);
         eca_through_mean(s, r.channels, (double)pixels, sums, sums + r.channels, gates, gates + r.channels);
-        if (s->dx[0].data) scale_frame(ctx, &r, n, pixels, &s->dy[0], &s->dx[0], gates, gates + r.channels);
+        if (s->dx[0].data) scale_frame(ctx, s, &r, n, &s->dy[0], &s->dx[0], gates, gates + r.channels);
     }
     return SNLS_OK;
 }
 
 /* ---- add ---- */
 
-static void add_row(const NnStep *s, int64_t at, int64_t n, float *room)
-{
-    const float a = (float)s->u.add.a, b = (float)s->u.add.b, *x = snls_nn_row(&s->x[0], at, n, room);
-    float *out = room + 2 * n;
-    const float *z = s->x[1].data ? snls_nn_row(&s->x[1], at, n, room + n) : NULL;
-    for (int64_t i = 0; i < n; i++) out[i] = z ? a * x[i] + b * z[i] : a * x[i];
-    snls_nn_put_row(&s->y[0], at, n, out);
-}
-
 SnlsStatus snls_nn_cpu_add_forward(SnlsContext *ctx, NnStep *s)
 {
     Rows r;
-    SNLS_TRY(rows_of(ctx, s, 3, "add", &r));
+    SnlsLayers loops;
+    SNLS_TRY(rows_of(ctx, s, 0, "add", &r));
+    snls_layers(&loops, ctx->cpu_level);
 #pragma omp parallel for num_threads(ctx->threads) schedule(static)
-    for (int part = 0; part < PARTS; part++)
-        for (int64_t p = part_begin(&r, part); p < part_begin(&r, part + 1); p++) add_row(s, p * r.channels, r.channels, part_scratch(&r, part));
+    for (int part = 0; part < PARTS; part++) {
+        const int64_t begin = part_begin(&r, part), c = r.channels;
+        const SnlsRows rows = part_rows(&r, s, begin, part_begin(&r, part + 1));
+        loops.add(row_at(&s->y[0], begin, c), row_at(&s->x[0], begin, c), (float)s->u.add.a, s->x[1].data ? row_at(&s->x[1], begin, c) : NULL, (float)s->u.add.b, &rows);
+    }
     return SNLS_OK;
 }
 

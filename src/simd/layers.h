@@ -1,0 +1,24 @@
+/* layers.h: layers of networks that only pass over memory, one table for each instruction set: rows of f32, or of bf16 that are f32
+ * on the way. The same C text (layers_body.h) is compiled for every level without contraction, and sums over channels are made in
+ * sixteen parts that are added in one order, so that all levels give the same bits. Knows nothing of the rest of the library. */
+#ifndef SNLS_SIMD_LAYERS_H
+#define SNLS_SIMD_LAYERS_H
+
+#include <stdint.h>
+
+typedef struct SnlsRows { int64_t pixels, channels; int bf16; } SnlsRows; /* contiguous; of values, not of what they are scaled with */
+
+typedef struct SnlsLayers {
+    /* y = gamma * (x - mean) / sqrt(variance + eps) + beta over the channels of each pixel. room: one row. */
+    void (*norm)(void *y, const void *x, const float *gamma, const float *beta, double eps, const SnlsRows *rows, float *room);
+    void (*scale)(void *y, const void *x, const float *factor, const SnlsRows *rows); /* y = x * factor of its channel */
+    void (*sum)(float *sums, const void *x, const SnlsRows *rows);                    /* sums of the channels += pixels */
+    void (*add)(void *y, const void *x, float a, const void *z, float b, const SnlsRows *rows); /* y = a*x + b*z; z may be NULL */
+} SnlsLayers;
+
+void snls_layers(SnlsLayers *layers, int level); /* SnlsCpuLevel; levels this machine lacks fall back */
+
+void snls_layers_avx2(SnlsLayers *layers);
+void snls_layers_avx512(SnlsLayers *layers);
+
+#endif
