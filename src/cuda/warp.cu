@@ -134,6 +134,14 @@ static CudaWarp warp_of(const CudaMatch *c)
     return p;
 }
 
+/* Code that was compiled for less than 8.0 has no matrix instructions in it, whatever GPU it runs on. */
+static __global__ void compiled(void) {}
+static bool has_instructions(void)
+{
+    cudaFuncAttributes code;
+    return cudaFuncGetAttributes(&code, compiled) == cudaSuccess && code.ptxVersion >= 80;
+}
+
 bool snls_cuda_warp_applies(const SnlsContext *ctx, const CudaMatch *c)
 {
     const SnlsMatch *m = &c->m;
@@ -144,7 +152,7 @@ bool snls_cuda_warp_applies(const SnlsContext *ctx, const CudaMatch *c)
     if (c->key.data && (quads > INT32_MAX || c->key.step[2] < 0 || c->key.step[3] < 0)) return false;
     const double span = m->stride1 * (double)(m->side - 1) + 2; /* pixels along an axis; a wide grid is cheaper cell by cell */
     if (span > 24 || span > 2 * (double)m->side + 1) return false;
-    return (size_t)(WARP_GROUPS * warp_of(c).bytes) <= snls_cuda(ctx)->shared_limit;
+    return (size_t)(WARP_GROUPS * warp_of(c).bytes) <= snls_cuda(ctx)->shared_limit && has_instructions();
 }
 
 template <int CELLS, int TILES, bool KEEP, bool SHORT> static SnlsStatus launch(SnlsContext *ctx, const CudaWarp *p)
