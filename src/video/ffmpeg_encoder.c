@@ -91,9 +91,16 @@ static enum AVPixelFormat usual_yuv(const AVCodec *codec, const SnlsPixels *p, b
     return AV_PIX_FMT_NONE;
 }
 
-/* Made for RGB too, not only able to: what FFV1, PNG and the like are. */
+/* What is told: nobody knows y4m's encoder by FFmpeg's word for it. */
+static const char *name_of(const AVCodec *codec)
+{
+    return codec->id == AV_CODEC_ID_WRAPPED_AVFRAME ? "y4m" : codec->name;
+}
+
+/* Made for RGB too, not only able to: what FFV1, PNG and the like are. y4m has no RGB, but is lossless: 4:4:4 is the nearest. */
 static bool keeps_rgb(const AVCodec *codec)
 {
+    if (codec->id == AV_CODEC_ID_WRAPPED_AVFRAME) return true;
     return !takes(codec, AV_PIX_FMT_YUV420P) || takes(codec, AV_PIX_FMT_BGR0) || takes(codec, AV_PIX_FMT_GBRP16);
 }
 
@@ -107,7 +114,7 @@ static SnlsStatus choose_format(SnlsWriter *w, const AVCodec *codec, const SnlsP
         SNLS_REQUIRE(w->ctx, *format != AV_PIX_FMT_NONE, SNLS_ERR_ARG, "--pix-fmt %s: FFmpeg has no such pixel format",
                      w->params.format);
         SNLS_REQUIRE(w->ctx, takes(codec, *format), SNLS_ERR_UNSUPPORTED,
-                     "--pix-fmt %s: the encoder %s does not take it", w->params.format, codec->name);
+                     "--pix-fmt %s: the encoder %s does not take it", w->params.format, name_of(codec));
     } else if (takes(codec, from) && !odd_size(codec, p, from)) *format = from;
     else if (p->components < 3 || (p->rgb && !w->params.lossless && !keeps_rgb(codec)))
         *format = usual_yuv(codec, p, true);
@@ -118,7 +125,7 @@ static SnlsStatus choose_format(SnlsWriter *w, const AVCodec *codec, const SnlsP
         *format = avcodec_find_best_pix_fmt_of_list(formats_of(codec), from, snls_pixels_alpha(p), NULL);
     if (*format == AV_PIX_FMT_PAL8) *format = AV_PIX_FMT_BGR8; /* GIF: fixed colours, no palette is made */
     SNLS_REQUIRE(w->ctx, *format != AV_PIX_FMT_NONE && snls_av_pixels(*format, &known), SNLS_ERR_UNSUPPORTED,
-                 "%s: the encoder %s takes no pixel format we can make", snls_io_name(w->name).text, codec->name);
+                 "%s: the encoder %s takes no pixel format we can make", snls_io_name(w->name).text, name_of(codec));
     return SNLS_OK;
 }
 
@@ -219,7 +226,7 @@ static SnlsStatus try_open(SnlsWriter *w, SnlsAvWriter *a, const AVCodec *codec,
     if (error < 0) status = snls_av_fail(w->ctx, SNLS_ERR_UNSUPPORTED, w->name, what, error);
     else if (status >= 0 && (left = av_dict_get(options, "", NULL, AV_DICT_IGNORE_SUFFIX)))
         status =
-            snls_fail(w->ctx, SNLS_ERR_ARG, "--enc-opt %s: the encoder %s has no such option", left->key, codec->name);
+            snls_fail(w->ctx, SNLS_ERR_ARG, "--enc-opt %s: the encoder %s has no such option", left->key, name_of(codec));
     av_dict_free(&options);
     return status;
 }
@@ -267,10 +274,10 @@ SnlsStatus snls_av_encoder_open(SnlsWriter *w, SnlsAvWriter *a, const AVFrame *f
     SNLS_TRY(status);
     w->info.depth = w->pixels.component[0].depth;
     w->info.channels = snls_pixels_channels(&w->pixels);
-    snprintf(w->info.codec, sizeof w->info.codec, "%s", codec->name);
+    snprintf(w->info.codec, sizeof w->info.codec, "%s", name_of(codec));
     snprintf(w->info.pixel_format, sizeof w->info.pixel_format, "%s", av_get_pix_fmt_name(format));
     snprintf(w->info.container, sizeof w->info.container, "%s", a->out->oformat->name);
     w->info.lossless = w->info.lossless && holds(&from, &w->pixels);
-    note_losses(w, &from, codec->name);
+    note_losses(w, &from, name_of(codec));
     return SNLS_OK;
 }
