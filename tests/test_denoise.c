@@ -149,6 +149,73 @@ static void test_cut(void)
     CHECK(!same(&whole, &without), "the cut changes nothing");
 }
 
+/* Noise as videos have it: stronger in brightness than in colour, and one sample of colour for four pixels. */
+static void test_noise_of_videos(void)
+{
+    const Clip clean = clean_clip(5, 48, 52, 3, 0);
+    for (int kind = 0; kind < 2; kind++) {
+        Clip noisy = clip_new(5, 48, 52, 3);
+        Rng rng = { 5 };
+        float grain[48 * 52], tint[24 * 26];
+        for (int64_t t = 0; t < 5; t++) {
+            for (int i = 0; i < 48 * 52; i++) grain[i] = (float)(rng_real(&rng, -1, 1) + rng_real(&rng, -1, 1) + rng_real(&rng, -1, 1)) * (kind ? 4 : 25);
+            for (int i = 0; i < 24 * 26; i++) tint[i] = (float)(rng_real(&rng, -1, 1) + rng_real(&rng, -1, 1) + rng_real(&rng, -1, 1)) * (kind ? 25 : 4);
+            for (int64_t i = 0; i < 48 * 52 * 3; i++) {
+                const int64_t y = i / 3 / 52, x = i / 3 % 52, at = t * 48 * 52 * 3 + i;
+                noisy.data[at] = clean.data[at] + grain[y * 52 + x] + (float)(1 - i % 3) * tint[y / 2 * 26 + x / 2];
+            }
+        }
+        const SnlsDenoiseParams p = params_of(SNLS_DENOISE_FAST, -1);
+        const Clip out = run(&noisy, &p, 2, 0, 0);
+        CHECK(psnr(&clean, &out) > psnr(&clean, &noisy) + 8, "%s: %.2f dB from %.2f", kind ? "colour" : "brightness", psnr(&clean, &out), psnr(&clean, &noisy));
+    }
+}
+
+/* One that sees only the end of a scene comes to the same in time, if it begins at the right frame. */
+static void test_period(void)
+{
+    enum { FRAMES = 90, PERIOD = SNLS_DENOISE_PERIOD };
+    const Clip clean = clean_clip(FRAMES, 15, 18, 1, 0), noisy = noisy_of(&clean, 20);
+    SnlsDenoiseParams p = params_of(SNLS_DENOISE_FAST, 20);
+    p.radius = 1, p.window1 = p.window2 = 5, p.patches1 = p.patches2 = 12;
+    const Clip whole = run(&noisy, &p, 2, 0, 0);
+    for (int64_t begin = PERIOD - 1; begin <= PERIOD; begin++) {
+        Clip rest = noisy;
+        rest.frames = FRAMES - begin, rest.data = noisy.data + begin * frame_size(&noisy);
+        const Clip out = run(&rest, &p, 2, 0, 0);
+        const int64_t from = begin + PERIOD + 8; /* the delay of radius 1 */
+        const bool alike = !memcmp(whole.data + from * frame_size(&noisy), out.data + (from - begin) * frame_size(&noisy),
+                                   (size_t)((FRAMES - from) * frame_size(&noisy)) * sizeof(float));
+        CHECK(alike == (begin == PERIOD), "begun at frame %d: %s", (int)begin, alike ? "the same" : "differs");
+    }
+}
+
+/* A denoiser that is told another's estimate does the same. */
+static void test_noise_told(void)
+{
+    const Clip clean = clean_clip(9, 24, 24, 3, 0), noisy = noisy_of(&clean, 15);
+    const int64_t size = frame_size(&noisy);
+    SnlsDenoiseParams p = params_of(SNLS_DENOISE_FAST, -1);
+    const Clip first = run(&noisy, &p, 1, 0, 0);
+    SnlsContext *ctx = open_ctx(1);
+    SnlsDenoiser *d = NULL;
+    float *out = check_alloc(size, sizeof *out);
+    double noise[3];
+    for (int again = 0; again < 2; again++) {
+        int64_t pulled = 0;
+        CHECK(snls_denoiser_open(&d, ctx, &p, 24, 24, 3) == SNLS_OK, "%s", snls_error(ctx));
+        if (!again) CHECK(snls_denoiser_set_noise(d, (double[]){ 1, 1, 1 }) == SNLS_ERR_ARG, "noise is set where it is to be estimated");
+        if (again) CHECK(snls_denoiser_set_noise(d, noise) == SNLS_OK, "%s", snls_error(ctx));
+        for (int64_t t = 0; t < 9; t++) CHECK(snls_denoiser_push(d, noisy.data + t * size, 0) == SNLS_OK, "%s", snls_error(ctx));
+        snls_denoiser_finish(d);
+        for (; pulled < 9 && snls_denoiser_pull(d, out) == SNLS_OK; pulled++)
+            CHECK(!memcmp(out, first.data + pulled * size, (size_t)size * sizeof *out), "frame %d differs", (int)pulled);
+        CHECK(pulled == 9 && snls_denoiser_sigma(d, p.sigma) == SNLS_OK && snls_denoiser_noise(d, noise) == SNLS_OK, "%d frames", (int)pulled);
+        snls_denoiser_close(&d);
+    }
+    snls_close(&ctx);
+}
+
 /* Scenes of any length: there is room for every frame, and every one comes back. */
 static void test_scenes(void)
 {
@@ -379,6 +446,9 @@ int main(void)
         test_threads_and_pulls();
         test_cut();
         test_scenes();
+        test_noise_of_videos();
+        test_noise_told();
+        test_period();
         test_sizes();
         test_no_noise();
         test_refusals();

@@ -95,11 +95,22 @@ SNLS_API int64_t snls_denoiser_memory(const SnlsDenoiseParams *params, int64_t h
 /* Frames that must have been pushed before the first can be pulled, at most. */
 SNLS_API int64_t snls_denoiser_delay(const SnlsDenoiser *d);
 
+/* What a frame becomes depends on frames long before it, since patches that were in a group are no references again; but every
+ * SNLS_DENOISE_PERIOD frames of a scene that begins anew. So a denoiser that is given a scene from a multiple of so many frames on
+ * gives the same as one that was given all of it from SNLS_DENOISE_PERIOD + snls_denoiser_delay() frames later on. */
+#define SNLS_DENOISE_PERIOD 32
+
 /* How many groups of patches the two steps of vnlb have filtered so far: what its time goes with. */
 SNLS_API SnlsStatus snls_denoiser_groups(const SnlsDenoiser *d, int64_t groups[2]);
 
 /* The noise in use, per channel. SNLS_END: not yet estimated. */
 SNLS_API SnlsStatus snls_denoiser_sigma(const SnlsDenoiser *d, double sigma[3]);
+
+/* The noise of the channels that are filtered, (R+G+B)/sqrt 3, (R-B)/sqrt 2 and (R-2G+B)/sqrt 6, or the only one. Where all of sigma is
+ * estimated, so is this, by itself: noise of cameras and codecs is stronger in brightness than in colour. To go on with an
+ * estimate in another denoiser: open it with sigma as it was told, then set_noise, before the first frame. */
+SNLS_API SnlsStatus snls_denoiser_noise(const SnlsDenoiser *d, double noise[3]);
+SNLS_API SnlsStatus snls_denoiser_set_noise(SnlsDenoiser *d, const double noise[3]);
 
 /* Motion (H,W,2), (x,y), whole pixels, from the last pulled frame to the next. SNLS_END: there is none (last frame of a
  * scene, no flow, nothing pulled). */

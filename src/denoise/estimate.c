@@ -7,11 +7,14 @@
 #include <string.h>
 
 enum { SIDE = 8, LOW = 9, BLOCKS_MAX = 60000, CHOSEN_MIN = 60 };
-#define SHARE 0.005 /* of the blocks that are chosen */
+#define SHARE    0.005 /* of the blocks that are chosen */
+#define COLOURED 1.3   /* times as strong in low frequencies: not white */
 
 typedef struct Blocks {
     const float *frame; /* (H,W,C), from the channel on */
-    int64_t channels, width, rows, columns, step;
+    const float *seen;  /* what the camera may have clipped: (H,W,seen_channels) */
+    int64_t channels, seen_channels, width, rows, columns, step;
+    bool low; /* of what is not white the low frequencies tell: blocks are chosen by some of them, others measured */
     float basis[SIDE][SIDE];
 } Blocks;
 
@@ -26,7 +29,8 @@ static void make_basis(float basis[SIDE][SIDE])
 /* Orthonormal DCT of block number i: out[row][column]. Returns how many pixels are at an end of the scale. */
 static int transform(const Blocks *b, int64_t i, float out[SIDE][SIDE])
 {
-    const float *corner = b->frame + (i / b->columns * b->width + i % b->columns) * b->step * b->channels;
+    const int64_t at = (i / b->columns * b->width + i % b->columns) * b->step;
+    const float *corner = b->frame + at * b->channels, *seen = b->seen + at * b->seen_channels;
     float half[SIDE][SIDE];
     int clipped = 0;
     for (int y = 0; y < SIDE; y++)
@@ -36,7 +40,7 @@ static int transform(const Blocks *b, int64_t i, float out[SIDE][SIDE])
         }
     for (int k = 0; k < SIDE; k++)
         for (int x = 0; x < SIDE; x++) {
-            const float v = corner[(k * b->width + x) * b->channels];
+            const float v = seen[(k * b->width + x) * b->seen_channels];
             clipped += v == 0 || v == 255;
             out[k][x] = 0;
             for (int y = 0; y < SIDE; y++) out[k][x] += b->basis[k][y] * half[y][x];
@@ -44,14 +48,17 @@ static int transform(const Blocks *b, int64_t i, float out[SIDE][SIDE])
     return clipped;
 }
 
-/* Energy of the low frequencies but the mean; blocks that the camera clipped come last. */
+static bool chooses(const Blocks *b, int order) { return b->low ? order < 6 && order % 2 : order > 0 && order < LOW; }
+static bool measures(const Blocks *b, int order) { return b->low ? order == 2 || order == 4 : order >= LOW; }
+
+/* Energy of the frequencies that choose; blocks that the camera clipped come last. */
 static float low_energy(const Blocks *b, int64_t i)
 {
     float c[SIDE][SIDE], sum = 0;
     const int clipped = transform(b, i, c);
     for (int y = 0; y < SIDE; y++)
         for (int x = 0; x < SIDE; x++)
-            if (x + y > 0 && x + y < LOW) sum += c[y][x] * c[y][x];
+            if (chooses(b, x + y)) sum += c[y][x] * c[y][x];
     return clipped > SIDE ? INFINITY : sum;
 }
 
@@ -73,7 +80,7 @@ static int by_energy(const void *a, const void *b)
                                   : (x->block > y->block) - (x->block < y->block);
 }
 
-/* Median over the high frequencies of their variance in the chosen blocks. */
+/* Median over the frequencies that are measured of their variance in the chosen blocks. */
 static double high_variance(const Blocks *b, const Rank *rank, int64_t chosen)
 {
     double squares[SIDE * SIDE] = { 0 };
@@ -84,7 +91,7 @@ static double high_variance(const Blocks *b, const Rank *rank, int64_t chosen)
         count = 0;
         for (int y = 0; y < SIDE; y++)
             for (int x = 0; x < SIDE; x++)
-                if (x + y >= LOW) squares[count++] += (double)c[y][x] * c[y][x] / (double)chosen;
+                if (measures(b, x + y)) squares[count++] += (double)c[y][x] * c[y][x] / (double)chosen;
     }
     qsort(squares, (size_t)count, sizeof *squares, rising);
     return squares[count / 2];
@@ -113,12 +120,13 @@ static double estimate_small(const float *frame, int64_t pixels, int64_t channel
     return pixels > 1 ? sqrt(sum / (double)(pixels - 1)) : 0;
 }
 
-static SnlsStatus estimate_frame(SnlsContext *ctx, const float *frame, int64_t height, int64_t width, int64_t channels,
-                                 double sigma[3])
+/* sigma[i] += the noise of channel i, which begins at frame[i] and has every step-th float; seen as in Blocks. */
+static SnlsStatus estimate_frame(SnlsContext *ctx, const float *const *frame, int64_t step, const float *seen,
+                                 int64_t height, int64_t width, int64_t channels, bool low, double sigma[3])
 {
-    Blocks b = { .channels = channels, .width = width, .step = 1 };
+    Blocks b = { .channels = step, .seen_channels = channels, .width = width, .step = 1, .low = low };
     if (height < SIDE || width < SIDE) {
-        for (int64_t c = 0; c < channels; c++) sigma[c] += estimate_small(frame + c, height * width, channels);
+        for (int64_t c = 0; c < channels; c++) sigma[c] += estimate_small(frame[c], height * width, step);
         return SNLS_OK;
     }
     while ((height - SIDE) / b.step * ((width - SIDE) / b.step) > BLOCKS_MAX) b.step++;
@@ -130,9 +138,25 @@ static SnlsStatus estimate_frame(SnlsContext *ctx, const float *frame, int64_t h
     SNLS_TRY(snls_scratch_commit(ctx, "noise_estimate"));
     Rank *rank = snls_arena_claim(&ctx->arena, b.rows * b.columns, sizeof(Rank));
     for (int64_t c = 0; c < channels; c++) {
-        b.frame = frame + c;
+        b.frame = frame[c];
+        b.seen = seen + c;
         sigma[c] += estimate(ctx, &b, rank);
     }
+    return SNLS_OK;
+}
+
+/* Colour of 4:2:0 has one sample for four pixels: its noise has four times the variance in low frequencies and none in high ones.
+ * The filter must go by the first; where both say the same, high ones say it more exactly. */
+SnlsStatus snls_nlb_noise(SnlsContext *ctx, const NlbPlan *p, const float *planes, const float *frame, double noise[3])
+{
+    const float *channel[3] = { planes, planes + p->plane, planes + 2 * p->plane };
+    double low[3] = { 0 };
+    for (int c = 0; c < 3; c++) noise[c] = 0;
+    SNLS_TRY(estimate_frame(ctx, channel, 1, frame, p->height, p->width, p->channels, false, noise));
+    if (p->channels == 3)
+        SNLS_TRY(estimate_frame(ctx, channel, 1, frame, p->height, p->width, p->channels, true, low));
+    for (int c = 1; c < 3; c++)
+        if (low[c] > COLOURED * noise[c]) noise[c] = low[c];
     return SNLS_OK;
 }
 
@@ -146,8 +170,11 @@ SnlsStatus snls_noise_estimate(SnlsContext *ctx, const float *frames, int64_t co
         "noise_estimate: %lld frames of %lld x %lld pixels and %lld channels, must be 1 or more, 1 or 3 channels",
         (long long)count, (long long)width, (long long)height, (long long)channels);
     double sum[3] = { 0 };
-    for (int64_t t = 0; t < count; t++)
-        SNLS_TRY(estimate_frame(ctx, frames + t * height * width * channels, height, width, channels, sum));
+    for (int64_t t = 0; t < count; t++) {
+        const float *frame = frames + t * height * width * channels;
+        SNLS_TRY(estimate_frame(ctx, (const float *[]){ frame, frame + 1, frame + 2 }, channels, frame, height, width,
+                                channels, false, sum));
+    }
     for (int64_t c = 0; c < 3; c++) sigma[c] = c < channels ? sum[c] / (double)count : sum[0] / (double)count;
     return SNLS_OK;
 }

@@ -118,7 +118,8 @@ struct SnlsDenoiser {
     void *block;
     double sigma[3];                     /* red, green, blue */
     float variance[3];                   /* of the decorrelated channels */
-    double guess[2 * RADIUS_MAX + 2][3]; /* of sigma, from each of the first frames */
+    double noise[3];                     /* the same of the decorrelated channels, estimated or given; < 0: not known */
+    double guess[2][2 * RADIUS_MAX + 2][3]; /* of sigma and of noise, from each of the first frames */
     bool has_sigma, finished, has_flow;
     bool copy;              /* sigma is 0: frames are kept as they came */
     bool pass;              /* no noise was found: estimates are the frames */
@@ -154,6 +155,9 @@ SnlsStatus snls_nlb_plan(SnlsContext *ctx, const SnlsDenoiseParams *params, int6
                          int64_t channels, NlbPlan *plan);
 SnlsStatus snls_nlb_take(SnlsDenoiser *d); /* all memory but the struct itself */
 int64_t snls_nlb_bytes(const NlbPlan *plan, int32_t threads);
+
+/* The noise of the decorrelated channels in planes; frame: what they were made of. */
+SnlsStatus snls_nlb_noise(SnlsContext *ctx, const NlbPlan *p, const float *planes, const float *frame, double noise[3]);
 
 /* The scene's frames that references in frame t look at: *first, and how many. */
 int64_t snls_nlb_span(const SnlsDenoiser *d, int64_t t, int64_t *first);

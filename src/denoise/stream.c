@@ -61,28 +61,42 @@ static int64_t oldest(const SnlsDenoiser *d)
 
 /* ---- work ---- */
 
+/* From the noise of red, green and blue where it was given. Where it is estimated, so is that of the decorrelated channels:
+ * cameras and codecs leave more of it in brightness than in colour. */
 static void set_variance(SnlsDenoiser *d)
 {
     const double r = d->sigma[0] * d->sigma[0], g = d->sigma[1] * d->sigma[1], b = d->sigma[2] * d->sigma[2];
     const double of[3] = { (r + g + b) / 3, (r + b) / 2, (r + 4 * g + b) / 6 };
-    for (int c = 0; c < 3; c++) d->variance[c] = (float)(d->plan.channels == 3 ? of[c] : r);
-    for (int c = 0; c < 3; c++)
+    for (int c = 0; c < 3; c++) {
+        if (d->noise[c] < 0) d->noise[c] = sqrt(d->plan.channels == 3 ? of[c] : r);
+        d->variance[c] = (float)(d->noise[c] * d->noise[c]);
         if (d->variance[c] < 1e-6f) d->variance[c] = 1e-6f;
+    }
     d->has_sigma = true;
+}
+
+static double larger_sigma(const SnlsDenoiser *d)
+{
+    double most = 0;
+    for (int64_t c = 0; c < d->plan.channels; c++) most = d->sigma[c] > most ? d->sigma[c] : most;
+    return most;
 }
 
 /* Mean of the estimates of the first frames of the first scene. */
 static void find_sigma(SnlsDenoiser *d)
 {
     const int64_t count = lesser(d->end >= 0 ? d->end : d->pushed, 2 * d->plan.radius + 2);
-    double most = 0;
+    double mean[2][3] = { { 0 } };
+    bool all = true;
+    for (int kind = 0; kind < 2; kind++)
+        for (int64_t c = 0; c < d->plan.channels; c++)
+            for (int64_t t = 0; t < count; t++) mean[kind][c] += d->guess[kind][t][c] / (double)count;
     for (int64_t c = 0; c < d->plan.channels; c++) {
-        if (d->params.sigma[c] >= 0) continue;
-        d->sigma[c] = 0;
-        for (int64_t t = 0; t < count; t++) d->sigma[c] += d->guess[t][c] / (double)count;
+        all &= d->params.sigma[c] < 0;
+        if (d->params.sigma[c] < 0) d->sigma[c] = mean[0][c];
     }
-    for (int64_t c = 0; c < d->plan.channels; c++) most = d->sigma[c] > most ? d->sigma[c] : most;
-    d->pass = most < NO_NOISE;
+    for (int64_t c = 0; all && c < d->plan.channels; c++) d->noise[c] = mean[1][c];
+    d->pass = larger_sigma(d) < NO_NOISE;
     set_variance(d);
 }
 
@@ -107,6 +121,17 @@ static SnlsStatus open_frames(SnlsDenoiser *d, int step, int64_t t)
     return SNLS_OK;
 }
 
+/* Every so many frames of a scene nothing counts as covered by groups of earlier frames: what comes depends on nothing older. Step 2
+ * forgets later by as many frames as an estimate of step 1 can reach back. */
+static void forget(SnlsDenoiser *d, int step)
+{
+    const int64_t t = d->done[step], late = step ? 2 * d->plan.radius + 2 : 0;
+    const NlbStep *s = &d->plan.step[step];
+    if (t - d->begin <= late || (t - d->begin - late) % SNLS_DENOISE_PERIOD) return;
+    for (int64_t i = t; i < d->pushed && (d->end < 0 || i < d->end); i++)
+        memset(snls_nlb_frame(d, i)->used[step], 0, (size_t)(s->rows * s->columns));
+}
+
 /* One step for one frame, and the estimates that are final then. */
 static SnlsStatus run(SnlsDenoiser *d, int step)
 {
@@ -114,6 +139,7 @@ static SnlsStatus run(SnlsDenoiser *d, int step)
     d->depth = d->end >= 0 && d->end - d->begin == 1 ? 1 : d->plan.depth;
     if (!d->pass) {
         SNLS_TRY(open_frames(d, step, d->done[step]));
+        if (d->plan.method == SNLS_DENOISE_VNLB) forget(d, step);
         SNLS_TRY(snls_nlb_step(d, step, d->done[step]));
     }
     d->done[step]++;
@@ -182,7 +208,7 @@ SnlsStatus snls_denoiser_open(SnlsDenoiser **out, SnlsContext *ctx, const SnlsDe
     SNLS_TRY(check_build(ctx, params));
     SnlsDenoiser *d = snls_mem_alloc(&ctx->allocator, sizeof *d);
     SNLS_REQUIRE(ctx, d, SNLS_ERR_MEMORY, "denoise: out of memory");
-    *d = (SnlsDenoiser){ .ctx = ctx, .params = *params, .plan = plan, .end = -1 };
+    *d = (SnlsDenoiser){ .ctx = ctx, .params = *params, .plan = plan, .end = -1, .noise = { -1, -1, -1 } };
     const SnlsStatus status = snls_nlb_take(d);
     if (status < 0) snls_denoiser_close(&d);
     if (status < 0) return status;
@@ -229,10 +255,12 @@ static SnlsStatus check_push(SnlsDenoiser *d, const float *frame)
     return SNLS_OK;
 }
 
-static SnlsStatus guess_sigma(SnlsDenoiser *d, const float *frame)
+static SnlsStatus guess_sigma(SnlsDenoiser *d, const float *frame, const float *planes)
 {
-    if (d->has_sigma || d->pushed >= 2 * d->plan.radius + 2) return SNLS_OK;
-    return snls_noise_estimate(d->ctx, frame, 1, d->plan.height, d->plan.width, d->plan.channels, d->guess[d->pushed]);
+    const NlbPlan *p = &d->plan;
+    if (d->has_sigma || d->pushed >= 2 * p->radius + 2) return SNLS_OK;
+    SNLS_TRY(snls_noise_estimate(d->ctx, frame, 1, p->height, p->width, p->channels, d->guess[0][d->pushed]));
+    return snls_nlb_noise(d->ctx, p, planes, frame, d->guess[1][d->pushed]);
 }
 
 /* A new frame takes its place in turn. */
@@ -255,10 +283,10 @@ SnlsStatus snls_denoiser_push(SnlsDenoiser *d, const float *frame, int32_t cut)
 {
     if (!d) return SNLS_ERR_ARG;
     SNLS_TRY(check_push(d, frame));
-    if (!d->copy) SNLS_TRY(guess_sigma(d, frame));
     const NlbFrame *f = take_place(d, cut || !d->pushed);
     if (d->copy) memcpy(f->noisy, frame, (size_t)(d->plan.height * d->plan.width * d->plan.channels) * sizeof *frame);
     else snls_nlb_load(&d->plan, f->noisy, frame);
+    if (!d->copy) SNLS_TRY(guess_sigma(d, frame, f->noisy));
     d->pushed++;
     return SNLS_OK;
 }
@@ -327,6 +355,28 @@ SnlsStatus snls_denoiser_sigma(const SnlsDenoiser *d, double sigma[3])
     if (!d || !sigma) return SNLS_ERR_ARG;
     if (!d->has_sigma) return SNLS_END;
     for (int c = 0; c < 3; c++) sigma[c] = d->plan.channels == 1 ? d->sigma[0] : d->sigma[c];
+    return SNLS_OK;
+}
+
+SnlsStatus snls_denoiser_noise(const SnlsDenoiser *d, double noise[3])
+{
+    if (!d || !noise) return SNLS_ERR_ARG;
+    if (!d->has_sigma) return SNLS_END;
+    memcpy(noise, d->noise, sizeof d->noise);
+    return SNLS_OK;
+}
+
+SnlsStatus snls_denoiser_set_noise(SnlsDenoiser *d, const double noise[3])
+{
+    if (!d) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(d->ctx, noise && d->has_sigma && !d->pushed, SNLS_ERR_ARG,
+                 "denoise: the noise of channels is set before the first frame, and with sigma given");
+    for (int c = 0; c < 3; c++)
+        SNLS_REQUIRE(d->ctx, noise[c] >= 0 && noise[c] <= 1000, SNLS_ERR_ARG,
+                     "denoise: noise[%d] is %g, must be 0 to 1000", c, noise[c]);
+    memcpy(d->noise, noise, sizeof d->noise);
+    d->pass = larger_sigma(d) < NO_NOISE; /* as it was there */
+    set_variance(d);
     return SNLS_OK;
 }
 

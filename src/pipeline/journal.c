@@ -1,4 +1,4 @@
-/* journal.c: header "snls journal 1\n", length of the fingerprint, fingerprint; then records {size, check sum, sigma[3]} and
+/* journal.c: header "snls journal 2\n", length of the fingerprint, fingerprint; then records {size, check sum, noise} and
  * the packed samples of a frame. Written with write(2), so that what was finished is there whatever ends the program. */
 #define _XOPEN_SOURCE 700
 #include "pipeline/journal.h"
@@ -7,16 +7,16 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char magic[16] = "snls journal 1\n";
+static const char magic[16] = "snls journal 2\n";
 
 typedef struct Record {
     int64_t size;
     uint64_t sum;
-    double sigma[3];
+    double noise[SNLS_NOISE];
 } Record;
 
 /* FNV-1a over words of eight bytes: finds what was cut off or not written. */
-static uint64_t check_sum(const void *bytes, int64_t size, const double *sigma)
+static uint64_t check_sum(const void *bytes, int64_t size, const double *noise)
 {
     uint64_t sum = 14695981039346656037u, word;
     const char *at = bytes;
@@ -25,8 +25,8 @@ static uint64_t check_sum(const void *bytes, int64_t size, const double *sigma)
         memcpy(&word, at + i, (size_t)(size - i < 8 ? size - i : 8));
         sum = (sum ^ word) * 1099511628211u;
     }
-    for (int c = 0; c < 3; c++) {
-        memcpy(&word, sigma + c, 8);
+    for (int c = 0; c < SNLS_NOISE; c++) {
+        memcpy(&word, noise + c, 8);
         sum = (sum ^ word) * 1099511628211u;
     }
     return sum;
@@ -58,7 +58,7 @@ static bool read_record(SnlsContext *ctx, SnlsJournal *j, int64_t length, Record
         return false;
     if (!snls_journal_room(ctx, j, r->size) || !read_exactly(j->fd, j->bytes, r->size, j->at + (int64_t)sizeof *r))
         return false;
-    if (check_sum(j->bytes, r->size, r->sigma) != r->sum) return false;
+    if (check_sum(j->bytes, r->size, r->noise) != r->sum) return false;
     j->at += (int64_t)sizeof *r + r->size;
     return true;
 }
@@ -86,7 +86,7 @@ static SnlsStatus continue_old(SnlsContext *ctx, SnlsJournal *j, const char *fin
     Record r;
     SNLS_TRY(check_header(ctx, j, fingerprint));
     const int64_t begin = j->at, length = lseek(j->fd, 0, SEEK_END);
-    while (read_record(ctx, j, length, &r)) j->frames++, memcpy(j->sigma, r.sigma, sizeof j->sigma);
+    while (read_record(ctx, j, length, &r)) j->frames++, memcpy(j->noise, r.noise, sizeof j->noise);
     j->end = j->at;
     j->at = begin;
     const bool cut = !ftruncate(j->fd, j->end) && lseek(j->fd, j->end, SEEK_SET) == j->end;
@@ -116,13 +116,13 @@ SnlsStatus snls_journal_read(SnlsContext *ctx, SnlsJournal *j, int64_t *size)
     return SNLS_OK;
 }
 
-void snls_journal_add(SnlsJournal *j, int64_t size, const double sigma[3])
+void snls_journal_add(SnlsJournal *j, int64_t size, const double noise[SNLS_NOISE])
 {
     if (j->fd < 0 || j->failed) return;
     SnlsContext quiet = { 0 };
     Record r = { .size = size };
-    memcpy(r.sigma, sigma, sizeof r.sigma);
-    r.sum = check_sum(j->bytes, size, sigma);
+    memcpy(r.noise, noise, sizeof r.noise);
+    r.sum = check_sum(j->bytes, size, noise);
     j->failed = snls_io_write(&quiet, j->path, j->fd, &r, sizeof r) < 0 ||
                 snls_io_write(&quiet, j->path, j->fd, j->bytes, size) < 0;
     if (j->failed) unlink(j->path); /* a full disk is needed for the output more than for this */

@@ -6,13 +6,15 @@
 #include "base/context.h"
 #include <stdbool.h>
 
+enum { SNLS_NOISE = 6 }; /* numbers that tell the noise: sigma of red, green and blue, then of the channels that are filtered */
+
 typedef struct SnlsJournal {
     int fd;
     const char *path;
     int64_t frames;  /* whole records when it was opened */
     int64_t end;     /* bytes of them */
     int64_t at;      /* where the next record is read */
-    double sigma[3]; /* of the last record */
+    double noise[SNLS_NOISE]; /* of the last record */
     void *bytes;     /* room for one frame */
     int64_t room;
     bool failed; /* no room on the disk: goes on without a journal */
@@ -24,7 +26,7 @@ SnlsStatus snls_journal_open(SnlsContext *ctx, SnlsJournal *j, const char *path,
 SnlsStatus snls_journal_read(SnlsContext *ctx, SnlsJournal *j, int64_t *size);
 void *snls_journal_room(SnlsContext *ctx, SnlsJournal *j, int64_t size); /* NULL: no memory */
 void snls_journal_add(SnlsJournal *j, int64_t size,
-                      const double sigma[3]); /* of j->bytes; sets failed where it cannot */
+                      const double noise[SNLS_NOISE]); /* of j->bytes; sets failed where it cannot */
 void snls_journal_close(SnlsContext *ctx, SnlsJournal *j, bool remove);
 
 #endif

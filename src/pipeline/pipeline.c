@@ -99,7 +99,10 @@ static void *read_frames(void *opaque)
 
 typedef struct Pending { /* frames that were pushed and not yet pulled */
     SnlsItem *item;
-    int64_t first, count, room, begin; /* begin: the first frame that the denoiser sees */
+    int64_t first, count, room;
+    int64_t scene; /* where the scene in work begins */
+    int64_t begin; /* the first frame that the denoiser sees; -1: not yet */
+    int64_t warm;  /* frames that it must see before those that count */
 } Pending;
 
 static bool pull_all(Run *r, Pending *p)
@@ -122,7 +125,7 @@ static bool pull_all(Run *r, Pending *p)
         }
         item.pixels = buffer.pixels;
         if (r->job->params.watch) item.has_flow = snls_stage_flow(&r->stage, item.pixels + r->frame_floats);
-        snls_stage_sigma(&r->stage, item.sigma);
+        snls_stage_noise(&r->stage, item.noise);
         if (!snls_queue_put(&r->finished, &item)) {
             snls_frame_free(&item.frame);
             return false;
@@ -140,6 +143,17 @@ static bool remember(Run *r, Pending *p, const SnlsItem *item)
     return true;
 }
 
+/* Has the denoiser begun by this frame? On the last one from which it comes to the state it had (SNLS_DENOISE_PERIOD) before the
+ * journal ends. */
+static bool begins(const Run *r, Pending *p, const SnlsItem *item)
+{
+    if (item->cut) p->scene = item->number;
+    if (p->begin < 0 && (item->number - p->scene) % SNLS_DENOISE_PERIOD == 0 &&
+        item->number + p->warm + SNLS_DENOISE_PERIOD > r->journal.frames)
+        p->begin = item->number;
+    return p->begin >= 0;
+}
+
 /* One decoded frame: replayed from the journal, or through the denoiser, or both where it is a neighbour of later ones. */
 static bool pass_on(Run *r, Pending *p, SnlsItem *item)
 {
@@ -152,7 +166,7 @@ static bool pass_on(Run *r, Pending *p, SnlsItem *item)
         if (!snls_queue_put(&r->finished, &ahead)) return false;
         item->frame = ahead.frame = NULL;
     }
-    if (r->copies || item->number < p->begin) return true;
+    if (r->copies || !begins(r, p, item)) return true;
     if (!remember(r, p, &ahead)) return false;
     item->frame = NULL; /* the list's from here on */
     const SnlsStatus status = snls_stage_push(&r->stage, item->pixels, item->cut && item->number > p->begin);
@@ -164,8 +178,8 @@ static bool pass_on(Run *r, Pending *p, SnlsItem *item)
 
 static void denoise_frames(Run *r)
 {
-    const int64_t delay = r->copies ? 0 : snls_stage_delay(&r->stage), before = 2 * delay + 2;
-    Pending p = { .room = delay + 64, .begin = r->journal.frames > before ? r->journal.frames - before : 0 };
+    const int64_t delay = r->copies ? 0 : snls_stage_delay(&r->stage);
+    Pending p = { .room = delay + 64, .begin = -1, .warm = delay + SNLS_DENOISE_PERIOD };
     p.item = snls_mem_alloc(&r->job->ctx->allocator, p.room * (int64_t)sizeof *p.item);
     if (!p.item) fail_run(r, SNLS_ERR_MEMORY, "pipeline: out of memory", false);
     SnlsItem item;
@@ -197,12 +211,12 @@ static SnlsStatus from_journal(Run *r, const SnlsItem *item, SnlsFrame **made)
     return snls_writer_unpack(r->job->writer, item->frame, r->journal.bytes, size, made);
 }
 
-static void to_journal(Run *r, const SnlsFrame *made, const double sigma[3])
+static void to_journal(Run *r, const SnlsFrame *made, const double noise[SNLS_NOISE])
 {
     const int64_t size = snls_frame_bytes(made);
     if (r->journal.fd < 0 || r->journal.failed || !snls_journal_room(&r->local, &r->journal, size)) return;
     snls_frame_pack(made, r->journal.bytes);
-    snls_journal_add(&r->journal, size, sigma);
+    snls_journal_add(&r->journal, size, noise);
 }
 
 /* What came out as the watcher sees it: of a finished frame, so that rounding is in it. */
@@ -233,13 +247,13 @@ static SnlsStatus write_item(Run *r, const SnlsItem *item, float *scratch)
     if (item->replay) status = from_journal(r, item, &made);
     else if (item->pixels) status = snls_writer_make(r->job->writer, item->frame, item->pixels, &made);
     if (status >= 0) status = snls_writer_write(r->job->writer, made ? made : item->frame);
-    if (status >= 0 && made && !item->replay) to_journal(r, made, item->sigma);
+    if (status >= 0 && made && !item->replay) to_journal(r, made, item->noise);
     if (status >= 0 && scratch) status = show(r, item, made ? made : item->frame, scratch);
     snls_frame_free(&made);
     if (status < 0) return status;
     r->result->frames++;
     r->result->resumed += item->replay;
-    if (item->pixels) memcpy(r->result->sigma, item->sigma, sizeof item->sigma);
+    if (item->pixels) memcpy(r->result->sigma, item->noise, sizeof r->result->sigma);
     if (r->job->params.progress) r->job->params.progress(r->job->params.opaque, r->result->frames);
     return SNLS_OK;
 }
@@ -277,9 +291,11 @@ static SnlsStatus open_denoiser(Run *r)
     r->copies = is_copy(job->denoise);
     if (r->copies) return SNLS_OK;
     SnlsDenoiseParams params = *job->denoise;
-    if (r->journal.frames) memcpy(params.sigma, r->journal.sigma, sizeof params.sigma); /* as it was estimated then */
+    if (r->journal.frames) memcpy(params.sigma, r->journal.noise, sizeof params.sigma); /* as it was estimated then */
     if (r->journal.frames) memcpy(r->result->sigma, params.sigma, sizeof params.sigma);
-    return snls_stage_open(&r->stage, job->ctx, &params, job->model, r->info.height, r->info.width, r->info.channels);
+    SNLS_TRY(
+        snls_stage_open(&r->stage, job->ctx, &params, job->model, r->info.height, r->info.width, r->info.channels));
+    return r->journal.frames ? snls_stage_set_noise(&r->stage, r->journal.noise) : SNLS_OK;
 }
 
 /* Buffers of both pools in one block. */

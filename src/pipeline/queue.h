@@ -2,6 +2,7 @@
 #ifndef SNLS_PIPELINE_QUEUE_H
 #define SNLS_PIPELINE_QUEUE_H
 
+#include "pipeline/journal.h"
 #include <pthread.h>
 #include <snls/video.h>
 #include <stdbool.h>
@@ -12,7 +13,7 @@ typedef struct SnlsItem {
     SnlsFrame *frame;
     float *pixels; /* (H,W,C), one of a pool's; NULL: the frame is written as it is, or comes from the journal */
     int64_t number;
-    double sigma[3];
+    double noise[SNLS_NOISE];
     bool cut, replay, has_flow; /* has_flow: (H,W,2) lies behind pixels */
 } SnlsItem;
 

@@ -102,10 +102,17 @@ SnlsStatus snls_stage_finish(SnlsStage *s)
 
 int64_t snls_stage_delay(const SnlsStage *s) { return s->denoiser ? snls_denoiser_delay(s->denoiser) : s->room; }
 
-void snls_stage_sigma(const SnlsStage *s, double sigma[3])
+void snls_stage_noise(const SnlsStage *s, double noise[SNLS_NOISE])
 {
-    if (s->denoiser) snls_denoiser_sigma(s->denoiser, sigma);
-    else memcpy(sigma, s->sigma, sizeof s->sigma);
+    if (s->denoiser) {
+        snls_denoiser_sigma(s->denoiser, noise);
+        snls_denoiser_noise(s->denoiser, noise + 3);
+    } else memcpy(noise, s->sigma, sizeof s->sigma);
+}
+
+SnlsStatus snls_stage_set_noise(SnlsStage *s, const double noise[SNLS_NOISE])
+{
+    return s->denoiser ? snls_denoiser_set_noise(s->denoiser, noise + 3) : SNLS_OK;
 }
 
 bool snls_stage_flow(const SnlsStage *s, float *flow)

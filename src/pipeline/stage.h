@@ -3,6 +3,7 @@
 #define SNLS_PIPELINE_STAGE_H
 
 #include "base/context.h"
+#include "pipeline/journal.h"
 #include <snls/denoise.h>
 #include <snls/model.h>
 #include <stdbool.h>
@@ -27,7 +28,8 @@ SnlsStatus snls_stage_push(SnlsStage *s, const float *frame, bool cut);
 SnlsStatus snls_stage_pull(SnlsStage *s, float *frame); /* SNLS_END: nothing is ready */
 SnlsStatus snls_stage_finish(SnlsStage *s);
 int64_t snls_stage_delay(const SnlsStage *s);
-void snls_stage_sigma(const SnlsStage *s, double sigma[3]);
+void snls_stage_noise(const SnlsStage *s, double noise[SNLS_NOISE]);
+SnlsStatus snls_stage_set_noise(SnlsStage *s, const double noise[SNLS_NOISE]); /* as it was told by another */
 bool snls_stage_flow(const SnlsStage *s, float *flow);
 void snls_stage_close(SnlsStage *s);
 

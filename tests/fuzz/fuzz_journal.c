@@ -14,11 +14,11 @@ static const char fingerprint[] = "the same input and options";
 static void add_records(SnlsContext *ctx, SnlsJournal *j, int count, const uint8_t *bytes, size_t size)
 {
     for (int i = 0; i < count; i++) {
-        const double sigma[3] = { i, 0.5, size };
+        const double noise[SNLS_NOISE] = { i, 0.5, (double)size };
         const int64_t length = (int64_t)(size ? size : 1) * (i + 1);
         must(snls_journal_room(ctx, j, length) != NULL);
         for (int64_t k = 0; k < length; k++) ((uint8_t *)j->bytes)[k] = size ? bytes[(size_t)k % size] ^ (uint8_t)i : 0;
-        snls_journal_add(j, length, sigma);
+        snls_journal_add(j, length, noise);
         must(!j->failed);
     }
 }
