@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# test_weights.sh BUILD SOURCE: the weights that come with snls are those of their manifest, and --method stan denoises with them: a clip
+# of our own, and a real one where it is at hand.
+. "$2/tests/cli.sh"
+weights=$2/weights
+python=${SNLS_PYTHON:-$(command -v python3)}
+[ -n "$python" ] || skip "no Python"
+number() { "$python" -c "import json, sys; print(json.load(open(sys.argv[1]))$2)" "$1"; }
+
+want=$(number "$weights/stan-s.json" "['sha256']")
+got=$(sha256sum < "$weights/stan-s.safetensors" | cut -d' ' -f1)
+[ "$got" = "$want" ] || bad "the checksum of stan-s.safetensors is $got, its manifest has $want"
+"$snls" model "$weights/stan-s.safetensors" --json > model.json || bad "snls model"
+[ "$(number model.json "['elements']")" = "$(number "$weights/stan-s.json" "['parameters']")" ] || bad "the number of parameters is not the manifest's"
+
+"$snls" synth clean.npy --frames 5 --height 64 --width 96 --seed 3 >/dev/null && "$snls" noise clean.npy noisy.npy --sigma 30 >/dev/null || bad "no clip"
+"$snls" denoise noisy.npy out.npy --method stan --sigma 30 --clean clean.npy --json > run.json 2>err || bad "denoise --method stan: $(cat err)"
+"$python" -c 'import json; r = json.load(open("run.json")); gain = r["psnr"]["mean"] - r["psnr_before"]["mean"]; assert gain > 6, gain' 2>err || bad "a clip of our own gains little: $(tail -1 err)"
+SNLS_WEIGHTS=nowhere "$snls" denoise noisy.npy x.npy --method stan >/dev/null 2>err; [ $? = 3 ] && [ ! -e x.npy ] || bad "missing weights: $(cat err)"
+"$snls" denoise noisy.npy x.npy --method dvdnet >/dev/null 2>err; [ $? = 2 ] && [ ! -e x.npy ] || bad "dvdnet without weights: $(cat err)"
+
+clips=$2/../shared/data/test
+if [ -e "$clips/davis_blackswan" ]; then
+    "$snls" eval --data "$clips" --only blackswan --crop 240 --frames 5 --sigma 50 --method stan --json > eval.json 2>err || bad "eval --method stan: $(cat err)"
+    "$python" -c 'import json; p = json.load(open("eval.json"))["rows"][-1]["psnr"]; assert p > 28.5, p' 2>err || bad "blackswan at sigma 50: $(tail -1 err)"
+fi
+exit $((failed > 0))
