@@ -147,7 +147,7 @@ ALWAYS void make_unit(SnlsSieveMake *m, const int kind)
 }
 
 /* Queries of many chunks do not stay in tiles: four units share what is loaded of them. Chunks go by twos, since the lines of a key come in twos from the
- * second cache: 26 cycles a product instead of 42. Units past the last repeat it, and are not stored. */
+ * second cache: 29 cycles a product instead of 47 (lab/tiles.c). Units past the last repeat it, and are not stored. */
 #define FOUR(DO) DO(0, 4) DO(1, 5) DO(2, 4) DO(3, 5)
 #define BEGIN_SUM(SUM, FREE)           \
     if (m->made >= 4) STORE(SUM)       \

@@ -1,0 +1,127 @@
+/* cpu.c: processor time of one search or gather_add on one thread, the best of several runs. snls bench times what a user waits for, which on a busy
+ * machine says little; this can be repeated there. Not part of the library.
+ *   cc -O2 -Iinclude lab/cpu.c -Lbuild -lsnls -lm -Wl,-rpath,build -o cpu
+ *   ./cpu prod|l2 SIDE F PS WS STRIDE1 K zero|smooth [RUNS]
+ *   ./cpu gather SIDE F PS K REACH [RUNS [BYTES]]       neighbours up to REACH pixels away; arrays begin BYTES after a cache line */
+#define _POSIX_C_SOURCE 200809L
+#include <math.h>
+#include <snls/snls.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { FRAMES = 5 };
+
+static int64_t shift; /* bytes */
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double uniform(void)
+{
+    static uint64_t x = 1;
+    x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+    return (double)(x >> 11) * 0x1p-53;
+}
+
+static SnlsTensor make(int32_t ndim, const int64_t *shape, double low, double high)
+{
+    int64_t n = 1;
+    for (int32_t i = 0; i < ndim; i++) n *= shape[i];
+    char *block = aligned_alloc(4096, (size_t)(n * 4 + shift + 4096) / 4096 * 4096);
+    if (!block) exit(1);
+    float *to = (float *)(void *)(block + shift);
+    for (int64_t i = 0; i < n; i++) to[i] = (float)(low + (high - low) * uniform());
+    return snls_tensor(to, SNLS_F32, ndim, shape);
+}
+
+static void report(const char *what, double best, double queries, double flops)
+{
+    printf("%s: %.2f ms, %.1f ns a query, %.1f GFLOP/s\n", what, 1e3 * best, 1e9 * best / queries, 1e-9 * flops * queries / best);
+}
+
+static void must(SnlsContext *ctx, SnlsStatus status)
+{
+    if (status >= 0) return;
+    printf("%s\n", snls_error(ctx));
+    exit(1);
+}
+
+static void gather(SnlsContext *ctx, char **arg, int count)
+{
+    const int64_t side = atoi(arg[0]), features = atoi(arg[1]), k = atoi(arg[3]);
+    const double reach = atof(arg[4]), queries = (double)(FRAMES * side * side);
+    const int runs = count > 5 ? atoi(arg[5]) : 10;
+    shift = count > 6 ? atoi(arg[6]) : 0;
+    SnlsGatherAdd g = { 0 };
+    snls_gather_add_defaults(&g.params);
+    g.params.ps = atoi(arg[2]);
+    const int64_t video[] = { 1, FRAMES, side, side, features }, field[] = { 1, 1, FRAMES, side, side, k, 3 };
+    g.value = make(5, video, 0, 1);
+    g.out = make(5, video, 0, 0);
+    g.weight = make(6, field, 0, 0.1);
+    g.offset = make(7, field, -reach, reach);
+    for (int64_t i = 0; i < FRAMES * side * side * k; i++) ((float *)g.offset.data)[3 * i] = (float)(i % 3 - 1);
+    double best = INFINITY;
+    for (int r = 0; r < runs; r++) {
+        const double start = now();
+        must(ctx, snls_gather_add_forward(ctx, &g));
+        best = fmin(best, now() - start);
+    }
+    report("gather_add", best, queries, 8.0 * (double)(k * features * g.params.ps * g.params.ps));
+}
+
+static void fill_smooth(SnlsTensor *flow, int64_t side)
+{
+    float *to = flow->data;
+    for (int64_t p = 0; p < 2 * FRAMES; p++)
+        for (int64_t y = 0; y < side; y++)
+            for (int64_t x = 0; x < side; x++, to += 2) {
+                to[0] = (float)(3 * sin(0.05 * (double)x + 0.03 * (double)y + (double)p));
+                to[1] = (float)(3 * cos(0.04 * (double)y - 0.02 * (double)x + (double)p));
+            }
+}
+
+static void search(SnlsContext *ctx, int l2, char **arg, int count)
+{
+    const int64_t side = atoi(arg[0]), features = atoi(arg[1]), k = atoi(arg[5]);
+    const int runs = count > 7 ? atoi(arg[7]) : 5;
+    SnlsSearch s = { 0 };
+    snls_search_defaults(&s.params);
+    s.params.ps = atoi(arg[2]), s.params.ws = atoi(arg[3]), s.params.stride1 = atof(arg[4]), s.params.k = (int32_t)k, s.params.wt = 1;
+    s.params.dist = l2 ? SNLS_DIST_L2 : SNLS_DIST_PROD;
+    const int64_t video[] = { 1, FRAMES, side, side, features }, flow[] = { 1, FRAMES, 2, side, side, 2 }, field[] = { 1, 1, FRAMES, side, side, k, 3 };
+    s.query = make(5, video, 0, 1);
+    s.key = make(5, video, 0, 1);
+    s.flow = make(6, flow, 0, 0);
+    s.dist = make(6, field, 0, 0);
+    s.offset = make(7, field, 0, 0);
+    if (!strcmp(arg[6], "smooth")) fill_smooth(&s.flow, side);
+    double best = INFINITY;
+    for (int r = 0; r < runs; r++) {
+        const double start = now();
+        must(ctx, snls_search_forward(ctx, &s));
+        best = fmin(best, now() - start);
+    }
+    report("search", best, (double)(FRAMES * side * side), 3.0 * s.params.ws * s.params.ws * s.params.ps * s.params.ps * (double)features * (l2 ? 3 : 2));
+}
+
+int main(int argc, char **argv)
+{
+    SnlsContextParams params;
+    SnlsContext *ctx;
+    snls_context_defaults(&params);
+    params.backend = "cpu";
+    params.threads = 1;
+    if (argc < 7 || snls_open(&ctx, &params) < 0) return 2;
+    if (!strcmp(argv[1], "gather")) gather(ctx, argv + 2, argc - 2);
+    else if (argc < 9) return 2;
+    else search(ctx, !strcmp(argv[1], "l2"), argv + 2, argc - 2);
+    snls_close(&ctx);
+    return 0;
+}
