@@ -1,10 +1,12 @@
 /* test_tile.c: search at sizes where queries are worked on in tiles (frames wider than a vector, smooth flow), against every
  * candidate of ref's search_all. test_ops draws from the whole parameter space, where such cases are rare.
- *   test_tile [--backend cuda] [--products] [SEED [COUNT]]
- * --products: single pixels of many features compared by products, which a GPU's matrix units do. */
+ *   test_tile [--backend cuda] [--products | --few] [SEED [COUNT]]
+ * --products: single pixels of many features compared by products, which a GPU's matrix units do.
+ * --few: 3 x 3 patches of several heads with few features in small windows, and l2 of single pixels, which a GPU does four features a lane. */
 /* ctest: args=1 40 */
 /* ctest: name=cuda label=cuda args=--backend cuda 1 300 */
 /* ctest: name=cuda-products label=cuda args=--backend cuda --products 1 150 */
+/* ctest: name=cuda-few label=cuda args=--backend cuda --few 1 200 */
 /* ctest: name=many label=slow timeout=600 args=1000 120 */
 #include "case.h"
 #include <math.h>
@@ -12,6 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+typedef enum TileKind { ANY, PRODUCTS, FEW } TileKind;
+static const char *const kinds[] = {"", " --products", " --few"};
 
 typedef struct TileCase {
     SnlsSearch s, all;
@@ -69,6 +74,25 @@ static void draw_tile_params(SnlsSearchParams *p, Rng *rng)
     p->exclude = rng_one_in(rng, 6) ? SNLS_EXCLUDE_FRAME : SNLS_EXCLUDE_NONE;
 }
 
+static void draw_few_params(SnlsSearchParams *p, Rng *rng)
+{
+    p->ws = (int32_t)rng_int(rng, 1, 5);
+    p->wt = (int32_t)rng_int(rng, 0, 2);
+    p->ps = 3;
+    p->dilation = 1;
+    p->k = (int32_t)RNG_PICK(rng, 1, 3, 10);
+    p->stride0 = (int32_t)RNG_PICK(rng, 1, 1, 2);
+    p->stride1 = RNG_PICK(rng, 0.5, 0.5, 1);
+    p->heads = (int32_t)rng_int(rng, 1, 3);
+    p->interp = p->stride1 == 1 && rng_one_in(rng, 4);
+    p->border = SNLS_BORDER_REFLECT;
+    if (!rng_one_in(rng, 4)) return;
+    p->ps = 1;
+    p->ws = (int32_t)rng_int(rng, 6, 9);
+    p->wt = (int32_t)rng_int(rng, 0, 1);
+    p->dist = SNLS_DIST_L2;
+}
+
 /* alike stays set where the video is all alike and whole. */
 static SnlsTensor draw_video(Rng *rng, const int64_t *shape, double scale, double level, bool *alike)
 {
@@ -91,16 +115,23 @@ static void outputs(SnlsSearch *s, SnlsContext *ctx, bool all)
     s->index.data = check_alloc(snls_tensor_elements(&s->index), sizeof(int32_t));
 }
 
-static void draw(TileCase *c, Rng *rng, SnlsContext *ref, bool products)
+static void draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
 {
+    const bool products = kind == PRODUCTS;
     memset(c, 0, sizeof *c);
     draw_tile_params(&c->s.params, rng);
     if (products) c->s.params.ps = c->s.params.dilation = 1, c->s.params.dist = SNLS_DIST_PROD;
     if (products && rng_one_in(rng, 3)) c->s.params.ws = (int32_t)rng_int(rng, 8, 16);
+    if (kind == FEW) draw_few_params(&c->s.params, rng);
     const int64_t reach = c->s.params.ps > 3 ? 4 : 8, side = c->s.params.ws > 5 ? 26 : 40;
     int64_t shape[5] = {1, 2 * c->s.params.wt + 1 + rng_int(rng, 0, 1), rng_int(rng, 1, 22), rng_int(rng, 1, side), rng_int(rng, 1, reach)};
     if (c->s.params.ps == 1 && (products || rng_one_in(rng, 2))) shape[4] = RNG_PICK(rng, 16, 16, 19, 31, 33, 70); /* chunks of features */
     if (c->s.params.ps == 1 && rng_one_in(rng, 10)) c->s.params.ws = (int32_t)RNG_PICK(rng, 14, 19, 33); /* windows wider than a vector */
+    if (kind == FEW) {
+        shape[2] = rng_int(rng, 1, 14);
+        shape[3] = rng_int(rng, 1, 22);
+        shape[4] = c->s.params.heads * (c->s.params.ps == 1 ? RNG_PICK(rng, 32, 16, 5, 20, 40) : RNG_PICK(rng, 4, 8, 8, 16, rng_int(rng, 1, 16)));
+    }
     const double scale = RNG_PICK(rng, 1, 50), level = RNG_PICK(rng, 0, 0, 128);
     c->largest = scale + level;
     c->alike = level == 0; /* then nothing is rounded */
@@ -121,7 +152,7 @@ static void draw(TileCase *c, Rng *rng, SnlsContext *ref, bool products)
 /* (terms + 2) eps sum|term| and what interpolation may add, by Cauchy-Schwarz from the distance and the largest feature. */
 static double tolerance(const TileCase *c, double dist)
 {
-    const double terms = (double)c->s.query.shape[4] * c->s.params.ps * c->s.params.ps, norm = sqrt(terms) * c->largest;
+    const double terms = (double)c->s.query.shape[4] / c->s.params.heads * c->s.params.ps * c->s.params.ps, norm = sqrt(terms) * c->largest;
     if (c->s.params.dist == SNLS_DIST_PROD) return (terms + 8) * EPS_F32 * norm * norm;
     return (terms + 2) * EPS_F32 * dist + 12 * EPS_F32 * sqrt(dist) * norm + 36 * EPS_F32 * EPS_F32 * norm * norm;
 }
@@ -214,30 +245,44 @@ static SnlsTensor like(Rng *rng, const SnlsTensor *t, const SnlsTensor *values, 
     return copy;
 }
 
-/* d query and d key of a search by products against those of ref. Sums of |terms| are what ref says of absolute values; a pixel gets fewer terms
- * than 16 times what the neighbours of nine patches give it, four taps each. */
+static void check_near(const char *of, const SnlsTensor *got, const SnlsTensor *want, const SnlsTensor *size, double eps)
+{
+    for (int64_t i = 0; i < tensor_count(got); i++) {
+        const double have = tensor_get(got, i), right = tensor_get(want, i);
+        if (isfinite(right))
+            CHECK(fabs(have - right) <= eps * (size ? fabs(tensor_get(size, i)) : 1), "d %s element %lld: %.9g, not %.9g", of, (long long)i, have, right);
+    }
+}
+
+static SnlsSearchGrad grads_of(Rng *rng, const SnlsSearch *s, SnlsTensor by_dist)
+{
+    SnlsSearchGrad g = {.dist = by_dist, .query = like(rng, &s->query, NULL, false), .key = like(rng, &s->query, NULL, false)};
+    if (s->flow.data && s->params.interp == SNLS_INTERP_BILINEAR) g.flow = like(rng, &s->flow, NULL, false);
+    return g;
+}
+
+/* Gradients of a search against those of ref. Sums of |terms| are what ref says of absolute values, the key's negated where differences
+ * are squared; a pixel gets fewer terms than 16 times what the neighbours of nine patches give it, four taps each. */
 static void check_grad(const TileCase *c, Rng *rng, SnlsContext *ref, SnlsContext *cuda)
 {
     SnlsTensor by_dist = like(rng, &c->s.dist, NULL, false);
     tensor_fill(&by_dist, rng, -1, 1);
     SnlsSearch s = c->s, absolute = c->s;
-    const SnlsSearchGrad want = {.dist = by_dist, .query = like(rng, &s.query, NULL, false), .key = like(rng, &s.query, NULL, false)};
-    SnlsSearchGrad got = {.dist = by_dist, .query = like(rng, &s.query, NULL, false), .key = like(rng, &s.query, NULL, false)};
-    const SnlsSearchGrad size = {.dist = like(rng, &by_dist, &by_dist, true), .query = like(rng, &s.query, NULL, false), .key = like(rng, &s.query, NULL, false)};
+    const SnlsSearchGrad want = grads_of(rng, &s, by_dist), size = grads_of(rng, &s, like(rng, &by_dist, &by_dist, true));
+    SnlsSearchGrad got = grads_of(rng, &s, by_dist);
     absolute.query = like(rng, &s.query, &s.query, true);
     absolute.key = like(rng, &s.key, &s.key, true);
+    for (int64_t i = 0; s.params.dist == SNLS_DIST_L2 && i < tensor_count(&s.key); i++) tensor_set(&absolute.key, i, -tensor_get(&absolute.key, i));
     CHECK(snls_search_backward(ref, &s, &want) >= 0 && snls_search_backward(ref, &absolute, &size) >= 0, "%s", snls_error(ref));
-    SnlsTensor *all[] = {&s.query, &s.key, &s.flow, &s.dist, &s.offset, &s.index, &got.dist, &got.query, &got.key};
-    for (int i = 0; i < 9; i++) tensor_lend(cuda, all[i]);
+    SnlsTensor *all[] = {&s.query, &s.key, &s.flow, &s.dist, &s.offset, &s.index, &got.dist, &got.query, &got.key, &got.flow};
+    for (int i = 0; i < 10; i++) tensor_lend(cuda, all[i]);
     const SnlsStatus status = snls_search_backward(cuda, &s, &got);
-    for (int i = 0; i < 9; i++) tensor_return(cuda, all[i]);
+    for (int i = 0; i < 10; i++) tensor_return(cuda, all[i]);
     CHECK(status >= 0, "%s", snls_error(cuda));
-    const double eps = 16 * 36 * (double)s.dist.shape[5] * EPS_F32;
-    for (int64_t i = 0; i < 2 * tensor_count(&got.query); i++) {
-        const int64_t n = tensor_count(&got.query), at = i % n;
-        const double have = tensor_get(i < n ? &got.query : &got.key, at), right = tensor_get(i < n ? &want.query : &want.key, at), sum = tensor_get(i < n ? &size.query : &size.key, at);
-        if (isfinite(right)) CHECK(fabs(have - right) <= eps * sum, "d %s element %lld: %.9g, not %.9g", i < n ? "query" : "key", (long long)at, have, right);
-    }
+    const double kept = (double)s.dist.shape[5], terms = 36 * kept * (double)s.query.shape[4], eps = 16 * 36 * kept * EPS_F32;
+    check_near("query", &got.query, &want.query, &size.query, eps);
+    check_near("key", &got.key, &want.key, &size.key, eps);
+    if (got.flow.data) check_near("flow", &got.flow, &want.flow, NULL, terms * EPS_F32 * 16 * c->largest * c->largest); /* of all heads */
 }
 
 /* On the device; twice, for the same bits. */
@@ -255,7 +300,7 @@ static void run_cuda(TileCase *c, Rng *rng, SnlsContext *ref, SnlsContext *ctx)
         CHECK(!run || now == before, "other bits when run again");
         before = now;
     }
-    if (c->s.params.ps == 3 && c->s.params.dilation == 1 && c->s.params.dist == SNLS_DIST_PROD) check_grad(c, rng, ref, ctx);
+    if (c->s.params.ps == 3 && c->s.params.dilation == 1) check_grad(c, rng, ref, ctx);
 }
 
 int main(int argc, char **argv)
@@ -266,9 +311,11 @@ int main(int argc, char **argv)
         argc -= 2;
         argv += 2;
     }
-    const bool products = argc > 1 && !strcmp(argv[1], "--products");
-    argc -= products;
-    argv += products;
+    TileKind kind = ANY;
+    for (int i = PRODUCTS; i <= FEW && argc > 1; i++)
+        if (!strcmp(argv[1], kinds[i] + 1)) kind = (TileKind)i;
+    argc -= kind != ANY;
+    argv += kind != ANY;
     const long long seed = argc > 1 ? atoll(argv[1]) : 1, count = argc > 2 ? atoll(argv[2]) : 1;
     SnlsContextParams params;
     SnlsContext *ref = NULL, *cpu = NULL;
@@ -278,18 +325,18 @@ int main(int argc, char **argv)
     for (long long n = seed; n < seed + count; n++) {
         Rng rng = {(uint64_t)n};
         TileCase c;
-        draw(&c, &rng, ref, products);
-        check_repeat("test_tile%s %lld", products ? " --products" : "", n);
+        draw(&c, &rng, ref, kind);
+        check_repeat("test_tile%s %lld", kinds[kind], n);
         CHECK(snls_search_all_forward(ref, &c.all) >= 0, "%s", snls_error(ref));
         if (cuda) {
-            check_repeat("test_tile --backend cuda%s %lld", products ? " --products" : "", n);
+            check_repeat("test_tile --backend cuda%s %lld", kinds[kind], n);
             run_cuda(&c, &rng, ref, cuda);
         }
         for (int32_t level = SNLS_CPU_C; !cuda && level <= snls_cpu_level_max(); level++) {
             params.backend = "cpu";
             params.cpu_level = level;
             params.threads = (int32_t)rng_int(&rng, 1, 3);
-            check_repeat("test_tile%s %lld # level %s", products ? " --products" : "", n, snls_cpu_level_name(level));
+            check_repeat("test_tile%s %lld # level %s", kinds[kind], n, snls_cpu_level_name(level));
             if (!CHECK(snls_open(&cpu, &params) >= 0, "open cpu")) break;
             CHECK(snls_search_forward(cpu, &c.s) >= 0, "%s", snls_error(cpu));
             check_case(&c);

@@ -111,13 +111,15 @@ static SnlsStatus gather_backward(SnlsContext *ctx, const SnlsGather *s, const S
     job.to = g->out;
     job.by_weight = g->weight;
     job.by_offset = g->offset;
+    bool done;
+    SNLS_TRY(snls_agg_few_backward(ctx, &job, &g->value, &done));
+    if (done) return SNLS_OK;
     if (g->weight.data || g->offset.data) SNLS_TRY(snls_agg_dots(ctx, &job));
     if (!g->value.data) return SNLS_OK;
     const SnlsTensor none = {};
     job.from = g->out;
     job.to = g->value;
     job.add = true;
-    bool done;
     SNLS_TRY(snls_agg_stack_backward(ctx, &job, ctx->deterministic != 0, &done));
     return done ? SNLS_OK : snls_agg_spread(ctx, &job, &none, ctx->deterministic != 0);
 }

@@ -268,6 +268,9 @@ SnlsStatus snls_agg_dots(SnlsContext *ctx, SnlsAggJob *job);   /* by_weight, by_
 SnlsStatus snls_agg_stack_forward(SnlsContext *ctx, const SnlsAggJob *job, bool *done);
 SnlsStatus snls_agg_stack_backward(SnlsContext *ctx, const SnlsAggJob *job, bool ordered, bool *done);
 
+/* few_gather.cu: all gradients of a gather at once; done: it applies. job as for dots, value: the gradient by it. */
+SnlsStatus snls_agg_few_backward(SnlsContext *ctx, const SnlsAggJob *job, const SnlsTensor *value, bool *done);
+
 /* LAUNCH(type) for the type that elements have. */
 #define SNLS_AGG_BY_TYPE(dtype, LAUNCH)                       \
     do {                                                      \

@@ -171,6 +171,7 @@ static __global__ void finish(const __grid_constant__ CudaSink s, const __grid_c
 static SnlsStatus launch(SnlsContext *ctx, const CudaGrad *p)
 {
     if (p->units <= 0) return SNLS_OK;
+    if (snls_cuda_few_grad_applies(p)) return snls_cuda_few_grad(ctx, p);
     const int64_t together = p->c.m.kept < 32 ? 32 / p->c.m.kept : 1;
     const unsigned blocks = snls_cuda_blocks(p->units, WARPS * together, 64 * (int64_t)snls_cuda(ctx)->multiprocessors);
     if (p->c.m.ps == 3 && p->c.m.dilation == 1 && p->dist.data) pull<true><<<blocks, 32 * WARPS, 0, snls_cuda_stream(ctx)>>>(*p);

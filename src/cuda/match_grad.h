@@ -27,6 +27,10 @@ typedef struct Kept {
 /* dL/d place, this lane's share. */
 typedef struct Place { float y, x; } Place;
 
+/* few_grad.cu: where it applies. */
+bool       snls_cuda_few_grad_applies(const CudaGrad *p);
+SnlsStatus snls_cuda_few_grad(SnlsContext *ctx, const CudaGrad *p);
+
 static __device__ __forceinline__ float4 scaled(float4 v, float by) { return make_float4(v.x * by, v.y * by, v.z * by, v.w * by); }
 
 #endif
