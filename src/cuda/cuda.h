@@ -81,6 +81,19 @@ static __device__ __forceinline__ void snls_cuda_store(const SnlsTensor *t, int6
     else ((__nv_bfloat16 *)t->data)[at] = __float2bfloat16_rn(value);
 }
 
+/* Atomically, to four floats on a boundary of four: at once where the device can (9.0 on). */
+static __device__ __forceinline__ void snls_cuda_add4(float *to, float4 v)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    atomicAdd((float4 *)to, v);
+#else
+    atomicAdd(to, v.x);
+    atomicAdd(to + 1, v.y);
+    atomicAdd(to + 2, v.z);
+    atomicAdd(to + 3, v.w);
+#endif
+}
+
 /* The sum of x over a warp, in a fixed order, in every lane. */
 static __device__ __forceinline__ float snls_cuda_warp_sum(float x)
 {

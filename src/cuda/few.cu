@@ -71,7 +71,7 @@ template <bool HALF, bool L2, int PARTS> static __global__ void __launch_bounds_
         float4 query[3][3];
 #pragma unroll
         for (int i = 0; i < 9; i++) {
-            const int32_t y = few_near(q.i * (int32_t)m->stride0 + i / 3 - 1, (int32_t)m->height), x = few_near(q.j * (int32_t)m->stride0 + i % 3 - 1, (int32_t)m->width);
+            const int32_t y = few_near(few_y(&q, m->stride0, i / 3), (int32_t)m->height), x = few_near(few_x(&q, m->stride0, i % 3), (int32_t)m->width);
             query[i / 3][i % 3] = snls_cuda_pixel(&p.c.query, q.b, q.head, q.t, y, x)[q.part];
         }
         bool finite = true;

@@ -12,6 +12,22 @@
 
 enum { FEW_WARPS = 4, FEW_QUADS = 4 };
 
+/* What a lane works on: quad `part` of a query's features. there: the query exists; else it stands for another. */
+typedef struct FewLane { int32_t b, head, t, i, j, part; bool there; } FewLane;
+
+static __device__ __forceinline__ SnlsQuery few_query(const FewLane *q) { return {q->b, q->head, q->t, q->i, q->j}; }
+
+/* Pixel number r (0 to 2) of its patch along y and x, inside the frame or not. */
+static __device__ __forceinline__ int32_t few_y(const FewLane *q, int64_t stride0, int r) { return q->i * (int32_t)stride0 + r - 1; }
+static __device__ __forceinline__ int32_t few_x(const FewLane *q, int64_t stride0, int r) { return q->j * (int32_t)stride0 + r - 1; }
+
+/* The sum of x over the lanes of a query. */
+static __device__ __forceinline__ float few_sum(float x, int parts)
+{
+    for (int step = parts / 2; step > 0; step /= 2) x += __shfl_xor_sync(SNLS_WARP, x, step);
+    return x;
+}
+
 /* Mirrored, of a pixel at most one beyond the frame; of those further away some pixel of the frame, whose value is not used. */
 static __device__ __forceinline__ int32_t few_near(int32_t i, int32_t n)
 {

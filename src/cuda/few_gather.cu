@@ -19,11 +19,9 @@ typedef struct FewGather {
     int32_t parts;
 } FewGather;
 
-typedef struct FewOwner { int32_t b, head, t, i, j, part; bool there; } FewOwner;
-
-static __device__ __forceinline__ FewOwner few_owner(const FewGather *p, int64_t unit, int head, int part)
+static __device__ __forceinline__ FewLane few_owner(const FewGather *p, int64_t unit, int head, int part)
 {
-    FewOwner o = {.head = head, .part = part, .there = unit < p->units};
+    FewLane o = {.head = head, .part = part, .there = unit < p->units};
     const uint32_t at = (uint32_t)(o.there ? unit : p->units - 1), line = snls_divide(at, p->job.columns);
     const uint32_t plane = snls_divide(line, p->job.rows), clip = snls_divide(plane, p->job.frames);
     o.b = (int32_t)clip;
@@ -33,7 +31,7 @@ static __device__ __forceinline__ FewOwner few_owner(const FewGather *p, int64_t
     return o;
 }
 
-static __device__ __forceinline__ FewTie few_tie(const FewGather *p, const FewOwner *o, int k)
+static __device__ __forceinline__ FewTie few_tie(const FewGather *p, const FewLane *o, int k)
 {
     const SnlsAggregate *a = &p->job.a;
     FewTie tie = {.frame = -1};
@@ -52,17 +50,17 @@ static __device__ __forceinline__ FewTie few_tie(const FewGather *p, const FewOw
 }
 
 /* Pixel (r, c) of the query's patch is in the frame. */
-static __device__ __forceinline__ bool few_inside(const SnlsAggregate *a, const FewOwner *o, int r, int c)
+static __device__ __forceinline__ bool few_inside(const SnlsAggregate *a, const FewLane *o, int r, int c)
 {
-    const int32_t y = o->i * (int32_t)a->stride0 + r - 1, x = o->j * (int32_t)a->stride0 + c - 1;
+    const int32_t y = few_y(o, a->stride0, r), x = few_x(o, a->stride0, c);
     return y >= 0 && y < (int32_t)a->height && x >= 0 && x < (int32_t)a->width;
 }
 
 /* What arrives at it, divided by its cover; 0 outside. */
-static __device__ __forceinline__ float4 few_arriving(const FewGather *p, const FewOwner *o, int r, int c)
+static __device__ __forceinline__ float4 few_arriving(const FewGather *p, const FewLane *o, int r, int c)
 {
     const SnlsAggregate *a = &p->job.a;
-    const int32_t y = o->i * (int32_t)a->stride0 + r - 1, x = o->j * (int32_t)a->stride0 + c - 1;
+    const int32_t y = few_y(o, a->stride0, r), x = few_x(o, a->stride0, c);
     if (!few_inside(a, o, r, c)) return make_float4(0, 0, 0, 0);
     const float by = 1 / (snls_agg_cover(a, y, (int32_t)a->height) * snls_agg_cover(a, x, (int32_t)a->width));
     return few_times(by, __ldg((const float4 *)((const float *)p->job.to.data + snls_at5(&p->job.to, o->b, o->t, y, x, o->head * a->features + 4 * o->part))));
@@ -71,7 +69,7 @@ static __device__ __forceinline__ float4 few_arriving(const FewGather *p, const 
 typedef struct FewSlopes { float weight, y, x; } FewSlopes;
 
 /* One neighbour; inside: bits of the patch's pixels that are in the frame. */
-static __device__ __forceinline__ FewSlopes few_follow(const FewGather *p, const FewOwner *o, const FewTie *shared, const float4 (&arriving)[3][3], unsigned inside)
+static __device__ __forceinline__ FewSlopes few_follow(const FewGather *p, const FewLane *o, const FewTie *shared, const float4 (&arriving)[3][3], unsigned inside)
 {
     const SnlsAggregate *a = &p->job.a;
     const int64_t *stride = p->job.from.stride;
@@ -113,7 +111,7 @@ static __device__ __forceinline__ FewSlopes few_follow(const FewGather *p, const
 }
 
 /* Slopes pixel by pixel, as the definition has it. */
-static __device__ __forceinline__ FewSlopes few_follow_outside(const FewGather *p, const FewOwner *o, const FewTie *tie)
+static __device__ __forceinline__ FewSlopes few_follow_outside(const FewGather *p, const FewLane *o, const FewTie *tie)
 {
     const SnlsAggregate *a = &p->job.a;
     const float *from = (const float *)p->job.from.data + snls_at5(&p->job.from, o->b, tie->frame, 0, 0, o->head * a->features + 4 * o->part);
@@ -134,14 +132,8 @@ static __device__ __forceinline__ FewSlopes few_follow_outside(const FewGather *
     return s;
 }
 
-static __device__ __forceinline__ float few_sum(float x, int parts)
-{
-    for (int step = parts / 2; step > 0; step /= 2) x += __shfl_xor_sync(SNLS_WARP, x, step);
-    return x;
-}
-
 /* Neighbours that have whole pixels beyond the frame. Apart: they are rare. */
-static __device__ __noinline__ void few_slopes_outside(const FewGather *p, FewOwner o, FewTie *ties)
+static __device__ __noinline__ void few_slopes_outside(const FewGather *p, FewLane o, FewTie *ties)
 {
     for (int k = 0; k < (int)p->job.a.neighbours; k++) {
         const bool valid = o.there && ties[k].frame >= 0 && ties[k].outside;
@@ -155,7 +147,7 @@ static __device__ __noinline__ void few_slopes_outside(const FewGather *p, FewOw
     }
 }
 
-static __device__ __forceinline__ void few_write(const FewGather *p, const FewOwner *o, int k, const FewTie *tie)
+static __device__ __forceinline__ void few_write(const FewGather *p, const FewLane *o, int k, const FewTie *tie)
 {
     const SnlsAggJob *job = &p->job;
     if (!o->there || tie->frame < 0) return;
@@ -177,13 +169,13 @@ static __global__ void __launch_bounds__(32 * FEW_WARPS, 3) follow_few(const __g
     for (int64_t first = ((int64_t)blockIdx.x * FEW_WARPS + threadIdx.x / 32) * pixels; first < p.units; first += warps) {
         for (int at = lane; at < queries * all; at += 32) {
             const int whose = at / all;
-            const FewOwner o = few_owner(&p, first + whose / heads, whose % heads, 0);
+            const FewLane o = few_owner(&p, first + whose / heads, whose % heads, 0);
             FewTie tie = {.frame = -1};
             if (o.there) tie = few_tie(&p, &o, at - whose * all);
             ties[at] = tie;
         }
         __syncwarp();
-        FewOwner o = few_owner(&p, first + query / heads, query % heads, lane % p.parts);
+        FewLane o = few_owner(&p, first + query / heads, query % heads, lane % p.parts);
         o.there = o.there && lane < pixels * each;
         float4 arriving[3][3];
         unsigned inside = 0;
@@ -210,7 +202,7 @@ static __global__ void __launch_bounds__(32 * FEW_WARPS, 3) follow_few(const __g
         __syncwarp();
         for (int at = lane; at < queries * all; at += 32) {
             const int whose = at / all;
-            const FewOwner owner = few_owner(&p, first + whose / heads, whose % heads, 0);
+            const FewLane owner = few_owner(&p, first + whose / heads, whose % heads, 0);
             few_write(&p, &owner, at - whose * all, &ties[at]);
         }
         __syncwarp();

@@ -16,8 +16,6 @@ typedef struct FewKept {
     int32_t outside;         /* some pixel of the patch is a whole one beyond the frame */
 } FewKept;
 
-typedef struct FewLane { int32_t b, head, t, i, j, part; bool there; } FewLane;
-
 static __device__ __forceinline__ FewLane few_lane(const CudaGrad *p, int64_t unit, int head, int part)
 {
     const SnlsMatch *m = &p->c.m;
@@ -36,7 +34,7 @@ static __device__ __forceinline__ bool few_outside(int32_t tap, float fraction, 
 static __device__ __forceinline__ FewKept few_find(const CudaGrad *p, const FewLane *lane, int64_t kept)
 {
     const SnlsMatch *m = &p->c.m;
-    const SnlsQuery q = {lane->b, lane->head, lane->t, lane->i, lane->j};
+    const SnlsQuery q = few_query(lane);
     FewKept k = {.frame = -1};
     const int32_t id = ((const int32_t *)m->index.data)[snls_at6(&m->index, q.b, q.head, q.t, q.i, q.j, kept)];
     if (id < 0 || id >= m->windows * m->side * m->side) return k;
@@ -63,7 +61,7 @@ static __device__ __forceinline__ FewKept few_find(const CudaGrad *p, const FewL
 static __device__ __forceinline__ float2 pull_outside(const CudaGrad *p, FewLane lane, const FewKept *k)
 {
     const CudaMatch *c = &p->c;
-    const SnlsQuery q = {lane.b, lane.head, lane.t, lane.i, lane.j};
+    const SnlsQuery q = few_query(&lane);
     const double y = (double)k->y + (double)k->fy, x = (double)k->x + (double)k->fx;
     float2 place = make_float2(0, 0);
     for (int i = 0; i < 9; i++) {

@@ -40,11 +40,6 @@ template <bool HALF> static __device__ __forceinline__ void few_axis(const SnlsM
     w->next[axis] = HALF && beyond > tap;
 }
 
-/* What a lane works on. */
-typedef struct FewLane { int32_t b, head, t, i, j, part; bool there; } FewLane; /* part: of the PARTS lanes */
-
-static __device__ __forceinline__ SnlsQuery few_query(const FewLane *q) { return {q->b, q->head, q->t, q->i, q->j}; }
-
 /* The best so far, as keys in two halves (best.h); empty places are all ones. */
 template <int LIST> struct FewBest { uint32_t order[LIST], id[LIST]; };
 

@@ -5,18 +5,6 @@
 #include "cuda/few.h"
 #include "cuda/sink.h"
 
-static __device__ __forceinline__ void few_add(float *to, float4 v)
-{
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    atomicAdd((float4 *)to, v);
-#else
-    atomicAdd(to, v.x);
-    atomicAdd(to + 1, v.y);
-    atomicAdd(to + 2, v.z);
-    atomicAdd(to + 3, v.w);
-#endif
-}
-
 /* Where a lane adds to a frame: number of its head at pixel (0, 0), or of its floats there where they are added in place; from row to row and
  * pixel to pixel. SCRATCH: the deterministic way, through integers (sink.h). */
 typedef struct FewTarget {
@@ -34,7 +22,7 @@ template <bool SCRATCH> static __device__ __forceinline__ FewTarget few_target(c
 template <bool SCRATCH> static __device__ __forceinline__ void few_put(const FewTarget *t, int64_t at, float4 v)
 {
     if (!SCRATCH) {
-        few_add(t->sink->data + at, v);
+        snls_cuda_add4(t->sink->data + at, v);
         return;
     }
     const float term[4] = {v.x, v.y, v.z, v.w};

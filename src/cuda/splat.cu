@@ -85,19 +85,6 @@ static __device__ __forceinline__ void add_odd(float4 sum[PS + 1][PS + 1], const
         }
 }
 
-/* Four channels at once where the device can (9.0 on). */
-static __device__ __forceinline__ void add_global(float *to, float4 v)
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory");
-#else
-    atomicAdd(to, v.x);
-    atomicAdd(to + 1, v.y);
-    atomicAdd(to + 2, v.z);
-    atomicAdd(to + 3, v.w);
-#endif
-}
-
 /* The sums go to the pixels around the owner; beyond the border to those that the mirrored frame shows there. */
 template <int PS> static __device__ __forceinline__ void write_sums(const SpreadJob *s, const SnlsAggOwner *o, int64_t first, const float4 sum[PS + 1][PS + 1])
 {
@@ -109,7 +96,7 @@ template <int PS> static __device__ __forceinline__ void write_sums(const Spread
         for (int c = 0; c <= PS; c++) {
             const int32_t y = snls_agg_mirror(o->i + r - PS / 2, (int32_t)job->a.height), x = snls_agg_mirror(o->j + c - PS / 2, (int32_t)job->a.width);
             const float4 v = sum[r][c];
-            if (v.x != 0 || v.y != 0 || v.z != 0 || v.w != 0) add_global(frame + y * job->to.stride[2] + x * job->to.stride[3], v);
+            if (v.x != 0 || v.y != 0 || v.z != 0 || v.w != 0) snls_cuda_add4(frame + y * job->to.stride[2] + x * job->to.stride[3], v);
         }
 }
 
