@@ -108,6 +108,7 @@ static void run_batch(SnlsDenoiser *d, int step, const int64_t *cell, int64_t gr
         const NlbFrame *frame = snls_nlb_frame(d, first + f);
         const NlbHalf *half = d->half + begins[f];
         if (i == owners) mark_all(d, step, first, groups);
+        else if (begins[f] == begins[f + 1]) continue; /* past the scene's end there may be no frame yet */
         else if (channel < p->channels) add_up(d, step, frame, half, begins[f + 1] - begins[f], channel);
         else count_corners(d, step, frame, half, begins[f + 1] - begins[f]);
     }
