@@ -74,7 +74,9 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)
 PY
 grep -q 'held in a file' err || bad "--mem ${least}M: held nothing in a file: $(cat err)"
 cmp roomy.y4m held.y4m || bad "--mem ${least}M changes the result"
-[ "$(cat peak)" -le "$least" ] || bad "--mem ${least}M: $(cat peak) MiB were used"
+if ! nm -D "$snls" 2>/dev/null | grep -Eq '__[at]san_init'; then # which have memory of their own
+    [ "$(cat peak)" -le "$least" ] || bad "--mem ${least}M: $(cat peak) MiB were used"
+fi
 [ -z "$(find . -name '.snls-*')" ] || bad "--mem left a file"
 make -f lavfi -i testsrc2=s=32x48:r=25:d=2 -c:v ffv1 other.mkv
 refused 3 'must be the same' clip.mkv out.mkv --sigma 0 --clean other.mkv
