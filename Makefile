@@ -1,9 +1,11 @@
 # A short way to the usual commands; the build itself is CMake (presets release, asan, clang).
 #   make    make test    make demo    make bench    make wheel    make install PREFIX=/usr/local    make format    make clean
-# make format works on the lines changed since the last commit. PRESET=asan or PRESET=clang works on another build; WERROR=ON makes warnings errors; ARGS= goes to ctest or to bench.
+# make format works on the lines changed since the last commit. PRESET=asan or PRESET=clang works on another build; WERROR=ON makes warnings errors; ARGS= goes to ctest or to bench;
+# CUDA_ARCHS= is SNLS_CUDA_ARCHS of cmake/cuda.cmake.
 PRESET ?= release
 PREFIX ?= /usr/local
 WERROR ?=
+CUDA_ARCHS ?=
 JOBS   ?= $(shell getconf _NPROCESSORS_ONLN)
 ARGS   ?=
 BUILD  := build$(addprefix -,$(filter-out release,$(PRESET)))
@@ -12,7 +14,7 @@ all: build
 
 build:
 	@tools/install_deps.sh build $(filter clang,$(PRESET))
-	@cmake --preset $(PRESET) $(addprefix -DSNLS_WERROR=,$(WERROR))
+	@cmake --preset $(PRESET) $(addprefix -DSNLS_WERROR=,$(WERROR)) $(if $(CUDA_ARCHS),-DSNLS_CUDA_ARCHS='$(CUDA_ARCHS)')
 	@MAKEFLAGS=--no-print-directory cmake --build $(BUILD) --parallel $(JOBS)
 
 test:
