@@ -54,4 +54,7 @@ fails 3 "$snls" train clips new.safetensors --frames 50 --crop 24
 fails 3 "$snls" train clips new.safetensors --resume --checkpoint whole.safetensors
 fails 3 "$snls" eval --data unseen --sigma 30 --model whole.state.safetensors
 fails 3 "$snls" model clips/1.npy
+fails 2 "$snls" model whole.safetensors --time 3x16
+fails 2 "$snls" train clips new.safetensors --resume --checkpoint whole.state.safetensors --init whole.safetensors
+"$snls" model whole.safetensors --time 3x16x16 | grep -q "stan-s in .* 3 frames of 16x16" || die "model --time"
 echo "ok, $psnr dB"

@@ -1,4 +1,5 @@
 /* params.c: the parameters of a network: one block of values, one of gradients. */
+#include "base/noise.h"
 #include "nn/nn.h"
 #include <math.h>
 #include <string.h>
@@ -56,16 +57,13 @@ void snls_nn_params_free(SnlsContext *ctx, NnParams *params)
     *params = (NnParams){ .dtype = params->dtype };
 }
 
-/* splitmix64 */
-static uint64_t bits(uint64_t *state)
+/* The next number in (0,1) of a sequence that state counts. */
+static double uniform(uint64_t *state)
 {
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
+    const uint64_t bits = snls_mix(*state);
+    *state += 0x9e3779b97f4a7c15u;
+    return snls_uniform(bits);
 }
-
-static double uniform(uint64_t *state) { return ((double)(bits(state) >> 11) + 0.5) * 0x1p-53; }
 
 static double normal(uint64_t *state) /* Box and Muller; drawn again beyond two standard deviations */
 {
