@@ -1,15 +1,19 @@
 /* test_aggregate.c: gather, gather_add and scatter_add at sizes and layouts where the fast paths of a backend run (channels side
  * by side in fours, patches of three by three, frames wider than a block), against the model. test_ops draws from the whole
  * parameter space, where such calls are rare.
- *   test_aggregate [--backend ref|cpu|cuda] [SEED [COUNT]] */
+ *   test_aggregate [--backend ref|cpu|cuda] [--few] [SEED [COUNT]]
+ * --few: gather_add by 3 x 3 patches of few features, whose gradients a GPU makes in one pass. */
 /* ctest: args=--backend cpu 1 24 */
 /* ctest: name=cuda label=cuda timeout=600 args=--backend cuda 1 100 */
+/* ctest: name=cuda-few label=cuda args=--backend cuda --few 1 60 */
 #include "case.h"
 #include <math.h>
 #include <snls/snls.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static bool few; /* --few */
 
 /* Where neighbours are: nearby at real places, on whole pixels, on whole rows alone, all at one place, far out. */
 enum { PLACE_REAL, PLACE_WHOLE, PLACE_ROWS, PLACE_ONE, PLACE_FAR, PLACE_KINDS };
@@ -33,6 +37,10 @@ static void draw_gather(Rng *rng, SnlsGatherParams *p)
     p->dilation = rng_one_in(rng, 8) ? 2 : 1;
     p->interp = rng_one_in(rng, 4) ? SNLS_INTERP_NEAREST : SNLS_INTERP_BILINEAR;
     p->border = rng_one_in(rng, 4) ? SNLS_BORDER_DROP : SNLS_BORDER_REFLECT;
+    if (!few) return;
+    p->ps = 3;
+    p->dilation = 1;
+    p->border = SNLS_BORDER_REFLECT;
 }
 
 static void draw_neighbours(Rng *rng, SnlsGather *s, const int64_t *n)
@@ -94,16 +102,16 @@ static void draw(Call *call, const Operator *op, uint64_t seed)
     Rng *rng = &call->rng;
     SnlsGather *s = &call->s.gather; /* scatter_add begins with the same fields */
     draw_gather(rng, &s->params);
-    const bool many = seed % 32 == 1; /* more planes than a grid has blocks in y or z */
+    const bool many = seed % 32 == 1 && !few; /* more planes than a grid has blocks in y or z */
     if (many) s->params.ps = s->params.stride0 = 1;
-    const int64_t heads = many ? 256 : rng_int(rng, 1, 2), F = many ? 1 : 4 * RNG_PICK(rng, 1, 2, 3, 4, 5, 8, 9, 11), step = s->params.stride0;
+    const int64_t heads = many ? 256 : rng_int(rng, 1, 2), F = many ? 1 : few ? 4 * RNG_PICK(rng, 1, 2, 4) : 4 * RNG_PICK(rng, 1, 2, 3, 4, 5, 8, 9, 11), step = s->params.stride0;
     int64_t H = many ? 1 : rng_one_in(rng, 3) ? rng_int(rng, 1, 6) : rng_int(rng, 7, 21);
     const int64_t W = many ? 2 : rng_one_in(rng, 3) ? rng_int(rng, 1, 6) : rng_int(rng, 7, 70);
     int64_t video[5] = {many ? 300 : rng_int(rng, 1, 2), many ? 1 : rng_int(rng, 1, 3), H, W, heads * F}, K = many ? 1 : RNG_PICK(rng, 1, 3, 10, 12);
     if (!many) bound_work(&s->params, video, &H, &K);
     video[2] = H;
     const int64_t n[7] = {video[0], heads, video[1], (H + step - 1) / step, (W + step - 1) / step, K, 3};
-    const int32_t dtype = RNG_PICK(rng, SNLS_F32, SNLS_F32, SNLS_F32, SNLS_F16, SNLS_BF16);
+    const int32_t dtype = few ? SNLS_F32 : RNG_PICK(rng, SNLS_F32, SNLS_F32, SNLS_F32, SNLS_F16, SNLS_BF16);
     s->value = plain(rng, dtype, 5, video);
     tensor_fill(&s->value, rng, -2, 2);
     for (int64_t i = rng_one_in(rng, 3) ? 20 : 0; i-- > 0;) tensor_set(&s->value, rng_int(rng, 0, tensor_count(&s->value) - 1), NAN);
@@ -121,7 +129,7 @@ static void run_case(const Operator *op, uint64_t seed, const char *backend, Snl
     Call call;
     uint64_t hash[2], again[2];
     draw(&call, op, seed);
-    check_repeat("test_aggregate --backend %s %llu (%s)", backend, (unsigned long long)seed, op->name);
+    check_repeat("test_aggregate --backend %s%s %llu (%s)", backend, few ? " --few" : "", (unsigned long long)seed, op->name);
     const double eps = strcmp(backend, "ref") ? EPS_F32 : EPS_F64;
     bool ran = call_checked(&call, ctx[0], eps, hash);
     const uint64_t fast = hash[0];
@@ -139,13 +147,18 @@ int main(int argc, char **argv)
         argc -= 2;
         argv += 2;
     }
+    if (argc > 1 && !strcmp(argv[1], "--few")) {
+        few = true;
+        argc--;
+        argv++;
+    }
     const uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1, count = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     SnlsContext *ctx[2] = {NULL, NULL};
     if (strcmp(backend, "cuda")) ctx[0] = context_open(backend, 0, 2);
     for (int i = 0; i < 2 && !strcmp(backend, "cuda"); i++) ctx[i] = context_open_cuda(i);
     static const char *const names[] = {"gather", "gather_add", "scatter_add"};
     for (uint64_t n = seed; n < seed + count; n++)
-        for (int i = 0; i < 3; i++) run_case(operator_named(names[i]), n, backend, ctx);
+        for (int i = few ? 1 : 0; i < (few ? 2 : 3); i++) run_case(operator_named(names[i]), n, backend, ctx);
     for (int i = 0; i < 2; i++) snls_close(&ctx[i]);
     return check_end();
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """draw_paper_figures.py: the paper's figures of search time and memory, redrawn with snls in them.
 
-    tools/draw_paper_figures.py bench/results/h200-search.json docs/paper-figures.svg
+    tools/draw_paper_figures.py bench/results/h200.json docs/paper-figures.svg
 
 snls: from the JSON of `snls bench --device cuda`. The others: constants below, measured before on a GPU of the same kind
 (one NVIDIA H200, CUDA 13.0, PyTorch 2.11, f32, median of 20 runs or more), and the numbers that the paper prints, of its own GPU.

@@ -258,7 +258,8 @@ static bool applies(const SnlsAggJob *job, const SnlsTensor *value, const SnlsTe
 SnlsStatus snls_agg_stack_forward(SnlsContext *ctx, const SnlsAggJob *job, bool *done)
 {
     StackJob s;
-    *done = applies(job, &job->from, &job->to, &s);
+    /* few channels in f32: a lane for each pixel and four channels (pull.cu) is faster, 0.39 ms against 0.48 in case D */
+    *done = (job->from.dtype == SNLS_BF16 || job->a.features > 32) && applies(job, &job->from, &job->to, &s);
     if (!*done) return SNLS_OK;
     const unsigned blocks = snls_cuda_blocks(s.entries, SNLS_AGG_THREADS, 0);
     if (job->from.dtype == SNLS_F32) stack_forward<SNLS_F32><<<blocks, SNLS_AGG_THREADS, 0, snls_cuda_stream(ctx)>>>(s);
