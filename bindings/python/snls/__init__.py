@@ -47,8 +47,8 @@ def _use_torch():
     except Exception as error:  # a broken installation must not keep NumPy's users out
         _no_torch = "PyTorch cannot be imported: %s" % error
         return
-    from . import _torch, agg, nn
-    functional.use_torch(torch.Tensor, _torch.call)
+    from . import _short, agg, nn
+    functional.use_torch(torch.Tensor, _short.call)
     globals().update({name: getattr(nn, name) for name in _MODULES})
     _searches(nn)
     _no_torch = None

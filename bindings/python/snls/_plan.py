@@ -187,8 +187,8 @@ class BackwardPlan(Plan):
         self.grad_block = Block(0, len(names))
         for i, (name, view) in enumerate(zip(names, tuple(grads) + tuple(wanted))):
             self.fill(self.grad_block, i, name, view)
-        self.grad_words = self.grad_block.words
-        self.grad_in_at, self.grad_out_at = self.grad_block.at[:len(op.grads)], self.grad_block.at[len(op.grads):]
+        self.grad_words, self.grad_at = self.grad_block.words, self.grad_block.at
+        self.read_at = self.input_at + self.saved_at
 
     def run(self, context):
         status = self.op.backward(context.handle, self.address, self.grad_block.address)

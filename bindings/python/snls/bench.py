@@ -2,7 +2,8 @@
 
 Calls on inputs so small that there is next to nothing to compute, one after the other; the best of many short rounds, in
 microseconds. On a GPU a call returns before the work is done; the time is that until the next call can be made, the queue
-being emptied after each round. "gradient" is a call that records its backward pass, "backward" that pass.
+being emptied after each round. "gradient" is a call that records its backward pass, "backward" that pass; "no work" is the
+same with an operator in Python that does nothing, the time that PyTorch itself takes.
 """
 import argparse
 import json
@@ -43,12 +44,34 @@ def numpy_rows(measure):
     return [("numpy", name, measure(f)) for name, f in cases(video).items()]
 
 
+def idle_function(torch):
+    """An autograd.Function of three inputs that does nothing: what PyTorch itself takes of the time of any other."""
+    class Idle(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, output, grad, query, key, flow):
+            ctx.save_for_backward(query, key, flow)
+            ctx.grad = grad
+            return output.view_as(output)
+
+        @staticmethod
+        def backward(ctx, *grads):
+            return None, None, ctx.grad, ctx.grad, None
+    return Idle.apply
+
+
 def gradient_rows(torch, device, measure):
     video = torch.rand(SHAPE).to(device).requires_grad_(True)
-    dist, _ = snls.search(video, video, ws=3, k=2)
-    ones = torch.ones_like(dist)
-    return [("torch " + device, "search, gradient", measure(lambda: snls.search(video, video, ws=3, k=2))),
-            ("torch " + device, "search, backward", measure(lambda: torch.autograd.grad(dist, video, ones, retain_graph=True)))]
+    idle = idle_function(torch)
+    search = lambda: snls.search(video, video, ws=3, k=2)[0]
+    nothing = lambda: idle(ones, zeros, video, video, None)
+    ones, zeros = torch.ones_like(search()), torch.zeros_like(video)
+    rows = []
+    for name, forward in (("search", search), ("no work", nothing)):
+        dist = forward()
+        rows += [("torch " + device, name + ", gradient", measure(forward)),
+                 ("torch " + device, name + ", backward",
+                  measure(lambda: torch.autograd.grad(dist, video, ones, retain_graph=True)))]
+    return rows
 
 
 def torch_rows(torch, device, measure):

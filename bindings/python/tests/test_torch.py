@@ -1,4 +1,5 @@
 """test_torch.py: gradients, modules, types, modes and errors of torch.ops.snls; what PyTorch 1.13 and 2.x both have."""
+import contextlib
 import copy
 import pickle
 import threading
@@ -350,6 +351,36 @@ if __name__ == "__main__":
                 return super().__torch_function__(function, types, args, kwargs or {})
         snls.search(v.as_subclass(Watched), v, wt=1)
         self.assertTrue(any("snls" in name for name in seen))
+
+    def test_the_short_way_is_taken_back(self):
+        """An eager backward pass does not go through the dispatcher, and gives the same gradients as one that does; saved
+        tensors that come back with other strides are taken as they are."""
+        class Seen(Exception):
+            pass
+
+        def refuse(*args):
+            raise Seen
+        v, flow = rand(1, 3, 8, 8, 4), 2 * rand(1, 3, 2, 8, 8, 2)
+        turned = lambda t: t.transpose(0, -1).contiguous().transpose(0, -1)
+
+        def gradients(search, hooks, watch=contextlib.nullcontext):
+            q, f = v.clone().requires_grad_(True), flow.clone().requires_grad_(True)
+            with torch.autograd.graph.saved_tensors_hooks(*hooks):
+                dist, offset = search(q, q, f, wt=1, ws=3)[:2]
+            weights = torch.linspace(0, 1, offset.numel()).to(offset.device).view_as(offset)
+            with watch():
+                return torch.autograd.grad(dist.sum() + (offset * weights).sum(), (q, f))
+        same = (lambda t: t, lambda t: t)
+        long = gradients(torch.ops.snls.search, same)
+        real, snls._short.long_backward = snls._short.long_backward, refuse
+        try:
+            for hooks in (same, (turned, lambda t: t)):
+                for a, b in zip(gradients(snls.search, hooks), long):
+                    self.assertTrue(torch.allclose(a, b, rtol=1e-5, atol=1e-6))
+            with self.assertRaises(Seen):
+                gradients(snls.search, same, torch.autograd.profiler.profile)
+        finally:
+            snls._short.long_backward = real
 
 
 if __name__ == "__main__":
