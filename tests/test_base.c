@@ -205,6 +205,22 @@ static void contexts(void)
 }
 
 /* The environment lowers the level, and an unknown word is refused. */
+static void device_memory(void)
+{
+    SnlsContext *ctx = NULL;
+    char *bytes = NULL, want[64];
+    CHECK(snls_open(&ctx, NULL) == SNLS_OK, "no context");
+    CHECK(snls_device_alloc(ctx, (void **)&bytes, sizeof want) == SNLS_OK, "%s", snls_error(ctx));
+    memset(bytes, 7, sizeof want);
+    memset(want, 7, sizeof want);
+    memset(want + 3, 0, 41);
+    CHECK(snls_device_zero(ctx, bytes + 3, 41) == SNLS_OK && !memcmp(bytes, want, sizeof want), "zeros elsewhere: %s", snls_error(ctx));
+    CHECK(snls_device_zero(ctx, NULL, 0) == SNLS_OK, "no bytes: %s", snls_error(ctx));
+    CHECK(snls_device_zero(ctx, bytes, -1) == SNLS_ERR_ARG && snls_device_zero(ctx, NULL, 1) == SNLS_ERR_ARG, "taken: bytes -1, or no memory");
+    snls_device_free(ctx, bytes);
+    snls_close(&ctx);
+}
+
 static void environment(void)
 {
     SnlsContextParams p;
@@ -295,6 +311,7 @@ int main(void)
     dlpack_bad(ctx);
     views();
     contexts();
+    device_memory();
     environment();
     options();
     defaults();

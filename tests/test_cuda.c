@@ -79,6 +79,16 @@ static float *fetch(SnlsContext *ctx, const SnlsTensor *t)
 
 /* ---- scratch and time ---- */
 
+static void zeros(SnlsContext *ctx)
+{
+    Rng rng = {2};
+    SnlsTensor t = filled(ctx, &rng, 1, (const int64_t[]){50}, 1, 2);
+    CHECK(snls_device_zero(ctx, (float *)t.data + 3, 40 * 4) == SNLS_OK, "%s", snls_error(ctx));
+    float *now = fetch(ctx, &t);
+    for (int i = 0; i < 50; i++) CHECK((now[i] == 0) == (i >= 3 && i < 43), "number %d is %g", i, now[i]);
+    snls_device_free(ctx, t.data);
+}
+
 static void equal_calls_take_scratch_once(SnlsContext *ctx)
 {
     Rng rng = {3};
@@ -198,6 +208,7 @@ int main(void)
 {
     SnlsContext *ctx = context_open_cuda(false);
     check_repeat("test_cuda");
+    zeros(ctx);
     equal_calls_take_scratch_once(ctx);
     calls_can_be_captured(ctx);
     many_batches(ctx, 1);

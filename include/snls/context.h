@@ -71,6 +71,8 @@ SNLS_API SnlsStatus  snls_device_alloc(SnlsContext *ctx, void **out, int64_t byt
 SNLS_API void        snls_device_free(SnlsContext *ctx, void *ptr);                  /* NULL is allowed */
 /* In the order of the context's stream; both ends are free when it returns. */
 SNLS_API SnlsStatus snls_device_copy(SnlsContext *ctx, void *to, const void *from, int64_t bytes, int32_t direction);
+/* Zeros, in the order of the context's stream: what gradients begin with, since backward calls add to them. */
+SNLS_API SnlsStatus snls_device_zero(SnlsContext *ctx, void *to, int64_t bytes);
 /* Calls on a GPU return before the work is done, and errors of the work may come with a later call: this waits for all. */
 SNLS_API SnlsStatus snls_device_wait(SnlsContext *ctx);
 /* Waits; *ms: milliseconds of the device's time since the last call of this function on this context, 0 the first time. */

@@ -26,6 +26,16 @@ static SnlsStatus device_copy(SnlsContext *ctx, void *to, const void *from, int6
     return snls_cuda_check(ctx, "device_copy", cudaStreamSynchronize(snls_cuda_stream(ctx)));
 }
 
+static SnlsStatus device_zero(SnlsContext *ctx, void *to, int64_t bytes)
+{
+    int before = 0; /* the default stream is that of the device which is current */
+    SNLS_CUDA_TRY(ctx, "device_zero", cudaGetDevice(&before));
+    SNLS_CUDA_TRY(ctx, "device_zero", cudaSetDevice(snls_cuda(ctx)->device));
+    const cudaError_t error = cudaMemsetAsync(to, 0, (size_t)bytes, snls_cuda_stream(ctx));
+    (void)cudaSetDevice(before);
+    return snls_cuda_check(ctx, "device_zero", error);
+}
+
 static SnlsStatus device_clock(SnlsContext *ctx, double *ms)
 {
     SnlsCuda *cuda = snls_cuda(ctx);
@@ -126,4 +136,4 @@ static SnlsStatus device_rate(SnlsContext *ctx, int32_t kind, double *per_second
 }
 
 extern "C" const SnlsDevice snls_cuda_device = {.alloc = device_alloc, .free = device_free, .copy = device_copy, .wait = device_wait,
-                                                .clock = device_clock, .set_stream = device_set_stream, .rate = device_rate, .name = device_name};
+                                                .clock = device_clock, .set_stream = device_set_stream, .rate = device_rate, .name = device_name, .zero = device_zero};

@@ -44,6 +44,16 @@ SnlsStatus snls_device_copy(SnlsContext *ctx, void *to, const void *from, int64_
     return SNLS_OK;
 }
 
+SnlsStatus snls_device_zero(SnlsContext *ctx, void *to, int64_t bytes)
+{
+    if (!ctx) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(ctx, bytes >= 0 && (to || !bytes), SNLS_ERR_ARG, "device_zero: bytes is %lld, must be 0 or more, and to be given", (long long)bytes);
+    if (!bytes) return SNLS_OK;
+    if (device_of(ctx)) return device_of(ctx)->zero(ctx, to, bytes);
+    memset(to, 0, (size_t)bytes);
+    return SNLS_OK;
+}
+
 SnlsStatus snls_device_wait(SnlsContext *ctx)
 {
     if (!ctx) return SNLS_ERR_ARG;

@@ -29,6 +29,7 @@ typedef struct SnlsDevice {
     SnlsStatus (*set_stream)(SnlsContext *ctx, void *stream);
     SnlsStatus (*rate)(SnlsContext *ctx, int32_t kind, double *per_second); /* SnlsRate */
     const char *(*name)(const SnlsContext *ctx);
+    SnlsStatus (*zero)(SnlsContext *ctx, void *to, int64_t bytes);
 } SnlsDevice;
 
 typedef struct SnlsBackend {

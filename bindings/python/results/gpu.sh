@@ -1,5 +1,5 @@
 #!/bin/bash
-# gpu.sh: pip install . into a fresh environment on a machine with a GPU and PyTorch, then the README's lines, all tests,
+# gpu.sh: pip install . into a fresh environment on a machine with a GPU and PyTorch (SNLS_BUILD_DIR: libraries that are built), then the README's lines, all tests,
 # the examples and the benchmark; h200.log is what it printed on one. Run from the root of the tree.
 set -u
 cd "$(dirname "$0")/../../.." || exit 2
@@ -40,5 +40,5 @@ $python "$tree/examples/attention.py" --device cuda
 step "examples/learn_offsets.py"
 $python "$tree/examples/learn_offsets.py" --device cuda
 step "python -m snls.bench"
-$python -m snls.bench
+$python -m snls.bench --compile
 step "end"

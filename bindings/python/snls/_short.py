@@ -8,7 +8,8 @@ import threading
 import torch
 
 from ._context import local
-from ._torch import REGISTERED, key_of, long_backward, needs_grad, new_backward_plan, new_plan, run_backward, run_forward
+from ._torch import (REGISTERED, context_of, key_of, long_backward, needs_grad, new_backward_plan, new_plan, new_zeros,
+                     run_backward, run_forward)
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", None) or (lambda: False)
@@ -78,8 +79,9 @@ def _make_function(op, call_backward):
             if not mask or all(g is None for g in grads):
                 return (None,) * count
             backward_plan = new_backward_plan(op, (grads, inputs, saved, mask, plan.params), key)
-        wanted = tuple([torch.zeros_like(t) if want else None for t, want in zip(inputs, wants)])
-        run_backward(backward_plan, grads, inputs, saved, wanted)
+        context = context_of(backward_plan)
+        wanted = new_zeros(backward_plan, context, inputs)
+        run_backward(backward_plan, context, grads, inputs, saved, wanted)
         return wanted
 
     class Function(torch.autograd.Function):

@@ -21,7 +21,7 @@ _DTYPES = {code: dtype for dtype, code in _CODES.items()}
 _VIDEOS = ("query", "key", "value")
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # absent where torch was built without CUDA
 _deterministic = torch.are_deterministic_algorithms_enabled
-_num_threads = torch.get_num_threads
+_num_threads, _device_zero = torch.get_num_threads, _lib.device_zero
 _current_device = getattr(torch._C, "_cuda_getDevice", None)
 _guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
 _empty_cpu, _empty_cuda = getattr(_guards, "_empty_strided_cpu", None), getattr(_guards, "_empty_strided_cuda", None)
@@ -130,10 +130,23 @@ def new_backward_plan(op, given, key):
     out = [view if mask >> i & 1 else None for i, view in enumerate(_views(op, op.inputs, wanted))]
     plan = BackwardPlan(op, _views(op, op.inputs, inputs), params, _views(op, op.saved, saved),
                         _views(op, op.grads, grads), out)
+    plan.makers = [v and _maker(v.shape, v.stride, t.dtype, t.device) for v, t in zip(out, wanted)]
+    plan.sizes = [0 if v is None else t.numel() * t.element_size() for v, t in zip(out, wanted)]
     return remember(key, plan)
 
 
-def run_backward(plan, grads, inputs, saved, wanted):
+def new_zeros(plan, context, inputs):
+    """Gradients to add to, as zeros_like makes them; None where none is wanted. On a GPU zeroed without a kernel, in half the time."""
+    if plan.backend != "cuda":
+        return tuple([torch.zeros_like(t) if maker else None for t, maker in zip(inputs, plan.makers)])
+    made = tuple([make() if make else None for make in plan.makers])
+    for t, size in zip(made, plan.sizes):
+        if size:
+            context.check(_device_zero(context.handle, t.data_ptr(), size))
+    return made
+
+
+def run_backward(plan, context, grads, inputs, saved, wanted):
     """Adds to the tensors of wanted; None where none is."""
     words, grad_words = plan.words, plan.grad_words
     for at, t in zip(plan.read_at, inputs + saved):
@@ -142,7 +155,7 @@ def run_backward(plan, grads, inputs, saved, wanted):
     for at, t in zip(plan.grad_at, grads + wanted):
         if t is not None:
             grad_words[at] = t.data_ptr()
-    plan.run(context_of(plan))
+    plan.run(context)
 
 
 def _backward(op):
@@ -154,9 +167,10 @@ def _backward(op):
         given = grads, inputs, saved, mask, params = _split_backward(op, args)
         key = (name, params, mask, *map(key_of, grads + inputs + saved))
         plan = local.plans.get(key) or new_backward_plan(op, given, key)
-        found = _new_gradients(inputs, mask)
-        run_backward(plan, grads, inputs, saved, tuple(f if mask >> i & 1 else None for i, f in enumerate(found)))
-        return result(found)
+        context = context_of(plan)
+        wanted = new_zeros(plan, context, inputs)
+        run_backward(plan, context, grads, inputs, saved, wanted)
+        return result([inputs[0].new_empty(0) if t is None else t for t in wanted])
     return backward
 
 

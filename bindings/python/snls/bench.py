@@ -74,7 +74,21 @@ def gradient_rows(torch, device, measure):
     return rows
 
 
-def torch_rows(torch, device, measure):
+def compiled_rows(torch, device, measure):
+    """Calls inside torch.compile: what remains is the dispatcher, and what compiled code does around it."""
+    video = torch.rand(SHAPE).to(device).requires_grad_(True)
+    search = torch.compile(lambda v: snls.search(v, v, ws=3, k=2)[0], fullgraph=True)
+    dist = search(video)
+    ones = torch.ones_like(dist)
+    again = lambda: torch.autograd.grad(dist, video, ones, retain_graph=True)
+    rows = [("torch " + device, "search compiled, gradient", measure(lambda: search(video))),
+            ("torch " + device, "search compiled, backward", measure(again))]
+    with torch.no_grad():
+        search(video)
+        return [("torch " + device, "search compiled", measure(lambda: search(video)))] + rows
+
+
+def torch_rows(torch, device, measure, compiled):
     wait = torch.cuda.synchronize if device == "cuda" else lambda: None
     timed = lambda f: measure(f, wait)
     with torch.no_grad():
@@ -82,17 +96,19 @@ def torch_rows(torch, device, measure):
         rows = [("torch " + device, name, timed(f)) for name, f in cases(video).items()]
         add = timed(lambda: video + video)
     rows += gradient_rows(torch, device, timed)
+    if compiled:
+        rows += compiled_rows(torch, device, timed)
     return rows + [("torch " + device, "video + video, to compare", add)]
 
 
-def measure_all(calls, rounds):
+def measure_all(calls, rounds, compiled):
     measure = lambda f, wait=lambda: None: best(f, calls, rounds, wait)
     rows = numpy_rows(measure)
     torch = sys.modules.get("torch")
     if torch is not None:
-        rows += torch_rows(torch, "cpu", measure)
+        rows += torch_rows(torch, "cpu", measure, compiled)
         if torch.cuda.is_available() and snls.has_cuda():
-            rows += torch_rows(torch, "cuda", measure)
+            rows += torch_rows(torch, "cuda", measure, compiled)
     return rows
 
 
@@ -113,8 +129,9 @@ def main():
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument("--calls", type=int, default=50, help="calls of a round (50)")
     parser.add_argument("--rounds", type=int, default=400, help="rounds, of which the best counts (400)")
+    parser.add_argument("--compile", action="store_true", help="also calls inside torch.compile, which takes a while and a compiler")
     args = parser.parse_args()
-    rows, about = measure_all(args.calls, args.rounds), machine()
+    rows, about = measure_all(args.calls, args.rounds, args.compile), machine()
     if args.json:
         print(json.dumps({"machine": about, "microseconds": [dict(zip(("arrays", "call", "us"), r)) for r in rows]}, indent=1))
         return
