@@ -5,7 +5,10 @@
 
 Needs CMake and a C compiler; nothing of Python but its standard library, so that it works without a network. Environment:
     SNLS_CMAKE_ARGS   further arguments of CMake, for example -DSNLS_WITH_CUDA=OFF
-    SNLS_BUILD_DIR    a folder with libsnls.so (and libsnls_cuda.so) in it, which are taken instead of building
+    SNLS_BUILD_DIR    a folder with libsnls.so (and libsnls_cuda.so, and libraries that they need) in it, which are taken
+                      instead of building
+    SNLS_BUNDLE       1: what libsnls.so needs and not every Linux has (OpenBLAS, jansson) goes into the wheel, so that it
+                      works on other machines; 0: not. Without it: 1 without pip, 0 with pip
 """
 import base64
 import hashlib
@@ -23,10 +26,13 @@ import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.normpath(os.path.join(HERE, "..", ".."))
-LIBRARIES = ("libsnls.so", "libsnls_cuda.so")  # the second only where nvcc is
-SDIST = ("CMakeLists.txt", "LICENSE", "README.md", "pyproject.toml", "bindings", "cmake", "include", "src")
-# What the package does not use, so that a wheel needs few shared libraries: Python has its own readers and networks.
-NOT_USED = tuple("-DSNLS_WITH_%s=OFF" % name for name in ("PNG", "JPEG", "FFMPEG", "JANSSON", "DNNL"))
+LIBRARIES = ("libsnls.so", "libsnls_cuda.so", "libsnls_nn_cuda.so")  # the others only where nvcc is
+SDIST = ("CMakeLists.txt", "LICENSE", "README.md", "pyproject.toml", "bindings", "cmake", "include", "src", "weights")
+# What the package does not use, so that a wheel needs few shared libraries: Python has its own readers.
+NOT_USED = tuple("-DSNLS_WITH_%s=OFF" % name for name in ("PNG", "JPEG", "FFMPEG", "DNNL"))
+# Libraries are looked for beside libsnls.so first, also those that they need themselves (which RUNPATH would not do).
+BESIDE = ("-DCMAKE_BUILD_RPATH=$ORIGIN", "-DCMAKE_SHARED_LINKER_FLAGS=-Wl,--disable-new-dtags")
+EVERYWHERE = re.compile(r"(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread|gomp|gcc_s|stdc\+\+))\.so")
 METADATA = """Metadata-Version: 2.1
 Name: snls
 Version: {version}
@@ -69,18 +75,29 @@ def _run(*command):
 def _build(folder):
     extra = shlex.split(os.environ.get("SNLS_CMAKE_ARGS", ""))
     _run("cmake", "-S", ROOT, "-B", folder, "-DCMAKE_BUILD_TYPE=Release", "-DSNLS_BUILD_CLI=OFF", "-DSNLS_BUILD_TESTS=OFF",
-         *NOT_USED, *extra)
+         *NOT_USED, *BESIDE, *extra)
     _run("cmake", "--build", folder, "--parallel", str(len(os.sched_getaffinity(0))))
 
 
-def libraries():
+def _bundle(folder):
+    """Copies what libsnls.so needs, and not every Linux has, into folder."""
+    found = subprocess.run(["ldd", os.path.join(folder, LIBRARIES[0])], check=True, text=True, stdout=subprocess.PIPE).stdout
+    for name, path in re.findall(r"^\s*(\S+) => (/\S+)", found, re.M):
+        if not EVERYWHERE.match(name):
+            shutil.copyfile(path, os.path.join(folder, name))
+
+
+def libraries(bundle):
     """{name in the wheel: bytes} of the shared objects."""
     made = os.environ.get("SNLS_BUILD_DIR")
     folder = os.path.abspath(made) if made else tempfile.mkdtemp(prefix="snls-build-")
     try:
         if not made:
             _build(folder)
-        paths = {name: os.path.join(folder, name) for name in LIBRARIES}
+            if os.environ.get("SNLS_BUNDLE", bundle) == "1":
+                _bundle(folder)
+        others = [name for name in sorted(os.listdir(folder)) if re.match(r"lib(?!snls).*\.so\.\d+$", name)]
+        paths = {name: os.path.join(folder, name) for name in (*LIBRARIES, *others)}
         if not os.path.exists(paths[LIBRARIES[0]]):
             raise SystemExit("snls: there is no %s in %s" % (LIBRARIES[0], folder))
         return {"snls/lib/" + name: _read(path) for name, path in paths.items() if os.path.exists(path)}
@@ -99,6 +116,12 @@ def _read(path):
 def _python_files():
     package = os.path.join(HERE, "snls")
     return {"snls/" + name: _read(os.path.join(package, name)) for name in sorted(os.listdir(package)) if name.endswith(".py")}
+
+
+def _weights():
+    folder = os.path.join(ROOT, "weights")
+    return {"snls/weights/" + name: _read(os.path.join(folder, name)) for name in sorted(os.listdir(folder))
+            if name.endswith((".safetensors", ".json"))}
 
 
 def _record(files, info):
@@ -130,8 +153,8 @@ def _write_wheel(folder, files, tag):
     return name
 
 
-def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    return _write_wheel(wheel_directory, {**_python_files(), **libraries()}, platform_tag())
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None, bundle="0"):
+    return _write_wheel(wheel_directory, {**_python_files(), **_weights(), **libraries(bundle)}, platform_tag())
 
 
 def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
@@ -166,4 +189,4 @@ if __name__ == "__main__":
     if len(sys.argv) != 2:
         raise SystemExit("use: snls_build.py FOLDER")
     os.makedirs(sys.argv[1], exist_ok=True)
-    print(os.path.join(sys.argv[1], build_wheel(sys.argv[1])))
+    print(os.path.join(sys.argv[1], build_wheel(sys.argv[1], bundle="1")))

@@ -34,7 +34,7 @@ out = snls.gather_add(video, snls.weights(dist), offset, ps=3)
 print(out.shape, type(out).__name__)
 PY
 step "tests"
-$python -m unittest discover -s "$tree/bindings/python/tests" -p 'test_[cdent]*.py' -v 2>&1 | grep -vE '^(ok|)$|[Ww]arn' | tail -n 90
+$python -m unittest discover -s "$tree/bindings/python/tests" -p 'test_[cdemnt]*.py' -v 2>&1 | grep -vE '^(ok|)$|[Ww]arn' | tail -n 90
 step "examples/attention.py"
 $python "$tree/examples/attention.py" --device cuda
 step "examples/learn_offsets.py"

@@ -6,7 +6,7 @@
     out = snls.gather_add(video, snls.weights(dist), offset, ps=3)
 
 Functions: search, search_all, refine, flow_compose, weights, gather, gather_add, scatter_add (see snls.functional for axes
-and types); flow, flow_clip, warp, align, denoise, metrics. With PyTorch: torch.ops.snls.*, the modules of snls.nn, and
+and types); flow, flow_clip, warp, align, denoise, metrics; networks: snls.Model. With PyTorch: torch.ops.snls.*, the modules of snls.nn, and
 their places in stnls, snls.search.NonLocalSearch, snls.agg.NonLocalGather, snls.nn.search_flow. PyTorch is used where it
 can be imported; SNLS_TORCH=0 in the environment leaves it alone.
 """
@@ -22,6 +22,7 @@ from . import metrics
 from ._denoise import Denoiser, denoise, denoise_memory, noise_add, noise_estimate
 from ._files import image_read, png_write
 from ._flow import align, flow, flow_clip, flow_color, flow_consistency, flow_error, flow_resize, warp
+from .model import Model
 from .functional import flow_compose, gather, gather_add, refine, scatter_add, search, search_all, weights
 
 __version__ = _lib.version

@@ -136,15 +136,38 @@ class Denoiser:
         self.close()
 
 
-def denoise(video, sigma=None, *, cuts=(), layout="HWC", **options):
+def _is_network(method):
+    from . import model  # which needs this file
+    return method in model.NETWORKS or str(method).endswith(".safetensors")
+
+
+def _network_denoise(video, sigma, cuts, layout, method, device, options):
+    from . import model
+    if options:
+        raise TypeError("denoise: method %r is a network and takes no option %s" % (method, ", ".join(map(repr, options))))
+    if device is None:
+        device = str(video.device) if _is_torch(video) and video.device.type == "cuda" else "cpu"
+    with model.Model(method, device=device) as network:
+        return network(video, sigma, cuts=cuts, layout=layout)
+
+
+def denoise(video, sigma=None, *, cuts=(), layout="HWC", method=None, device=None, **options):
     """Denoises a clip: (T,H,W,C), or (T,C,H,W) with layout "CHW"; C 1 or 3; 0..255. The same shape back, float32.
 
-    sigma  standard deviation of the noise on the 0..255 scale, one number or one for each channel; None: estimated
-    cuts   numbers of frames that begin a new scene
-    options  method="vnlb" or "nlm", preset="fast", "medium" or "slow", flow="dis" and others of docs/denoising.md.
-    For clips that do not fit in memory: Denoiser."""
+    sigma   standard deviation of the noise on the 0..255 scale, one number or one for each channel; None: estimated
+    cuts    numbers of frames that begin a new scene
+    method  "vnlb" or "nlm", with options preset="fast", "medium" or "slow", flow="dis" and others of docs/denoising.md; or a
+            network: "stan", or the path of a file of weights (.safetensors), which takes colour alone
+    device  of a network: "cpu", "cuda" or "cuda:1"; None: where a PyTorch tensor lies, otherwise the CPU
+    For clips that do not fit in memory: Denoiser, or snls.Model and its stream."""
     first = channels_first(layout)
     video = as_array("denoise: video", video)
+    if method is not None and _is_network(method):
+        return _network_denoise(video, sigma, cuts, layout, method, device, options)
+    if device not in (None, "cpu"):
+        raise ValueError("denoise: device is %r, but only networks run anywhere else than on the CPU" % (device,))
+    if method is not None:
+        options["method"] = method
     if video.ndim != 4:
         raise ValueError("denoise: video has %d axes, must have 4" % video.ndim)
     channels, height, width = video.shape[1:] if first else (video.shape[3], *video.shape[1:3])

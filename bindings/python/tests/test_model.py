@@ -1,0 +1,109 @@
+"""test_model.py: networks: the one that comes with snls, on clips and streams, for NumPy and PyTorch, on the CPU and a GPU."""
+import os
+import tempfile
+import unittest
+
+import numpy as np
+
+from common import needs_cuda, needs_torch, run_python, snls, torch
+from test_denoise import clip
+
+
+def open_model(*arguments, **options):
+    try:
+        return snls.Model(*arguments, **options)
+    except NotImplementedError as error:  # this build reads no safetensors
+        raise unittest.SkipTest(str(error))
+
+
+class Networks(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.clean = clip(9)
+        cls.noisy = snls.noise_add(cls.clean, 30, seed=1)
+        cls.net = open_model("stan", dtype="float32")
+        cls.want = cls.net(cls.noisy, 30)
+
+    def test_what_it_is(self):
+        self.assertEqual((self.net.architecture, self.net.parameters, self.net.dtype), ("stan-s", 2398241, "float32"))
+        self.assertIn("stan-s", repr(self.net))
+
+    def test_better(self):
+        self.assertEqual((self.want.shape, self.want.dtype), (self.noisy.shape, np.float32))
+        psnr = lambda video: snls.metrics.psnr(self.clean, video)
+        self.assertGreater(psnr(self.want), psnr(self.noisy) + 8)
+        self.assertLess(psnr(self.net(self.noisy, 5)), psnr(self.want))  # it is told how much noise there is
+        self.assertGreater(psnr(self.net(self.noisy)), psnr(self.noisy) + 8)  # and finds out by itself
+
+    def test_stream(self):
+        got, taken = [], []
+        frames = (taken.append(t) or frame for t, frame in enumerate(self.noisy))
+        for frame in self.net.stream(frames, 30):
+            got.append(frame)
+            self.assertLessEqual(len(taken), len(got) + 3 + self.net.radius)
+        self.assertTrue((np.stack(got) == self.want).all())
+
+    def test_cuts(self):
+        """A scene is denoised as if there were no other."""
+        two = np.concatenate([self.noisy[:3], self.noisy[::-1]])
+        apart = np.concatenate([self.net(self.noisy[:3], 30), self.net(self.noisy[::-1], 30)])
+        self.assertTrue((self.net(two, 30, cuts=(3,)) == apart).all())
+        self.assertFalse((self.net(two, 30) == apart).all())
+
+    def test_denoise(self):
+        with open_model("stan") as net:
+            want = net(self.noisy[:4], 30)
+        self.assertTrue((snls.denoise(self.noisy[:4], 30, method="stan") == want).all())
+        self.assertTrue((snls.denoise(self.noisy[:4], 30, method=snls.model.find("stan")) == want).all())
+        self.assertEqual(snls.denoise(self.noisy[:0], 30, method="stan").shape, (0, *self.noisy.shape[1:]))
+
+    @needs_torch
+    def test_torch(self):
+        first = torch.from_numpy(self.noisy).permute(0, 3, 1, 2).double()
+        got = self.net(first, 30, layout="CHW")
+        self.assertEqual((got.shape, got.dtype), (first.shape, torch.float32))
+        self.assertTrue((got.permute(0, 2, 3, 1).numpy() == self.want).all())
+
+    @needs_torch
+    @needs_cuda
+    def test_cuda(self):
+        video = torch.from_numpy(self.noisy).cuda()
+        try:
+            with open_model("stan", device="cuda", dtype="float32") as net:
+                got, plain = net(video, 30), net(self.noisy, 30)
+        except RuntimeError as error:
+            self.skipTest(str(error))  # libsnls_nn_cuda.so is not there, or cuDNN is not
+        self.assertTrue(got.is_cuda and type(plain) is np.ndarray and (got.cpu().numpy() == plain).all())
+        self.assertLess(float(np.abs(plain - self.want).mean()), 0.2)
+        self.assertTrue(snls.denoise(video, 30, method="stan").is_cuda)
+
+    def test_refused(self):
+        for kind, sentence, call in ((ValueError, "3 axes", lambda: self.net(self.noisy[0], 30)),
+                                     (ValueError, "1 channels, must have 3", lambda: self.net(self.noisy[..., :1], 30)),
+                                     (ValueError, "sigma is 300", lambda: self.net(self.noisy, 300)),
+                                     (ValueError, "no weights of dvdnet", lambda: snls.Model("dvdnet")),
+                                     (ValueError, "device is 'tpu'", lambda: snls.Model(device="tpu")),
+                                     (ValueError, "dtype is 'f8'", lambda: snls.Model(dtype="f8")),
+                                     (TypeError, "no option 'preset'",
+                                      lambda: snls.denoise(self.noisy, 30, method="stan", preset="fast")),
+                                     (ValueError, "only networks", lambda: snls.denoise(self.noisy, 30, device="cuda")),
+                                     (OSError, "", lambda: snls.Model("/nowhere/x.safetensors"))):
+            with self.subTest(sentence), self.assertRaisesRegex(kind, sentence):
+                call()
+        net = open_model("stan")
+        net.close()
+        with self.assertRaisesRegex(ValueError, "closed"):
+            net(self.noisy, 30)
+
+    def test_where_weights_are(self):
+        code = "import snls; print(snls.model.find('stan'))"
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaisesRegex(AssertionError, "SNLS_WEIGHTS names"):
+                run_python(code, SNLS_WEIGHTS=folder)
+            path = os.path.join(folder, "stan-s.safetensors")
+            os.symlink(snls.model.find("stan"), path)
+            self.assertIn(path, run_python(code, SNLS_WEIGHTS=folder))
+
+
+if __name__ == "__main__":
+    unittest.main()
