@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 44, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SCORES_MAX = 512, REACH_MAX = 16, PATCH_ROWS = 16, PATCH_WIDTH = 32, STRIP = 4 };
+enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 44, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SCORES_MAX = 512, REACH_MAX = 16, PATCH_ROWS = 16, PATCH_PIXELS = 48, STRIP = 4 };
 
 /* Planes have margins of some vectors: not for narrow frames or queries far apart, unless they are small anyway. */
 static bool margins_pay(const SnlsMatch *m)
@@ -39,9 +39,7 @@ static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
     const bool fractions = !m->nearest && (m->flow_slots || !tile.whole);
     snls_tile_init(&tile.t, ctx->cpu_level);
     tile.lanes = tile.t.lanes;
-    tile.blocks = m->ps == 1 ? 1 : PATCH_WIDTH / tile.lanes;
     tile.rows = m->ps == 1 ? tile.t.rows : PATCH_ROWS;
-    tile.runs = tile.rows * tile.blocks;
     tile.items = tile.whole ? 1 : m->side;
     const int64_t span = (int64_t)ceil(m->stride1 * (double)(m->side - 1)) + 2, reach = (m->ps - 1) * m->dilation;
     tile.span = span;
@@ -49,7 +47,10 @@ static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
     /* A shift of the box costs a query two or three products of pixels (the tile's margin), a score on its own ps*ps. */
     tile.area_max = (m->ps == 1 ? 4 : m->ps == 2 ? 2 : m->ps * m->ps / 3 + 1) * span * span;
     tile.pixel_rows = tile.rows + reach;
-    tile.pixel_columns = (tile.blocks * tile.lanes + reach + tile.lanes - 1) / tile.lanes * tile.lanes;
+    tile.pixel_columns = m->ps == 1 ? tile.lanes : PATCH_PIXELS; /* whole vectors, of which the patches' reach is no query */
+    tile.columns = tile.pixel_columns - reach;
+    tile.blocks = (tile.columns + tile.lanes - 1) / tile.lanes;
+    tile.runs = tile.rows * tile.blocks;
     const int64_t slots = SCORES_MAX / tile.cells < m->windows ? SCORES_MAX / tile.cells : m->windows;
     tile.capacity = tile.cells * (slots > 1 && !m->each ? slots : 1);
     snls_tile_planes_layout(&tile.planes, m, tile.pixel_columns, fractions && !m->prod);
@@ -71,8 +72,9 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, CpuTake take, Cp
     const int64_t lanes = tile->lanes, queries = tile->runs * lanes, box = tile->box_max, area = box * box < tile->area_max ? box * box : tile->area_max;
     const int64_t pixels = tile->pixel_rows * tile->pixel_columns;
     s->query = take(arena, pixels * m->features, sizeof(float));
-    s->product = take(arena, m->ps > 1 ? tile->t.rows * box * pixels : 0, sizeof(float));
-    s->sums = take(arena, m->ps > 1 ? pixels : 0, sizeof(float));
+    const int64_t shifts = m->ps > 1 ? tile->t.patch_rows * tile->t.patch_columns : 0;
+    s->product = take(arena, shifts * (tile->pixel_rows + 3) * lanes, sizeof(float)); /* sums look further than they need to */
+    s->sums = take(arena, shifts * tile->rows * tile->pixel_columns + 2 * lanes, sizeof(float));
     s->box = take(arena, queries * area + 2 * lanes, sizeof(float)); /* interpolation may look one vector past the end */
     s->mixed = take(arena, (box + 1) * lanes, sizeof(float));
     s->bends = take(arena, (box + 1) * lanes, sizeof(float));
@@ -269,8 +271,7 @@ static void run_tile(const CpuTile *tile, const CpuTilePlace *p, CpuTileScratch 
 static void run_frame(SnlsContext *ctx, const CpuTile *tile, CpuTilePlace at, CpuTileScratch *scratch)
 {
     const SnlsMatch *m = &tile->c->m;
-    const int64_t width = tile->blocks * tile->lanes;
-    const int64_t down = (m->rows + tile->rows - 1) / tile->rows, across = (m->columns + width - 1) / width;
+    const int64_t width = tile->columns, down = (m->rows + tile->rows - 1) / tile->rows, across = (m->columns + width - 1) / width;
     for (int64_t slot = 0; slot < m->windows; slot++) snls_tile_planes_load(ctx, tile, &at, snls_slot_frame(at.t, slot, m->wt, m->frames));
     /* Down a strip of tiles, which share most of their key rows; a strip is wide enough to use the cache lines it fetches. */
     const int64_t strip = m->ps == 1 ? STRIP : 1, strips = (across + strip - 1) / strip;

@@ -36,7 +36,7 @@ typedef struct CpuTile {
     CpuPlanes planes;
     bool    whole;            /* candidates are whole pixels apart */
     int64_t lanes, blocks;    /* queries of a run; runs side by side */
-    int64_t rows, runs;       /* rows of a tile; rows*blocks */
+    int64_t rows, columns, runs; /* queries of a tile down and across; rows*blocks */
     int64_t span;             /* whole pixels that one window touches along an axis, at most */
     int64_t items;            /* separate places along an axis: 1 when whole, else side */
     int64_t box_max, area_max;/* longest side and most shifts of a box; beyond, scoring alone is cheaper */
@@ -63,9 +63,9 @@ typedef struct CpuTileWindow {
 /* What a thread holds for a tile. */
 typedef struct CpuTileScratch {
     CpuMatchScratch *single;  /* for queries scored alone */
-    float   *query;           /* (pixel rows, F, pixel columns) */
-    float   *product;         /* (shifts along y at once, box, pixel rows, pixel columns): patches only */
-    float   *sums;            /* (pixel rows, blocks, lanes): patches only */
+    float   *query;           /* (blocks of pixel columns, pixel rows, F, lanes) */
+    float   *product;         /* (shifts at once, pixel rows, lanes): patches only */
+    float   *sums;            /* (shifts at once, rows, pixel columns): products summed down; patches only */
     float   *box;             /* (runs, box, box, lanes): scores at every shift; packed to the box's size */
     float   *mixed, *bends;   /* (box + 1, lanes): one row of the box, interpolated along y */
     float   *value;           /* (runs, capacity, lanes): scores, smaller is better, NaN = no candidate */

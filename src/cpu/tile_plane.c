@@ -135,29 +135,31 @@ void snls_tile_planes_load(SnlsContext *ctx, const CpuTile *tile, const CpuTileP
     for (int64_t y = 1; y < m->height; y++) peak[0] = peak[y] > peak[0] ? peak[y] : peak[0];
 }
 
-/* One row of pixels of the tile, mirrored beyond the frame. */
-static void load_query_row(const CpuTile *tile, const CpuTilePlace *p, int64_t y, float *out)
+/* A run of pixels of a row, from x0 on, mirrored beyond the frame. */
+static void load_query_run(const CpuTile *tile, const float *row, int64_t x0, float *out)
 {
     const SnlsMatch *m = &tile->c->m;
-    const int64_t step = tile->c->query.step[3] * m->stride0, columns = tile->pixel_columns, x0 = p->j0 - tile->planes.before;
-    const float *row = snls_cpu_pixel(&tile->c->query, p->b, p->t, y, 0) + p->head * m->features;
-    int64_t first = x0 < 0 ? -x0 : 0, end = m->columns - x0 < columns ? m->columns - x0 : columns; /* columns inside the frame */
+    const int64_t step = tile->c->query.step[3] * m->stride0, lanes = tile->lanes;
+    int64_t first = x0 < 0 ? -x0 : 0, end = m->columns - x0 < lanes ? m->columns - x0 : lanes; /* lanes inside the frame */
     if (end < first) end = first;
-    tile->t.planes(out + first, columns, row + (x0 + first) * step, step, end - first, m->features);
-    for (int64_t c = 0; c < columns; c++) {
-        if (c == first) c = end;
-        if (c >= columns) break;
-        const float *pixel = row + snls_reflect(x0 + c, m->columns) * step;
-        for (int64_t f = 0; f < m->features; f++) out[f * columns + c] = pixel[f];
+    if (first < end) tile->t.planes(out + first, lanes, row + (x0 + first) * step, step, end - first, m->features);
+    for (int64_t l = 0; l < lanes; l++) {
+        if (l == first) l = end;
+        if (l >= lanes) break;
+        const float *pixel = row + snls_reflect(x0 + l, m->columns) * step;
+        for (int64_t f = 0; f < m->features; f++) out[f * lanes + l] = pixel[f];
     }
 }
 
 void snls_tile_load_query(const CpuTile *tile, const CpuTilePlace *p, float *out)
 {
     const SnlsMatch *m = &tile->c->m;
-    const int64_t rows = p->rows + tile->planes.before + tile->planes.after;
-    for (int64_t r = 0; r < rows; r++)
-        load_query_row(tile, p, snls_reflect(p->i0 * m->stride0 + r * m->stride0 - tile->planes.before, m->height), out + r * m->features * tile->pixel_columns);
+    const int64_t rows = p->rows + tile->planes.before + tile->planes.after, run = m->features * tile->lanes, runs = rows * tile->pixel_columns / tile->lanes;
+    for (int64_t i = 0; i < runs; i++) {
+        const int64_t y = snls_reflect((p->i0 + i % rows) * m->stride0 - tile->planes.before, m->height);
+        const float *row = snls_cpu_pixel(&tile->c->query, p->b, p->t, y, 0) + p->head * m->features;
+        load_query_run(tile, row, p->j0 - tile->planes.before + i / rows * tile->lanes, out + i * run);
+    }
     if (m->prod) /* so that a smaller score is the better one, as in l2 */
-        for (int64_t i = 0; i < rows * m->features * tile->pixel_columns; i++) out[i] = -out[i];
+        for (int64_t i = 0; i < runs * run; i++) out[i] = -out[i];
 }

@@ -39,11 +39,21 @@ typedef struct SnlsTile {
     void (*squares)(float *const *out, ptrdiff_t out_step, const float *const *query, int rows, const float *const *key, int columns,
                     ptrdiff_t query_pitch, ptrdiff_t key_pitch, ptrdiff_t features, int add, ptrdiff_t ahead);
 
-    /* Sums over patches of side ps, their pixels `apart` columns and rows apart:
-     * out[r*out_row + n*out_block + l] = sum_{a,b < ps} in[(r + a*apart)*pitch + n*lanes + l + b*apart]
-     * work: (rows + (ps-1)*apart) * blocks * lanes floats */
-    void (*patch_sums)(float *out, ptrdiff_t out_row, ptrdiff_t out_block, const float *in, ptrdiff_t pitch, ptrdiff_t rows, ptrdiff_t blocks,
-                       ptrdiff_t ps, ptrdiff_t apart, float *work);
+    /* For patches: products of `rows` runs of queries with `columns` runs of keys, of which each begins one float after the one
+     * before:  out[r*out_row + c*out_column + l] = sum_f query[r*query_row + f*lanes + l] * key[f*key_pitch + c + l];  square:
+     * (query - key)^2. rows <= patch_rows, columns <= patch_columns, rows*columns <= patch_sums. */
+    int patch_rows, patch_columns, patch_sums;
+    void (*products)(float *out, ptrdiff_t out_row, ptrdiff_t out_column, const float *query, ptrdiff_t query_row, int rows, const float *key,
+                     ptrdiff_t key_pitch, int columns, ptrdiff_t features, int add, ptrdiff_t ahead, int square);
+
+    /* Sums over patches of side ps, their pixels `apart` rows and columns apart: first down, of a run,
+     *   out[r*pitch + l] = sum_{a < ps} in[(r + a*apart)*lanes + l]
+     * where three vectors after the last may be read; then across,
+     *   out[r*out_row + n*out_block + l] = sum_{b < ps} in[r*pitch + n*lanes + l + b*apart]
+     * where lanes past the end of a row hold anything, and two vectors after the last may be read. */
+    void (*column_sums)(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t rows, ptrdiff_t ps, ptrdiff_t apart);
+    void (*row_sums)(float *out, ptrdiff_t out_row, ptrdiff_t out_block, const float *in, ptrdiff_t pitch, ptrdiff_t rows, ptrdiff_t blocks, ptrdiff_t ps,
+                     ptrdiff_t apart);
 
     /* Linear interpolation between two of several runs, chosen lane by lane: with j = index[l], low <= j <= high, and
      * f = fraction[l]:  out[i*lanes + l] = (1-f)*a + f*b - f*(1-f)*e,  a = run j, b = run j+1, e = bend run j.

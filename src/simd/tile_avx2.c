@@ -6,6 +6,9 @@
 #define LANES 8
 #define ROWS 3
 #define COLUMNS 3
+#define PATCH_ROWS 3
+#define PATCH_COLUMNS 3
+#define PATCH_SUMS 9
 #define TILE_INIT snls_tile_init_avx2
 
 typedef __m256 Vec;

@@ -6,6 +6,9 @@
 #define LANES 16
 #define ROWS 5
 #define COLUMNS 5
+#define PATCH_ROWS 6
+#define PATCH_COLUMNS 5
+#define PATCH_SUMS 25
 #define TILE_INIT snls_tile_init_avx512
 
 typedef __m512 Vec;
@@ -25,6 +28,7 @@ typedef __mmask16 Mask;
 #define v_pick(m, no, yes) _mm512_mask_blend_ps(m, no, yes)
 #define v_fma_where(m, a, b, c) _mm512_mask3_fmadd_ps(a, b, c, m)
 #define m_bits(a, b) ((uint32_t)_mm512_cmp_ps_mask(a, b, _CMP_LE_OQ))
+#define v_after(a, b, n) _mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(b), _mm512_castps_si512(a), n))
 
 #define IN_REGISTER(v) __asm__("" : "+v"(v))
 #define TURN_8_BY_8 turn_8_by_8

@@ -39,6 +39,8 @@ ALWAYS void dots_block(float *const *out, ptrdiff_t out_step, const float *const
         for (int c = 0; c < columns; c++) v_store(out[r] + c * out_step, sum[r][c]);
 }
 
+#include "simd/tile_patch.h"
+
 #define CASE_COLUMNS(R, C) \
     case C: dots_block(out, out_step, query, key, query_pitch, key_pitch, features, add, ahead, R, C, SQUARE); break;
 #if COLUMNS == 5
@@ -112,39 +114,6 @@ static float peak(const float *in, ptrdiff_t n)
         top = a > top ? a : top;
     }
     return top;
-}
-
-/* Along x into work, then along y into out. */
-ALWAYS void sums_of(float *out, ptrdiff_t out_row, ptrdiff_t out_block, const float *in, ptrdiff_t pitch, ptrdiff_t rows, ptrdiff_t blocks, const ptrdiff_t ps,
-                       ptrdiff_t apart, float *work)
-{
-    const ptrdiff_t width = blocks * LANES;
-    for (ptrdiff_t r = 0; r < rows + (ps - 1) * apart; r++)
-        for (ptrdiff_t x = 0; x < width; x += LANES) {
-            Vec sum = v_load(in + r * pitch + x);
-#pragma GCC unroll 8
-            for (ptrdiff_t b = 1; b < ps; b++) sum = v_add(sum, v_load(in + r * pitch + x + b * apart));
-            v_store(work + r * width + x, sum);
-        }
-    for (ptrdiff_t r = 0; r < rows; r++)
-        for (ptrdiff_t n = 0; n < blocks; n++) {
-            const float *at = work + r * width + n * LANES;
-            Vec sum = v_load(at);
-#pragma GCC unroll 8
-            for (ptrdiff_t a = 1; a < ps; a++) sum = v_add(sum, v_load(at + a * apart * width));
-            v_store(out + r * out_row + n * out_block, sum);
-        }
-}
-
-static void patch_sums(float *out, ptrdiff_t out_row, ptrdiff_t out_block, const float *in, ptrdiff_t pitch, ptrdiff_t rows, ptrdiff_t blocks, ptrdiff_t ps,
-                       ptrdiff_t apart, float *work)
-{
-    switch (ps) {
-    case 3: sums_of(out, out_row, out_block, in, pitch, rows, blocks, 3, apart, work); break;
-    case 5: sums_of(out, out_row, out_block, in, pitch, rows, blocks, 5, apart, work); break;
-    case 7: sums_of(out, out_row, out_block, in, pitch, rows, blocks, 7, apart, work); break;
-    default: sums_of(out, out_row, out_block, in, pitch, rows, blocks, ps, apart, work);
-    }
 }
 
 /* (1-f)*a + f*b - f*(1-f)*e of one item; see tile.h */
@@ -272,5 +241,5 @@ static ptrdiff_t below(uint32_t *out, const float *value, ptrdiff_t n, const flo
 
 void TILE_INIT(SnlsTile *tile)
 {
-    *tile = (SnlsTile){.lanes = LANES, .rows = ROWS, .columns = COLUMNS, .planes = planes, .peak = peak, .dots = dots, .squares = squares, .patch_sums = patch_sums, .mix = mix, .mix_each = mix_each, .windows = windows, .range = range, .lower_bar = lower_bar, .below = below};
+    *tile = (SnlsTile){.lanes = LANES, .rows = ROWS, .columns = COLUMNS, .planes = planes, .peak = peak, .dots = dots, .squares = squares, .patch_rows = PATCH_ROWS, .patch_columns = PATCH_COLUMNS, .patch_sums = PATCH_SUMS, .products = products, .column_sums = column_sums, .row_sums = row_sums, .mix = mix, .mix_each = mix_each, .windows = windows, .range = range, .lower_bar = lower_bar, .below = below};
 }
