@@ -1,12 +1,11 @@
-/* tile.c: drives the search on tiles: memory, frames into planes, slots, selection. */
+/* tile.c: drives the search on tiles: memory, frames into planes, slots, results. */
 #include "cpu/tile.h"
 #include "cpu/take.h"
 #include "cpu/threads.h"
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
-enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 44, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SCORES_MAX = 512, REACH_MAX = 16, PATCH_ROWS = 16, PATCH_PIXELS = 48, STRIP = 4 };
+enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 44, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, REACH_MAX = 16, PATCH_ROWS = 16, PATCH_PIXELS = 48, STRIP = 4 };
 
 /* Planes have margins of some vectors: not for narrow frames or queries far apart, unless they are small anyway. */
 static bool margins_pay(const SnlsMatch *m)
@@ -29,7 +28,8 @@ static bool frames_pay(const SnlsMatch *m)
 bool snls_cpu_tile_applies(const SnlsMatch *m)
 {
     return !m->refine && !m->all && m->k <= K_MAX && m->anchor == SNLS_ANCHOR_NONE && m->exclude != SNLS_EXCLUDE_SELF &&
-           m->side <= SIDE_MAX && m->stride1 * (double)(m->side - 1) <= (m->ps == 1 ? SPAN_MAX : PATCH_SPAN_MAX) && m->stride1 <= 2 && patches_pay(m) && margins_pay(m) && frames_pay(m) && m->height < 1 << 30 && m->width < 1 << 30;
+           m->side <= SIDE_MAX && m->stride1 * (double)(m->side - 1) <= (m->ps == 1 ? SPAN_MAX : PATCH_SPAN_MAX) && m->stride1 <= 2 && patches_pay(m) && margins_pay(m) && frames_pay(m) && m->height < 1 << 30 && m->width < 1 << 30 &&
+           m->windows * m->side * m->side < SNLS_TILE_NONE;
 }
 
 static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
@@ -51,8 +51,7 @@ static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
     tile.columns = tile.pixel_columns - reach;
     tile.blocks = (tile.columns + tile.lanes - 1) / tile.lanes;
     tile.runs = tile.rows * tile.blocks;
-    const int64_t slots = SCORES_MAX / tile.cells < m->windows ? SCORES_MAX / tile.cells : m->windows;
-    tile.capacity = tile.cells * (slots > 1 && !m->each ? slots : 1);
+    tile.keep = tile.t.keep(c->k);
     snls_tile_planes_layout(&tile.planes, m, tile.pixel_columns, fractions && !m->prod);
     return tile;
 }
@@ -78,12 +77,12 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, CpuTake take, Cp
     s->box = take(arena, queries * area + 2 * lanes, sizeof(float)); /* interpolation may look one vector past the end */
     s->mixed = take(arena, (box + 1) * lanes, sizeof(float));
     s->bends = take(arena, (box + 1) * lanes, sizeof(float));
-    s->value = take(arena, queries * tile->capacity, sizeof(float));
+    s->value = take(arena, tile->cells * lanes, sizeof(float));
     s->most = take(arena, queries, sizeof(float));
-    s->work = take(arena, (tile->c->k + 2) * lanes, sizeof(float));
-    s->below = take(arena, tile->capacity * (lanes + 1), sizeof(uint32_t));
-    s->best = take(arena, queries * tile->c->k, sizeof(uint64_t));
-    s->found = take(arena, queries, sizeof(int64_t));
+    s->work = take(arena, (tile->keep + 1 + 2 * SNLS_TILE_LIST) * lanes, sizeof(float));
+    s->below = take(arena, tile->cells * (lanes + 1), sizeof(uint32_t));
+    s->top = take(arena, queries * tile->keep, sizeof(float));
+    s->number = take(arena, queries * tile->keep, sizeof(float));
     s->window = take(arena, tile->runs * m->windows, sizeof(CpuTileWindow));
     s->together = take(arena, queries, sizeof(uint8_t));
     s->shared = take(arena, tile->runs, sizeof(int));
@@ -121,151 +120,25 @@ void snls_cpu_tile_plan(SnlsContext *ctx, const CpuMatch *c)
     for (int i = 0; i < ctx->threads; i++) take_scratch(&ctx->arena, &tile, snls_take_plan, &none);
 }
 
-/* The value that a candidate must not exceed to matter to lane l: smaller is better. */
-static float bar_of(const CpuTile *tile, const CpuTileScratch *s, int64_t query)
-{
-    const SnlsMatch *m = &tile->c->m;
-    const int64_t k = tile->c->k;
-    if (s->found[query] < k) return INFINITY;
-    const float dist = snls_best_dist(s->best[query * k + k - 1], m->prod);
-    return m->prod ? -dist : dist;
-}
-
-/* How far an interpolated l2 may be off, twice: rounding of the sums at the grid and of what is subtracted from them. */
-static float slack(const CpuTile *tile, float bar, float most)
-{
-    const float eps = FLT_EPSILON * (float)(tile->c->m.features + 2 * tile->c->m.ps + 16);
-    return isfinite(bar) ? 2 * eps * (fabsf(bar) + 4 * most) : 0;
-}
-
-/* Where candidate id of lane l of run r is. Divisions in 32 bits, which candidate numbers fit. */
-typedef struct Spot { int64_t frame; double y, x; } Spot;
-
-static Spot spot_of(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t l, uint32_t id, const CpuTileScratch *s)
-{
-    const SnlsMatch *m = &tile->c->m;
-    const uint32_t side = (uint32_t)m->side, slot = id / (side * side), cell = id - slot * side * side, row = cell / side;
-    const CpuTileWindow *w = &s->window[slot * tile->runs + r];
-    return (Spot){snls_slot_frame(p->t, slot, m->wt, m->frames), snls_window_place(w->y[l], m->stride1, row, w->origin_y[l]),
-                  snls_window_place(w->x[l], m->stride1, cell - row * side, w->origin_x[l])};
-}
-
-/* The interpolated l2 is a sum less a correction. Where the correction outweighs the result, digits are lost: some eight
- * roundings of value + 4*most against the (terms + 2) roundings of value that a plain sum may make. Then the distance is
- * summed anew from the pixels. */
-static bool loses_digits(const CpuTile *tile, float value, float most)
-{
-    const int64_t terms = tile->c->m.features * tile->c->m.ps * tile->c->m.ps;
-    return tile->planes.bend && (terms < 8 || value * (float)terms < 64 * most);
-}
-
-static void fetch(const CpuTile *tile, const CpuTilePlace *p, const Spot *at)
-{
-    const float *pixel = snls_cpu_pixel(&tile->c->key, p->b, at->frame, (int64_t)at->y, (int64_t)at->x) + p->head * tile->c->m.features;
-    __builtin_prefetch(pixel);
-    __builtin_prefetch(pixel + tile->c->key.step[2]); /* beyond the last row: a hint about memory nobody reads is ignored */
-}
-
-static void enter(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t l, int64_t id, float value, CpuTileScratch *s)
-{
-    const SnlsMatch *m = &tile->c->m;
-    const int64_t query = r * tile->lanes + l, k = tile->c->k;
-    CpuBest top = {.key = s->best + query * k, .n = s->found[query], .k = k};
-    if (loses_digits(tile, value, s->most[query])) {
-        const SnlsQuery q = snls_tile_query(tile, p, r, l);
-        const Spot at = spot_of(tile, p, r, l, (uint32_t)id, s);
-        if (at.y != floor(at.y) || at.x != floor(at.x)) { /* on a pixel there is no correction: the best match of all, a query with itself, is there */
-            snls_cpu_load_patch(tile->c, &q, s->single);
-            value = snls_cpu_score_at(tile->c, &q, at.frame, at.y, at.x, s->single);
-            if (isnan(value)) return;
-        }
-    }
-    snls_best_insert(&top, snls_best_key(m->prod ? -value : value, m->prod, id));
-    s->found[query] = top.n;
-}
-
-/* Scores 0 .. n-1 of run r, candidates from number `id` on, into the run's lists. */
-static void sort_out(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t n, int64_t id, CpuTileScratch *s)
-{
-    const int64_t lanes = tile->lanes, k = tile->c->k;
-    const float *value = s->value + r * tile->capacity * lanes;
-    float *bar = s->work;
-    for (int64_t l = 0; l < lanes; l++) bar[l] = bar_of(tile, s, r * lanes + l);
-    tile->t.lower_bar(bar, value, n, k, s->work + lanes);
-    for (int64_t l = 0; tile->planes.bend && l < lanes; l++) bar[l] += slack(tile, bar[l], s->most[r * lanes + l]);
-    const ptrdiff_t count = tile->t.below(s->below, value, n, bar, s->below + tile->capacity * lanes);
-    for (ptrdiff_t i = 0; i < count; i++) {
-        const int64_t l = s->below[i] % 16, c = s->below[i] / 16;
-        if (tile->planes.bend && i + 4 < count) {
-            const Spot next = spot_of(tile, p, r, s->below[i + 4] % 16, (uint32_t)id + s->below[i + 4] / 16, s);
-            fetch(tile, p, &next);
-        }
-        enter(tile, p, r, l, id + c, value[c * lanes + l], s);
-    }
-}
-
-static void begin_lists(const CpuTile *tile, CpuTileScratch *s)
-{
-    for (int64_t i = 0; i < tile->runs * tile->lanes; i++) {
-        s->found[i] = 0;
-        s->most[i] = 0;
-    }
-}
-
-/* Neighbours of one query from the list into places kept .. kept+k-1 of the outputs. */
-static void write_query(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t l, int64_t kept, const CpuTileScratch *s)
-{
-    const SnlsMatch *m = &tile->c->m;
-    const SnlsQuery q = snls_tile_query(tile, p, r, l);
-    const int64_t query = r * tile->lanes + l, step = m->offset.stride[6];
-    const uint64_t *best = s->best + query * tile->c->k;
-    const double y = (double)(q.i * m->stride0), x = (double)(q.j * m->stride0);
-    float *dist = (float *)m->dist.data + snls_at6(&m->dist, q.b, q.head, q.t, q.i, q.j, kept);
-    float *offset = (float *)m->offset.data + snls_at6(&m->offset, q.b, q.head, q.t, q.i, q.j, kept);
-    int32_t *index = m->index.data ? (int32_t *)m->index.data + snls_at6(&m->index, q.b, q.head, q.t, q.i, q.j, kept) : NULL;
-    for (int64_t i = 0; i < m->k; i++, dist += m->dist.stride[5], offset += m->offset.stride[5]) {
-        const bool there = i < s->found[query];
-        const uint32_t id = there ? (uint32_t)snls_best_id(best[i]) : 0;
-        const Spot at = there ? spot_of(tile, p, r, l, id, s) : (Spot){p->t, y, x};
-        *dist = there ? snls_best_dist(best[i], m->prod) : m->prod ? -INFINITY : INFINITY;
-        offset[0] = (float)(at.frame - p->t);
-        offset[step] = (float)(at.y - y);
-        offset[2 * step] = (float)(at.x - x);
-        if (index) index[i * m->index.stride[5]] = there ? (int32_t)id : -1;
-    }
-}
-
-static void write_lists(const CpuTile *tile, const CpuTilePlace *p, int64_t kept, const CpuTileScratch *s)
-{
-    for (int64_t r = 0; r < p->rows * tile->blocks; r++)
-        for (int64_t l = 0; l < snls_tile_active(tile, p, r); l++) write_query(tile, p, r, l, kept, s);
-}
-
 static void run_tile(const CpuTile *tile, const CpuTilePlace *p, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
-    int64_t n = 0, id = 0; /* scores waiting; number of the first of them */
     snls_tile_load_query(tile, p, s->query);
     s->peak = tile->t.peak(s->query, (p->rows + tile->planes.before + tile->planes.after) * m->features * tile->pixel_columns);
-    begin_lists(tile, s);
+    snls_tile_begin_lists(tile, s);
     for (int64_t slot = 0; slot < m->windows; slot++) {
-        const bool skipped = slot == 0 && m->exclude == SNLS_EXCLUDE_FRAME;
-        if (n == 0) id = slot * tile->cells;
-        if (!skipped) {
-            const bool together = snls_tile_windows(tile, p, slot, s);
-            snls_tile_scores(tile, p, slot, n, together, s);
-            n += tile->cells;
+        const bool skipped = slot == 0 && m->exclude == SNLS_EXCLUDE_FRAME, together = !skipped && snls_tile_windows(tile, p, slot, s);
+        if (together) snls_tile_box_scores(tile, p, slot, s);
+        for (int64_t r = 0; !skipped && r < p->rows * tile->blocks; r++) {
+            if (snls_tile_active(tile, p, r) <= 0) continue;
+            snls_tile_scores(tile, p, r, slot, s);
+            snls_tile_sort_out(tile, p, r, slot, s); /* while the scores are in the first cache */
         }
-        if (m->each || slot == m->windows - 1 || n + tile->cells > tile->capacity) {
-            for (int64_t r = 0; n && r < p->rows * tile->blocks; r++) sort_out(tile, p, r, n, id, s);
-            n = 0;
-        }
-        if (m->each) {
-            write_lists(tile, p, slot * m->k, s);
-            begin_lists(tile, s);
-        }
+        if (!m->each) continue;
+        snls_tile_write_lists(tile, p, slot * m->k, s);
+        snls_tile_begin_lists(tile, s);
     }
-    if (!m->each) write_lists(tile, p, 0, s);
+    if (!m->each) snls_tile_write_lists(tile, p, 0, s);
 }
 
 static void run_frame(SnlsContext *ctx, const CpuTile *tile, CpuTilePlace at, CpuTileScratch *scratch)

@@ -4,7 +4,8 @@
  *   2. scores of every query against the key at every shift of the box (tile_score.c; for patches, products of pixels are
  *      shared by all patches that hold them: tile_patch.c);
  *   3. from those, the candidates' scores by interpolation, lane by lane (tile_score.c);
- * then the best are selected from the scores of all slots (tile.c). Lanes whose window is cut, undefined or too far from
+ *   4. the best of them go into the queries' sorted lists (tile_pick.c).
+ * Lanes whose window is cut, undefined or too far from
  * the others are scored one by one instead (match_score.c), so that the result never depends on the tiling. */
 #ifndef SNLS_CPU_TILE_H
 #define SNLS_CPU_TILE_H
@@ -40,7 +41,7 @@ typedef struct CpuTile {
     int64_t span;             /* whole pixels that one window touches along an axis, at most */
     int64_t items;            /* separate places along an axis: 1 when whole, else side */
     int64_t box_max, area_max;/* longest side and most shifts of a box; beyond, scoring alone is cheaper */
-    int64_t cells, capacity;  /* candidates of a slot; scores kept per query before they are sorted out */
+    int64_t cells, keep;      /* candidates of a slot; length of a list, k or a little more */
     int64_t pixel_rows, pixel_columns; /* of the tile with the reach of its patches; columns in whole vectors */
 } CpuTile;
 
@@ -68,12 +69,11 @@ typedef struct CpuTileScratch {
     float   *sums;            /* (shifts at once, rows, pixel columns): products summed down; patches only */
     float   *box;             /* (runs, box, box, lanes): scores at every shift; packed to the box's size */
     float   *mixed, *bends;   /* (box + 1, lanes): one row of the box, interpolated along y */
-    float   *value;           /* (runs, capacity, lanes): scores, smaller is better, NaN = no candidate */
+    float   *value;           /* (cells, lanes): scores of one run, smaller is better, NaN = no candidate */
     float   *most;            /* (runs, lanes): largest correction of an interpolated l2 */
-    float   *work;            /* (k + 2, lanes) */
-    uint32_t *below;          /* capacity*(lanes + 1) */
-    uint64_t *best;           /* (runs, lanes, k) */
-    int64_t *found;           /* (runs, lanes): keys in best */
+    float   *work;            /* see simd/tile.h, insert */
+    uint32_t *below;          /* cells*(lanes + 1) */
+    float   *top, *number;    /* (runs, keep, lanes): the best scores so far in order, and their candidates' numbers */
     CpuTileWindow *window;    /* (windows, runs) */
     uint8_t *together;        /* (runs, lanes): scored with the tile */
     int     *shared;          /* runs: lanes scored with the tile */
@@ -134,11 +134,17 @@ bool snls_tile_in_range(const CpuTile *tile, const CpuTileScratch *s, int64_t fr
 /* tile_window.c: windows of a slot; false: no lane is scored together */
 bool snls_tile_windows(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, CpuTileScratch *s);
 
-/* tile_score.c: scores of a slot into value, from candidate number `at` on */
-void snls_tile_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, int64_t at, bool together, CpuTileScratch *s);
+/* tile_score.c: scores at every shift of the box into box; scores of a run's candidates in a slot into value */
+void snls_tile_box_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, CpuTileScratch *s);
+void snls_tile_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t run, int64_t slot, CpuTileScratch *s);
+
+/* tile_pick.c: lists made empty; scores of a run into its lists; lists into places kept .. kept+k-1 of the outputs */
+void snls_tile_begin_lists(const CpuTile *tile, CpuTileScratch *s);
+void snls_tile_sort_out(const CpuTile *tile, const CpuTilePlace *p, int64_t run, int64_t slot, CpuTileScratch *s);
+void snls_tile_write_lists(const CpuTile *tile, const CpuTilePlace *p, int64_t kept, const CpuTileScratch *s);
 
 /* tile_alone.c: scores of one lane in a slot into value, NaN where there is no candidate */
-void snls_tile_score_alone(const CpuTile *tile, const CpuTilePlace *p, int64_t run, int64_t l, int64_t slot, int64_t at, CpuTileScratch *s);
+void snls_tile_score_alone(const CpuTile *tile, const CpuTilePlace *p, int64_t run, int64_t l, int64_t slot, CpuTileScratch *s);
 
 /* tile_patch.c: scores of patches at every shift of the box into box */
 void snls_tile_patch_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuTileScratch *s);

@@ -51,13 +51,14 @@ static void point_bends(const CpuTile *tile, const CpuTilePlace *p, int64_t fram
     }
 }
 
-/* Scores of the candidates of row a of a run's windows: interpolated along y for every shift along x, then along x. */
+/* Scores of the candidates of row a of a run's windows: interpolated along y for every shift along x that the run needs, then along x. */
 static void mix_row(const CpuTile *tile, int64_t r, int64_t a, CpuTileScratch *s, float *out)
 {
     const SnlsMatch *m = &tile->c->m;
     const SnlsTile *t = &tile->t;
     const CpuAxis *y = &s->y[r], *x = &s->x[r];
     const int64_t item = tile->whole ? 0 : a, shift = tile->whole ? a * (int64_t)m->stride1 : 0;
+    const int64_t last = x->high[m->side - 1] + s->first[m->side - 1] + 1, x0 = x->low[0], n = (last < s->size_x ? last + 1 : s->size_x) - x0;
     const int32_t *index = y->index + item * tile->lanes;
     const float *fraction = y->fraction + item * tile->lanes, *mixed = s->mixed, *bends = NULL;
     const bool bend = tile->planes.bend;
@@ -65,9 +66,9 @@ static void mix_row(const CpuTile *tile, int64_t r, int64_t a, CpuTileScratch *s
     float *most = bend ? s->most + r * tile->lanes : NULL;
     const int low = y->low[item], high = y->high[item];
     if (!y->between && low == high) mixed = s->runs[low + shift];
-    else t->mix(s->mixed, s->runs + shift, s->item, s->size_x, low, high, index, fraction, bend && y->between ? lower : NULL, s->place, most);
+    else t->mix(s->mixed + x0 * tile->lanes, s->runs + shift, s->item + x0, n, low, high, index, fraction, bend && y->between ? lower : NULL, s->place + x0, most);
     if (bend && x->between) {
-        t->mix(s->bends, right, s->place, s->size_x, low, high, index, fraction, y->between ? across : NULL, s->place, NULL);
+        t->mix(s->bends + x0 * tile->lanes, right, s->place + x0, n, low, high, index, fraction, y->between ? across : NULL, s->place + x0, NULL);
         bends = s->bends;
     }
     if (!x->between && tile->whole && m->stride1 == 1 && x->low[0] == x->high[0]) /* the candidates are a stretch of the box */
@@ -75,7 +76,7 @@ static void mix_row(const CpuTile *tile, int64_t r, int64_t a, CpuTileScratch *s
     else t->mix_each(out, mixed, bends, m->side, s->first, x->low, x->high, x->index, x->fraction, tile->whole ? 0 : tile->lanes, most);
 }
 
-static void score_together(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, int64_t at, CpuTileScratch *s)
+void snls_tile_box_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
     const int64_t frame = snls_slot_frame(p->t, slot, m->wt, m->frames);
@@ -86,20 +87,18 @@ static void score_together(const CpuTile *tile, const CpuTilePlace *p, int64_t s
     }
     if (m->ps == 1) pixel_scores(tile, p, frame, s);
     else snls_tile_patch_scores(tile, p, frame, s);
-    for (int64_t r = 0; r < p->rows * tile->blocks; r++) {
-        const float *box = snls_tile_box(tile, s, r);
-        if (!s->shared[r]) continue;
-        for (int64_t j = 0; j <= s->size_y; j++) s->runs[j] = box + (j < s->size_y ? j : 0) * s->size_x * tile->lanes;
-        if (tile->planes.bend) point_bends(tile, p, frame, r, s);
-        for (int64_t a = 0; a < m->side; a++)
-            mix_row(tile, r, a, s, s->value + (r * tile->capacity + at + a * m->side) * tile->lanes);
-    }
 }
 
-void snls_tile_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, int64_t at, bool together, CpuTileScratch *s)
+void snls_tile_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t slot, CpuTileScratch *s)
 {
-    if (together) score_together(tile, p, slot, at, s);
-    for (int64_t r = 0; r < p->rows * tile->blocks; r++)
-        for (int64_t l = 0; s->shared[r] < tile->lanes && l < tile->lanes; l++)
-            if (!s->together[r * tile->lanes + l]) snls_tile_score_alone(tile, p, r, l, slot, at, s);
+    const SnlsMatch *m = &tile->c->m;
+    const int64_t active = snls_tile_active(tile, p, r);
+    if (s->shared[r]) {
+        const float *box = snls_tile_box(tile, s, r);
+        for (int64_t j = 0; j <= s->size_y; j++) s->runs[j] = box + (j < s->size_y ? j : 0) * s->size_x * tile->lanes;
+        if (tile->planes.bend) point_bends(tile, p, snls_slot_frame(p->t, slot, m->wt, m->frames), r, s);
+        for (int64_t a = 0; a < m->side; a++) mix_row(tile, r, a, s, s->value + a * m->side * tile->lanes);
+    }
+    for (int64_t l = 0; s->shared[r] < active && l < active; l++)
+        if (!s->together[r * tile->lanes + l]) snls_tile_score_alone(tile, p, r, l, slot, s);
 }

@@ -9,6 +9,8 @@
 #define SNLS_TILE_LANES_MAX 16
 #define SNLS_TILE_ROWS_MAX 5
 #define SNLS_TILE_COLUMNS_MAX 5
+#define SNLS_TILE_LIST 16    /* values of a lane that wait to be inserted */
+#define SNLS_TILE_NONE 0x1p24f /* numbers are below: a float holds them */
 
 typedef struct SnlsTileWindows {
     const float *flow_y, *flow_x; /* a vector of each */
@@ -76,9 +78,20 @@ typedef struct SnlsTile {
     /* Smallest and largest of a vector of indices; whether some fraction is not 0. */
     int (*range)(const int32_t *index, const float *fraction, int *low, int *high);
 
-    /* The k-th smallest of the minima of groups of values, lane by lane, into bar where that is smaller: an upper bound
-     * of the k-th smallest of all n. work: (k+1)*lanes floats. NaN does not count. */
-    void (*lower_bar)(float *bar, const float *value, ptrdiff_t n, ptrdiff_t k, float *work);
+    /* The smallest of n values, lane by lane; NaN does not count. */
+    void (*least)(float *out, const float *value, ptrdiff_t n);
+
+    /* Sorted lists, lane by lane: top[i*lanes + l] is the i-th smallest value so far of lane l, number[] its number. An empty place
+     * holds NaN and SNLS_TILE_NONE. keep: the length of a list that holds at least k. */
+    ptrdiff_t (*keep)(ptrdiff_t k);
+
+    /* n values, numbered from `first` on, into such lists; of equal values that comes first which came first, in numbers too.
+     * NaN does not enter. Only the first `active` lanes count. work: (keep + 1 + 2*SNLS_TILE_LIST)*lanes; below: n*(lanes + 1) */
+    void (*insert)(float *top, float *number, ptrdiff_t k, const float *value, ptrdiff_t n, float first, int active, float *work, uint32_t *below);
+
+    /* An upper bound of the k-th smallest of a list and of n values, lane by lane: the k-th smallest of the list and of the minima
+     * of groups of values. work: k*lanes floats. NaN does not count. */
+    void (*lower_bar)(float *bar, const float *top, const float *value, ptrdiff_t n, ptrdiff_t k, float *work);
 
     /* Where value[i*lanes + l] <= bar[l]: i*16 + l, in order of i, into out; how many. work: n numbers */
     ptrdiff_t (*below)(uint32_t *out, const float *value, ptrdiff_t n, const float *bar, uint32_t *work);

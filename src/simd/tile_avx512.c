@@ -25,6 +25,8 @@ typedef __mmask16 Mask;
 #define v_max(a, b) _mm512_max_ps(a, b)
 #define m_equal(p, n) _mm512_cmpeq_epi32_mask(_mm512_loadu_si512(p), _mm512_set1_epi32(n))
 #define m_nonzero(x) _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_NEQ_OQ)
+#define m_number(x) _mm512_cmp_ps_mask(x, x, _CMP_ORD_Q)
+#define m_not_below(m, a, b) _mm512_mask_cmp_ps_mask(m, a, b, _CMP_NLE_UQ)
 #define v_pick(m, no, yes) _mm512_mask_blend_ps(m, no, yes)
 #define v_fma_where(m, a, b, c) _mm512_mask3_fmadd_ps(a, b, c, m)
 #define m_bits(a, b) ((uint32_t)_mm512_cmp_ps_mask(a, b, _CMP_LE_OQ))

@@ -2,7 +2,7 @@
  *   LANES, ROWS, COLUMNS, TILE_INIT (name of the init function)
  *   Vec and Mask; v_load v_store v_set v_zero v_add v_sub v_fma(a,b,c) = a*b+c, v_min v_max
  *   m_equal(const int32_t *, int) lanes equal to a number; m_nonzero(Vec); v_pick(Mask, no, yes);
- *   v_fma_where(Mask, a, b, c) = a*b+c or c; m_bits(a, b): bit l set where a <= b;
+ *   v_fma_where(Mask, a, b, c) = a*b+c or c; m_number(a): not NaN; m_not_below(Mask, a, b): both Mask and not a <= b; m_bits(a, b): bit l set where a <= b;
  *   IN_REGISTER(v): the compiler must hold v in a register; TURN_8_BY_8(out, pitch, in, step): out[f*pitch + x] = in[x*step + f] for x, f < 8 */
 #include "simd/tile.h"
 
@@ -125,45 +125,76 @@ ALWAYS Vec bent(Mask between, Vec f, Vec a, Vec b, int bends, Vec curve, Vec e, 
     return v_fma_where(between, v_sub(v_zero(), curve), e, line);
 }
 
-static void mix(float *out, const float *const *in, const ptrdiff_t *item, ptrdiff_t n, int low, int high, const int32_t *index, const float *fraction,
-                const float *const *bend, const ptrdiff_t *bend_item, float *most)
+/* more: high - low, known to the compiler where it is small, so that the masks stay in registers. */
+ALWAYS void mix_of(float *out, const float *const *in, const ptrdiff_t *item, ptrdiff_t n, int low, const int more, const int32_t *index, const float *fraction,
+                   const float *const *bend, const ptrdiff_t *bend_item, float *most, const int bends)
 {
     const Vec f = v_load(fraction), curve = v_mul(f, v_sub(v_set(1), f));
     const Mask between = m_nonzero(f);
     Vec top = most ? v_load(most) : v_zero();
     for (ptrdiff_t i = 0; i < n; i++) {
-        Vec a = v_load(in[low] + item[i]), b = v_load(in[low + 1] + item[i]), e = bend ? v_load(bend[low] + bend_item[i]) : v_zero();
-        for (int j = low + 1; j <= high; j++) {
-            const Mask here = m_equal(index, j);
-            a = v_pick(here, a, v_load(in[j] + item[i]));
-            b = v_pick(here, b, v_load(in[j + 1] + item[i]));
-            if (bend) e = v_pick(here, e, v_load(bend[j] + bend_item[i]));
+        Vec a = v_load(in[low] + item[i]), b = v_load(in[low + 1] + item[i]), e = bends ? v_load(bend[low] + bend_item[i]) : v_zero();
+#pragma GCC unroll 4
+        for (int j = 1; j <= more; j++) {
+            const Mask here = m_equal(index, low + j);
+            a = v_pick(here, a, v_load(in[low + j] + item[i]));
+            b = v_pick(here, b, v_load(in[low + j + 1] + item[i]));
+            if (bends) e = v_pick(here, e, v_load(bend[low + j] + bend_item[i]));
         }
-        v_store(out + i * LANES, bent(between, f, a, b, bend != NULL, curve, e, &top));
+        v_store(out + i * LANES, bent(between, f, a, b, bends, curve, e, &top));
     }
     if (most) v_store(most, top);
+}
+
+#define BY_SPREAD(more, CALL) \
+    switch (more) { \
+    case 0: CALL(0); break; \
+    case 1: CALL(1); break; \
+    case 2: CALL(2); break; \
+    default: CALL(more); \
+    }
+
+static void mix(float *out, const float *const *in, const ptrdiff_t *item, ptrdiff_t n, int low, int high, const int32_t *index, const float *fraction,
+                const float *const *bend, const ptrdiff_t *bend_item, float *most)
+{
+#define MIX_FLAT(more) mix_of(out, in, item, n, low, more, index, fraction, bend, bend_item, most, 0)
+#define MIX_BENT(more) mix_of(out, in, item, n, low, more, index, fraction, bend, bend_item, most, 1)
+    if (bend) BY_SPREAD(high - low, MIX_BENT)
+    else BY_SPREAD(high - low, MIX_FLAT)
+}
+
+/* Items with the same index and fraction. */
+ALWAYS void mix_even(float *out, const float *in, const float *bend, ptrdiff_t n, const int *first, int low, const int more, const int32_t *index,
+                     const float *fraction, float *most, const int bends)
+{
+    const Vec f = v_load(fraction), curve = v_mul(f, v_sub(v_set(1), f));
+    const Mask between = m_nonzero(f);
+    Vec top = bends ? v_load(most) : v_zero();
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const float *at = in + (first[i] + low) * LANES, *bow = bends ? bend + (first[i] + low) * LANES : at;
+        Vec a = v_load(at), b = v_load(at + LANES), e = bends ? v_load(bow) : v_zero();
+#pragma GCC unroll 4
+        for (int j = 1; j <= more; j++) {
+            const Mask here = m_equal(index, low + j);
+            a = v_pick(here, a, v_load(at + j * LANES));
+            b = v_pick(here, b, v_load(at + (j + 1) * LANES));
+            if (bends) e = v_pick(here, e, v_load(bow + j * LANES));
+        }
+        v_store(out + i * LANES, bent(between, f, a, b, bends, curve, e, &top));
+    }
+    if (bends) v_store(most, top);
 }
 
 static void mix_each(float *out, const float *in, const float *bend, ptrdiff_t n, const int *first, const int *low, const int *high,
                      const int32_t *index, const float *fraction, ptrdiff_t apart, float *most)
 {
-    Vec top = most ? v_load(most) : v_zero();
-    for (ptrdiff_t i = 0; i < n; i++) {
-        const Vec f = v_load(fraction + i * apart), curve = v_mul(f, v_sub(v_set(1), f));
-        const Mask between = m_nonzero(f);
-        const float *at = in + (first[i] + low[i]) * LANES, *bow = bend ? bend + (first[i] + low[i]) * LANES : at;
-        Vec a = v_load(at), b = v_load(at + LANES), e = bend ? v_load(bow) : v_zero();
-        for (int j = low[i] + 1; j <= high[i]; j++) {
-            const Mask here = m_equal(index + i * apart, j);
-            at += LANES;
-            bow += LANES;
-            a = v_pick(here, a, v_load(at));
-            b = v_pick(here, b, v_load(at + LANES));
-            if (bend) e = v_pick(here, e, v_load(bow));
-        }
-        v_store(out + i * LANES, bent(between, f, a, b, bend != NULL, curve, e, &top));
-    }
-    if (most) v_store(most, top);
+#define EVEN_FLAT(more) mix_even(out, in, bend, n, first, low[0], more, index, fraction, most, 0)
+#define EVEN_BENT(more) mix_even(out, in, bend, n, first, low[0], more, index, fraction, most, 1)
+    for (ptrdiff_t i = 0; apart && i < n; i++)
+        mix_even(out + i * LANES, in, bend, 1, first + i, low[i], high[i] - low[i], index + i * apart, fraction + i * apart, most, bend != NULL);
+    if (apart) return;
+    if (bend) BY_SPREAD(high[0] - low[0], EVEN_BENT)
+    else BY_SPREAD(high[0] - low[0], EVEN_FLAT)
 }
 
 /* Plain loops over lanes: compilers make vectors of them. */
@@ -190,24 +221,6 @@ static void windows(const SnlsTileWindows *in, SnlsTileAxis *y, SnlsTileAxis *x,
     }
 }
 
-static void lower_bar(float *bar, const float *value, ptrdiff_t n, ptrdiff_t k, float *work)
-{
-    if (n < k) return;
-    const ptrdiff_t size = n / (3 * k) > 1 ? n / (3 * k) : 1; /* values in a group: three times as many groups as are wanted */
-    const Vec none = v_set(__builtin_inff());
-    for (ptrdiff_t j = 0; j < k; j++) v_store(work + j * LANES, none);
-    for (ptrdiff_t i = 0; i < n; i += size) {
-        Vec low = none;
-        for (ptrdiff_t j = i; j < i + size && j < n; j++) low = v_min(v_load(value + j * LANES), low); /* NaN leaves low as it is */
-        for (ptrdiff_t j = 0; j < k; j++) { /* into the sorted list */
-            const Vec have = v_load(work + j * LANES);
-            v_store(work + j * LANES, v_min(low, have));
-            low = v_max(low, have);
-        }
-    }
-    v_store(bar, v_min(v_load(work + (k - 1) * LANES), v_load(bar)));
-}
-
 static int range(const int32_t *index, const float *fraction, int *low, int *high)
 {
     int32_t least = index[0], most = index[0];
@@ -220,26 +233,9 @@ static int range(const int32_t *index, const float *fraction, int *low, int *hig
     return between;
 }
 
-/* Few vectors hold any: they are found first, without a branch that nobody could predict. */
-static ptrdiff_t below(uint32_t *out, const float *value, ptrdiff_t n, const float *bar, uint32_t *work)
-{
-    const Vec limit = v_load(bar);
-    uint32_t *end = out;
-    ptrdiff_t found = 0;
-    for (ptrdiff_t i = 0; i < n; i++) {
-        const uint32_t lanes = m_bits(v_load(value + i * LANES), limit);
-        work[found] = (uint32_t)i << 16 | lanes;
-        found += lanes != 0;
-    }
-    for (ptrdiff_t j = 0; j < found; j++) {
-        uint32_t lanes = work[j] & 0xffff;
-        do *end++ = (work[j] >> 16) * 16 + (uint32_t)__builtin_ctz(lanes);
-        while (lanes &= lanes - 1);
-    }
-    return end - out;
-}
+#include "simd/tile_pick.h"
 
 void TILE_INIT(SnlsTile *tile)
 {
-    *tile = (SnlsTile){.lanes = LANES, .rows = ROWS, .columns = COLUMNS, .planes = planes, .peak = peak, .dots = dots, .squares = squares, .patch_rows = PATCH_ROWS, .patch_columns = PATCH_COLUMNS, .patch_sums = PATCH_SUMS, .products = products, .column_sums = column_sums, .row_sums = row_sums, .mix = mix, .mix_each = mix_each, .windows = windows, .range = range, .lower_bar = lower_bar, .below = below};
+    *tile = (SnlsTile){.lanes = LANES, .rows = ROWS, .columns = COLUMNS, .planes = planes, .peak = peak, .dots = dots, .squares = squares, .patch_rows = PATCH_ROWS, .patch_columns = PATCH_COLUMNS, .patch_sums = PATCH_SUMS, .products = products, .column_sums = column_sums, .row_sums = row_sums, .mix = mix, .mix_each = mix_each, .windows = windows, .range = range, .least = least, .keep = keep, .insert = insert, .lower_bar = lower_bar, .below = below};
 }

@@ -1,0 +1,151 @@
+/* tile_pick.h: loops that keep the smallest values of every lane. Part of tile_body.h, which says what it needs. */
+
+static void least(float *out, const float *value, ptrdiff_t n)
+{
+    Vec low = v_set(__builtin_inff());
+    for (ptrdiff_t i = 0; i < n; i++) low = v_min(v_load(value + i * LANES), low); /* NaN leaves low as it is */
+    v_store(out, low);
+}
+
+static void lower_bar(float *bar, const float *top, const float *value, ptrdiff_t n, ptrdiff_t k, float *work)
+{
+    const ptrdiff_t size = n / (3 * k) > 1 ? n / (3 * k) : 1; /* values in a group: three times as many groups as are wanted */
+    const Vec none = v_set(__builtin_inff());
+    for (ptrdiff_t j = 0; j < k; j++) v_store(work + j * LANES, v_min(v_load(top + j * LANES), none));
+    for (ptrdiff_t i = 0; i < n; i += size) {
+        Vec low = none;
+        for (ptrdiff_t j = i; j < i + size && j < n; j++) low = v_min(v_load(value + j * LANES), low);
+        for (ptrdiff_t j = 0; j < k; j++) { /* into the sorted list */
+            const Vec have = v_load(work + j * LANES);
+            v_store(work + j * LANES, v_min(low, have));
+            low = v_max(low, have);
+        }
+    }
+    v_store(bar, v_load(work + (k - 1) * LANES));
+}
+
+/* Few vectors hold any: they are found first, without a branch that nobody could predict. */
+static ptrdiff_t below(uint32_t *out, const float *value, ptrdiff_t n, const float *bar, uint32_t *work)
+{
+    const Vec limit = v_load(bar);
+    uint32_t *end = out;
+    ptrdiff_t found = 0;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const uint32_t lanes = m_bits(v_load(value + i * LANES), limit);
+        work[found] = (uint32_t)i << 16 | lanes;
+        found += lanes != 0;
+    }
+    for (ptrdiff_t j = 0; j < found; j++) {
+        uint32_t lanes = work[j] & 0xffff;
+        do *end++ = (work[j] >> 16) * 16 + (uint32_t)__builtin_ctz(lanes);
+        while (lanes &= lanes - 1);
+    }
+    return end - out;
+}
+
+/* Lists of up to KEEP_MAX places are held in registers, values and numbers. */
+#define KEEP_MAX 10
+
+static ptrdiff_t keep(ptrdiff_t k) { return k <= 4 || k > KEEP_MAX ? k : (k + 1) / 2 * 2; }
+
+/* x goes before the first that is not below or equal, or that is none, which with all that follow moves on by one. */
+ALWAYS void insert_vec(Vec *top, Vec *number, Vec x, Vec id, const int k)
+{
+    Mask before[KEEP_MAX];
+    const Mask there = m_number(x);
+#pragma GCC unroll 16
+    for (int j = 0; j < k; j++) before[j] = m_not_below(there, top[j], x);
+#pragma GCC unroll 16
+    for (int j = k - 1; j > 0; j--) {
+        top[j] = v_pick(before[j], top[j], v_pick(before[j - 1], x, top[j - 1]));
+        number[j] = v_pick(before[j], number[j], v_pick(before[j - 1], id, number[j - 1]));
+    }
+    top[0] = v_pick(before[0], top[0], x);
+    number[0] = v_pick(before[0], number[0], id);
+}
+
+/* n vectors, each with its numbers, or (ids NULL) numbered from `first` on. */
+ALWAYS void insert_all(float *top, float *number, const float *value, const float *ids, ptrdiff_t n, float first, const int k)
+{
+    Vec t[KEEP_MAX], d[KEEP_MAX], id = v_set(first);
+    const Vec one = v_set(1);
+#pragma GCC unroll 16
+    for (int j = 0; j < k; j++) t[j] = v_load(top + j * LANES), d[j] = v_load(number + j * LANES);
+    for (ptrdiff_t i = 0; i < n; i++) {
+        if (ids) id = v_load(ids + i * LANES);
+        insert_vec(t, d, v_load(value + i * LANES), id, k);
+        id = v_add(id, one);
+    }
+#pragma GCC unroll 16
+    for (int j = 0; j < k; j++) v_store(top + j * LANES, t[j]), v_store(number + j * LANES, d[j]);
+}
+
+/* The same for lists that are too long for registers. */
+static void insert_long(float *top, float *number, const float *value, const float *ids, ptrdiff_t n, ptrdiff_t k)
+{
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const Vec x = v_load(value + i * LANES), id = v_load(ids + i * LANES);
+        const Mask there = m_number(x);
+        Vec after = v_load(top + (k - 1) * LANES), after_id = v_load(number + (k - 1) * LANES);
+        for (ptrdiff_t j = k - 1; j >= 0; j--) {
+            const Mask here = m_not_below(there, after, x);
+            const Vec last = j ? v_load(top + (j - 1) * LANES) : x, last_id = j ? v_load(number + (j - 1) * LANES) : id;
+            const Mask before = m_not_below(there, last, x);
+            v_store(top + j * LANES, v_pick(here, after, v_pick(before, x, last)));
+            v_store(number + j * LANES, v_pick(here, after_id, v_pick(before, id, last_id)));
+            after = last;
+            after_id = last_id;
+        }
+    }
+}
+
+static void insert_lists(float *top, float *number, ptrdiff_t k, const float *value, const float *ids, ptrdiff_t n)
+{
+    switch (keep(k)) {
+    case 6: insert_all(top, number, value, ids, n, 0, 6); break;
+    case 8: insert_all(top, number, value, ids, n, 0, 8); break;
+    case 10: insert_all(top, number, value, ids, n, 0, 10); break;
+    default: insert_long(top, number, value, ids, n, k);
+    }
+}
+
+static void clear_lists(float *value, float *ids, ptrdiff_t n)
+{
+    for (ptrdiff_t i = 0; i < n; i++) v_store(value + i * LANES, v_set(__builtin_nanf(""))), v_store(ids + i * LANES, v_set(SNLS_TILE_NONE));
+}
+
+/* Values not above a bar wait in lists of their lanes, in order, and are inserted sixteen lanes at a time. */
+static void insert_many(float *top, float *number, ptrdiff_t k, const float *value, ptrdiff_t n, float first, int active, float *work, uint32_t *under)
+{
+    float bar[LANES], *wait = work + (keep(k) + 1) * LANES, *ids = wait + SNLS_TILE_LIST * LANES;
+    int count[LANES] = {0}, rows = 0;
+    lower_bar(bar, top, value, n, k, work);
+    for (int l = active; l < LANES; l++) bar[l] = __builtin_nanf("");
+    const ptrdiff_t found = below(under, value, n, bar, under + n * LANES);
+    clear_lists(wait, ids, SNLS_TILE_LIST);
+    for (ptrdiff_t i = 0; i < found; i++) {
+        const int l = (int)(under[i] % 16), c = (int)(under[i] / 16);
+        if (count[l] == SNLS_TILE_LIST) {
+            insert_lists(top, number, k, wait, ids, rows);
+            clear_lists(wait, ids, rows);
+            rows = 0;
+            for (int j = 0; j < LANES; j++) count[j] = 0;
+        }
+        const int at = count[l]++;
+        rows = count[l] > rows ? count[l] : rows;
+        wait[at * LANES + l] = value[c * LANES + l];
+        ids[at * LANES + l] = first + (float)c;
+    }
+    insert_lists(top, number, k, wait, ids, rows);
+}
+
+static void insert(float *top, float *number, ptrdiff_t k, const float *value, ptrdiff_t n, float first, int active, float *work, uint32_t *under)
+{
+    switch (k) {
+    case 1: insert_all(top, number, value, NULL, n, first, 1); break;
+    case 2: insert_all(top, number, value, NULL, n, first, 2); break;
+    case 3: insert_all(top, number, value, NULL, n, first, 3); break;
+    case 4: insert_all(top, number, value, NULL, n, first, 4); break;
+    default: insert_many(top, number, k, value, n, first, active, work, under);
+    }
+}
