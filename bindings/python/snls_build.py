@@ -32,7 +32,8 @@ SDIST = ("CMakeLists.txt", "LICENSE", "README.md", "pyproject.toml", "bindings",
 NOT_USED = tuple("-DSNLS_WITH_%s=OFF" % name for name in ("PNG", "JPEG", "FFMPEG", "DNNL"))
 # Libraries are looked for beside libsnls.so first, also those that they need themselves (which RUNPATH would not do).
 BESIDE = ("-DCMAKE_BUILD_RPATH=$ORIGIN", "-DCMAKE_SHARED_LINKER_FLAGS=-Wl,--disable-new-dtags")
-EVERYWHERE = re.compile(r"(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread|gomp|gcc_s|stdc\+\+))\.so")
+EVERYWHERE = re.compile(r"(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+))\.so")
+SPARE = "libgomp.so.1"  # two in one process would be one too many: it has a folder of its own and is loaded where there is no other
 METADATA = """Metadata-Version: 2.1
 Name: snls
 Version: {version}
@@ -100,7 +101,8 @@ def libraries(bundle):
         paths = {name: os.path.join(folder, name) for name in (*LIBRARIES, *others)}
         if not os.path.exists(paths[LIBRARIES[0]]):
             raise SystemExit("snls: there is no %s in %s" % (LIBRARIES[0], folder))
-        return {"snls/lib/" + name: _read(path) for name, path in paths.items() if os.path.exists(path)}
+        place = lambda name: "snls/lib/" + ("spare/" if name == SPARE else "") + name
+        return {place(name): _read(path) for name, path in paths.items() if os.path.exists(path)}
     finally:
         if not made:
             shutil.rmtree(folder, ignore_errors=True)

@@ -36,7 +36,7 @@ class Denoise(unittest.TestCase):
         done = self.denoised(self.noisy, 20)
         self.assertEqual((done.shape, done.dtype), (self.noisy.shape, np.float32))
         self.assertGreater(snls.metrics.psnr(self.clean, done), snls.metrics.psnr(self.clean, self.noisy) + 6)
-        self.assertTrue((snls.denoise(self.noisy, 0) == self.noisy).all())
+        self.assertTrue((self.denoised(self.noisy, 0) == self.noisy).all())
         grey = self.denoised(self.noisy[..., :1], 20)
         self.assertEqual(grey.shape, self.noisy[..., :1].shape)
 

@@ -12,8 +12,12 @@ import numpy
 
 from common import PACKAGE, ROOT, snls
 
+sys.path.insert(0, PACKAGE)
+import snls_build
+
 CHECK = """
 assert out.shape == video.shape and "site-packages" in snls.__file__ and "site-packages" in snls._lib.path
+assert "site-packages" in snls.model.find("stan")
 print("well")
 """
 
@@ -68,14 +72,29 @@ class Install(unittest.TestCase):
             self.assertIsNone(archive.testzip())
             names = archive.namelist()
         self.assertIn("snls/lib/libsnls.so", names)
+        self.assertIn("snls/weights/stan-s.safetensors", names)
         self.assertFalse([n for n in names if "test" in n or n.endswith(".pyc")])
         self.pip("install", "--quiet", "--no-index", wheel)
         self.assertIn("well", run(self.python, "-c", readme_lines() + CHECK))
         self.pip("uninstall", "--quiet", "--yes", "snls")
 
+    def test_bundle(self):
+        """What not every Linux has is copied beside the library, and OpenMP into a folder of its own."""
+        folder = os.path.join(self.folder, "bundle")
+        os.mkdir(folder)
+        os.symlink(snls._lib.path, os.path.join(folder, "libsnls.so"))
+        snls_build._bundle(folder)
+        beside = sorted(name for name in os.listdir(folder) if name != "libsnls.so")
+        needed = subprocess.run(["ldd", snls._lib.path], text=True, stdout=subprocess.PIPE).stdout
+        self.assertEqual("libopenblas.so.0" in needed, "libopenblas.so.0" in beside)
+        self.assertFalse([name for name in beside if name.startswith(("libc.", "libm.", "ld-linux"))])
+        open(os.path.join(folder, "libgomp.so.1"), "a").close()
+        names = run(sys.executable, "-c", "import sys; sys.path.insert(0, %r); import snls_build; print(*snls_build.libraries('0'))"
+                    % PACKAGE, SNLS_BUILD_DIR=folder)
+        self.assertIn("snls/lib/spare/libgomp.so.1", names)
+        self.assertTrue(all("snls/lib/" + name in names for name in beside if name != "libgomp.so.1"))
+
     def test_source_archive(self):
-        sys.path.insert(0, PACKAGE)
-        import snls_build
         name = snls_build.build_sdist(self.folder)
         self.assertEqual(name, "snls-%s.tar.gz" % snls.__version__)
 
