@@ -209,23 +209,37 @@ static void on_progress(void *opaque, int64_t frames)
 
 /* ---- the run ---- */
 
+/* What a network's result depends on, besides the clip. */
+static void network_text(const Denoise *d, char *text, size_t size)
+{
+    struct stat info = { 0 };
+    SnlsModelInfo model;
+    *text = 0;
+    if (!d->model || snls_model_info(d->model, &model) < 0) return;
+    stat(d->model_path, &info);
+    snprintf(text, size, "|%s|%s|%lld|%lld|%s|%d", model.architecture, d->model_path, (long long)info.st_size,
+             (long long)info.st_mtime, snls_backend_name(d->ctx[0]), (int)model.dtype);
+}
+
 /* Two runs with equal texts give equal frames. */
 static void fingerprint(const Denoise *d, char *text, size_t size)
 {
     struct stat info = { 0 };
+    char network[512];
     uint64_t sum = 14695981039346656037u;
     for (size_t i = 0; i < sizeof d->params; i++) sum = (sum ^ ((const unsigned char *)&d->params)[i]) * 1099511628211u;
     stat(d->in, &info);
-    snprintf(text, size, "%s|%s|%lld|%lld|%s|%s|%s|%d%d%d|%016llx|%s|%s|%lldx%lld", snls_version(), d->in,
+    network_text(d, network, sizeof network);
+    snprintf(text, size, "%s|%s|%lld|%lld|%s|%s|%s|%d%d%d|%016llx|%s|%s|%lldx%lld%s", snls_version(), d->in,
              (long long)info.st_size, (long long)info.st_mtime, d->first ? d->first : "", d->last ? d->last : "",
              d->frames ? d->frames : "", d->lenient, d->progressive, d->no_cuts, (unsigned long long)sum,
-             d->out_info.codec, d->out_info.pixel_format, (long long)d->info.width, (long long)d->info.height);
+             d->out_info.codec, d->out_info.pixel_format, (long long)d->info.width, (long long)d->info.height, network);
 }
 
 static void plan_journal(Denoise *d, SnlsPipelineParams *p)
 {
     size_t n = strlen(d->out);
-    if (is_copy(d) || d->model || d->no_journal || special(d->out)) return;
+    if (is_copy(d) || d->no_journal || special(d->out)) return;
     while (n > 1 && d->out[n - 1] == '/') n--;
     snprintf(d->journal, sizeof d->journal, "%.*s.resume", (int)n, d->out);
     p->journal = d->journal;
@@ -348,7 +362,6 @@ static int finish(Denoise *d)
 static int open_model(Denoise *d)
 {
     if (!d->model_path || is_copy(d)) return EXIT_DONE;
-    if (d->resume) return fail(EXIT_UNSUPPORTED, "--resume: runs with --model keep no journal");
     const SnlsStatus status = snls_model_open(&d->model, d->ctx[0], d->model_path, NULL);
     return status < 0 ? fail_library(d->ctx[0], status, false) : network_check(&d->network, d->model);
 }

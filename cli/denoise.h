@@ -34,6 +34,6 @@ typedef struct Denoise {
 } Denoise;
 
 int denoise_run(Denoise *d);                                               /* denoise.c */
-int denoise_plan_memory(const Denoise *d, const SnlsPipelineParams *p); /* denoise_memory.c: an exit code */
+int denoise_plan_memory(const Denoise *d, SnlsPipelineParams *p); /* denoise_memory.c: an exit code */
 
 #endif

@@ -32,6 +32,14 @@ static double codec_bytes(const SnlsVideoInfo *info)
     return 48.0 * 1024 * 1024 + 90.0 * (double)(info->width * info->height) * 1.5 * (info->depth > 8 ? 2 : 1);
 }
 
+/* Weights, as they lie and as layers pack them, and the library that multiplies. */
+static double network_bytes(const SnlsModel *model)
+{
+    SnlsModelInfo info = { .parameters = 0 };
+    snls_model_info(model, &info);
+    return 32.0 * 1024 * 1024 + 12.0 * (double)info.parameters;
+}
+
 /* Where the output goes; for a pipe, where temporary files do. */
 static void folder_of(const char *out, char *folder, size_t size)
 {
@@ -55,22 +63,34 @@ static int hold(const Denoise *d, double limit, double held)
     return code;
 }
 
-int denoise_plan_memory(const Denoise *d, const SnlsPipelineParams *p)
+/* What a run needs in all, and what of it is frames and features that can lie in a file. */
+typedef struct Need { double all, held; } Need;
+
+static Need need_of(const Denoise *d, const SnlsPipelineParams *p)
+{
+    const int32_t threads = snls_threads(d->ctx[0]);
+    const SnlsModelStreamParams size = { .height = d->info.height, .width = d->info.width, .lean = p->lean };
+    const int64_t ours = snls_pipeline_memory(p, &d->info, &d->params, d->model, threads),
+                  held = d->model ? snls_model_stream_memory(d->model, &size)
+                                  : snls_denoiser_memory(&d->params, size.height, size.width, d->info.channels, threads);
+    return (Need){ (double)(ours > 0 ? ours : 0) + codec_bytes(&d->info) + (d->model ? network_bytes(d->model) : 0),
+                   ours > held && held > 0 ? (double)held : 0 };
+}
+
+int denoise_plan_memory(const Denoise *d, SnlsPipelineParams *p)
 {
     double limit = memory_limit();
     const int code = parse_size("mem", d->mem, &limit);
     if (code) return code;
-    if (d->model)
-        return d->mem ? fail(EXIT_UNSUPPORTED, "--mem: what a network needs is not known beforehand") : EXIT_DONE;
-    const int32_t threads = snls_threads(d->ctx[0]);
-    const int64_t ours = snls_pipeline_memory(p, &d->info, &d->params, threads),
-                  frames = snls_denoiser_memory(&d->params, d->info.height, d->info.width, d->info.channels, threads);
-    const double need = (double)(ours > 0 ? ours : 0) + codec_bytes(&d->info), held = frames > 0 ? (double)frames : 0,
-                 least = need - 0.8 * held; /* flow and the tiles in work are a tenth of what is held */
-    if (need <= limit) return EXIT_DONE;
-    if (ours > held && least <= limit) return hold(d, limit, held);
+    Need need = need_of(d, p);
+    if (need.all <= limit) return EXIT_DONE;
+    p->lean = d->model != NULL; /* a quarter more to compute */
+    if (d->model) need = need_of(d, p);
+    if (need.all <= limit) return EXIT_DONE;
+    const double least = need.all - 0.8 * need.held; /* flow and the tiles in work are a tenth of what is held */
+    if (need.held > 0 && least <= limit) return hold(d, limit, need.held);
     if (d->mem)
         return fail(EXIT_MEMORY, "--mem %s: this run needs about %.2f GiB, or %.2f GiB with frames held in a file",
-                    d->mem, need / GIB, least / GIB);
-    return fail(EXIT_MEMORY, "%s: %.2f GiB are needed, this machine has %.2f GiB", d->in, need / GIB, limit / GIB);
+                    d->mem, need.all / GIB, least / GIB);
+    return fail(EXIT_MEMORY, "%s: %.2f GiB are needed, this machine has %.2f GiB", d->in, need.all / GIB, limit / GIB);
 }

@@ -22,7 +22,8 @@ typedef struct SnlsModel SnlsModel;
 typedef struct SnlsModelParams {
     int32_t dtype;        /* of the values between layers: SNLS_F32, SNLS_BF16, or -1: bf16 where this processor multiplies matrices of them (-1) */
     int32_t flow;         /* SnlsFlowMethod where an architecture asks for flow (dis) */
-    int32_t reserved[14]; /* zero */
+    int32_t rows;         /* most rows of a frame that are worked on at a time, of the coarsest level in work; what comes out is the same. 0: as fit a cache (0) */
+    int32_t reserved[13]; /* zero */
 } SnlsModelParams;
 
 SNLS_API void snls_model_defaults(SnlsModelParams *params);
@@ -50,6 +51,30 @@ typedef struct SnlsModelRun {
     double     sigma;        /* standard deviation of the noise, 0..255 */
 } SnlsModelRun;
 SNLS_API SnlsStatus snls_model_run(SnlsModel *model, const SnlsModelRun *run);
+
+/* Frame after frame: what is pushed comes out denoised, in order and after a delay, in memory that does not grow with the clip. */
+typedef struct SnlsModelStream SnlsModelStream;
+
+typedef struct SnlsModelStreamParams {
+    int64_t height, width;
+    int32_t lean;         /* 1: what would take much memory to keep is computed again, the same to the bit (0) */
+    int32_t reserved[11]; /* zero */
+} SnlsModelStreamParams;
+
+/* The stream uses the model until it is closed. On failure *out is NULL. */
+SNLS_API SnlsStatus snls_model_stream_open(SnlsModelStream **out, SnlsModel *model, const SnlsModelStreamParams *params);
+SNLS_API void       snls_model_stream_close(SnlsModelStream **stream); /* sets *stream to NULL; NULL is allowed */
+
+#define SNLS_MODEL_PERIOD 8 /* a stream that begins on a frame whose number in its scene is a multiple of this gives, after its delay, what one that began with the scene does */
+
+/* push takes a copy of a frame (H,W,3), f32, 0..255, and after each one pull is to be called until it has nothing ready, SNLS_END. finish: the scene ends
+ * here; when all of it is pulled, the next push begins another. */
+SNLS_API SnlsStatus snls_model_stream_push(SnlsModelStream *stream, const float *frame, double sigma);
+SNLS_API SnlsStatus snls_model_stream_finish(SnlsModelStream *stream);
+SNLS_API SnlsStatus snls_model_stream_pull(SnlsModelStream *stream, float *frame); /* SNLS_OK: a frame; SNLS_END: none is ready */
+SNLS_API int64_t    snls_model_stream_delay(const SnlsModelStream *stream);        /* most frames between a frame's push and its pull, itself included */
+/* Bytes that a stream will hold, weights and what libraries keep for themselves not counted; known without taking them. -1: a size that cannot be. */
+SNLS_API int64_t    snls_model_stream_memory(SnlsModel *model, const SnlsModelStreamParams *params);
 
 #ifdef __cplusplus
 }

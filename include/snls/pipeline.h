@@ -33,7 +33,8 @@ typedef struct SnlsPipelineParams {
     int32_t     queue;       /* frames between two stages, 1 to 64 (2) */
     int32_t     find_cuts;   /* 1: scene cuts are looked for (1) */
     int32_t     resume;      /* 1: goes on from the journal where there is one (0) */
-    int32_t     reserved[13];
+    int32_t     lean;        /* 1: a network computes again what would take much memory to keep (0) */
+    int32_t     reserved[12];
     const char *journal;     /* a file for finished frames, removed when all is done; NULL: none (NULL) */
     const char *fingerprint; /* what input and settings are; a journal of others is refused (NULL) */
     void (*progress)(void *opaque, int64_t frames);                     /* after each frame written, in the writer's thread */
@@ -64,8 +65,8 @@ SNLS_API void snls_pipeline_defaults(SnlsPipelineParams *params);
  * come again, remove it. */
 SNLS_API SnlsStatus snls_pipeline_run(const SnlsPipeline *pipeline, SnlsPipelineResult *result);
 
-/* Bytes that a run will hold at most, by this library's own account: codecs add their own. denoise NULL: a copy. */
-SNLS_API int64_t snls_pipeline_memory(const SnlsPipelineParams *params, const SnlsVideoInfo *in, const SnlsDenoiseParams *denoise, int32_t threads);
+/* Bytes that a run will hold at most, by this library's own account: codecs add their own. denoise NULL: a copy; model NULL: no network. */
+SNLS_API int64_t snls_pipeline_memory(const SnlsPipelineParams *params, const SnlsVideoInfo *in, const SnlsDenoiseParams *denoise, SnlsModel *model, int32_t threads);
 
 #ifdef __cplusplus
 }

@@ -1,9 +1,10 @@
 /* dvdnet.c: DVDnet (Tassano, Delon, Veit, 2019): every frame denoised alone, its neighbours moved onto it by optical flow, the five
  * fused. Values are 0..1. Written from the paper and a description of the published weights' layers. */
+#include "model/bands.h"
 #include "model/model.h"
 #include <string.h>
 
-enum { SPATIAL = 0, TEMPORAL = 1, WIDTH = 96, RADIUS = 2, WINDOW = 2 * RADIUS + 1, BODY = 10 };
+enum { SPATIAL = 0, TEMPORAL = 1, WIDTH = 96, RADIUS = 2, WINDOW = 2 * RADIUS + 1, BODY = 10, FLOW_BYTES = 100 };
 
 static int32_t conv(NnNet *net, int32_t x, const char *name, int64_t out, NnConv c, bool bias, int32_t residual)
 {
@@ -67,15 +68,17 @@ typedef struct Job {
     const SnlsModelRun *run;
     int64_t h, w, even_h, even_w, pixels; /* pixels: of an even frame */
     float *spatial, *rounded;             /* (T, even_h, even_w, 3): the first stage's results; the same in steps of 1/255, clamped */
-    float *flow, *warped;                 /* of one pair */
+    float *flow, *warped;                 /* of one pair; the frames about, moved onto one */
 } Job;
 
 static int64_t mirrored(int64_t i, int64_t n) { return i < n ? i : n > 1 ? n - 2 : 0; }
 
-/* Converts between f32 and the element type of a value. */
-static void put(const SnlsTensor *t, int64_t at, const float *from, int64_t n)
+/* Bands, in rows of half resolution: each convolution of 3 x 3 there takes a row at either end of a band, the first of the fusion, 5 x 5
+ * in steps of two, another. Rows of a frame are twice as many. */
+static Bands bands_of(const SnlsModel *m, int stage, int64_t even_h, int64_t even_w)
 {
-    for (int64_t i = 0; i < n; i++) snls_store(t, at + i, from[i]);
+    const int64_t halo = stage == SPATIAL ? BODY + 2 : 7, row = even_w / 2 * WIDTH * snls_dtype_size((SnlsDtype)m->dtype);
+    return snls_bands(even_h / 2, snls_model_band(m, row), halo);
 }
 
 static void fill_plane(const SnlsTensor *t, double value)
@@ -87,16 +90,19 @@ static SnlsStatus denoise_alone(Job *j, int64_t t)
 {
     Stage *s = &j->m->stage[SPATIAL];
     const float *frame = (const float *)j->run->frames.data + t * j->h * j->w * 3;
+    float *to = j->spatial + t * j->pixels * 3;
     SnlsTensor in[2], out;
     SNLS_TRY(snls_model_views(s, 2, in, &out));
-    for (int64_t i = 0; i < j->pixels; i++) {
-        const float *p = frame + (mirrored(i / j->even_w, j->h) * j->w + mirrored(i % j->even_w, j->w)) * 3;
-        for (int c = 0; c < 3; c++) snls_store(&in[0], i * 3 + c, p[c] / 255);
-    }
     fill_plane(&in[1], j->run->sigma / 255);
-    SNLS_TRY(snls_model_forward(s, 2));
-    float *to = j->spatial + t * j->pixels * 3;
-    for (int64_t i = 0; i < j->pixels * 3; i++) to[i] = (float)snls_load(&out, i);
+    for (Bands b = bands_of(j->m, SPATIAL, j->even_h, j->even_w); snls_bands_next(&b);) {
+        const int64_t above = 2 * b.from * j->even_w;
+        for (int64_t i = 0; i < 2 * b.rows * j->even_w; i++) {
+            const float *p = frame + (mirrored((above + i) / j->even_w, j->h) * j->w + mirrored(i % j->even_w, j->w)) * 3;
+            for (int c = 0; c < 3; c++) snls_store(&in[0], i * 3 + c, p[c] / 255);
+        }
+        SNLS_TRY(snls_model_forward(s, 2));
+        for (int64_t i = 2 * b.low * j->even_w * 3; i < 2 * b.high * j->even_w * 3; i++) to[i] = (float)snls_load(&out, i - above * 3);
+    }
     snls_model_unit(to, j->pixels * 3);
     snls_model_round(j->rounded + t * j->pixels * 3, to, j->pixels * 3);
     return SNLS_OK;
@@ -104,24 +110,33 @@ static SnlsStatus denoise_alone(Job *j, int64_t t)
 
 static SnlsTensor view(float *data, const Job *j, int64_t channels) { return snls_tensor(data, SNLS_F32, 3, (const int64_t[]){ j->even_h, j->even_w, channels }); }
 
-/* Frame other, moved onto frame t, into j->warped. The flow is looked for on the 0..255 scale, on which its constants are. */
-static SnlsStatus move_onto(Job *j, int64_t t, int64_t other)
+/* Frame other, moved onto frame t. The flow is looked for on the 0..255 scale, on which its constants are. */
+static SnlsStatus move_onto(Job *j, int64_t t, int64_t other, float *moved)
 {
     const int64_t n = j->pixels * 3;
     SnlsFlowParams params;
     snls_flow_defaults(&params);
     params.method = j->m->params.flow;
     SnlsFlowPair pair = { view(j->rounded + t * n, j, 3), view(j->rounded + other * n, j, 3), view(j->flow, j, 2) };
-    const SnlsTensor out = view(j->warped, j, 3);
+    const SnlsTensor out = view(moved, j, 3);
     SNLS_TRY(snls_flow(j->m->here, &pair, &params));
     return snls_flow_warp(j->m->here, &pair.to, &pair.flow, &out);
 }
 
-static void put_frame(const Job *j, const SnlsTensor *in, int64_t place, const float *frame, float scale)
+/* The frames side by side, rows of a band of them. */
+static void put_frames(const Job *j, const Bands *b, const SnlsTensor *in, const float *const frames[WINDOW], const float scale[WINDOW])
 {
-    for (int64_t i = 0; i < j->pixels; i++) {
-        const float rgb[3] = { frame[3 * i] * scale, frame[3 * i + 1] * scale, frame[3 * i + 2] * scale };
-        put(in, i * (3 + 3 * WINDOW) + 3 + 3 * place, rgb, 3);
+    const int64_t first = 2 * b->from * j->even_w;
+    for (int64_t i = 0; i < 2 * b->rows * j->even_w; i++)
+        for (int64_t c = 0; c < 3 * WINDOW; c++) snls_store(in, i * (3 + 3 * WINDOW) + 3 + c, frames[c / 3][3 * (first + i) + c % 3] * scale[c / 3]);
+}
+
+static void take_rows(const Job *j, const Bands *b, const SnlsTensor *out, float *to)
+{
+    const int64_t end = 2 * b->high < j->h ? 2 * b->high : j->h;
+    for (int64_t i = 2 * b->low * j->w * 3; i < end * j->w * 3; i++) {
+        const double y = snls_load(out, ((i / 3 / j->w - 2 * b->from) * j->even_w + i / 3 % j->w) * 3 + i % 3);
+        to[i] = (float)(255 * (y < 0 ? 0 : y > 1 ? 1 : y));
     }
 }
 
@@ -129,32 +144,35 @@ static SnlsStatus fuse(Job *j, int64_t t)
 {
     Stage *s = &j->m->stage[TEMPORAL];
     const int64_t frames = j->run->frames.shape[0], n = j->pixels * 3;
+    const float *beside[WINDOW];
+    float scale[WINDOW];
     SnlsTensor in, out;
     SNLS_TRY(snls_model_views(s, 1, &in, &out));
     fill_plane(&in, j->run->sigma / 255);
     for (int64_t k = 0; k < WINDOW; k++) {
         const int64_t other = snls_model_clamp_frame(t + k - RADIUS, frames);
-        if (other != t) SNLS_TRY(move_onto(j, t, other));
-        put_frame(j, &in, k, other == t ? j->spatial + t * n : j->warped, other == t ? 1 : 1.0f / 255);
+        float *moved = j->warped + k * n;
+        if (other != t) SNLS_TRY(move_onto(j, t, other, moved));
+        beside[k] = other == t ? j->spatial + t * n : moved, scale[k] = other == t ? 1 : 1.0f / 255;
     }
-    SNLS_TRY(snls_model_forward(s, 1));
-    float *to = (float *)j->run->out.data + (t - j->run->first) * j->h * j->w * 3;
-    for (int64_t i = 0; i < j->h * j->w * 3; i++) {
-        const double y = snls_load(&out, (i / 3 / j->w * j->even_w + i / 3 % j->w) * 3 + i % 3);
-        to[i] = (float)(255 * (y < 0 ? 0 : y > 1 ? 1 : y));
+    for (Bands b = bands_of(j->m, TEMPORAL, j->even_h, j->even_w); snls_bands_next(&b);) {
+        put_frames(j, &b, &in, beside, scale);
+        SNLS_TRY(snls_model_forward(s, 1));
+        take_rows(j, &b, &out, (float *)j->run->out.data + (t - j->run->first) * j->h * j->w * 3);
     }
     return SNLS_OK;
 }
+
+static int64_t scratch_floats(int64_t frames, int64_t pixels) { return pixels * (6 * frames + 2 + 3 * WINDOW); }
 
 static SnlsStatus run(SnlsModel *m, const SnlsModelRun *r)
 {
     Job j = { .m = m, .run = r, .h = r->frames.shape[1], .w = r->frames.shape[2] };
     const int64_t frames = r->frames.shape[0];
     j.even_h = (j.h + 1) / 2 * 2, j.even_w = (j.w + 1) / 2 * 2, j.pixels = j.even_h * j.even_w;
-    SNLS_TRY(snls_model_scratch(m, j.pixels * (6 * frames + 5)));
+    SNLS_TRY(snls_model_scratch(m, scratch_floats(frames, j.pixels)));
     j.spatial = m->scratch, j.rounded = j.spatial + 3 * frames * j.pixels, j.flow = j.rounded + 3 * frames * j.pixels, j.warped = j.flow + 2 * j.pixels;
-    SNLS_TRY(snls_model_stage(m, SPATIAL, 1, j.even_h, j.even_w));
-    SNLS_TRY(snls_model_stage(m, TEMPORAL, 1, j.even_h, j.even_w));
+    for (int stage = SPATIAL; stage <= TEMPORAL; stage++) SNLS_TRY(snls_model_stage(m, stage, 1, 2 * bands_of(m, stage, j.even_h, j.even_w).rows, j.even_w));
     const int64_t first = r->first < RADIUS ? 0 : r->first - RADIUS, last = snls_model_clamp_frame(r->first + r->count - 1 + RADIUS, frames);
     for (int64_t t = first; t <= last; t++) SNLS_TRY(denoise_alone(&j, t));
     for (int64_t i = first * j.pixels * 3; i < (last + 1) * j.pixels * 3; i++) j.rounded[i] *= 255;
@@ -162,5 +180,16 @@ static SnlsStatus run(SnlsModel *m, const SnlsModelRun *r)
     return SNLS_OK;
 }
 
-const Architecture snls_dvdnet = { .name = "dvdnet", .radius = RADIUS, .stages = 2, .build = build, .load = load, .run = run,
+static int64_t memory(SnlsModel *m, int64_t frames, int64_t h, int64_t w)
+{
+    const int64_t even_h = (h + 1) / 2 * 2, even_w = (w + 1) / 2 * 2;
+    int64_t bytes = scratch_floats(frames, even_h * even_w) * (int64_t)sizeof(float) + even_h * even_w * FLOW_BYTES;
+    for (int stage = SPATIAL; stage <= TEMPORAL && bytes >= 0; stage++) {
+        const int64_t values = snls_model_stage_bytes(m, stage, 1, 2 * bands_of(m, stage, even_h, even_w).rows, even_w);
+        bytes = values < 0 ? -1 : bytes + values;
+    }
+    return bytes;
+}
+
+const Architecture snls_dvdnet = { .name = "dvdnet", .radius = RADIUS, .chunk = 8, .stages = 2, .build = build, .load = load, .run = run, .memory = memory,
                                    .files = { "dvdnet_spatial.safetensors", "dvdnet_temporal.safetensors" } };

@@ -1,5 +1,6 @@
 /* fastdvdnet.c: FastDVDnet (Tassano, Delon, Veit, 2020): two U-Nets in a row, each over three frames, no flow. Values are 0..1.
  * Written from the paper. Both stages have their weights in one file, as module.temp1 and module.temp2. */
+#include "model/bands.h"
 #include "model/model.h"
 #include <string.h>
 
@@ -65,7 +66,20 @@ static int64_t mirrored(int64_t i, int64_t n)
     return i < n ? i : period - i;
 }
 
-typedef struct Job { SnlsModel *m; const SnlsModelRun *run; int64_t h, w, padded_h, padded_w, pixels; float *first; } Job;
+typedef struct Job {
+    SnlsModel *m;
+    const SnlsModelRun *run;
+    int64_t h, w, padded_h, padded_w, pixels;
+    float *frames, *middle, *result; /* three noisy ones; three of the first stage, of frame t at (t + 3) % 3; one */
+    int64_t known[FRAMES];           /* the frame that each of the three is of */
+} Job;
+
+/* Bands, in rows of a quarter of the resolution. A border that is none reaches 2 rows inward at full resolution, 4 at half after the way
+ * down, 8 at a quarter, 19 at half and 40 at full on the way up. */
+static Bands bands_of(const SnlsModel *m, int64_t padded_h, int64_t padded_w)
+{
+    return snls_bands(padded_h / 4, snls_model_band(m, 4 * padded_w * 90 * snls_dtype_size((SnlsDtype)m->dtype)), 10);
+}
 
 /* Three frames, (pixels, 3) each, 0..1, and the noise level go into a stage. */
 static SnlsStatus run_stage(Job *j, int stage, const float *const frames[FRAMES], float *to)
@@ -73,11 +87,14 @@ static SnlsStatus run_stage(Job *j, int stage, const float *const frames[FRAMES]
     Stage *s = &j->m->stage[stage];
     SnlsTensor in[2], out; /* in[1]: the frame that the result is subtracted from */
     SNLS_TRY(snls_model_views(s, 2, in, &out));
-    for (int64_t i = 0; i < j->pixels; i++)
-        for (int c = 0; c < 4 * FRAMES; c++) snls_store(&in[0], i * 4 * FRAMES + c, c % 4 == 3 ? j->run->sigma / 255 : frames[c / 4][3 * i + c % 4]);
-    for (int64_t i = 0; i < 3 * j->pixels; i++) snls_store(&in[1], i, frames[1][i]);
-    SNLS_TRY(snls_model_forward(s, 2));
-    for (int64_t i = 0; i < 3 * j->pixels; i++) to[i] = (float)snls_load(&out, i);
+    for (Bands b = bands_of(j->m, j->padded_h, j->padded_w); snls_bands_next(&b);) {
+        const int64_t above = 4 * b.from * j->padded_w, row = 4 * j->padded_w;
+        for (int64_t i = 0; i < b.rows * row; i++)
+            for (int c = 0; c < 4 * FRAMES; c++) snls_store(&in[0], i * 4 * FRAMES + c, c % 4 == 3 ? j->run->sigma / 255 : frames[c / 4][3 * (above + i) + c % 4]);
+        for (int64_t i = 0; i < 3 * b.rows * row; i++) snls_store(&in[1], i, frames[1][3 * above + i]);
+        SNLS_TRY(snls_model_forward(s, 2));
+        for (int64_t i = 3 * b.low * row; i < 3 * b.high * row; i++) to[i] = (float)snls_load(&out, i - 3 * above);
+    }
     return SNLS_OK;
 }
 
@@ -88,28 +105,52 @@ static void pad_frame(const Job *j, int64_t t, float *to)
         to[i] = from[(mirrored(i / 3 / j->padded_w, j->h) * j->w + mirrored(i / 3 % j->padded_w, j->w)) * 3 + i % 3] / 255;
 }
 
-static SnlsStatus run_frame(Job *j, int64_t t)
+/* The first stage's result for frame t, which three frames want. */
+static SnlsStatus find_middle(Job *j, int64_t t)
 {
-    const int64_t n = 3 * j->pixels;
-    float *frames = j->first, *middle = frames + 5 * n, *result = middle + 3 * n;
-    for (int k = 0; k < 5; k++) pad_frame(j, t + k - RADIUS, frames + k * n);
-    for (int k = 0; k < FRAMES; k++) SNLS_TRY(run_stage(j, 0, (const float *const[]){ frames + k * n, frames + (k + 1) * n, frames + (k + 2) * n }, middle + k * n));
-    SNLS_TRY(run_stage(j, 1, (const float *const[]){ middle, middle + n, middle + 2 * n }, result));
-    snls_model_unit(result, n);
-    float *to = (float *)j->run->out.data + (t - j->run->first) * j->h * j->w * 3;
-    for (int64_t i = 0; i < j->h * j->w * 3; i++) to[i] = 255 * result[(i / 3 / j->w * j->padded_w + i / 3 % j->w) * 3 + i % 3];
+    const int64_t n = 3 * j->pixels, place = (t + FRAMES) % FRAMES;
+    if (j->known[place] == t) return SNLS_OK;
+    for (int k = 0; k < FRAMES; k++) pad_frame(j, t + k - 1, j->frames + k * n);
+    SNLS_TRY(run_stage(j, 0, (const float *const[]){ j->frames, j->frames + n, j->frames + 2 * n }, j->middle + place * n));
+    j->known[place] = t;
     return SNLS_OK;
 }
 
+static SnlsStatus run_frame(Job *j, int64_t t)
+{
+    const int64_t n = 3 * j->pixels;
+    const float *middle[FRAMES];
+    for (int64_t k = 0; k < FRAMES; k++) {
+        SNLS_TRY(find_middle(j, t + k - 1));
+        middle[k] = j->middle + (t + k - 1 + FRAMES) % FRAMES * n;
+    }
+    SNLS_TRY(run_stage(j, 1, middle, j->result));
+    snls_model_unit(j->result, n);
+    float *to = (float *)j->run->out.data + (t - j->run->first) * j->h * j->w * 3;
+    for (int64_t i = 0; i < j->h * j->w * 3; i++) to[i] = 255 * j->result[(i / 3 / j->w * j->padded_w + i / 3 % j->w) * 3 + i % 3];
+    return SNLS_OK;
+}
+
+static int64_t padded(int64_t side) { return (side + 3) / 4 * 4; }
+
+enum { SCRATCH = 3 * (2 * FRAMES + 1) }; /* numbers a pixel */
+
 static SnlsStatus run(SnlsModel *m, const SnlsModelRun *r)
 {
-    Job j = { .m = m, .run = r, .h = r->frames.shape[1], .w = r->frames.shape[2] };
-    j.padded_h = (j.h + 3) / 4 * 4, j.padded_w = (j.w + 3) / 4 * 4, j.pixels = j.padded_h * j.padded_w;
-    SNLS_TRY(snls_model_scratch(m, 9 * 3 * j.pixels));
-    j.first = m->scratch;
-    for (int i = 0; i < 2; i++) SNLS_TRY(snls_model_stage(m, i, 1, j.padded_h, j.padded_w));
+    Job j = { .m = m, .run = r, .h = r->frames.shape[1], .w = r->frames.shape[2], .known = { -2, -2, -2 } };
+    j.padded_h = padded(j.h), j.padded_w = padded(j.w), j.pixels = j.padded_h * j.padded_w;
+    SNLS_TRY(snls_model_scratch(m, SCRATCH * j.pixels));
+    j.frames = m->scratch, j.middle = j.frames + 3 * FRAMES * j.pixels, j.result = j.middle + 3 * FRAMES * j.pixels;
+    for (int i = 0; i < 2; i++) SNLS_TRY(snls_model_stage(m, i, 1, 4 * bands_of(m, j.padded_h, j.padded_w).rows, j.padded_w));
     for (int64_t t = r->first; t < r->first + r->count; t++) SNLS_TRY(run_frame(&j, t));
     return SNLS_OK;
 }
 
-const Architecture snls_fastdvdnet = { .name = "fastdvdnet", .radius = RADIUS, .stages = 2, .build = build, .load = load, .run = run };
+static int64_t memory(SnlsModel *m, int64_t frames, int64_t h, int64_t w)
+{
+    const int64_t values = snls_model_stage_bytes(m, 0, 1, 4 * bands_of(m, padded(h), padded(w)).rows, padded(w));
+    (void)frames;
+    return values < 0 ? -1 : 2 * values + SCRATCH * padded(h) * padded(w) * (int64_t)sizeof(float);
+}
+
+const Architecture snls_fastdvdnet = { .name = "fastdvdnet", .radius = RADIUS, .chunk = 8, .stages = 2, .build = build, .load = load, .run = run, .memory = memory };

@@ -1,5 +1,5 @@
 /* model.c: networks from files: opening, the size of frames, running. What a network computes is in its own file. */
-#include "model/model.h"
+#include "model/stan_s_stream.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,6 +52,24 @@ SnlsStatus snls_model_stage(SnlsModel *m, int stage, int64_t n, int64_t h, int64
     const SnlsStatus status = snls_nn_commit(&s->net);
     if (status < 0) snls_nn_free(&s->net);
     return status;
+}
+
+int64_t snls_model_stage_bytes(SnlsModel *m, int stage, int64_t n, int64_t h, int64_t w)
+{
+    Stage s = { .params = m->stage[stage].params }; /* all of its parameters are there: none is added */
+    snls_nn_begin(&s.net, m->ctx, &s.params, m->dtype, false);
+    m->architecture->build(m, &s, stage, n, h, w);
+    snls_nn_keep(&s.net, s.out);
+    const int64_t bytes = snls_nn_bytes(&s.net);
+    snls_nn_free(&s.net);
+    return snls_device_type(m->ctx) == SNLS_DEVICE_CPU || bytes < 0 ? bytes : 0; /* a GPU's memory is its own */
+}
+
+int64_t snls_model_band(const SnlsModel *m, int64_t row_bytes)
+{
+    enum { CACHE = 4 << 20, LEAST = 32 }; /* fewer rows would be mostly neighbours */
+    if (m->params.rows) return m->params.rows;
+    return CACHE / row_bytes < LEAST ? LEAST : CACHE / row_bytes;
 }
 
 SnlsStatus snls_model_views(Stage *s, int inputs, SnlsTensor *in, SnlsTensor *out)
@@ -233,6 +251,7 @@ static int32_t choose_dtype(const SnlsModel *m)
 static SnlsStatus open_model(SnlsModel *m, const char *path)
 {
     SNLS_REQUIRE(m->ctx, m->params.dtype == -1 || m->params.dtype == SNLS_F32 || m->params.dtype == SNLS_BF16, SNLS_ERR_ARG, "model_open: dtype must be f32 or bf16");
+    SNLS_REQUIRE(m->ctx, m->params.rows >= 0, SNLS_ERR_ARG, "model_open: rows is %d, must not be negative", (int)m->params.rows);
     m->dtype = choose_dtype(m);
     m->here = m->ctx;
     if (snls_device_type(m->ctx) != SNLS_DEVICE_CPU) {
@@ -272,6 +291,7 @@ void snls_model_close(SnlsModel **model)
         snls_nn_free(&m->stage[i].net);
         snls_nn_params_free(m->ctx, &m->stage[i].params);
     }
+    snls_stan_s_stream_close(&m->stream);
     if (m->here != m->ctx) snls_close(&m->here);
     snls_mem_free(&m->ctx->allocator, m->scratch);
     snls_mem_free(&m->ctx->allocator, m);

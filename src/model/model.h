@@ -26,6 +26,9 @@ typedef struct Architecture {
     /* Puts the tensors of a file into the stage's parameters; NULL: names are those of the parameters. *used: how many served. */
     SnlsStatus (*load)(struct SnlsModel *m, Stage *s, int stage, const SnlsSafetensors *file, int64_t *used);
     SnlsStatus (*run)(struct SnlsModel *m, const SnlsModelRun *run);
+    /* Bytes that a run on a window of this many frames takes, -1: an error. */
+    int64_t (*memory)(struct SnlsModel *m, int64_t frames, int64_t h, int64_t w);
+    int32_t     chunk;      /* frames that a stream gives to one run, besides the radius on either side */
     int64_t     parameters; /* what it must have; 0: that depends on its configuration */
 } Architecture;
 extern const Architecture snls_dvdnet, snls_fastdvdnet, snls_stan, snls_stan_s;
@@ -40,10 +43,18 @@ struct SnlsModel {
     Stage               stage[MODEL_STAGES];
     float              *scratch; /* frames of an architecture's own; kept between runs */
     int64_t             scratch_count;
+    struct StanSStream *stream; /* of STAN-S's runs on this processor, kept between them */
+    int64_t             stream_size[2];
 };
 
 /* The stage's network for this size, built where it is not there yet. */
 SnlsStatus snls_model_stage(SnlsModel *m, int stage, int64_t n, int64_t h, int64_t w);
+
+/* Bytes of values that it takes, without making it; -1: an error. */
+int64_t snls_model_stage_bytes(SnlsModel *m, int stage, int64_t n, int64_t h, int64_t w);
+
+/* Rows a band brings where a row of the largest value takes so many bytes: as many as a cache holds, or as the model was told. */
+int64_t snls_model_band(const SnlsModel *m, int64_t row_bytes);
 
 /* Inputs of a stage (values in, in+1, ...) and its output as this processor sees them; a run of the stage sends and fetches them. */
 SnlsStatus snls_model_views(Stage *s, int inputs, SnlsTensor *in, SnlsTensor *out);

@@ -33,5 +33,23 @@ StanSConfig snls_stan_s_config(void);
 /* in (batch*frames, h, w, 4): colours 0..1 and sigma/255; out (batch*frames, h, w, 3): to be added to the colours. h and w are
  * multiples of 4 */
 StanNet snls_stan_s_build(NnNet *net, const StanSConfig *c, const StanShape *shape);
+SnlsSearchParams snls_stan_s_search(const StanSConfig *c);
+
+/* The same network in parts that see rows of one frame: what lies between two channel attentions, and between two fusions of frames.
+ * A block of number n ends with x + gate * features; parts give x and the features before the gate, which is known when all rows are. */
+#define STAN_S_EPS 1e-6       /* of its norms */
+enum { STAN_S_SCALE = 4 };    /* the lowest level's pixel in pixels */
+typedef enum StanSPartKind {  /* in; out. w and rows are those of the coarsest value */
+    STAN_S_IN,    /* in; features of enc0.0 */
+    STAN_S_DOWN0, /* skip0 (2 rows x 2 w); x, features of enc1.0 */
+    STAN_S_ENC1,  /* x; features of enc1.1 */
+    STAN_S_DOWN1, /* skip1 (2 rows x 2 w); x, features of mid.0 */
+    STAN_S_FUSED, /* found features, x of block number - 1; x, features of mid.number. number = blocks: also skip1 (2 rows x 2 w); x, features of dec1.0 */
+    STAN_S_DEC1,  /* x; features of dec1.1 */
+    STAN_S_UP0,   /* x, skip0 (2 rows x 2 w); features of dec0.0 */
+    STAN_S_OUT,   /* gated features of dec0.0; what is to be added to the colours */
+} StanSPartKind;
+typedef struct StanSPart { int32_t in[3], out[2]; } StanSPart; /* numbers of values, -1: none */
+StanSPart snls_stan_s_part(NnNet *net, const StanSConfig *c, StanSPartKind kind, int64_t number, int64_t rows, int64_t w);
 
 #endif

@@ -1,6 +1,6 @@
 /* stan_run.c: STAN and STAN-S on clips: windows of frames that overlap, sizes that are no multiple of four, flow. Values are 0..1
  * inside. */
-#include "model/model.h"
+#include "model/stan_s_stream.h"
 #include <string.h>
 
 enum { RADIUS = 2, LONGEST = 12, SCALE = 4 }; /* LONGEST: frames of a window, so that memory does not grow with the clip */
@@ -111,6 +111,8 @@ static SnlsStatus run_windows(Job *j, bool flow)
     return SNLS_OK;
 }
 
+static int64_t window_memory(SnlsModel *m, int64_t frames, int64_t h, int64_t w) { return snls_model_stage_bytes(m, 0, frames < LONGEST ? frames : LONGEST, h, w); }
+
 /* ---- STAN ---- */
 
 static void build_stan(SnlsModel *m, Stage *s, int stage, int64_t n, int64_t h, int64_t w)
@@ -128,7 +130,13 @@ static SnlsStatus run_stan(SnlsModel *m, const SnlsModelRun *run)
     return run_windows(&j, true);
 }
 
-const Architecture snls_stan = { .name = "stan", .radius = RADIUS, .stages = 1, .build = build_stan, .run = run_stan, .parameters = 12073694 };
+static int64_t stan_memory(SnlsModel *m, int64_t frames, int64_t h, int64_t w)
+{
+    const int64_t run = window_memory(m, frames, h, w);
+    return run < 0 ? -1 : run + (h * w * 2 + 2 * frames * (h / SCALE) * (w / SCALE) * 2) * (int64_t)sizeof(float);
+}
+
+const Architecture snls_stan = { .name = "stan", .radius = RADIUS, .chunk = 4, .stages = 1, .build = build_stan, .run = run_stan, .memory = stan_memory, .parameters = 12073694 };
 
 /* ---- STAN-S ---- */
 
@@ -148,11 +156,49 @@ static void build_stan_s(SnlsModel *m, Stage *s, int stage, int64_t n, int64_t h
     s->in = net.in, s->out = net.out;
 }
 
+static SnlsStatus stream_for(SnlsModel *m, int64_t h, int64_t w)
+{
+    if (m->stream && m->stream_size[0] == h && m->stream_size[1] == w) return SNLS_OK;
+    snls_stan_s_stream_close(&m->stream);
+    const SnlsStatus status = snls_stan_s_stream_open(&m->stream, m, &(SnlsModelStreamParams){ .height = h, .width = w });
+    if (status < 0) snls_stan_s_stream_close(&m->stream);
+    m->stream_size[0] = h, m->stream_size[1] = w;
+    return status;
+}
+
+/* What is ready, of it what is wanted. */
+static SnlsStatus pull_ready(SnlsModel *m, const SnlsModelRun *run, int64_t *t)
+{
+    const int64_t floats = run->frames.shape[1] * run->frames.shape[2] * 3;
+    for (SnlsStatus status;; ++*t) {
+        const bool wanted = *t >= run->first && *t < run->first + run->count;
+        status = snls_stan_s_stream_pull(m->stream, wanted ? (float *)run->out.data + (*t - run->first) * floats : NULL);
+        if (status != SNLS_OK) return status;
+    }
+}
+
+static SnlsStatus run_stream(SnlsModel *m, const SnlsModelRun *run)
+{
+    int64_t t = 0;
+    SNLS_TRY(stream_for(m, run->frames.shape[1], run->frames.shape[2]));
+    snls_stan_s_stream_restart(m->stream);
+    for (int64_t i = 0; i < run->frames.shape[0]; i++) {
+        SNLS_TRY(snls_stan_s_stream_push(m->stream, (const float *)run->frames.data + i * run->frames.stride[0], run->sigma));
+        SNLS_TRY(pull_ready(m, run, &t));
+    }
+    SNLS_TRY(snls_stan_s_stream_finish(m->stream));
+    const SnlsStatus status = pull_ready(m, run, &t);
+    return status < 0 ? status : SNLS_OK;
+}
+
 static SnlsStatus run_stan_s(SnlsModel *m, const SnlsModelRun *run)
 {
+    if (snls_stan_s_streams(m)) return run_stream(m, run);
     Job j = { .m = m, .run = run, .h = run->frames.shape[1], .w = run->frames.shape[2], .channels = 4 };
     j.padded_h = (j.h + SCALE - 1) / SCALE * SCALE, j.padded_w = (j.w + SCALE - 1) / SCALE * SCALE;
     return run_windows(&j, false);
 }
 
-const Architecture snls_stan_s = { .name = "stan-s", .radius = RADIUS, .stages = 1, .configure = configure, .build = build_stan_s, .run = run_stan_s };
+static int64_t stan_s_memory(SnlsModel *m, int64_t frames, int64_t h, int64_t w) { return window_memory(m, frames, (h + SCALE - 1) / SCALE * SCALE, (w + SCALE - 1) / SCALE * SCALE); }
+
+const Architecture snls_stan_s = { .name = "stan-s", .radius = RADIUS, .chunk = 4, .stages = 1, .configure = configure, .build = build_stan_s, .run = run_stan_s, .memory = stan_s_memory };

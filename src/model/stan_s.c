@@ -5,8 +5,7 @@
 #include "model/model.h"
 #include <math.h>
 
-#define LN2D_EPS 1e-6
-enum { SCALE = 4, PATCH = 5 }; /* the lowest level's pixel in pixels; side of the patches compared there */
+enum { SCALE = STAN_S_SCALE };
 
 StanSConfig snls_stan_s_config(void) { return (StanSConfig){ .width = 32, .blocks = 4, .ws = 13, .wt = 2 }; }
 
@@ -41,11 +40,17 @@ static int32_t res(NnNet *net, int32_t x, const char *name, int32_t around)
     return conv3(net, y, snls_nn_name("%s.1", name).text, c, NN_LINEAR, SMALL * AFTER_RELU, around);
 }
 
-/* x + eca(res(norm(x))); at full resolution, where every pass over memory counts, without norm and skip */
+/* What channel attention weighs: res(norm(x)); at full resolution, where every pass over memory counts, without norm */
+static int32_t features(NnNet *net, int32_t x, const char *name, bool full)
+{
+    const int32_t n = full ? x : snls_nn_norm(net, x, snls_nn_name("%s.norm", name).text, STAN_S_EPS);
+    return res(net, n, snls_nn_name("%s.res", name).text, n);
+}
+
+/* x + eca(features(x)), at full resolution without the skip */
 static int32_t block(NnNet *net, int32_t x, const char *name, bool full)
 {
-    const int32_t n = full ? x : snls_nn_norm(net, x, snls_nn_name("%s.norm", name).text, LN2D_EPS);
-    const int32_t y = snls_nn_eca(net, res(net, n, snls_nn_name("%s.res", name).text, n), snls_nn_name("%s.eca", name).text);
+    const int32_t y = snls_nn_eca(net, features(net, x, name, full), snls_nn_name("%s.eca", name).text);
     return full ? y : snls_nn_add(net, x, 1, y, 1);
 }
 
@@ -55,24 +60,42 @@ static int32_t resample(NnNet *net, int32_t x, const char *name, int64_t out, bo
     return conv(net, x, name, (NnConv){ 2, 2, 0, 1, up, NN_LINEAR, 0 }, out, up ? 2 : 1, -1);
 }
 
-/* Where each pixel of the lowest level is found best in each frame about: no learning, so nothing to wait for. */
-static NnMatches find(NnNet *net, int32_t noisy, const StanSConfig *c, int64_t frames)
+SnlsSearchParams snls_stan_s_search(const StanSConfig *c)
 {
     SnlsSearchParams p;
     snls_search_defaults(&p);
-    p.ws = (int32_t)c->ws, p.wt = (int32_t)c->wt, p.ps = PATCH, p.k = 1, p.topk = SNLS_TOPK_EACH;
+    p.ws = (int32_t)c->ws, p.wt = (int32_t)c->wt, p.ps = 5, p.k = 1, p.topk = SNLS_TOPK_EACH;
+    return p;
+}
+
+/* Where each pixel of the lowest level is found best in each frame about: no learning, so nothing to wait for. */
+static NnMatches find(NnNet *net, int32_t noisy, const StanSConfig *c, int64_t frames)
+{
+    const SnlsSearchParams p = snls_stan_s_search(c);
     const int32_t small = snls_nn_pool(net, noisy, SCALE); /* sigma, a constant plane, adds nothing to a distance */
     return snls_nn_search(net, small, small, -1, frames, &p);
 }
 
-static int32_t fusion(NnNet *net, int32_t x, const NnMatches *found, const char *name)
+/* x and what is made of the features found for its pixels */
+static int32_t fuse(NnNet *net, int32_t found, int32_t x, const char *name)
 {
     const int64_t c = channels_of(net, x);
-    int32_t y = snls_nn_norm(net, x, snls_nn_name("%s.norm", name).text, LN2D_EPS);
-    y = snls_nn_gather(net, y, -1, found, false);
-    const NnConvSpec mix = { { 1, 1, 0, 1, 0, NN_LINEAR, 0 }, 2 * c, 0, -1, NN_INIT_NORMAL, 1 / sqrt((double)channels_of(net, y)) };
+    const NnConvSpec mix = { { 1, 1, 0, 1, 0, NN_LINEAR, 0 }, 2 * c, 0, -1, NN_INIT_NORMAL, 1 / sqrt((double)channels_of(net, found)) };
     const NnConvSpec last = { { 1, 1, 0, 1, 0, NN_LINEAR, 0 }, c, 0, x, NN_INIT_CONSTANT, 0 };
-    return snls_nn_conv(net, snls_nn_conv_gelu(net, y, snls_nn_name("%s.mix", name).text, &mix), snls_nn_name("%s.out", name).text, &last);
+    return snls_nn_conv(net, snls_nn_conv_gelu(net, found, snls_nn_name("%s.mix", name).text, &mix), snls_nn_name("%s.out", name).text, &last);
+}
+
+static int32_t fusion(NnNet *net, int32_t x, const NnMatches *found, const char *name)
+{
+    const int32_t y = snls_nn_norm(net, x, snls_nn_name("%s.norm", name).text, STAN_S_EPS);
+    return fuse(net, snls_nn_gather(net, y, -1, found, false), x, name);
+}
+
+/* The upper level beside what the encoder had there. */
+static int32_t join(NnNet *net, int32_t x, int32_t skip, const char *up, const char *mix)
+{
+    const int64_t c = channels_of(net, skip);
+    return linear(net, snls_nn_concat(net, resample(net, x, up, c, true), skip), mix, c);
 }
 
 /* What comes out is what is to be added to the noisy colours. */
@@ -87,9 +110,63 @@ StanNet snls_stan_s_build(NnNet *net, const StanSConfig *c, const StanShape *s)
     const int32_t skip1 = x;
     x = resample(net, x, "down1", 4 * w, false);
     for (int i = 0; i < c->blocks; i++) x = fusion(net, block(net, x, snls_nn_name("mid.%d", i).text, false), &found, snls_nn_name("mid.%d.fusion", i).text);
-    x = linear(net, snls_nn_concat(net, resample(net, x, "up1", 2 * w, true), skip1), "fuse1", 2 * w);
+    x = join(net, x, skip1, "up1", "fuse1");
     for (int i = 0; i < 2; i++) x = block(net, x, snls_nn_name("dec1.%d", i).text, false);
-    x = linear(net, snls_nn_concat(net, resample(net, x, "up0", w, true), skip0), "fuse0", w);
+    x = join(net, x, skip0, "up0", "fuse0");
     n.out = conv3(net, block(net, x, "dec0.0", true), "out", 3, NN_LINEAR, FIRST_GUESS, -1);
     return n;
+}
+
+/* ---- parts: what lies between two channel attentions, which look at whole frames ---- */
+
+/* Read anew before every run: its memory may serve others behind it. */
+static int32_t input(NnNet *net, int64_t rows, int64_t w, int64_t c) { return snls_nn_value(net, 4, (const int64_t[]){ 1, rows, w, c }, net->dtype); }
+
+static StanSPart part_of(int32_t in0, int32_t in1, int32_t in2, int32_t out0, int32_t out1) { return (StanSPart){ { in0, in1, in2 }, { out0, out1 } }; }
+
+static StanSPart build_down(NnNet *net, const StanSConfig *c, int64_t rows, int64_t w, int level, const char *name)
+{
+    const int32_t x = input(net, 2 * rows, 2 * w, c->width << (level - 1));
+    const int32_t d = resample(net, x, level == 1 ? "down0" : "down1", c->width << level, false);
+    snls_nn_keep(net, d);
+    return part_of(x, -1, -1, d, features(net, d, name, false));
+}
+
+static StanSPart build_block(NnNet *net, const StanSConfig *c, int64_t rows, int64_t w, const char *name)
+{
+    const int32_t x = input(net, rows, w, 2 * c->width);
+    return part_of(x, -1, -1, features(net, x, name, false), -1);
+}
+
+/* The fusion of block number - 1, then block number, or the way up from the lowest level. */
+static StanSPart build_fused(NnNet *net, const StanSConfig *c, int64_t rows, int64_t w, int64_t number)
+{
+    const bool last = number == c->blocks;
+    const int32_t found = input(net, rows, w, 4 * c->width * (2 * c->wt + 1)), b = input(net, rows, w, 4 * c->width);
+    const int32_t skip = last ? input(net, 2 * rows, 2 * w, 2 * c->width) : -1;
+    int32_t x = fuse(net, found, b, snls_nn_name("mid.%d.fusion", (int)number - 1).text);
+    if (last) x = join(net, x, skip, "up1", "fuse1");
+    snls_nn_keep(net, x);
+    return part_of(found, b, skip, x, features(net, x, last ? "dec1.0" : snls_nn_name("mid.%d", (int)number).text, false));
+}
+
+StanSPart snls_stan_s_part(NnNet *net, const StanSConfig *c, StanSPartKind kind, int64_t number, int64_t rows, int64_t w)
+{
+    int32_t x, skip;
+    switch (kind) {
+    case STAN_S_IN:
+        x = input(net, rows, w, 4);
+        return part_of(x, -1, -1, features(net, conv3(net, x, "in", c->width, NN_LEAKY, AFTER_RELU, -1), "enc0.0", true), -1);
+    case STAN_S_DOWN0: return build_down(net, c, rows, w, 1, "enc1.0");
+    case STAN_S_ENC1: return build_block(net, c, rows, w, "enc1.1");
+    case STAN_S_DOWN1: return build_down(net, c, rows, w, 2, "mid.0");
+    case STAN_S_FUSED: return build_fused(net, c, rows, w, number);
+    case STAN_S_DEC1: return build_block(net, c, rows, w, "dec1.1");
+    case STAN_S_UP0:
+        x = input(net, rows, w, 2 * c->width), skip = input(net, 2 * rows, 2 * w, c->width);
+        return part_of(x, skip, -1, features(net, join(net, x, skip, "up0", "fuse0"), "dec0.0", true), -1);
+    case STAN_S_OUT: break;
+    }
+    x = input(net, rows, w, c->width);
+    return part_of(x, -1, -1, conv3(net, x, "out", 3, NN_LINEAR, FIRST_GUESS, -1), -1);
 }

@@ -91,11 +91,9 @@ static SnlsStatus plan_of(SnlsContext *ctx, const NnStep *s, float *in, float *o
 static void finish_pixel(const NnStep *s, int64_t at, int64_t channels)
 {
     float *y = (float *)s->y[0].data + at;
-    const float *x = s->x[1].data ? (const float *)s->x[1].data + at : NULL;
     for (int64_t c = 0; c < channels; c++) {
         if (s->u.conv.act == NN_GELU) y[c] = (float)snls_nn_gelu(y[c]);
         else y[c] *= (float)snls_nn_slope(&s->u.conv, y[c]);
-        if (x) y[c] += x[c];
     }
 }
 
@@ -106,7 +104,8 @@ SnlsStatus snls_nn_blas_conv_forward(SnlsContext *ctx, NnStep *s)
     SNLS_TRY(plan_of(ctx, s, s->x[0].data, s->y[0].data, 0, &p, &more));
     const int64_t channels = s->y[0].shape[3], count = snls_tensor_elements(&s->y[0]);
     turn_weights(&p, s->p[0].data, false);
-    for (int64_t i = 0; i < count; i++) ((float *)s->y[0].data)[i] = s->p[1].data ? ((const float *)s->p[1].data)[i % channels] : 0;
+    const float *bias = s->p[1].data, *residual = s->x[1].data; /* may be y itself; the activation is linear then */
+    for (int64_t i = 0; i < count; i++) ((float *)s->y[0].data)[i] = (bias ? bias[i % channels] : 0) + (residual ? residual[i] : 0);
     p.job = s->u.conv.transposed ? TO_LARGE : TO_SMALL;
     all_taps(&p);
     for (int64_t at = 0; at < count; at += channels) finish_pixel(s, at, channels);

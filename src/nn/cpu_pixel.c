@@ -58,7 +58,7 @@ SnlsStatus snls_nn_cpu_norm_forward(SnlsContext *ctx, NnStep *s)
 {
     Rows r;
     SnlsLayers loops;
-    SNLS_TRY(rows_of(ctx, s, 1, "norm", &r));
+    SNLS_TRY(rows_of(ctx, s, SNLS_NORM_ROWS, "norm", &r));
     snls_layers(&loops, ctx->cpu_level);
 #pragma omp parallel for num_threads(ctx->threads) schedule(static)
     for (int part = 0; part < PARTS; part++) {
@@ -175,15 +175,6 @@ static void sum_frame(SnlsContext *ctx, const NnStep *s, const Rows *r, int64_t 
     for (int64_t i = 0; i < PARTS * c; i++) to[i % c] += part_scratch(r, i / c)[i % c];
 }
 
-static void find_gates(const NnStep *s, int64_t c, double pixels, const double *sums, float *gates)
-{
-    const float *taps = s->p[0].data;
-    for (int64_t i = 0; i < c; i++) {
-        const double z = (i ? taps[0] * sums[i - 1] : 0) + taps[1] * sums[i] + (i + 1 < c ? taps[2] * sums[i + 1] : 0);
-        gates[i] = (float)(1 / (1 + exp(-z / pixels)));
-    }
-}
-
 /* y = x * factor, or (f32) y += x * factor + term, pixel by pixel of frame n; y, x: values or gradients */
 static void scale_frame(SnlsContext *ctx, const NnStep *s, const Rows *r, int64_t n, const SnlsTensor *x, const SnlsTensor *y, const float *factor, const float *term)
 {
@@ -227,7 +218,7 @@ SnlsStatus snls_nn_cpu_eca_forward(SnlsContext *ctx, NnStep *s)
     SNLS_TRY(eca_scratch(ctx, s, &r, &sums, &gates));
     for (int64_t n = 0; n < s->x[0].shape[0]; n++) {
         sum_frame(ctx, s, &r, n, NULL, sums);
-        find_gates(s, r.channels, (double)pixels, sums, gates);
+        snls_nn_gates(gates, sums, (double)pixels, s->p[0].data, r.channels);
         scale_frame(ctx, s, &r, n, &s->x[0], &s->y[0], gates, NULL);
     }
     return SNLS_OK;
@@ -256,7 +247,7 @@ SnlsStatus snls_nn_cpu_eca_backward(SnlsContext *ctx, NnStep *s)
     SNLS_TRY(eca_scratch(ctx, s, &r, &sums, &gates));
     for (int64_t n = 0; n < s->x[0].shape[0]; n++) {
         sum_frame(ctx, s, &r, n, NULL, sums);
-        find_gates(s, r.channels, (double)pixels, sums, gates);
+        snls_nn_gates(gates, sums, (double)pixels, s->p[0].data, r.channels);
         sum_frame(ctx, s, &r, n, &s->dy[0], sums + r.channels);
         eca_through_mean(s, r.channels, (double)pixels, sums, sums + r.channels, gates, gates + r.channels);
         if (s->dx[0].data) scale_frame(ctx, s, &r, n, &s->dy[0], &s->dx[0], gates, gates + r.channels);

@@ -236,7 +236,7 @@ SnlsStatus snls_nn_dnnl_conv_forward(SnlsContext *ctx, NnStep *s)
     Conv *c = NULL;
     SNLS_TRY(conv_of(ctx, s, &c));
     SNLS_TRY(pack(ctx, s, c, FORWARD));
-    if (s->x[1].data) memcpy(s->y[0].data, s->x[1].data, (size_t)(snls_tensor_elements(&s->y[0]) * snls_dtype_size((SnlsDtype)s->y[0].dtype)));
+    if (s->x[1].data && s->x[1].data != s->y[0].data) memcpy(s->y[0].data, s->x[1].data, (size_t)(snls_tensor_elements(&s->y[0]) * snls_dtype_size((SnlsDtype)s->y[0].dtype)));
     const Argument list[] = { { DNNL_ARG_SRC, &c->in, s->x[0].data, NULL }, { DNNL_ARG_WEIGHTS, NULL, NULL, c->packed[FORWARD].memory },
                               { DNNL_ARG_DST, &c->out, s->y[0].data, NULL }, { DNNL_ARG_BIAS, &c->bias, s->p[1].data, NULL } };
     return execute(ctx, s->shared, c->primitive[FORWARD], list, s->p[1].data ? 4 : 3);

@@ -17,6 +17,8 @@ NnName snls_nn_name(const char *format, ...)
 /* Below this many bytes of values no layer has work for two threads, and their meetings cost more than they bring. */
 #define ONE_THREAD ((int64_t)16 << 20)
 
+bool snls_nn_is_cpu(const SnlsContext *ctx) { return snls_device_type(ctx) == SNLS_DEVICE_CPU && strcmp(snls_backend_name(ctx), "ref"); }
+
 void snls_nn_begin(NnNet *net, SnlsContext *ctx, NnParams *params, int32_t dtype, bool train)
 {
     *net = (NnNet){ .ctx = ctx, .params = params, .dtype = dtype, .train = train, .one_thread = ONE_THREAD };
@@ -143,6 +145,18 @@ static int64_t place(const NnNet *net, const int64_t *places, int64_t i)
     return at;
 }
 
+/* The value that i may lie on: the residual of the convolution that makes it, where that is read for the last time there. Backend cpu
+ * adds to what is there. */
+static int32_t in_place_of(const NnNet *net, int64_t i)
+{
+    const NnValue *v = &net->values[i];
+    if (net->backend != &snls_nn_cpu || net->train || v->first < 0) return -1;
+    const NnStep *s = &net->steps[v->first];
+    const int32_t residual = s->op == NN_conv ? s->xi[1] : -1;
+    if (residual < 0 || residual == s->xi[0] || net->values[residual].kept || net->values[residual].last != v->first) return -1;
+    return v->kept && net->values[residual].first >= 0 ? -1 : residual; /* nothing may have lain there before a value that is kept */
+}
+
 static SnlsStatus take_block(NnNet *net, void **block, int64_t bytes, const char *what)
 {
     const SnlsStatus status = snls_device_alloc(net->ctx, block, bytes + SNLS_ALIGN);
@@ -159,21 +173,39 @@ static SnlsStatus clear(NnNet *net, void *block, int64_t bytes)
 
 static char *aligned(void *block) { return (char *)(((uintptr_t)block + SNLS_ALIGN - 1) / SNLS_ALIGN * SNLS_ALIGN); }
 
-static SnlsStatus place_values(NnNet *net)
+/* Where every value lies (places) and the bytes they take together, -1 without memory for the list. */
+static int64_t find_places(NnNet *net, int64_t **places)
 {
-    int64_t *places = snls_mem_alloc(&net->ctx->allocator, net->value_count * (int64_t)sizeof *places), used = 0;
-    SNLS_REQUIRE(net->ctx, places, SNLS_ERR_MEMORY, "network: no memory for a list of %lld", (long long)net->value_count);
+    int64_t used = 0;
+    int64_t *list = *places = snls_mem_alloc(&net->ctx->allocator, net->value_count * (int64_t)sizeof *list);
+    if (!list) return snls_fail(net->ctx, SNLS_ERR_MEMORY, "network: no memory for a list of %lld", (long long)net->value_count), -1;
     for (int64_t i = 0; i < net->value_count; i++) {
-        places[i] = net->train ? used : place(net, places, i);
-        const int64_t end = places[i] + bytes_of(&net->values[i]);
+        const int32_t under = in_place_of(net, i);
+        list[i] = net->train ? used : under >= 0 ? list[under] : place(net, list, i);
+        const int64_t end = list[i] + bytes_of(&net->values[i]);
         if (end > used) used = end;
     }
-    net->block_bytes = used;
-    SnlsStatus status = take_block(net, &net->block, used, "values");
+    return used;
+}
+
+static SnlsStatus place_values(NnNet *net)
+{
+    int64_t *places;
+    net->block_bytes = find_places(net, &places);
+    if (net->block_bytes < 0) return SNLS_ERR_MEMORY;
+    SnlsStatus status = take_block(net, &net->block, net->block_bytes, "values");
     for (int64_t i = 0; status >= 0 && i < net->value_count; i++) net->values[i].t.data = aligned(net->block) + places[i];
-    if (status >= 0) status = clear(net, net->block, used + SNLS_ALIGN);
+    if (status >= 0) status = clear(net, net->block, net->block_bytes + SNLS_ALIGN);
     snls_mem_free(&net->ctx->allocator, places);
     return status;
+}
+
+int64_t snls_nn_bytes(NnNet *net)
+{
+    int64_t *places = NULL;
+    const int64_t bytes = net->status < 0 ? -1 : find_places(net, &places);
+    snls_mem_free(&net->ctx->allocator, places);
+    return bytes;
 }
 
 /* Values behind a parameter, or behind a value that has a gradient, have one; offsets and candidate numbers have none. */

@@ -159,7 +159,9 @@ typedef struct NnNet {
 
 /* ctx decides the backend. Building functions return the number of the value they make; after an error they return -1 and do
  * nothing, and snls_nn_commit tells. */
+bool       snls_nn_is_cpu(const SnlsContext *ctx); /* backend cpu: this processor's own loops, not ref's */
 void       snls_nn_begin(NnNet *net, SnlsContext *ctx, NnParams *params, int32_t dtype, bool train);
+int64_t    snls_nn_bytes(NnNet *net);  /* of values, without taking them; -1: an error */
 SnlsStatus snls_nn_commit(NnNet *net); /* parameters must be allocated; takes all memory the network will use */
 SnlsStatus snls_nn_forward(NnNet *net);
 SnlsStatus snls_nn_backward(NnNet *net); /* gradients of outputs are set by the caller, after snls_nn_zero_grad */
@@ -212,6 +214,17 @@ NnMatches snls_nn_refine(NnNet *net, int32_t query, int32_t key, const NnMatches
 NnMatches snls_nn_first(NnNet *net, const NnMatches *m, int64_t k); /* the first k of each list */
 int32_t   snls_nn_weights(NnNet *net, const NnMatches *m, double scale);
 int32_t   snls_nn_gather(NnNet *net, int32_t value, int32_t weight, const NnMatches *m, bool by_rank);
+
+/* ---- rows.c: passes over rows of pixels outside of any network, f32 or bf16; the context's threads share them ---- */
+
+enum { NN_ROWS_MOST = 1024 }; /* channels */
+typedef struct NnRows { int64_t pixels, channels; int32_t dtype; } NnRows; /* contiguous */
+
+void snls_nn_rows_gate(SnlsContext *ctx, void *y, const void *x, const float *gates, const void *z, const NnRows *rows); /* y = x * gate of its channel + z; z may be NULL */
+void snls_nn_rows_norm(SnlsContext *ctx, void *y, const void *x, const SnlsTensor *scale, const SnlsTensor *shift, double eps, const NnRows *rows); /* of f32 parameters */
+void snls_nn_rows_sum(SnlsContext *ctx, double *sums, const void *x, const NnRows *rows); /* sums of the channels += pixels */
+/* What channel attention multiplies with: the sums are over pixels of a frame, taps its parameter. */
+void snls_nn_gates(float *gates, const double *sums, double pixels, const float *taps, int64_t channels);
 
 /* ---- shared by the backends ---- */
 

@@ -101,8 +101,9 @@ typedef struct Pending { /* frames that were pushed and not yet pulled */
     SnlsItem *item;
     int64_t first, count, room;
     int64_t scene; /* where the scene in work begins */
-    int64_t begin; /* the first frame that the denoiser sees; -1: not yet */
-    int64_t warm;  /* frames that it must see before those that count */
+    int64_t begin;  /* the first frame that the denoiser sees; -1: not yet */
+    int64_t warm;   /* frames that it must see before those that count */
+    int64_t period; /* frames of a scene between those that it may begin on */
 } Pending;
 
 static bool pull_all(Run *r, Pending *p)
@@ -143,13 +144,12 @@ static bool remember(Run *r, Pending *p, const SnlsItem *item)
     return true;
 }
 
-/* Has the denoiser begun by this frame? On the last one from which it comes to the state it had (SNLS_DENOISE_PERIOD) before the
- * journal ends. */
+/* Has the denoiser begun by this frame? On the last one from which it comes to the state it had before the journal ends. */
 static bool begins(const Run *r, Pending *p, const SnlsItem *item)
 {
     if (item->cut) p->scene = item->number;
-    if (p->begin < 0 && (item->number - p->scene) % SNLS_DENOISE_PERIOD == 0 &&
-        item->number + p->warm + SNLS_DENOISE_PERIOD > r->journal.frames)
+    if (p->begin < 0 && (item->number - p->scene) % p->period == 0 &&
+        item->number + p->warm + p->period > r->journal.frames)
         p->begin = item->number;
     return p->begin >= 0;
 }
@@ -179,7 +179,8 @@ static bool pass_on(Run *r, Pending *p, SnlsItem *item)
 static void denoise_frames(Run *r)
 {
     const int64_t delay = r->copies ? 0 : snls_stage_delay(&r->stage);
-    Pending p = { .room = delay + 64, .begin = -1, .warm = delay + SNLS_DENOISE_PERIOD };
+    const int64_t period = r->copies ? 1 : snls_stage_period(&r->stage);
+    Pending p = { .room = delay + 64, .begin = -1, .warm = delay + (r->job->model ? 0 : period), .period = period };
     p.item = snls_mem_alloc(&r->job->ctx->allocator, p.room * (int64_t)sizeof *p.item);
     if (!p.item) fail_run(r, SNLS_ERR_MEMORY, "pipeline: out of memory", false);
     SnlsItem item;
@@ -294,7 +295,7 @@ static SnlsStatus open_denoiser(Run *r)
     if (r->journal.frames) memcpy(params.sigma, r->journal.noise, sizeof params.sigma); /* as it was estimated then */
     if (r->journal.frames) memcpy(r->result->sigma, params.sigma, sizeof params.sigma);
     SNLS_TRY(
-        snls_stage_open(&r->stage, job->ctx, &params, job->model, r->info.height, r->info.width, r->info.channels));
+        snls_stage_open(&r->stage, job->ctx, &params, job->model, job->params.lean != 0, r->info.height, r->info.width, r->info.channels));
     return r->journal.frames ? snls_stage_set_noise(&r->stage, r->journal.noise) : SNLS_OK;
 }
 
@@ -378,14 +379,15 @@ SnlsStatus snls_pipeline_run(const SnlsPipeline *job, SnlsPipelineResult *result
 }
 
 int64_t snls_pipeline_memory(const SnlsPipelineParams *params, const SnlsVideoInfo *in,
-                             const SnlsDenoiseParams *denoise, int32_t threads)
+                             const SnlsDenoiseParams *denoise, SnlsModel *model, int32_t threads)
 {
     if (!params || !in) return -1;
     const int64_t pixels = in->width * in->height, frame = pixels * in->channels * (in->depth > 8 ? 2 : 1),
                   buffers = params->queue + POOL_EXTRA;
     const int64_t floats = pixels * in->channels * (int64_t)sizeof(float), watch = params->watch ? 2 * floats : 0;
     if (is_copy(denoise)) return (2 * params->queue + 3) * frame + watch;
-    const int64_t held = snls_denoiser_memory(denoise, in->height, in->width, in->channels, threads);
+    const int64_t held = model ? snls_stage_model_memory(model, params->lean != 0, in->height, in->width)
+                               : snls_denoiser_memory(denoise, in->height, in->width, in->channels, threads);
     if (held < 0) return -1;
     const int64_t flow = params->watch ? 2 * pixels * (int64_t)sizeof(float) : 0;
     return held + buffers * (2 * floats + flow) + (2 * params->queue + 24) * frame + watch;

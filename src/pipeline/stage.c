@@ -1,96 +1,85 @@
-/* stage.c: the denoiser streams by itself; a network is run on a window that slides along the clip, CHUNK frames at a time with its
- * radius on either side, and never across a scene cut. */
+/* stage.c: the denoiser streams by itself, and so does a network, but for what it must be told: the noise, estimated from the first
+ * frames where it is not given, and where a scene ends. Frames wait here until it can be told. */
 #include "pipeline/stage.h"
 #include <string.h>
 
-enum { CHUNK = 4, SAMPLE = 5 }; /* frames for one run; frames that an estimate of the noise looks at, at most */
+enum { SAMPLE = 5, ROOM = SNLS_STAGE_WAITING }; /* frames that an estimate of the noise looks at, at most; frames that wait */
 
 static int64_t frame_floats(const SnlsStage *s) { return s->height * s->width * s->channels; }
 
-static SnlsStatus open_model(SnlsStage *s, const SnlsDenoiseParams *params)
+static float *waiting(const SnlsStage *s, int64_t i) { return s->window + i * frame_floats(s); }
+
+static SnlsStatus open_model(SnlsStage *s, const SnlsDenoiseParams *params, bool lean)
 {
-    SnlsModelInfo info;
-    SNLS_REQUIRE(s->ctx, s->channels == 3, SNLS_ERR_UNSUPPORTED, "denoise: networks take colour, this clip is grey");
-    SNLS_TRY(snls_model_info(s->model, &info));
-    s->radius = info.radius;
-    s->room = CHUNK + 2 * s->radius;
+    const SnlsModelStreamParams p = { .height = s->height, .width = s->width, .lean = lean };
+    SNLS_REQUIRE(s->ctx, s->channels == 3, SNLS_ERR_UNSUPPORTED, "denoise: networks take colour, this clip is grey: --method vnlb and nlm denoise it");
     memcpy(s->sigma, params->sigma, sizeof s->sigma);
-    s->window = snls_mem_alloc(&s->ctx->allocator, (s->room + 1 + CHUNK) * frame_floats(s) * (int64_t)sizeof(float));
-    SNLS_REQUIRE(s->ctx, s->window, SNLS_ERR_MEMORY, "denoise: out of memory for a window of %lld frames",
-                 (long long)s->room);
-    s->held = s->window + s->room * frame_floats(s);
-    s->out = s->held + frame_floats(s);
-    return SNLS_OK;
+    s->window = snls_mem_alloc(&s->ctx->allocator, ROOM * frame_floats(s) * (int64_t)sizeof(float));
+    SNLS_REQUIRE(s->ctx, s->window, SNLS_ERR_MEMORY, "denoise: out of memory for %d frames", (int)ROOM);
+    return snls_model_stream_open(&s->stream, s->model, &p);
 }
 
-SnlsStatus snls_stage_open(SnlsStage *s, SnlsContext *ctx, const SnlsDenoiseParams *params, SnlsModel *model,
+SnlsStatus snls_stage_open(SnlsStage *s, SnlsContext *ctx, const SnlsDenoiseParams *params, SnlsModel *model, bool lean,
                            int64_t height, int64_t width, int64_t channels)
 {
     *s = (SnlsStage){ .ctx = ctx, .model = model, .height = height, .width = width, .channels = channels };
-    if (model) return open_model(s, params);
+    if (model) return open_model(s, params, lean);
     return snls_denoiser_open(&s->denoiser, ctx, params, height, width, channels);
+}
+
+int64_t snls_stage_model_memory(SnlsModel *model, bool lean, int64_t height, int64_t width)
+{
+    const SnlsModelStreamParams p = { .height = height, .width = width, .lean = lean };
+    const int64_t stream = snls_model_stream_memory(model, &p);
+    return stream < 0 ? -1 : stream + ROOM * height * width * 3 * (int64_t)sizeof(float);
 }
 
 SnlsStatus snls_stage_push(SnlsStage *s, const float *frame, bool cut)
 {
     if (s->denoiser) return snls_denoiser_push(s->denoiser, frame, cut);
-    const size_t bytes = (size_t)frame_floats(s) * sizeof(float);
-    SNLS_REQUIRE(s->ctx, !s->holds && s->count < s->room, SNLS_ERR_ARG,
-                 "denoise: finished frames have not been pulled");
-    s->holds = s->ending = cut && s->count > 0;
-    if (s->holds) memcpy(s->held, frame, bytes);
-    else memcpy(s->window + s->count++ * frame_floats(s), frame, bytes);
+    SNLS_REQUIRE(s->ctx, s->count < ROOM, SNLS_ERR_ARG, "denoise: finished frames have not been pulled");
+    s->cut[s->count] = cut;
+    memcpy(waiting(s, s->count++), frame, (size_t)frame_floats(s) * sizeof *frame);
     return SNLS_OK;
 }
 
-/* Networks are told one number: the mean over the channels, estimated once from the first frames. */
-static SnlsStatus find_sigma(SnlsStage *s, double *sigma)
+/* Estimates the noise once, from the first frames of the first scene. SNLS_END: more of them are to come. */
+static SnlsStatus find_sigma(SnlsStage *s)
 {
-    if (s->sigma[0] < 0)
-        SNLS_TRY(snls_noise_estimate(s->ctx, s->window, s->count < SAMPLE ? s->count : SAMPLE, s->height, s->width,
-                                     s->channels, s->sigma));
-    *sigma = (s->sigma[0] + s->sigma[1] + s->sigma[2]) / 3;
-    return SNLS_OK;
+    int64_t sample = 1;
+    if (s->sigma[0] >= 0) return SNLS_OK;
+    while (sample < s->count && sample < SAMPLE && !s->cut[sample]) sample++;
+    if (!s->count || (sample == s->count && sample < SAMPLE && !s->ending)) return SNLS_END;
+    return snls_noise_estimate(s->ctx, s->window, sample, s->height, s->width, s->channels, s->sigma);
 }
 
-static SnlsStatus run_model(SnlsStage *s, int64_t count)
+/* The first frame that waits goes to the network; a scene cut before it ends the scene there. Networks are told one number for the noise: the
+ * mean over the channels. */
+static SnlsStatus feed(SnlsStage *s)
 {
-    SnlsModelRun run = { .first = s->done, .count = count };
-    const int64_t floats = frame_floats(s), drop = s->done + count > s->radius ? s->done + count - s->radius : 0;
-    SNLS_TRY(find_sigma(s, &run.sigma));
-    run.frames = snls_tensor(s->window, SNLS_F32, 4, (const int64_t[]){ s->count, s->height, s->width, s->channels });
-    run.out = snls_tensor(s->out, SNLS_F32, 4, (const int64_t[]){ count, s->height, s->width, s->channels });
-    SNLS_TRY(snls_model_run(s->model, &run));
-    memmove(s->window, s->window + drop * floats, (size_t)((s->count - drop) * floats) * sizeof(float));
-    s->count -= drop;
-    s->done += count - drop;
-    s->ready = count;
-    s->given = 0;
+    const bool scene_ends = s->count ? s->cut[0] && s->in_scene : s->in_scene;
+    if (scene_ends) {
+        s->in_scene = false;
+        return snls_model_stream_finish(s->stream);
+    }
+    SNLS_TRY(snls_model_stream_push(s->stream, s->window, (s->sigma[0] + s->sigma[1] + s->sigma[2]) / 3));
+    s->in_scene = true;
+    s->count--;
+    memmove(s->window, waiting(s, 1), (size_t)(s->count * frame_floats(s)) * sizeof *s->window);
+    memmove(s->cut, s->cut + 1, (size_t)s->count * sizeof *s->cut);
     return SNLS_OK;
-}
-
-/* The scene is through: the next one begins with the frame that was held. */
-static void next_scene(SnlsStage *s)
-{
-    if (!s->holds) return;
-    s->count = s->done = 0;
-    s->holds = s->ending = false;
-    memcpy(s->window, s->held, (size_t)frame_floats(s) * sizeof(float));
-    s->count = 1;
 }
 
 SnlsStatus snls_stage_pull(SnlsStage *s, float *frame)
 {
     if (s->denoiser) return snls_denoiser_pull(s->denoiser, frame);
-    if (s->given == s->ready) {
-        const int64_t left = s->count - s->done;
-        if (s->ending && left > 0) SNLS_TRY(run_model(s, left < CHUNK ? left : CHUNK));
-        else if (s->ending) return next_scene(s), SNLS_END;
-        else if (left >= CHUNK + s->radius) SNLS_TRY(run_model(s, CHUNK));
-        else return SNLS_END;
+    const SnlsStatus known = find_sigma(s);
+    if (known != SNLS_OK) return known;
+    for (;;) {
+        const SnlsStatus status = snls_model_stream_pull(s->stream, frame);
+        if (status != SNLS_END || !(s->count || (s->ending && s->in_scene))) return status;
+        SNLS_TRY(feed(s));
     }
-    memcpy(frame, s->out + s->given++ * frame_floats(s), (size_t)frame_floats(s) * sizeof(float));
-    return SNLS_OK;
 }
 
 SnlsStatus snls_stage_finish(SnlsStage *s)
@@ -100,7 +89,12 @@ SnlsStatus snls_stage_finish(SnlsStage *s)
     return SNLS_OK;
 }
 
-int64_t snls_stage_delay(const SnlsStage *s) { return s->denoiser ? snls_denoiser_delay(s->denoiser) : s->room; }
+int64_t snls_stage_delay(const SnlsStage *s)
+{
+    return s->denoiser ? snls_denoiser_delay(s->denoiser) : snls_model_stream_delay(s->stream) + ROOM;
+}
+
+int64_t snls_stage_period(const SnlsStage *s) { return s->denoiser ? SNLS_DENOISE_PERIOD : SNLS_MODEL_PERIOD; }
 
 void snls_stage_noise(const SnlsStage *s, double noise[SNLS_NOISE])
 {
@@ -123,6 +117,7 @@ bool snls_stage_flow(const SnlsStage *s, float *flow)
 void snls_stage_close(SnlsStage *s)
 {
     snls_denoiser_close(&s->denoiser);
+    snls_model_stream_close(&s->stream);
     if (s->ctx) snls_mem_free(&s->ctx->allocator, s->window);
     *s = (SnlsStage){ 0 };
 }

@@ -8,26 +8,30 @@
 #include <snls/model.h>
 #include <stdbool.h>
 
+enum { SNLS_STAGE_WAITING = 6 };
+
 typedef struct SnlsStage {
     SnlsContext *ctx;
     SnlsDenoiser *denoiser; /* or: */
     SnlsModel *model;
-    int64_t height, width, channels, radius;
-    double sigma[3];
-    /* a network's window: (room,H,W,C), the first `done` frames are only there as neighbours */
-    float *window, *held, *out;
-    int64_t room, count, done;
-    int64_t ready, given; /* frames in out, of them pulled */
-    bool holds, ending;   /* held begins the next scene; no more frames come to this one */
+    SnlsModelStream *stream;
+    int64_t height, width, channels;
+    double sigma[3]; /* of a network; negative: not known yet */
+    float *window;   /* frames that wait for it, count of them */
+    int64_t count;
+    bool cut[SNLS_STAGE_WAITING]; /* it begins a scene */
+    bool in_scene, ending;        /* the network has begun a scene; no more frames come */
 } SnlsStage;
 
-/* model wins where it is not NULL. */
-SnlsStatus snls_stage_open(SnlsStage *s, SnlsContext *ctx, const SnlsDenoiseParams *params, SnlsModel *model,
+/* model wins where it is not NULL; lean: it keeps little. */
+SnlsStatus snls_stage_open(SnlsStage *s, SnlsContext *ctx, const SnlsDenoiseParams *params, SnlsModel *model, bool lean,
                            int64_t height, int64_t width, int64_t channels);
+int64_t snls_stage_model_memory(SnlsModel *model, bool lean, int64_t height, int64_t width); /* bytes; -1: a size that cannot be */
 SnlsStatus snls_stage_push(SnlsStage *s, const float *frame, bool cut);
 SnlsStatus snls_stage_pull(SnlsStage *s, float *frame); /* SNLS_END: nothing is ready */
 SnlsStatus snls_stage_finish(SnlsStage *s);
 int64_t snls_stage_delay(const SnlsStage *s);
+int64_t snls_stage_period(const SnlsStage *s); /* frames of a scene after which it may begin anew, given the frames of one delay before */
 void snls_stage_noise(const SnlsStage *s, double noise[SNLS_NOISE]);
 SnlsStatus snls_stage_set_noise(SnlsStage *s, const double noise[SNLS_NOISE]); /* as it was told by another */
 bool snls_stage_flow(const SnlsStage *s, float *flow);

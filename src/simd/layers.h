@@ -8,10 +8,13 @@
 
 typedef struct SnlsRows { int64_t pixels, channels; int bf16; } SnlsRows; /* contiguous; of values, not of what they are scaled with */
 
+enum { SNLS_NORM_ROWS = 8 }; /* pixels that norm has in work at a time */
+
 typedef struct SnlsLayers {
-    /* y = gamma * (x - mean) / sqrt(variance + eps) + beta over the channels of each pixel. room: one row. */
+    /* y = gamma * (x - mean) / sqrt(variance + eps) + beta over the channels of each pixel. room: SNLS_NORM_ROWS rows. */
     void (*norm)(void *y, const void *x, const float *gamma, const float *beta, double eps, const SnlsRows *rows, float *room);
     void (*scale)(void *y, const void *x, const float *factor, const SnlsRows *rows); /* y = x * factor of its channel */
+    void (*gate)(void *y, const void *x, const float *factor, const void *z, const SnlsRows *rows); /* y = x * factor of its channel + z */
     void (*sum)(float *sums, const void *x, const SnlsRows *rows);                    /* sums of the channels += pixels */
     void (*add)(void *y, const void *x, float a, const void *z, float b, const SnlsRows *rows); /* y = a*x + b*z; z may be NULL */
 } SnlsLayers;

@@ -1,0 +1,491 @@
+/* stan_s_stream.c: STAN-S frame after frame, on this processor. Each frame is encoded once, each block of the lowest level is done as
+ * soon as the frames about are there, each frame is decoded once; inside a frame work goes band by band. Channel attention, which
+ * weighs by means over the whole frame, comes between the parts (snls_stan_s_part): a part writes features and adds up their sums, the
+ * next reads them times their gates. So neither bands nor the length of a clip change what comes out, but for the order of sums. */
+#include "model/stan_s_stream.h"
+#include "model/bands.h"
+#include <string.h>
+
+enum { MIN_FRAMES = 5, FIXED = STAN_S_OUT + 1 };
+
+typedef struct Plane { char *data; int64_t h, w, c; } Plane; /* elements of the model's type */
+
+typedef struct Part { NnNet net; StanSPart is; Bands bands; int64_t w; } Part;
+
+typedef struct Held { /* a frame from its push to its pull */
+    float  *noisy, *small; /* (h,w,3) as given; (H/4,W/4,4) averaged, 0..1 */
+    Plane   skip0, skip1;  /* skip0: before its gates */
+    float  *gates;         /* of skip0 */
+    int32_t *match;        /* (2 wt + 1, H/4 * W/4): the pixel found in the frame of each slot */
+    bool    matched;
+} Held;
+
+typedef struct Level { Plane *x, *norm; int64_t done; } Level; /* after block i: rings of 2 wt + 1 frames */
+
+struct StanSStream {
+    SnlsModel  *m;
+    StanSConfig c;
+    bool        lean;
+    int64_t     h, w, H, W, room, slots; /* of a frame; padded to multiples of 4; frames held; frames a search sees */
+    Part       *parts;                   /* FIXED - 1 kinds and one fused part for each block */
+    Held       *held;
+    Level      *levels;
+    Plane       half[4], quarter[2], full, colours; /* in work; half[0], half[2]: x, half[1], half[3]: features */
+    float      *gates, *dist, *offset;
+    double     *sums, sigma;
+    int64_t     pushed, real, pulled; /* frames of the scene; real: without mirrored ones at its end */
+    bool        finished;
+    char       *block;
+    int64_t     used; /* of block, while it is laid out */
+};
+
+/* ---- memory: one function lays everything out, with a block or only counting ---- */
+
+static void *claim(StanSStream *s, int64_t bytes)
+{
+    char *at = s->block ? s->block + s->used : NULL;
+    s->used += (bytes + SNLS_ALIGN - 1) / SNLS_ALIGN * SNLS_ALIGN;
+    return at;
+}
+
+static Plane plane(StanSStream *s, int64_t scale, int64_t c)
+{
+    const int64_t h = s->H / scale, w = s->W / scale;
+    return (Plane){ claim(s, h * w * c * snls_dtype_size((SnlsDtype)s->m->dtype)), h, w, c };
+}
+
+static void lay_out_frame(StanSStream *s, Held *f)
+{
+    const int64_t floats = sizeof(float), lowest = s->H / STAN_S_SCALE * (s->W / STAN_S_SCALE);
+    f->noisy = claim(s, s->h * s->w * 3 * floats);
+    f->small = claim(s, lowest * 4 * floats);
+    f->match = claim(s, lowest * s->slots * (int64_t)sizeof(int32_t));
+    f->gates = claim(s, s->c.width * floats);
+    if (s->lean && f != s->held) f->skip0 = s->held->skip0, f->skip1 = s->held->skip1; /* made anew when they are wanted */
+    else f->skip0 = plane(s, 1, s->c.width), f->skip1 = plane(s, 2, 2 * s->c.width);
+}
+
+static void lay_out(StanSStream *s)
+{
+    const int64_t lowest = s->H / STAN_S_SCALE * (s->W / STAN_S_SCALE);
+    for (int64_t i = 0; i < s->room; i++) lay_out_frame(s, &s->held[i]);
+    for (int64_t i = 0; i < s->c.blocks * s->slots; i++) {
+        Level *l = &s->levels[i / s->slots];
+        l->x[i % s->slots] = plane(s, 4, 4 * s->c.width);
+        l->norm[i % s->slots] = plane(s, 4, 4 * s->c.width);
+    }
+    for (int i = 0; i < 4; i++) s->half[i] = plane(s, 2, 2 * s->c.width);
+    for (int i = 0; i < 2; i++) s->quarter[i] = plane(s, 4, 4 * s->c.width);
+    s->full = plane(s, 1, s->c.width);
+    s->colours = plane(s, 1, 3);
+    s->gates = claim(s, 4 * s->c.width * (int64_t)sizeof(float));
+    s->sums = claim(s, 4 * s->c.width * (int64_t)sizeof(double));
+    s->dist = claim(s, lowest * (int64_t)sizeof(float));
+    s->offset = claim(s, lowest * 3 * (int64_t)sizeof(float));
+}
+
+/* ---- parts ---- */
+
+static Part *part(StanSStream *s, StanSPartKind kind, int64_t number) { return &s->parts[kind == STAN_S_FUSED ? FIXED + number - 1 : (int64_t)kind]; }
+
+static Bands bands_of(const StanSStream *s, StanSPartKind kind, int64_t number, int64_t *w)
+{
+    static const struct { int64_t scale, halo, channels; } shapes[FIXED] = { /* of the coarsest value; channels: of the largest, in widths, a row of the coarsest */
+        [STAN_S_IN] = { 1, 3, 1 },   [STAN_S_DOWN0] = { 2, 2, 4 }, [STAN_S_ENC1] = { 2, 2, 2 }, [STAN_S_DOWN1] = { 4, 2, 8 },
+        [STAN_S_FUSED] = { 4, 2, 4 }, [STAN_S_DEC1] = { 2, 2, 2 },  [STAN_S_UP0] = { 2, 1, 8 },  [STAN_S_OUT] = { 1, 1, 1 } };
+    const int64_t scale = shapes[kind].scale, halo = kind == STAN_S_FUSED && number == s->c.blocks ? 1 : shapes[kind].halo;
+    *w = s->W / scale;
+    const int64_t channels = shapes[kind].channels * (kind == STAN_S_FUSED ? s->slots : 1) * s->c.width, row = *w * channels * snls_dtype_size((SnlsDtype)s->m->dtype);
+    return snls_bands(s->H / scale, snls_model_band(s->m, row), halo);
+}
+
+static void build_part(StanSStream *s, StanSPartKind kind, int64_t number)
+{
+    Part *p = part(s, kind, number);
+    snls_nn_begin(&p->net, s->m->ctx, &s->m->stage[0].params, s->m->dtype, false);
+    p->bands = bands_of(s, kind, number, &p->w);
+    p->is = snls_stan_s_part(&p->net, &s->c, kind, number, p->bands.rows, p->w);
+    if (s->H * s->W >= 256 * 256) p->net.one_thread = 0; /* a band is small, the frame is not */
+}
+
+static void build_parts(StanSStream *s)
+{
+    for (int kind = 0; kind < FIXED; kind++)
+        for (int64_t i = 1; i <= (kind == STAN_S_FUSED ? s->c.blocks : 1); i++) build_part(s, (StanSPartKind)kind, i);
+}
+
+/* Where an input's rows come from: features times gates, plus x where there is one (no gates: features alone); or the frame's own
+ * pixels; or what the search has found at a level. store: keeps the rows that come out. */
+typedef enum SourceKind { FEATURES, PIXELS, FOUND } SourceKind;
+typedef struct Source { SourceKind kind; const Plane *features, *x, *store; const float *gates; int64_t level; } Source;
+static void fill_pixels(StanSStream *s, int64_t t, int64_t from, int64_t rows, const SnlsTensor *to);
+static void fill_found(StanSStream *s, int64_t t, int64_t level, int64_t from, int64_t rows, const SnlsTensor *to);
+
+static char *row_of(const Plane *p, const SnlsTensor *like, int64_t y) { return p->data + y * p->w * p->c * snls_dtype_size((SnlsDtype)like->dtype); }
+
+static NnRows rows_of(const Plane *p, int64_t rows, int32_t dtype) { return (NnRows){ rows * p->w, p->c, dtype }; }
+
+static void copy_rows(StanSStream *s, const Plane *to, const char *from, int64_t y, int64_t rows)
+{
+    const int64_t bytes = to->w * to->c * snls_dtype_size((SnlsDtype)s->m->dtype);
+    char *at = to->data + y * bytes;
+#pragma omp parallel for num_threads(s->m->ctx->threads) schedule(static)
+    for (int64_t i = 0; i < rows; i++) memcpy(at + i * bytes, from + i * bytes, (size_t)bytes);
+}
+
+static void load(StanSStream *s, int64_t t, const Source *src, const Bands *b, const SnlsTensor *to)
+{
+    const int64_t scale = to->shape[1] / b->rows, from = b->from * scale, rows = b->rows * scale;
+    const NnRows all = { rows * to->shape[2], to->shape[3], to->dtype };
+    if (src->kind == PIXELS) fill_pixels(s, t, from, rows, to);
+    else if (src->kind == FOUND) fill_found(s, t, src->level, from, rows, to);
+    else if (src->gates) snls_nn_rows_gate(s->m->ctx, to->data, row_of(src->features, to, from), src->gates, src->x ? row_of(src->x, to, from) : NULL, &all);
+    else copy_rows(s, &(Plane){ to->data, rows, to->shape[2], to->shape[3] }, row_of(src->features, to, from), 0, rows);
+    if (src->store) copy_rows(s, src->store, row_of(&(Plane){ to->data, rows, to->shape[2], to->shape[3] }, to, (b->low - b->from) * scale), b->low * scale, (b->high - b->low) * scale);
+}
+
+/* Rows low .. high of a network's output into a plane. */
+static const char *unload(StanSStream *s, const SnlsTensor *from, const Bands *b, const Plane *to)
+{
+    const int64_t scale = from->shape[1] / b->rows;
+    const char *rows = row_of(&(Plane){ from->data, from->shape[1], from->shape[2], from->shape[3] }, from, (b->low - b->from) * scale);
+    copy_rows(s, to, rows, b->low * scale, (b->high - b->low) * scale);
+    return rows;
+}
+
+/* Runs a part over frame t. The last of its outputs are features, whose gates it finds; eca: the name of theirs, NULL: none are wanted. */
+static SnlsStatus run_part(StanSStream *s, Part *p, int64_t t, const Source *src, const Plane *const *out, const char *eca, float *gates)
+{
+    const NnValue *v = p->net.values;
+    const Plane *features = out[p->is.out[1] >= 0];
+    const int64_t c = features->c;
+    memset(s->sums, 0, (size_t)c * sizeof *s->sums);
+    for (Bands b = p->bands; snls_bands_next(&b);) {
+        for (int i = 0; i < 3 && p->is.in[i] >= 0; i++) load(s, t, &src[i], &b, &v[p->is.in[i]].t);
+        SNLS_TRY(snls_nn_forward(&p->net));
+        const char *rows = NULL;
+        for (int i = 0; i < 2 && p->is.out[i] >= 0; i++) rows = unload(s, &v[p->is.out[i]].t, &b, out[i]);
+        const int64_t scale = features->h / b.h;
+        if (eca) snls_nn_rows_sum(s->m->ctx, s->sums, rows, &(NnRows){ (b.high - b.low) * scale * features->w, c, s->m->dtype });
+    }
+    if (!eca) return SNLS_OK;
+    const NnParam *taps = snls_nn_params_find(p->net.params, snls_nn_name("%s.eca.weight", eca).text);
+    snls_nn_gates(gates, s->sums, (double)(features->h * features->w), snls_nn_param_view(p->net.params, taps, p->net.params->value).data, c);
+    return SNLS_OK;
+}
+
+/* ---- one frame ---- */
+
+static Held *frame(const StanSStream *s, int64_t t) { return &s->held[t % s->room]; }
+
+static int64_t mirrored(int64_t i, int64_t n)
+{
+    if (n == 1) return 0;
+    const int64_t period = 2 * (n - 1);
+    i = (i % period + period) % period;
+    return i < n ? i : period - i;
+}
+
+/* A frame's colours, 0..1, as the network's type has them. */
+static void read_pixel(const StanSStream *s, const float *noisy, int64_t y, int64_t x, double *rgb)
+{
+    const float *p = noisy + (mirrored(y, s->h) * s->w + mirrored(x, s->w)) * 3;
+    for (int c = 0; c < 3; c++) rgb[c] = snls_rounded(s->m->dtype, p[c] / 255);
+}
+
+static void fill_pixels(StanSStream *s, int64_t t, int64_t from, int64_t rows, const SnlsTensor *to)
+{
+    const float *noisy = frame(s, t)->noisy;
+#pragma omp parallel for num_threads(s->m->ctx->threads) schedule(static)
+    for (int64_t i = 0; i < rows * s->W; i++) {
+        double pixel[4];
+        read_pixel(s, noisy, from + i / s->W, i % s->W, pixel);
+        pixel[3] = s->sigma / 255;
+        for (int c = 0; c < 4; c++) snls_store(to, 4 * i + c, pixel[c]);
+    }
+}
+
+static void average(StanSStream *s, Held *f)
+{
+    const int64_t w = s->W / STAN_S_SCALE, lowest = s->H / STAN_S_SCALE * w;
+#pragma omp parallel for num_threads(s->m->ctx->threads) schedule(static)
+    for (int64_t i = 0; i < lowest; i++) {
+        double sum[3] = { 0 }, rgb[3];
+        for (int64_t q = 0; q < STAN_S_SCALE * STAN_S_SCALE; q++) {
+            read_pixel(s, f->noisy, i / w * STAN_S_SCALE + q / STAN_S_SCALE, i % w * STAN_S_SCALE + q % STAN_S_SCALE, rgb);
+            for (int c = 0; c < 3; c++) sum[c] += rgb[c];
+        }
+        for (int c = 0; c < 3; c++) f->small[4 * i + c] = (float)snls_rounded(s->m->dtype, sum[c] / (STAN_S_SCALE * STAN_S_SCALE));
+        f->small[4 * i + 3] = 0;
+    }
+}
+
+/* The upper levels of frame t: features before gates in skip0; x and features of the half level in half[2], half[3], gates in s->gates. */
+static SnlsStatus encode_upper(StanSStream *s, int64_t t)
+{
+    Held *f = frame(s, t);
+    const Plane *const skip0[] = { &f->skip0, NULL }, *const first[] = { &s->half[0], &s->half[1] }, *const second[] = { &s->half[3], NULL };
+    SNLS_TRY(run_part(s, part(s, STAN_S_IN, 1), t, &(Source){ .kind = PIXELS }, skip0, "enc0.0", f->gates));
+    SNLS_TRY(run_part(s, part(s, STAN_S_DOWN0, 1), t, &(Source){ .features = &f->skip0, .gates = f->gates }, first, "enc1.0", s->gates));
+    return run_part(s, part(s, STAN_S_ENC1, 1), t, &(Source){ .features = &s->half[1], .x = &s->half[0], .gates = s->gates, .store = &s->half[2] }, second, "enc1.1", s->gates);
+}
+
+static SnlsTensor parameter(const StanSStream *s, const char *name)
+{
+    const NnParams *params = &s->m->stage[0].params;
+    return snls_nn_param_view(params, snls_nn_params_find(params, name), params->value);
+}
+
+/* Block number of frame t is done: x = quarter[0] + gates * quarter[1], and its norm, which fusions read. */
+static void finish_block(StanSStream *s, int64_t number, int64_t t)
+{
+    Level *l = &s->levels[number];
+    const int64_t place = t % s->slots;
+    const NnRows rows = rows_of(&s->quarter[0], s->quarter[0].h, s->m->dtype);
+    const SnlsTensor scale = parameter(s, snls_nn_name("mid.%d.fusion.norm.weight", (int)number).text), shift = parameter(s, snls_nn_name("mid.%d.fusion.norm.bias", (int)number).text);
+    snls_nn_rows_gate(s->m->ctx, l->x[place].data, s->quarter[1].data, s->gates, s->quarter[0].data, &rows);
+    snls_nn_rows_norm(s->m->ctx, l->norm[place].data, l->x[place].data, &scale, &shift, STAN_S_EPS, &rows);
+    l->done = t + 1;
+}
+
+static SnlsStatus encode(StanSStream *s, int64_t t)
+{
+    Held *f = frame(s, t);
+    const Plane *const out[] = { &s->quarter[0], &s->quarter[1] };
+    f->matched = false;
+    average(s, f);
+    SNLS_TRY(encode_upper(s, t));
+    SNLS_TRY(run_part(s, part(s, STAN_S_DOWN1, 1), t, &(Source){ .features = &s->half[3], .x = &s->half[2], .gates = s->gates, .store = &f->skip1 }, out, "mid.0", s->gates));
+    finish_block(s, 0, t);
+    return SNLS_OK;
+}
+
+/* ---- frames about ---- */
+
+static int64_t last_of_window(const StanSStream *s, int64_t t)
+{
+    const int64_t last = t + s->c.wt < s->slots ? s->slots - 1 : t + s->c.wt;
+    return s->finished && last >= s->pushed ? s->pushed - 1 : last;
+}
+
+/* The frame of a slot: upwards from t, then downwards, in a window that stays inside the scene. */
+static int64_t frame_of_slot(const StanSStream *s, int64_t t, int64_t slot)
+{
+    const int64_t last = last_of_window(s, t);
+    return slot <= last - t ? t + slot : t - (slot - (last - t));
+}
+
+static SnlsTensor lowest_tensor(const StanSStream *s, float *data, int32_t dims, int64_t last)
+{
+    const int64_t h = s->H / STAN_S_SCALE, w = s->W / STAN_S_SCALE, shape[7] = { 1, 1, dims == 5 ? h : 1, dims == 5 ? w : h, dims == 5 ? last : w, 1, last };
+    return snls_tensor(data, SNLS_F32, dims, shape);
+}
+
+static SnlsStatus match(StanSStream *s, int64_t t)
+{
+    Held *f = frame(s, t);
+    const int64_t w = s->W / STAN_S_SCALE, lowest = s->H / STAN_S_SCALE * w;
+    SnlsSearch q = { .params = snls_stan_s_search(&s->c), .query = lowest_tensor(s, f->small, 5, 4), .dist = lowest_tensor(s, s->dist, 6, 1), .offset = lowest_tensor(s, s->offset, 7, 3) };
+    q.params.wt = 0;
+    for (int64_t slot = 0; slot < s->slots; slot++) {
+        q.key = lowest_tensor(s, frame(s, frame_of_slot(s, t, slot))->small, 5, 4);
+        SNLS_TRY(snls_search_forward(s->m->ctx, &q));
+        int32_t *to = f->match + slot * lowest;
+        for (int64_t i = 0; i < lowest; i++) to[i] = (int32_t)(i + (int64_t)s->offset[3 * i + 1] * w + (int64_t)s->offset[3 * i + 2]);
+    }
+    f->matched = true;
+    return SNLS_OK;
+}
+
+/* What the search has found in the frames about, side by side. */
+static void fill_found(StanSStream *s, int64_t t, int64_t level, int64_t from, int64_t rows, const SnlsTensor *to)
+{
+    const int64_t w = s->W / STAN_S_SCALE, lowest = s->H / STAN_S_SCALE * w, bytes = 4 * s->c.width * snls_dtype_size((SnlsDtype)to->dtype), slots = s->slots;
+    const int32_t *found = frame(s, t)->match;
+    const char *planes[2 * STAN_S_WT_MOST + 1];
+    for (int64_t k = 0; k < slots; k++) planes[k] = s->levels[level].norm[frame_of_slot(s, t, k) % slots].data;
+#pragma omp parallel for num_threads(s->m->ctx->threads) schedule(static)
+    for (int64_t i = 0; i < rows * w; i++)
+        for (int64_t k = 0; k < slots; k++) memcpy((char *)to->data + (i * slots + k) * bytes, planes[k] + found[k * lowest + from * w + i] * bytes, (size_t)bytes);
+}
+
+static SnlsStatus fused(StanSStream *s, int64_t t, int64_t number)
+{
+    Part *p = part(s, STAN_S_FUSED, number);
+    const bool last = number == s->c.blocks;
+    const Plane *x = &s->levels[number - 1].x[t % s->slots];
+    const Plane *const out[] = { last ? &s->half[0] : &s->quarter[0], last ? &s->half[1] : &s->quarter[1] };
+    const Source src[] = { { .kind = FOUND, .level = number - 1 }, { .features = x }, { .features = &frame(s, t)->skip1 } };
+    if (!frame(s, t)->matched) SNLS_TRY(match(s, t));
+    return run_part(s, p, t, src, out, last ? "dec1.0" : snls_nn_name("mid.%d", (int)number).text, s->gates);
+}
+
+static SnlsStatus next_block(StanSStream *s, int64_t number)
+{
+    const int64_t t = s->levels[number].done;
+    SNLS_TRY(fused(s, t, number));
+    finish_block(s, number, t);
+    return SNLS_OK;
+}
+
+/* After a push: every block as far as the one before allows, which is one frame each, but for the first three. */
+static SnlsStatus advance(StanSStream *s)
+{
+    for (int64_t i = 1; i < s->c.blocks; i++)
+        while (last_of_window(s, s->levels[i].done) < s->levels[i - 1].done) SNLS_TRY(next_block(s, i));
+    return SNLS_OK;
+}
+
+/* At the end: as far as is asked for, since rings hold no more frames than a window has. */
+static SnlsStatus bring(StanSStream *s, int64_t number, int64_t frames)
+{
+    while (s->levels[number].done < frames) {
+        SNLS_TRY(bring(s, number - 1, last_of_window(s, s->levels[number].done) + 1));
+        SNLS_TRY(next_block(s, number));
+    }
+    return SNLS_OK;
+}
+
+static SnlsStatus decode(StanSStream *s, int64_t t, float *out)
+{
+    const Held *f = frame(s, t);
+    const Plane *const half[] = { &s->half[3], NULL }, *const full[] = { &s->full, NULL }, *const colours[] = { &s->colours, NULL };
+    if (s->lean) {
+        const NnRows rows = rows_of(&f->skip1, f->skip1.h, s->m->dtype);
+        SNLS_TRY(encode_upper(s, t));
+        snls_nn_rows_gate(s->m->ctx, f->skip1.data, s->half[3].data, s->gates, s->half[2].data, &rows);
+    }
+    SNLS_TRY(fused(s, t, s->c.blocks));
+    SNLS_TRY(run_part(s, part(s, STAN_S_DEC1, 1), t, &(Source){ .features = &s->half[1], .x = &s->half[0], .gates = s->gates, .store = &s->half[2] }, half, "dec1.1", s->gates));
+    const Source up[] = { { .features = &s->half[3], .x = &s->half[2], .gates = s->gates }, { .features = &f->skip0, .gates = f->gates } };
+    SNLS_TRY(run_part(s, part(s, STAN_S_UP0, 1), t, up, full, "dec0.0", s->gates));
+    SNLS_TRY(run_part(s, part(s, STAN_S_OUT, 1), t, &(Source){ .features = &s->full, .gates = s->gates }, colours, NULL, NULL));
+    const SnlsTensor added = snls_tensor(s->colours.data, (SnlsDtype)s->m->dtype, 3, (const int64_t[]){ s->H, s->W, 3 });
+#pragma omp parallel for num_threads(s->m->ctx->threads) schedule(static)
+    for (int64_t y = 0; y < s->h; y++)
+        for (int64_t i = 0; i < 3 * s->w; i++) out[y * s->w * 3 + i] = (float)(255 * snls_load(&added, y * s->W * 3 + i) + (double)f->noisy[y * s->w * 3 + i]);
+    return SNLS_OK;
+}
+
+/* ---- the stream ---- */
+
+static int64_t most_frames(const StanSConfig *c)
+{
+    const int64_t frames = c->wt * (c->blocks + 1) + 1;
+    return frames < MIN_FRAMES ? MIN_FRAMES : frames;
+}
+
+static SnlsStatus make_lists(StanSStream *s)
+{
+    const SnlsAllocator *a = &s->m->ctx->allocator;
+    const int64_t parts = FIXED + s->c.blocks, planes = 2 * s->c.blocks * s->slots;
+    const int64_t bytes = parts * (int64_t)sizeof(Part) + s->room * (int64_t)sizeof(Held) + s->c.blocks * (int64_t)sizeof(Level) + planes * (int64_t)sizeof(Plane);
+    char *block = snls_mem_alloc(a, bytes);
+    SNLS_REQUIRE(s->m->ctx, block, SNLS_ERR_MEMORY, "model: no memory for its lists");
+    memset(block, 0, (size_t)bytes);
+    s->parts = (Part *)(void *)block;
+    s->held = (Held *)(void *)(s->parts + parts);
+    s->levels = (Level *)(void *)(s->held + s->room);
+    Plane *plane_list = (Plane *)(void *)(s->levels + s->c.blocks);
+    for (int64_t i = 0; i < s->c.blocks; i++) s->levels[i].x = plane_list + 2 * i * s->slots, s->levels[i].norm = s->levels[i].x + s->slots;
+    return SNLS_OK;
+}
+
+bool snls_stan_s_streams(const SnlsModel *m) { return m->architecture == &snls_stan_s && m->stan_s.blocks > 0 && snls_nn_is_cpu(m->ctx); }
+
+static SnlsStatus begin(StanSStream **out, SnlsModel *m, const SnlsModelStreamParams *p)
+{
+    StanSStream *s = snls_mem_alloc(&m->ctx->allocator, sizeof *s);
+    SNLS_REQUIRE(m->ctx, s, SNLS_ERR_MEMORY, "model: no memory for a stream");
+    *s = (StanSStream){ .m = m, .c = m->stan_s, .lean = p->lean != 0, .h = p->height, .w = p->width, .slots = 2 * m->stan_s.wt + 1, .room = most_frames(&m->stan_s) };
+    s->H = (s->h + STAN_S_SCALE - 1) / STAN_S_SCALE * STAN_S_SCALE, s->W = (s->w + STAN_S_SCALE - 1) / STAN_S_SCALE * STAN_S_SCALE;
+    *out = s;
+    SNLS_TRY(make_lists(s));
+    lay_out(s);
+    build_parts(s);
+    return SNLS_OK;
+}
+
+SnlsStatus snls_stan_s_stream_open(StanSStream **out, SnlsModel *m, const SnlsModelStreamParams *p)
+{
+    SNLS_TRY(begin(out, m, p));
+    StanSStream *s = *out;
+    const int64_t bytes = s->used;
+    for (int64_t i = 0; i < FIXED + s->c.blocks; i++)
+        if (s->parts[i].net.ctx) SNLS_TRY(snls_nn_commit(&s->parts[i].net));
+    s->block = snls_mem_alloc(&m->ctx->allocator, bytes + SNLS_ALIGN);
+    SNLS_REQUIRE(m->ctx, s->block, SNLS_ERR_MEMORY, "model: no memory for %lld bytes of frames", (long long)bytes);
+    s->used = (int64_t)((SNLS_ALIGN - (uintptr_t)s->block % SNLS_ALIGN) % SNLS_ALIGN);
+    lay_out(s);
+    return SNLS_OK;
+}
+
+int64_t snls_stan_s_stream_memory(SnlsModel *m, const SnlsModelStreamParams *p)
+{
+    StanSStream *s = NULL;
+    int64_t bytes = begin(&s, m, p) < 0 ? -1 : s->used;
+    for (int64_t i = 0; bytes >= 0 && i < FIXED + s->c.blocks; i++) {
+        const int64_t values = s->parts[i].net.ctx ? snls_nn_bytes(&s->parts[i].net) : 0;
+        bytes = values < 0 ? -1 : bytes + values;
+    }
+    snls_stan_s_stream_close(&s);
+    return bytes;
+}
+
+void snls_stan_s_stream_close(StanSStream **stream)
+{
+    StanSStream *s = *stream;
+    if (!s) return;
+    const SnlsAllocator *a = &s->m->ctx->allocator;
+    for (int64_t i = 0; s->parts && i < FIXED + s->c.blocks; i++) snls_nn_free(&s->parts[i].net);
+    snls_mem_free(a, s->parts);
+    snls_mem_free(a, s->block);
+    snls_mem_free(a, s);
+    *stream = NULL;
+}
+
+void snls_stan_s_stream_restart(StanSStream *s)
+{
+    s->pushed = s->real = s->pulled = 0;
+    s->finished = false;
+    for (int64_t i = 0; i < s->c.blocks; i++) s->levels[i].done = 0;
+}
+
+static SnlsStatus add_frame(StanSStream *s, const float *pixels)
+{
+    SNLS_REQUIRE(s->m->ctx, s->pushed - s->pulled < s->room, SNLS_ERR_ARG, "model: finished frames have not been pulled");
+    memcpy(frame(s, s->pushed)->noisy, pixels, (size_t)(s->h * s->w * 3) * sizeof *pixels);
+    SNLS_TRY(encode(s, s->pushed));
+    s->pushed++;
+    return advance(s);
+}
+
+SnlsStatus snls_stan_s_stream_push(StanSStream *s, const float *pixels, double sigma)
+{
+    if (s->finished) snls_stan_s_stream_restart(s);
+    s->sigma = sigma;
+    SNLS_TRY(add_frame(s, pixels));
+    s->real++;
+    return SNLS_OK;
+}
+
+/* A scene shorter than a window goes on as its mirror image. */
+SnlsStatus snls_stan_s_stream_finish(StanSStream *s)
+{
+    if (s->finished || !s->real) return SNLS_OK;
+    while (s->pushed < MIN_FRAMES) SNLS_TRY(add_frame(s, frame(s, mirrored(s->pushed, s->real))->noisy));
+    s->finished = true;
+    return SNLS_OK;
+}
+
+SnlsStatus snls_stan_s_stream_pull(StanSStream *s, float *out)
+{
+    const int64_t t = s->pulled, wanted = last_of_window(s, t) + 1, last = s->c.blocks - 1;
+    if (t >= s->real || (!s->finished && s->levels[last].done < wanted)) return SNLS_END;
+    SNLS_TRY(bring(s, last, wanted));
+    if (out) SNLS_TRY(decode(s, t, out));
+    s->pulled++;
+    return SNLS_OK;
+}
+
+int64_t snls_stan_s_stream_delay(const StanSStream *s) { return s->room; }

@@ -1,0 +1,118 @@
+/* stream.c: frames one after the other through a network: by its own stream where it has one, else by runs on a window that slides along
+ * the scene, a chunk of frames at a time with the network's radius on either side. */
+#include "model/stan_s_stream.h"
+#include <string.h>
+
+struct SnlsModelStream {
+    SnlsModel *m;
+    SnlsModelStreamParams params;
+    StanSStream *own;
+    /* window (room,H,W,3): the first `done` frames are only there as neighbours; out (chunk,H,W,3) */
+    float  *window, *out;
+    int64_t room, count, done, radius, chunk;
+    int64_t ready, given; /* frames in out, of them pulled */
+    double  sigma;
+    bool    finished;
+};
+
+static int64_t frame_floats(const SnlsModelStreamParams *p) { return p->height * p->width * 3; }
+static int64_t window_frames(const SnlsModel *m) { return m->architecture->chunk + 2 * m->architecture->radius; }
+
+static SnlsStatus check_size(SnlsContext *ctx, const SnlsModelStreamParams *p)
+{
+    SNLS_REQUIRE(ctx, p && p->height >= 1 && p->width >= 1 && p->height <= 1 << 20 && p->width <= 1 << 20, SNLS_ERR_ARG, "model_stream: frames must have 1 to 1048576 rows and columns");
+    return SNLS_OK;
+}
+
+static SnlsStatus open_stream(SnlsModelStream *s)
+{
+    SnlsContext *ctx = s->m->ctx;
+    if (snls_stan_s_streams(s->m)) return snls_stan_s_stream_open(&s->own, s->m, &s->params);
+    s->radius = s->m->architecture->radius, s->chunk = s->m->architecture->chunk, s->room = window_frames(s->m);
+    s->window = snls_mem_alloc(&ctx->allocator, (s->room + s->chunk) * frame_floats(&s->params) * (int64_t)sizeof(float));
+    SNLS_REQUIRE(ctx, s->window, SNLS_ERR_MEMORY, "model: no memory for a window of %lld frames", (long long)s->room);
+    s->out = s->window + s->room * frame_floats(&s->params);
+    return SNLS_OK;
+}
+
+SnlsStatus snls_model_stream_open(SnlsModelStream **out, SnlsModel *m, const SnlsModelStreamParams *params)
+{
+    if (!out || !m) return SNLS_ERR_ARG;
+    *out = NULL;
+    SNLS_TRY(check_size(m->ctx, params));
+    SnlsModelStream *s = snls_mem_alloc(&m->ctx->allocator, sizeof *s);
+    SNLS_REQUIRE(m->ctx, s, SNLS_ERR_MEMORY, "model: no memory for a stream");
+    *s = (SnlsModelStream){ .m = m, .params = *params };
+    *out = s;
+    const SnlsStatus status = open_stream(s);
+    if (status < 0) snls_model_stream_close(out);
+    return status;
+}
+
+void snls_model_stream_close(SnlsModelStream **stream)
+{
+    if (!stream || !*stream) return;
+    SnlsModelStream *s = *stream;
+    snls_stan_s_stream_close(&s->own);
+    snls_mem_free(&s->m->ctx->allocator, s->window);
+    snls_mem_free(&s->m->ctx->allocator, s);
+    *stream = NULL;
+}
+
+int64_t snls_model_stream_memory(SnlsModel *m, const SnlsModelStreamParams *params)
+{
+    if (!m || check_size(m->ctx, params) < 0) return -1;
+    if (snls_stan_s_streams(m)) return snls_stan_s_stream_memory(m, params);
+    const int64_t run = m->architecture->memory(m, window_frames(m), params->height, params->width);
+    return run < 0 ? -1 : run + (window_frames(m) + m->architecture->chunk) * frame_floats(params) * (int64_t)sizeof(float);
+}
+
+int64_t snls_model_stream_delay(const SnlsModelStream *s) { return !s ? 0 : s->own ? snls_stan_s_stream_delay(s->own) : s->room; }
+
+SnlsStatus snls_model_stream_push(SnlsModelStream *s, const float *frame, double sigma)
+{
+    if (!s) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(s->m->ctx, frame && sigma >= 0 && sigma <= 255, SNLS_ERR_ARG, "model_stream: a frame and a sigma of 0 to 255 are needed, sigma is %g", sigma);
+    if (s->own) return snls_stan_s_stream_push(s->own, frame, sigma);
+    if (s->finished) s->count = s->done = 0, s->finished = false;
+    SNLS_REQUIRE(s->m->ctx, s->count < s->room, SNLS_ERR_ARG, "model: finished frames have not been pulled");
+    s->sigma = sigma;
+    memcpy(s->window + s->count++ * frame_floats(&s->params), frame, (size_t)frame_floats(&s->params) * sizeof *frame);
+    return SNLS_OK;
+}
+
+SnlsStatus snls_model_stream_finish(SnlsModelStream *s)
+{
+    if (!s) return SNLS_ERR_ARG;
+    if (s->own) return snls_stan_s_stream_finish(s->own);
+    s->finished = true;
+    return SNLS_OK;
+}
+
+static SnlsStatus run_window(SnlsModelStream *s, int64_t count)
+{
+    const int64_t h = s->params.height, w = s->params.width, floats = frame_floats(&s->params), drop = s->done + count > s->radius ? s->done + count - s->radius : 0;
+    const SnlsModelRun run = { .first = s->done, .count = count, .sigma = s->sigma,
+                               .frames = snls_tensor(s->window, SNLS_F32, 4, (const int64_t[]){ s->count, h, w, 3 }), .out = snls_tensor(s->out, SNLS_F32, 4, (const int64_t[]){ count, h, w, 3 }) };
+    SNLS_TRY(snls_model_run(s->m, &run));
+    memmove(s->window, s->window + drop * floats, (size_t)((s->count - drop) * floats) * sizeof(float));
+    s->count -= drop;
+    s->done += count - drop;
+    s->ready = count;
+    s->given = 0;
+    return SNLS_OK;
+}
+
+SnlsStatus snls_model_stream_pull(SnlsModelStream *s, float *frame)
+{
+    if (!s || !frame) return SNLS_ERR_ARG;
+    if (s->own) return snls_stan_s_stream_pull(s->own, frame);
+    if (s->given == s->ready) {
+        const int64_t left = s->count - s->done;
+        if (s->finished && left > 0) SNLS_TRY(run_window(s, left < s->chunk ? left : s->chunk));
+        else if (!s->finished && left >= s->chunk + s->radius) SNLS_TRY(run_window(s, s->chunk));
+        else return SNLS_END;
+    }
+    memcpy(frame, s->out + s->given++ * frame_floats(&s->params), (size_t)frame_floats(&s->params) * sizeof *frame);
+    return SNLS_OK;
+}

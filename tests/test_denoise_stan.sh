@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# test_denoise_stan.sh BUILD SOURCE: snls denoise with the network that comes with it: little memory, frames in files, runs that were stopped
+# and resumed and scene cuts change no bit; what cannot be done is said.
+. "$2/tests/cli.sh"
+[ -n "${SNLS_PYTHON:-}" ] || skip "NumPy is missing"
+"$snls" synth clean.npy --frames 40 --height 36 --width 47 --seed 4 >/dev/null && "$snls" noise clean.npy a.npy --sigma 25 >/dev/null || bad "no clip"
+stan() { "$snls" denoise "$@" --sigma 25 --method stan >said 2>err; }
+stan a.npy whole.npy --clean clean.npy --json || bad "denoise: $(cat err)"
+[ ! -e whole.npy.resume ] || bad "a journal is left"
+
+# the frames of a clip do not depend on how long it is, as far as the network does not look; a cut is a border
+"$SNLS_PYTHON" -c '
+import numpy as np
+a = np.load("a.npy")
+b = 255 - a[:3, ::-1, ::-1] * 0.6
+np.save("b.npy", b)
+np.save("ab.npy", np.concatenate([a[:12], b, a[12:13]]))
+np.save("a12.npy", a[:12])
+np.save("one.npy", a[12:13])' || bad "NumPy"
+for clip in b ab a12 one; do stan $clip.npy ${clip}_out.npy || bad "$clip: $(cat err)"; done
+"$SNLS_PYTHON" -c '
+import numpy as np
+load = lambda n: np.load(n + "_out.npy")
+ab, whole = load("ab"), np.load("whole.npy")
+assert (ab[:12] == load("a12")).all() and (ab[12:15] == load("b")).all() and (ab[15:] == load("one")).all(), "something is taken from across a cut"
+assert (load("a12")[:4] == whole[:4]).all(), "the length of the clip matters"' 2>said || bad "$(tail -1 said)"
+
+# resumed: stopped when some frames are there
+env --default-signal=INT "$snls" denoise a.npy part.npy --sigma 25 --method stan >/dev/null 2>&1 & pid=$! # a shell's background jobs ignore SIGINT
+for i in $(seq 2000); do
+    [ "$(stat -c %s part.npy.resume 2>/dev/null || echo 0)" -gt $((20 * 36 * 47 * 12)) ] && break
+    sleep 0.005
+done
+kill -INT $pid 2>/dev/null; wait $pid
+[ ! -e part.npy ] || bad "an interrupted run left part.npy (or was not stopped in time)"
+[ -s part.npy.resume ] || bad "no journal after an interrupted run"
+stan a.npy part.npy --resume --json || bad "--resume: $(cat err)"
+"$SNLS_PYTHON" -c 'import json; r = json.load(open("said")); assert 20 <= r["resumed"] < 40, r["resumed"]' 2>err || bad "resumed: $(tail -1 err)"
+cmp -s part.npy whole.npy || bad "a resumed run differs"
+cp part.npy other.npy.resume; stan a.npy other.npy --resume; [ $? != 0 ] && [ ! -e other.npy ] || bad "a journal that is none was taken: $(cat err)"
+
+# memory: too little is refused, little is enough with the same result
+stan a.npy x.npy --mem 1M; code=$?; [ $code = 5 ] && [ ! -e x.npy ] || bad "--mem 1M: $code $(cat err)"
+least=$(sed -n 's/.* or \([0-9.]*\) GiB.*/\1/p' err)
+[ -n "$least" ] || bad "what is needed is not said: $(cat err)"
+
+# said beforehand
+"$snls" denoise a.npy x.npy --method stan --backend cuda >/dev/null 2>err; code=$?
+[ $code = 0 ] || { [ $code = 6 ] && [ ! -e x.npy ] && [ "$(wc -l <err)" = 1 ]; } || bad "--backend cuda without one: $code $(cat err)"
+"$SNLS_PYTHON" -c 'import numpy as np; np.save("grey.npy", np.load("a.npy")[..., :1])'
+stan grey.npy x.npy; [ $? = 4 ] && grep -q vnlb err && [ ! -e x.npy ] || bad "a grey clip: $(cat err)"
+"$snls" denoise a.npy x.npy --method stan --sigma 300 >/dev/null 2>err; [ $? = 2 ] && [ ! -e x.npy ] || bad "--sigma 300: $(cat err)"
+[ $failed = 0 ] && echo "test_denoise_stan: ok"
+exit $((failed > 0))

@@ -1,0 +1,230 @@
+/* test_model_stream.c: networks on bands of rows give what they give on whole frames, frame by frame what they give on whole clips, and take
+ * the memory that they say.
+ *   test_model_stream */
+#include "check.h"
+#include "model/bands.h"
+#include "model/model.h"
+#include <math.h>
+#include <snls/snls.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef SNLS_HAVE_DNNL
+enum { HAVE_BF16 = 1 };
+#else
+enum { HAVE_BF16 = 0 };
+#endif
+enum { WHOLE = 1 << 20 };
+
+static SnlsContext *ref, *cpu;
+
+/* Weights that keep the size of values, biases and what begins as 0 too, so that every layer matters. */
+static void draw_weights(NnParams *p, uint64_t seed)
+{
+    Rng rng = { seed };
+    for (int64_t i = 0; i < p->count; i++) {
+        const NnParam *one = &p->list[i];
+        const double fan = one->ndim > 1 ? (double)(one->count / one->shape[0]) : 4, size = 1.7 / sqrt(fan), middle = strstr(one->name, "norm.weight") ? 1 : 0;
+        const SnlsTensor t = snls_nn_param_view(p, one, p->value);
+        for (int64_t k = 0; k < one->count; k++) snls_store(&t, k, middle + rng_real(&rng, -size, size) * (middle > 0 ? 0.3 : 1));
+    }
+    p->version++;
+}
+
+/* A model as snls_model_open would make it, of drawn weights. */
+static SnlsModel make_model(SnlsContext *ctx, const Architecture *a, int32_t dtype, const StanSConfig *c)
+{
+    SnlsModel m = { .ctx = ctx, .here = ctx, .architecture = a, .dtype = dtype, .stan_s = *c };
+    snls_model_defaults(&m.params);
+    for (int i = 0; i < a->stages; i++) {
+        m.stage[i].params.dtype = SNLS_F32;
+        CHECK(snls_model_stage(&m, i, 2 * a->radius + 1, 32, 32) >= 0, "%s", snls_error(ctx));
+        draw_weights(&m.stage[i].params, 11 + (uint64_t)i);
+    }
+    return m;
+}
+
+static void free_model(SnlsModel *m)
+{
+    SnlsModel *copy = snls_mem_alloc(&m->ctx->allocator, sizeof *copy); /* close gives the struct back too */
+    *copy = *m;
+    snls_model_close(&copy);
+}
+
+static float *draw_clip(int64_t floats, uint64_t seed)
+{
+    Rng rng = { seed };
+    float *x = check_alloc(floats, sizeof *x);
+    for (int64_t i = 0; i < floats; i++) x[i] = (float)rng_real(&rng, -20, 275);
+    return x;
+}
+
+typedef struct Clip { int64_t frames, h, w; float *noisy; } Clip;
+static int64_t floats_of(const Clip *c) { return c->frames * c->h * c->w * 3; }
+
+static float *run(SnlsModel *m, const Clip *c, int32_t rows)
+{
+    const int64_t shape[4] = { c->frames, c->h, c->w, 3 };
+    float *out = check_alloc(floats_of(c), sizeof *out);
+    const SnlsModelRun r = { .frames = snls_tensor(c->noisy, SNLS_F32, 4, shape), .out = snls_tensor(out, SNLS_F32, 4, shape), .count = c->frames, .sigma = 30 };
+    m->params.rows = rows;
+    m->stream_size[0] = 0; /* bands of another height are other networks */
+    CHECK(snls_model_run(m, &r) >= 0, "%s", snls_error(m->ctx));
+    return out;
+}
+
+static double difference(const float *a, const float *b, int64_t n)
+{
+    double most = 0;
+    for (int64_t i = 0; i < n; i++) most = fmax(most, fabs((double)a[i] - (double)b[i]));
+    return most;
+}
+
+/* ---- bands cover every row once, with neighbours on both sides ---- */
+
+static void check_bands(int64_t h, int64_t wanted, int64_t halo)
+{
+    int64_t next = 0;
+    for (Bands b = snls_bands(h, wanted, halo); snls_bands_next(&b);) {
+        CHECK(b.low == next && b.high > b.low && b.from >= 0 && b.from + b.rows <= h, "h %d, %d rows, halo %d: rows %d to %d of %d", (int)h, (int)wanted, (int)halo, (int)b.low, (int)b.high, (int)h);
+        CHECK((b.from == 0 || b.low - b.from >= halo) && (b.from + b.rows == h || b.from + b.rows - b.high >= halo), "h %d, %d rows, halo %d: too few neighbours", (int)h, (int)wanted, (int)halo);
+        next = b.high;
+    }
+    CHECK(next == h, "h %d, %d rows, halo %d: ends at row %d", (int)h, (int)wanted, (int)halo, (int)next);
+}
+
+static void all_bands(void)
+{
+    for (int64_t h = 1; h < 50; h++)
+        for (int64_t wanted = 1; wanted < 20; wanted++)
+            for (int64_t halo = 1; halo < 5; halo++) check_bands(h, wanted, halo);
+}
+
+/* ---- equal results ---- */
+
+/* Sums over a frame are added in another order: of f32 that is seen in the last bits, of bf16 where a number lies between two. */
+static void bands_equal_whole(const Architecture *a, const Clip *c, int32_t dtype, double most)
+{
+    SnlsModel m = make_model(cpu, a, dtype, &(StanSConfig){ .width = 8, .blocks = 2, .ws = 5, .wt = 2 });
+    const float *whole = run(&m, c, WHOLE);
+    CHECK(difference(whole, c->noisy, floats_of(c)) > 1, "%s does nothing", a->name);
+    for (int32_t rows = 2; rows < 8; rows += 5) {
+        const float *bands = run(&m, c, rows);
+        CHECK(difference(whole, bands, floats_of(c)) <= most, "%s in %s, bands of %d rows differ by %g", a->name, dtype == SNLS_BF16 ? "bf16" : "f32", (int)rows, difference(whole, bands, floats_of(c)));
+    }
+    free_model(&m);
+}
+
+/* ref has the whole network over the whole clip. */
+static void stream_equals_network(const Clip *c, const StanSConfig *config)
+{
+    SnlsModel want = make_model(ref, &snls_stan_s, SNLS_F32, config), got = make_model(cpu, &snls_stan_s, SNLS_F32, config);
+    const float *a = run(&want, c, 0), *b = run(&got, c, 2);
+    CHECK(difference(a, b, floats_of(c)) < 0.05, "%d frames, %d blocks, wt %d: frame by frame differs from the network by %g", (int)c->frames, (int)config->blocks, (int)config->wt,
+          difference(a, b, floats_of(c)));
+    free_model(&want);
+    free_model(&got);
+}
+
+/* Two scenes through a stream; out has room for both. */
+static void stream_twice(SnlsModel *m, const Clip *c, bool lean, float *out)
+{
+    const int64_t size = c->h * c->w * 3;
+    SnlsModelStream *s = NULL;
+    int64_t pulled = 0;
+    SnlsStatus status = snls_model_stream_open(&s, m, &(SnlsModelStreamParams){ .height = c->h, .width = c->w, .lean = lean });
+    for (int scene = 0; scene < 2 && status >= 0; scene++) {
+        for (int64_t t = 0; t < c->frames && status >= 0; t++) {
+            status = snls_model_stream_push(s, c->noisy + t * size, 30);
+            while (status == SNLS_OK && (status = snls_model_stream_pull(s, out + pulled * size)) == SNLS_OK) pulled++;
+            CHECK(t + 1 + scene * c->frames - pulled < snls_model_stream_delay(s), "the stream holds more than its delay");
+        }
+        if (status >= 0) status = snls_model_stream_finish(s);
+        while (status == SNLS_OK && (status = snls_model_stream_pull(s, out + pulled * size)) == SNLS_OK) pulled++;
+    }
+    CHECK(status >= 0 && pulled == 2 * c->frames, "%d of %d frames came out: %s", (int)pulled, (int)(2 * c->frames), snls_error(m->ctx));
+    snls_model_stream_close(&s);
+}
+
+static void stream_equals_run(const Architecture *a, const Clip *c)
+{
+    SnlsModel m = make_model(cpu, a, SNLS_F32, &(StanSConfig){ .width = 8, .blocks = 2, .ws = 5, .wt = 2 });
+    const float *want = run(&m, c, 3);
+    for (int lean = 0; lean < 2; lean++) {
+        float *got = check_alloc(2 * floats_of(c), sizeof *got);
+        stream_twice(&m, c, lean, got);
+        CHECK(!memcmp(got, got + floats_of(c), (size_t)floats_of(c) * sizeof *got), "%s: a second scene differs from the first", a->name);
+        CHECK(difference(want, got, floats_of(c)) == 0, "%s, %d frames, lean %d: a stream differs from a run by %g", a->name, (int)c->frames, lean, difference(want, got, floats_of(c)));
+    }
+    free_model(&m);
+}
+
+/* ---- memory ---- */
+
+typedef struct Count { int64_t now, peak; } Count;
+typedef union Size { int64_t bytes; max_align_t align; } Size;
+
+static void *count_alloc(size_t bytes, void *opaque)
+{
+    Count *c = opaque;
+    Size *s = malloc(sizeof *s + bytes);
+    if (!s) return NULL;
+    s->bytes = (int64_t)bytes;
+    c->now += s->bytes;
+    if (c->now > c->peak) c->peak = c->now;
+    return s + 1;
+}
+
+static void count_free(void *memory, void *opaque)
+{
+    if (!memory) return;
+    ((Count *)opaque)->now -= ((Size *)memory - 1)->bytes;
+    free((Size *)memory - 1);
+}
+
+/* What is planned is what an allocator counts, short of weights and lists. */
+static void memory_as_planned(const Architecture *a, int64_t frames, int64_t h, int64_t w, bool lean)
+{
+    Count count = { 0 };
+    SnlsContext *ctx = NULL;
+    const SnlsModelStreamParams p = { .height = h, .width = w, .lean = lean };
+    if (!CHECK(snls_open(&ctx, &(SnlsContextParams){ .backend = "cpu", .threads = 1, .allocator = { count_alloc, count_free, &count } }) >= 0, "no context")) return;
+    SnlsModel m = make_model(ctx, a, SNLS_F32, &(StanSConfig){ .width = 16, .blocks = 2, .ws = 5, .wt = 1 });
+    int64_t weights = 0; /* as layers pack them */
+    for (int i = 0; i < a->stages; i++) snls_nn_free(&m.stage[i].net), weights += m.stage[i].params.total * 8;
+    const int64_t planned = snls_model_stream_memory(&m, &p), before = count.now;
+    const Clip c = { frames, h, w, draw_clip(frames * h * w * 3, 5) };
+    float *out = check_alloc(2 * floats_of(&c), sizeof *out);
+    count.peak = count.now;
+    stream_twice(&m, &c, lean, out);
+    const double taken = (double)(count.peak - before);
+    CHECK(taken < 1.02 * (double)planned + (double)weights + 1e6 && taken > 0.7 * (double)planned, "%s, %d x %d, lean %d: %.1f MB are planned, %.1f MB taken", a->name, (int)w, (int)h, lean, (double)planned * 1e-6, taken * 1e-6);
+    free_model(&m);
+    CHECK(count.now > 0, "a count that counts nothing");
+    snls_close(&ctx);
+    CHECK(count.now == 0, "%lld bytes are left", (long long)count.now);
+}
+
+int main(int argc, char **argv)
+{
+    const Clip clips[] = { { 7, 50, 37, draw_clip(7 * 50 * 37 * 3, 1) }, { 1, 50, 37, draw_clip(50 * 37 * 3, 2) }, { 3, 17, 20, draw_clip(3 * 17 * 20 * 3, 3) }, { 11, 36, 12, draw_clip(11 * 36 * 12 * 3, 4) } };
+    const Clip tall = { 2, 97, 22, draw_clip(2 * 97 * 22 * 3, 5) };
+    (void)argc;
+    if (snls_open(&ref, &(SnlsContextParams){ .backend = "ref" }) < 0 || snls_open(&cpu, &(SnlsContextParams){ .backend = "cpu", .threads = 2 }) < 0) return 1;
+    check_repeat("%s", argv[0]);
+    all_bands();
+    bands_equal_whole(&snls_stan_s, &clips[0], SNLS_F32, 0.02);
+    if (HAVE_BF16) bands_equal_whole(&snls_stan_s, &clips[0], SNLS_BF16, 4);
+    bands_equal_whole(&snls_dvdnet, &tall, SNLS_F32, 0.02);
+    bands_equal_whole(&snls_fastdvdnet, &tall, SNLS_F32, 0.02);
+    for (int i = 1; i < 4; i++) stream_equals_network(&clips[i], &(StanSConfig){ .width = 2, .blocks = 1 + i % 3, .ws = 3, .wt = i % 3 });
+    for (int i = 0; i < 4; i++) stream_equals_run(&snls_stan_s, &clips[i]);
+    stream_equals_run(&snls_dvdnet, &clips[2]);
+    stream_equals_run(&snls_fastdvdnet, &clips[2]);
+    for (int lean = 0; lean < 2; lean++) memory_as_planned(&snls_stan_s, 5, 160, 240, lean);
+    memory_as_planned(&snls_dvdnet, 1, 128, 200, false);
+    memory_as_planned(&snls_fastdvdnet, 1, 128, 200, false);
+    snls_close(&ref);
+    snls_close(&cpu);
+    return check_end();
+}
