@@ -11,7 +11,7 @@ static void arg_list(Denoise *d, Arg *list)
     const Arg args[ARGS] = {
         { "sigma", "S", "noise, 0..255: a number, three for red,green,blue, 0 to copy, or auto (auto)", &d->sigma },
         { "model", "PATH",
-          "denoise with the network of these weights: a .safetensors file, or a folder (dvdnet); --method stan: with the one that comes with snls",
+          "denoise with the network of these weights: a .safetensors file, or a folder (dvdnet)",
           &d->model_path },
         { "report", "R.html", "before, after, residual, motion and settings on one page", &d->report },
         { "clean", "CLIP", "the clip without noise: PSNR and SSIM of every frame", &d->clean },
@@ -85,6 +85,7 @@ int cmd_denoise(int argc, char **argv)
     };
     static Denoise d;
     Arg args[ARGS];
+    SnlsOption options[64];
     const char *given[2] = { NULL, NULL };
     char **rest = malloc((size_t)(argc + 1) * sizeof *rest);
     int count = 0, code;
@@ -92,7 +93,7 @@ int cmd_denoise(int argc, char **argv)
                        .examples = examples,
                        .args = args,
                        .arg_count = ARGS,
-                       .options = snls_denoise_options(),
+                       .options = options,
                        .params = &d.params,
                        .positional_names = names,
                        .positional_help = help,
@@ -100,6 +101,7 @@ int cmd_denoise(int argc, char **argv)
                        .positional_min = 2,
                        .positional_max = 2 };
     arg_list(&d, args);
+    network_options(options, 64);
     snls_denoise_defaults(&d.params);
     code = rest ? take_synonyms(&d, argc, argv, rest, &count) : fail(EXIT_MEMORY, "out of memory");
     if (!code) code = network_take(count, rest, rest, &count, &d.network);

@@ -240,7 +240,8 @@ static void make_options(SnlsOption *list, int room)
                                       { "frames", "first frames that are used; 0: all", SNLS_OPTION_INT,
                                         offsetof(Eval, frames), 0, 0, 100000, NULL } };
     int count = 0;
-    for (const SnlsOption *o = snls_denoise_options(); o->name && count < room - 3; o++) list[count++] = *o;
+    network_options(list, room - 2);
+    while (list[count].name) count++;
     for (int i = 0; i < 2; i++) list[count++] = own[i];
     list[count] = (SnlsOption){ 0 };
 }
@@ -255,7 +256,7 @@ int cmd_eval(int argc, char **argv)
                          { "sigma", "LIST", "standard deviations of the noise (10,20,30,40,50)", &sigma },
                          { "only", "TEXT", "only clips whose name holds this", &e.only },
                          { "model", "PATH",
-                           "denoise with the network of these weights: a .safetensors file, or a folder (dvdnet); --method stan: with the one that comes with snls",
+                           "denoise with the network of these weights: a .safetensors file, or a folder (dvdnet)",
                            &e.model_path },
                          { "blind", NULL, "the denoiser estimates sigma itself", &e.blind } };
     const ArgTable table = { .summary = "adds noise to the clips of a folder, denoises, measures, prints a table",

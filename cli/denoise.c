@@ -330,8 +330,8 @@ static int print_text(const Denoise *d)
     const SnlsPipelineResult *r = &d->result;
     FILE *to = strcmp(d->out, "-") ? stdout : stderr;
     const double n = (double)json_array_size(d->psnr);
-    fprintf(to, "%lld frames of %lld x %lld in %.1f s (%.2f fps)", (long long)r->frames, (long long)d->info.width,
-            (long long)d->info.height, d->seconds, d->seconds > 0 ? (double)(r->frames - r->resumed) / d->seconds : 0);
+    fprintf(to, "%lld frame%s of %lld x %lld in %.1f s (%.2f fps)", (long long)r->frames, r->frames == 1 ? "" : "s",
+            (long long)d->info.width, (long long)d->info.height, d->seconds, d->seconds > 0 ? (double)(r->frames - r->resumed) / d->seconds : 0);
     if (r->resumed) fprintf(to, ", %lld of them finished before", (long long)r->resumed);
     if (r->cuts) fprintf(to, ", %lld scene cut%s", (long long)r->cuts, r->cuts == 1 ? "" : "s");
     if (is_copy(d)) fprintf(to, ", copied");

@@ -18,6 +18,22 @@ static int network_called(const char *name)
     return -1;
 }
 
+void network_options(SnlsOption *list, int room)
+{
+    static const char *names[8];
+    int count = 0, at = 0;
+    for (const SnlsOption *o = snls_denoise_options(); o->name && count < room - 1; o++) list[count++] = *o;
+    list[count] = (SnlsOption){ 0 };
+    for (SnlsOption *o = list; o->name; o++) {
+        if (strcmp(o->name, "method")) continue;
+        for (; o->names[at] && at < 2; at++) names[at] = o->names[at];
+        for (int i = 0; i < NETWORKS; i++) names[at++] = networks[i].method;
+        o->names = names;
+        o->max = at - 1;
+        o->help = "how patches become an estimate, or a network: stan comes with snls, the others need --model";
+    }
+}
+
 int network_take(int argc, char **argv, char **rest, int *count, Network *n)
 {
     *count = 0;
@@ -54,7 +70,8 @@ int network_find(Network *n, const char **model)
     *model = n->path;
     if (told && *told) return found(n, told, "", file) ? EXIT_DONE : fail(EXIT_INPUT, "%s: cannot be read (SNLS_WEIGHTS names its folder)", n->path);
     if (slash && (found(n, program, "/../share/snls/weights", file) || found(n, program, "/../weights", file))) return EXIT_DONE;
-    return fail(EXIT_INPUT, "the weights of %s, %s.safetensors, are not where this program is; give them with --model, or their folder in SNLS_WEIGHTS", n->method, file);
+    return fail(EXIT_INPUT, "the weights of %s, %s.safetensors, are neither in %s/../share/snls/weights nor in %s/../weights; give them with --model, or their folder in SNLS_WEIGHTS",
+                n->method, file, program, program);
 }
 
 int network_check(const Network *n, const SnlsModel *model)

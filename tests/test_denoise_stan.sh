@@ -50,5 +50,12 @@ least=$(sed -n 's/.* or \([0-9.]*\) GiB.*/\1/p' err)
 "$SNLS_PYTHON" -c 'import numpy as np; np.save("grey.npy", np.load("a.npy")[..., :1])'
 stan grey.npy x.npy; [ $? = 4 ] && grep -q vnlb err && [ ! -e x.npy ] || bad "a grey clip: $(cat err)"
 "$snls" denoise a.npy x.npy --method stan --sigma 300 >/dev/null 2>err; [ $? = 2 ] && [ ! -e x.npy ] || bad "--sigma 300: $(cat err)"
+"$snls" denoise a.npy x.npy --method banana >/dev/null 2>err; [ $? = 2 ] && grep -q 'vnlb.*nlm.*stan.*dvdnet.*fastdvdnet' err || bad "--method banana: $(cat err)"
+for command in denoise eval; do
+    for said in "$("$snls" $command --help)" "$("$snls" man $command | tr -d '\\')" "$("$snls" completion bash | grep " $command:--method")" "$("$snls" completion fish | grep "from $command.* -l method")"; do
+        case $said in *vnlb*nlm*stan*dvdnet*fastdvdnet*) ;; *) bad "$command: the methods are not all named in: $said" ;; esac
+    done
+done
+mkdir bin && cp "$snls" bin/ && LD_LIBRARY_PATH=$1 bin/snls denoise a.npy x.npy --method stan >/dev/null 2>err; [ $? = 3 ] && grep -q 'bin/../share/snls/weights' err && grep -q 'bin/../weights' err || bad "no weights anywhere: $(cat err)"
 [ $failed = 0 ] && echo "test_denoise_stan: ok"
 exit $((failed > 0))
