@@ -99,42 +99,6 @@ static SnlsStatus search(Align *a, int64_t t, AlignWay way, int32_t ws, bool flo
     return snls_search_forward(a->ctx, &s);
 }
 
-/* Variance that reading between pixels leaves of the noise: the squared bilinear weights. */
-static double kept_noise(const float *offset)
-{
-    const double fy = offset[1] - floor(offset[1]), fx = offset[2] - floor(offset[2]);
-    return ((1 - fy) * (1 - fy) + fy * fy) * ((1 - fx) * (1 - fx) + fx * fx);
-}
-
-/* KEEP: places that need no search, the pixel's own and the flow's target, are left only for one whose distance is smaller by more than
- * noise explains. The best of ws*ws noisy distances is small by chance alone, and a place between pixels averages the noise of up to
- * four of them, so its distance is smaller even where it fits worse: what noise adds is taken off, and a searched place pays margin
- * standard deviations. dist and offset of KEEP hold the pixel's own place. */
-static void choose(Align *a)
-{
-    static const AlignWay others[] = { ALIGN_FLOW, ALIGN_NLS, ALIGN_SEARCH };
-    const int64_t count = snls_tensor_elements(&a->dist[ALIGN_KEEP]);
-    const double n = (double)a->params.ps * a->params.ps * (double)a->clean.shape[3],
-                 variance = a->params.noise * a->params.noise;
-    const double fee =
-        a->params.margin * 2 * variance * sqrt(2 * n); /* a distance of matching patches is 2 sigma^2 chi^2(n) */
-    double own = 0;
-    for (int64_t i = 0; i < count; i++) {
-        float *dist = (float *)a->dist[ALIGN_KEEP].data + i, *offset = (float *)a->offset[ALIGN_KEEP].data + 3 * i;
-        double best = *dist - variance * n;
-        int taken = -1;
-        for (int k = 0; k < 3; k++) {
-            const float *o = (const float *)a->offset[others[k]].data + 3 * i;
-            const double cost =
-                ((const float *)a->dist[others[k]].data)[i] - variance * n * kept_noise(o) + (k ? fee : 0);
-            if (cost < best) best = cost, taken = k;
-        }
-        if (taken >= 0) memcpy(offset, (const float *)a->offset[others[taken]].data + 3 * i, 3 * sizeof *offset);
-        own += taken < 0;
-    }
-    a->share_own = own / (double)count;
-}
-
 /* Clean t+1 moved by the offsets, overlapping patches averaged. */
 static SnlsStatus aggregate(Align *a, int64_t t, AlignWay way)
 {
@@ -167,7 +131,8 @@ int align_pair(Align *a, int64_t t)
     if (status >= 0 && a->ways >> ALIGN_NLS & 1) status = search(a, t, ALIGN_NLS, ws, false);
     if (status >= 0 && a->ways >> ALIGN_SEARCH & 1) status = search(a, t, ALIGN_SEARCH, ws, true);
     if (status >= 0 && a->ways >> ALIGN_KEEP & 1) status = search(a, t, ALIGN_KEEP, 1, false);
-    if (status >= 0 && a->ways >> ALIGN_KEEP & 1) choose(a);
+    if (status >= 0 && a->ways >> ALIGN_KEEP & 1) code = align_keep(a);
+    if (code) return code;
     for (int way = ALIGN_FLOW; way < ALIGN_WAYS && status >= 0; way++)
         if (a->ways >> way & 1) status = aggregate(a, t, way);
     if (status < 0) return fail_library(a->ctx, status, false);

@@ -40,6 +40,10 @@ int align_begin(Align *a, uint64_t seed); /* noise; memory of a pair */
 int align_pair(Align *a, int64_t t);
 void align_free(Align *a);
 
+/* ---- align_keep.c ---- */
+
+int align_keep(Align *a); /* chooses KEEP's places, for the pair in work */
+
 /* ---- align_picture.c ---- */
 
 /* Frame t, then every way side by side, with captions. */

@@ -17,7 +17,7 @@ static const SnlsOption options[] = {
     {"stride1", "pixels between candidates", SNLS_OPTION_REAL, offsetof(AlignParams, stride1), 1, 0.01, 100, NULL},
     {"interp", "how pixels between the grid are read", SNLS_OPTION_ENUM, offsetof(AlignParams, interp), 0, 0, 1, interp_names},
     {"noise", "standard deviation of the noise that flow and search see", SNLS_OPTION_REAL, offsetof(AlignParams, noise), 15, 0, 255, NULL},
-    {"margin", "keep: standard deviations by which a searched place must be better", SNLS_OPTION_REAL, offsetof(AlignParams, margin), 2, 0, 100, NULL},
+    {"margin", "keep: standard deviations by which a searched place must be better where the kept ones fit", SNLS_OPTION_REAL, offsetof(AlignParams, margin), 2.5, 0, 100, NULL},
     {NULL, NULL, 0, 0, 0, 0, 0, NULL}};
 /* clang-format on */
 
@@ -220,7 +220,7 @@ int cmd_align(int argc, char **argv)
     };
     snls_flow_defaults(&a->params.flow);
     a->params.ws = 11, a->params.ps = 3, a->params.stride0 = 1, a->params.stride1 = 1, a->params.noise = 15,
-    a->params.margin = 2;
+    a->params.margin = 2.5;
     a->ways = (1u << ALIGN_WAYS) - 1;
     flow_options(list, options, offsetof(AlignParams, flow), flow_method_given(argc, argv, "flow", "farneback"));
     if (parse_args(argc, argv, &table, &r.common, &code)) {

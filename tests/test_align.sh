@@ -16,6 +16,11 @@ more "$(value keep a.json)" "$(value search a.json)" 0 "kept over searched"
 more "$(value flow b.json)" "$(value none b.json)" 4 "true flow over nothing"
 more "$(value search b.json)" "$(value flow b.json)" -3 "search around the true flow"
 
+# a flow that is wrong by a pixel everywhere, under so much noise that one patch cannot tell: the neighbourhood can, and the fee of a search falls
+"$snls" synth other.npy --frames 3 --height 64 --width 96 --camera-x 9.4 --camera-y -5.8 --object-size 0 --out-fflow wrong.npy > /dev/null || bad synth
+"$snls" align clip.npy w.npy --ws 3 --flow wrong.npy --noise 50 --seed 3 --json > w.json || bad "a wrong flow"
+more "$(value keep w.json)" "$(value search w.json)" 0.8 "a wrong flow: kept over searched"
+
 # no motion: keeping never loses to the unshifted search, with any flow
 "$snls" synth still.npy --frames 2 --height 64 --width 96 --camera-x 0 --camera-y 0 --object-size 0 > /dev/null || bad synth
 for flow in none farneback dis; do
