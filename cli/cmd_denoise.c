@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARGS = 21 };
+enum { ARGS = 22 };
 
 static void arg_list(Denoise *d, Arg *list)
 {
@@ -13,6 +13,7 @@ static void arg_list(Denoise *d, Arg *list)
         { "model", "PATH",
           "denoise with the network of these weights: a .safetensors file, or a folder (dvdnet)",
           &d->model_path },
+        PRECISION_ARG(d->network),
         { "report", "R.html", "before, after, residual, motion and settings on one page", &d->report },
         { "clean", "CLIP", "the clip without noise: PSNR and SSIM of every frame", &d->clean },
         { "first", "N", "the first frame, counted from 0 (0)", &d->first },

@@ -213,9 +213,7 @@ static int open_contexts(Eval *e)
     int code = open_context(&here, &e->ctx);
     if (code || !e->model_path) return code;
     code = open_context(&e->common, &e->model_ctx);
-    const SnlsStatus status = code ? SNLS_OK : snls_model_open(&e->model, e->model_ctx, e->model_path, NULL);
-    if (status < 0) return fail_library(e->model_ctx, status, false);
-    return code ? code : network_check(&e->network, e->model);
+    return code ? code : network_open(&e->network, e->model_ctx, e->model_path, &e->model);
 }
 
 static int work(Eval *e)
@@ -258,6 +256,7 @@ int cmd_eval(int argc, char **argv)
                          { "model", "PATH",
                            "denoise with the network of these weights: a .safetensors file, or a folder (dvdnet)",
                            &e.model_path },
+                         PRECISION_ARG(e.network),
                          { "blind", NULL, "the denoiser estimates sigma itself", &e.blind } };
     const ArgTable table = { .summary = "adds noise to the clips of a folder, denoises, measures, prints a table",
                              .examples = "  snls eval --data clips/ --sigma 20,50 --preset slow --crop 240\n"
@@ -265,7 +264,7 @@ int cmd_eval(int argc, char **argv)
                                          "  snls eval --data clips/ --sigma 50 --method stan\n"
                                          "  snls eval --data clips/ --sigma 50 --method dvdnet --model folder/\n",
                              .args = args,
-                             .arg_count = 5,
+                             .arg_count = 6,
                              .options = options,
                              .params = &e };
     make_options(options, 64);

@@ -1,5 +1,5 @@
 /* cmd_model.c: what a file of weights holds, and how long its network takes. */
-#include "cli.h"
+#include "weights.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -87,13 +87,12 @@ static int print_time(SnlsContext *ctx, const Timing *t, bool json)
     return report_print(report);
 }
 
-static int time_model(SnlsContext *ctx, const char *path, Timing *t, bool json)
+static int time_model(SnlsContext *ctx, const Network *network, const char *path, Timing *t, bool json)
 {
     const int64_t shape[4] = { t->frames, t->h, t->w, 3 };
     SnlsTensor frames = { 0 }, out = { 0 };
     SnlsModel *model = NULL;
-    const SnlsStatus status = snls_model_open(&model, ctx, path, NULL);
-    int code = status < 0 ? fail_library(ctx, status, false) : EXIT_DONE;
+    int code = network_open(network, ctx, path, &model);
     if (!code) snls_model_info(model, &t->info);
     if (!code) code = alloc_array(ctx, "frames", &frames, SNLS_F32, 4, shape);
     if (!code) code = alloc_array(ctx, "results", &out, SNLS_F32, 4, shape);
@@ -124,16 +123,18 @@ int cmd_model(int argc, char **argv)
     int code;
     Common common = { 0 };
     Timing timing = { 0 };
+    Network network = { 0 };
     const char *given[1] = { NULL }, *size = NULL;
     SnlsContext *ctx = NULL;
-    const Arg args[] = { { "time", "TxHxW", "run the network on T frames of noise instead, and tell how long it takes", &size } };
+    const Arg args[] = { { "time", "TxHxW", "run the network on T frames of noise instead, and tell how long it takes", &size },
+                         PRECISION_ARG(network) };
     const ArgTable table = { .summary = "what a file of weights holds: architecture, origin, tensors; or how long its network takes",
                              .examples = "  snls model weights.safetensors\n  snls model weights.safetensors --json\n  snls model weights.safetensors --time 10x480x480 --backend cuda\n",
-                             .args = args, .arg_count = 1, .positional_names = names, .positional_help = help, .positional = given, .positional_min = 1, .positional_max = 1 };
+                             .args = args, .arg_count = 2, .positional_names = names, .positional_help = help, .positional = given, .positional_min = 1, .positional_max = 1 };
     if (!parse_args(argc, argv, &table, &common, &code)) return code;
     code = size ? parse_size(size, &timing) : EXIT_DONE;
     if (!code) code = open_context(&common, &ctx);
-    if (!code) code = size ? time_model(ctx, given[0], &timing, common.json) : print_file(ctx, given[0], common.json);
+    if (!code) code = size ? time_model(ctx, &network, given[0], &timing, common.json) : print_file(ctx, given[0], common.json);
     snls_close(&ctx);
     return code;
 }

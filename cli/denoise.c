@@ -362,8 +362,7 @@ static int finish(Denoise *d)
 static int open_model(Denoise *d)
 {
     if (!d->model_path || is_copy(d)) return EXIT_DONE;
-    const SnlsStatus status = snls_model_open(&d->model, d->ctx[0], d->model_path, NULL);
-    return status < 0 ? fail_library(d->ctx[0], status, false) : network_check(&d->network, d->model);
+    return network_open(&d->network, d->ctx[0], d->model_path, &d->model);
 }
 
 static int work(Denoise *d)

@@ -57,10 +57,20 @@ static bool found(Network *n, const char *folder, const char *below, const char 
     return length > 0 && (size_t)length < sizeof n->path && !access(n->path, R_OK);
 }
 
+static bool precision_known(const char *name, int32_t *dtype)
+{
+    if (!name || !strcmp(name, "auto")) return *dtype = -1, true;
+    if (!strcmp(name, "f32")) return *dtype = SNLS_F32, true;
+    return *dtype = SNLS_BF16, !strcmp(name, "bf16");
+}
+
 int network_find(Network *n, const char **model)
 {
     char program[PATH_MAX] = "";
     const char *told = getenv("SNLS_WEIGHTS");
+    int32_t dtype;
+    if (!precision_known(n->precision, &dtype)) return fail(EXIT_USAGE, "--precision %s: auto, f32 or bf16", n->precision);
+    if (n->precision && !n->method && !*model) return fail(EXIT_USAGE, "--precision has no meaning without a network: --method stan, or --model");
     if (!n->method || *model) return EXIT_DONE;
     const char *file = networks[network_called(n->method)].file;
     if (!file) return fail(EXIT_USAGE, "--method %s needs --model: no weights of it come with snls", n->method);
@@ -74,10 +84,19 @@ int network_find(Network *n, const char **model)
                 n->method, file, program, program);
 }
 
-int network_check(const Network *n, const SnlsModel *model)
+static int check_method(const Network *n, const SnlsModel *model)
 {
     SnlsModelInfo info;
-    if (!n->method || !model || snls_model_info(model, &info) < 0) return EXIT_DONE;
+    if (!n->method || snls_model_info(model, &info) < 0) return EXIT_DONE;
     const bool same = !strcmp(info.architecture, n->method) || (!strcmp(n->method, "stan") && !strcmp(info.architecture, "stan-s"));
     return same ? EXIT_DONE : fail(EXIT_USAGE, "--method is %s, but the weights are of %s", n->method, info.architecture);
+}
+
+int network_open(const Network *n, SnlsContext *ctx, const char *path, SnlsModel **model)
+{
+    SnlsModelParams params;
+    snls_model_defaults(&params);
+    if (!precision_known(n->precision, &params.dtype)) return fail(EXIT_USAGE, "--precision %s: auto, f32 or bf16", n->precision);
+    const SnlsStatus status = snls_model_open(model, ctx, path, &params);
+    return status < 0 ? fail_library(ctx, status, false) : check_method(n, *model);
 }

@@ -4,16 +4,21 @@
 
 #include "cli.h"
 
-typedef struct Network { const char *method; char path[4096]; } Network; /* method: stan, stan-s, dvdnet, fastdvdnet, or NULL: none is meant */
+typedef struct Network {
+    const char *method, *precision; /* stan, stan-s, dvdnet, fastdvdnet, or NULL: none is meant; of --precision, or NULL */
+    char path[4096];
+} Network;
+/* The option of every command that runs a network. */
+#define PRECISION_ARG(network) { "precision", "NAME", "a network's values between layers: f32, bf16, or auto: bf16 where this machine multiplies matrices of them (auto)", &(network).precision }
 
 /* The denoiser's table of options, with the networks among the names of --method; ended by an empty one. */
 void network_options(SnlsOption *list, int room);
 /* Takes --method NAME out of the arguments where NAME is that of a network. rest may be argv itself. */
 int network_take(int argc, char **argv, char **rest, int *count, Network *n);
 /* The weights of the method: model (of --model) where it is given, else those that come with snls; *model stays NULL where no
- * network is meant. */
+ * network is meant. --precision is looked at too. */
 int network_find(Network *n, const char **model);
-/* After the weights are open: whether they are of the method that was asked for. */
-int network_check(const Network *n, const SnlsModel *model);
+/* Opens weights, which must be of the method that was asked for. */
+int network_open(const Network *n, SnlsContext *ctx, const char *path, SnlsModel **model);
 
 #endif

@@ -17,6 +17,10 @@ got=$(sha256sum < "$weights/stan-s.safetensors" | cut -d' ' -f1)
 "$snls" denoise noisy.npy out.npy --method stan --sigma 30 --clean clean.npy --json > run.json 2>err || bad "denoise --method stan: $(cat err)"
 "$python" -c 'import json; r = json.load(open("run.json")); gain = r["psnr"]["mean"] - r["psnr_before"]["mean"]; assert gain > 6, gain' 2>err || bad "a clip of our own gains little: $(tail -1 err)"
 SNLS_WEIGHTS=nowhere "$snls" denoise noisy.npy x.npy --method stan >/dev/null 2>err; [ $? = 3 ] && [ ! -e x.npy ] || bad "missing weights: $(cat err)"
+"$snls" model "$weights/stan-s.safetensors" --time 1x16x16 --precision f32 --json > time.json || bad "model --time --precision"
+[ "$(number time.json "['dtype']")" = f32 ] || bad "--precision f32 runs in $(number time.json "['dtype']")"
+"$snls" denoise noisy.npy x.npy --method stan --precision f64 >/dev/null 2>err; [ $? = 2 ] && [ ! -e x.npy ] || bad "an unknown precision: $(cat err)"
+"$snls" denoise noisy.npy x.npy --precision f32 >/dev/null 2>err; [ $? = 2 ] && [ ! -e x.npy ] || bad "a precision without a network: $(cat err)"
 "$snls" denoise noisy.npy x.npy --method dvdnet >/dev/null 2>err; [ $? = 2 ] && [ ! -e x.npy ] || bad "dvdnet without weights: $(cat err)"
 
 clips=$2/../shared/data/test
