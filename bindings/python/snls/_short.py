@@ -59,6 +59,13 @@ def _special(tensors):
     return False
 
 
+def _wrapped(tensors):
+    for t in tensors:
+        if t is not None and type(t) not in _PLAIN:
+            return True
+    return False
+
+
 # ---- gradients ----
 
 def _make_function(op, call_backward):
@@ -70,9 +77,9 @@ def _make_function(op, call_backward):
     def gradients(plan, wants, grads, tensors):
         """By the inputs; tensors: what was saved, the inputs first."""
         inputs, saved = tensors[:count], tensors[count:]
-        if _grad_enabled() or _special(grads + tensors) or not unwatched():
+        if _grad_enabled() or _special(grads) or _wrapped(tensors) or not unwatched():
             return long_backward(op, call_backward, wants, grads, inputs, saved, plan.params)
-        key = (name, plan, wants, *map(key_of, grads + tensors))
+        key = (name, plan, wants, *map(key_of, grads), *map(key_of, tensors))
         backward_plan = local.plans.get(key)
         if backward_plan is None:
             mask = sum(1 << i for i, want in enumerate(wants) if want)
@@ -81,7 +88,7 @@ def _make_function(op, call_backward):
             backward_plan = new_backward_plan(op, (grads, inputs, saved, mask, plan.params), key)
         context = context_of(backward_plan)
         wanted = new_zeros(backward_plan, context, inputs)
-        run_backward(backward_plan, context, grads, inputs, saved, wanted)
+        run_backward(backward_plan, context, grads, tensors, wanted)
         return wanted
 
     class Function(torch.autograd.Function):

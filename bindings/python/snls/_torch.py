@@ -146,10 +146,10 @@ def new_zeros(plan, context, inputs):
     return made
 
 
-def run_backward(plan, context, grads, inputs, saved, wanted):
-    """Adds to the tensors of wanted; None where none is."""
+def run_backward(plan, context, grads, tensors, wanted):
+    """Adds to the tensors of wanted; None where none is. tensors: inputs, then what was saved."""
     words, grad_words = plan.words, plan.grad_words
-    for at, t in zip(plan.read_at, inputs + saved):
+    for at, t in zip(plan.read_at, tensors):
         if t is not None:
             words[at] = t.data_ptr()
     for at, t in zip(plan.grad_at, grads + wanted):
@@ -169,7 +169,7 @@ def _backward(op):
         plan = local.plans.get(key) or new_backward_plan(op, given, key)
         context = context_of(plan)
         wanted = new_zeros(plan, context, inputs)
-        run_backward(plan, context, grads, inputs, saved, wanted)
+        run_backward(plan, context, grads, inputs + saved, wanted)
         return result([inputs[0].new_empty(0) if t is None else t for t in wanted])
     return backward
 
