@@ -30,7 +30,7 @@ struct StanSStream {
     Part       *parts;                   /* FIXED - 1 kinds and one fused part for each block */
     Held       *held;
     Level      *levels;
-    Plane       half[4], quarter[2], full, colours; /* in work; half[0], half[2]: x, half[1], half[3]: features */
+    Plane       in, half[4], quarter[2], full, colours; /* in work; in: colours 0..1 and sigma; half[0], half[2]: x, half[1], half[3]: features */
     float      *gates, *dist, *offset;
     double     *sums, sigma;
     int64_t     pushed, real, pulled; /* frames of the scene; real: without mirrored ones at its end */
@@ -76,6 +76,7 @@ static void lay_out(StanSStream *s)
     }
     for (int i = 0; i < 4; i++) s->half[i] = plane(s, 2, 2 * s->c.width);
     for (int i = 0; i < 2; i++) s->quarter[i] = plane(s, 4, 4 * s->c.width);
+    s->in = plane(s, 1, 4);
     s->full = plane(s, 1, s->c.width);
     s->colours = plane(s, 1, 3);
     s->gates = claim(s, 4 * s->c.width * (int64_t)sizeof(float));
@@ -114,11 +115,10 @@ static void build_parts(StanSStream *s)
         for (int64_t i = 1; i <= (kind == STAN_S_FUSED ? s->c.blocks : 1); i++) build_part(s, (StanSPartKind)kind, i);
 }
 
-/* Where an input's rows come from: features times gates, plus x where there is one (no gates: features alone); or the frame's own
- * pixels; or what the search has found at a level. store: keeps the rows that come out. */
-typedef enum SourceKind { FEATURES, PIXELS, FOUND } SourceKind;
+/* Where an input's rows come from: features times gates, plus x where there is one (no gates: features alone); or what the
+ * search has found at a level. store: keeps the rows that come out. */
+typedef enum SourceKind { FEATURES, FOUND } SourceKind;
 typedef struct Source { SourceKind kind; const Plane *features, *x, *store; const float *gates; int64_t level; } Source;
-static void fill_pixels(StanSStream *s, int64_t t, int64_t from, int64_t rows, const SnlsTensor *to);
 static void fill_found(StanSStream *s, int64_t t, int64_t level, int64_t from, int64_t rows, const SnlsTensor *to);
 
 static char *row_of(const Plane *p, const SnlsTensor *like, int64_t y) { return p->data + y * p->w * p->c * snls_dtype_size((SnlsDtype)like->dtype); }
@@ -137,8 +137,7 @@ static void load(StanSStream *s, int64_t t, const Source *src, const Bands *b, c
 {
     const int64_t scale = to->shape[1] / b->rows, from = b->from * scale, rows = b->rows * scale;
     const NnRows all = { rows * to->shape[2], to->shape[3], to->dtype };
-    if (src->kind == PIXELS) fill_pixels(s, t, from, rows, to);
-    else if (src->kind == FOUND) fill_found(s, t, src->level, from, rows, to);
+    if (src->kind == FOUND) fill_found(s, t, src->level, from, rows, to);
     else if (src->gates) snls_nn_rows_gate(s->m->ctx, to->data, row_of(src->features, to, from), src->gates, src->x ? row_of(src->x, to, from) : NULL, &all);
     else copy_rows(s, &(Plane){ to->data, rows, to->shape[2], to->shape[3] }, row_of(src->features, to, from), 0, rows);
     if (src->store) copy_rows(s, src->store, row_of(&(Plane){ to->data, rows, to->shape[2], to->shape[3] }, to, (b->low - b->from) * scale), b->low * scale, (b->high - b->low) * scale);
@@ -186,37 +185,42 @@ static int64_t mirrored(int64_t i, int64_t n)
     return i < n ? i : period - i;
 }
 
-/* A frame's colours, 0..1, as the network's type has them. */
-static void read_pixel(const StanSStream *s, const float *noisy, int64_t y, int64_t x, double *rgb)
-{
-    const float *p = noisy + (mirrored(y, s->h) * s->w + mirrored(x, s->w)) * 3;
-    for (int c = 0; c < 3; c++) rgb[c] = snls_rounded(s->m->dtype, p[c] / 255);
-}
+static float *number_row(const StanSStream *s, int64_t y) { return (float *)(void *)(s->in.data + y * s->W * 4 * (int64_t)sizeof(float)); }
+static uint16_t *half_row(const StanSStream *s, int64_t y) { return (uint16_t *)(void *)(s->in.data + y * s->W * 4 * (int64_t)sizeof(uint16_t)); }
 
-static void fill_pixels(StanSStream *s, int64_t t, int64_t from, int64_t rows, const SnlsTensor *to)
+/* Row y of the network's input: mirrored at the right and lower border where the frame's sides are no multiples of four. */
+static void read_row(StanSStream *s, const float *noisy, int64_t y)
 {
-    const float *noisy = frame(s, t)->noisy;
-#pragma omp parallel for num_threads(s->m->ctx->threads) schedule(static)
-    for (int64_t i = 0; i < rows * s->W; i++) {
-        double pixel[4];
-        read_pixel(s, noisy, from + i / s->W, i % s->W, pixel);
-        pixel[3] = s->sigma / 255;
-        for (int c = 0; c < 4; c++) snls_store(to, 4 * i + c, pixel[c]);
+    const float *from = noisy + mirrored(y, s->h) * s->w * 3, sigma = (float)(s->sigma / 255);
+    for (int64_t x = 0; x < s->W; x++) {
+        const float *p = from + (x < s->w ? x : mirrored(x, s->w)) * 3;
+        const float pixel[4] = { p[0] / 255, p[1] / 255, p[2] / 255, sigma };
+        for (int c = 0; c < 4; c++)
+            if (s->m->dtype == SNLS_BF16) half_row(s, y)[4 * x + c] = snls_float_to_bf16(pixel[c]);
+            else number_row(s, y)[4 * x + c] = pixel[c];
     }
 }
 
+static void read_frame(StanSStream *s, int64_t t)
+{
+    const float *noisy = frame(s, t)->noisy;
+#pragma omp parallel for num_threads(s->m->ctx->threads) schedule(static)
+    for (int64_t y = 0; y < s->H; y++) read_row(s, noisy, y);
+}
+
+/* Means of squares of 4 x 4 pixels of the input, in which the search looks. Sigma, a constant plane, adds nothing to a distance. */
 static void average(StanSStream *s, Held *f)
 {
     const int64_t w = s->W / STAN_S_SCALE, lowest = s->H / STAN_S_SCALE * w;
+    const bool bf16 = s->m->dtype == SNLS_BF16;
 #pragma omp parallel for num_threads(s->m->ctx->threads) schedule(static)
     for (int64_t i = 0; i < lowest; i++) {
-        double sum[3] = { 0 }, rgb[3];
-        for (int64_t q = 0; q < STAN_S_SCALE * STAN_S_SCALE; q++) {
-            read_pixel(s, f->noisy, i / w * STAN_S_SCALE + q / STAN_S_SCALE, i % w * STAN_S_SCALE + q % STAN_S_SCALE, rgb);
-            for (int c = 0; c < 3; c++) sum[c] += rgb[c];
+        double sum[4] = { 0 };
+        for (int64_t q = 0; q < STAN_S_SCALE; q++) {
+            const int64_t y = i / w * STAN_S_SCALE + q, x = i % w * STAN_S_SCALE;
+            for (int k = 0; k < 4 * STAN_S_SCALE; k++) sum[k % 4] += bf16 ? snls_bf16_to_float(half_row(s, y)[4 * x + k]) : number_row(s, y)[4 * x + k];
         }
-        for (int c = 0; c < 3; c++) f->small[4 * i + c] = (float)snls_rounded(s->m->dtype, sum[c] / (STAN_S_SCALE * STAN_S_SCALE));
-        f->small[4 * i + 3] = 0;
+        for (int c = 0; c < 4; c++) f->small[4 * i + c] = c == 3 ? 0 : (float)snls_rounded(s->m->dtype, sum[c] / (STAN_S_SCALE * STAN_S_SCALE));
     }
 }
 
@@ -225,7 +229,8 @@ static SnlsStatus encode_upper(StanSStream *s, int64_t t)
 {
     Held *f = frame(s, t);
     const Plane *const skip0[] = { &f->skip0, NULL }, *const first[] = { &s->half[0], &s->half[1] }, *const second[] = { &s->half[3], NULL };
-    SNLS_TRY(run_part(s, part(s, STAN_S_IN, 1), t, &(Source){ .kind = PIXELS }, skip0, "enc0.0", f->gates));
+    read_frame(s, t);
+    SNLS_TRY(run_part(s, part(s, STAN_S_IN, 1), t, &(Source){ .features = &s->in }, skip0, "enc0.0", f->gates));
     SNLS_TRY(run_part(s, part(s, STAN_S_DOWN0, 1), t, &(Source){ .features = &f->skip0, .gates = f->gates }, first, "enc1.0", s->gates));
     return run_part(s, part(s, STAN_S_ENC1, 1), t, &(Source){ .features = &s->half[1], .x = &s->half[0], .gates = s->gates, .store = &s->half[2] }, second, "enc1.1", s->gates);
 }
@@ -253,8 +258,8 @@ static SnlsStatus encode(StanSStream *s, int64_t t)
     Held *f = frame(s, t);
     const Plane *const out[] = { &s->quarter[0], &s->quarter[1] };
     f->matched = false;
-    average(s, f);
     SNLS_TRY(encode_upper(s, t));
+    average(s, f);
     SNLS_TRY(run_part(s, part(s, STAN_S_DOWN1, 1), t, &(Source){ .features = &s->half[3], .x = &s->half[2], .gates = s->gates, .store = &f->skip1 }, out, "mid.0", s->gates));
     finish_block(s, 0, t);
     return SNLS_OK;

@@ -222,6 +222,7 @@ typedef struct NnRows { int64_t pixels, channels; int32_t dtype; } NnRows; /* co
 
 void snls_nn_rows_gate(SnlsContext *ctx, void *y, const void *x, const float *gates, const void *z, const NnRows *rows); /* y = x * gate of its channel + z; z may be NULL */
 void snls_nn_rows_norm(SnlsContext *ctx, void *y, const void *x, const SnlsTensor *scale, const SnlsTensor *shift, double eps, const NnRows *rows); /* of f32 parameters */
+void snls_nn_rows_gelu(SnlsContext *ctx, uint16_t *y, const NnRows *rows); /* of bf16, in place */
 void snls_nn_rows_sum(SnlsContext *ctx, double *sums, const void *x, const NnRows *rows); /* sums of the channels += pixels */
 /* What channel attention multiplies with: the sums are over pixels of a frame, taps its parameter. */
 void snls_nn_gates(float *gates, const double *sums, double pixels, const float *taps, int64_t channels);

@@ -37,6 +37,14 @@ void snls_nn_rows_norm(SnlsContext *ctx, void *y, const void *x, const SnlsTenso
     }
 }
 
+void snls_nn_rows_gelu(SnlsContext *ctx, uint16_t *y, const NnRows *r)
+{
+    SnlsLayers loops;
+    snls_layers(&loops, ctx->cpu_level);
+#pragma omp parallel for num_threads(ctx->threads) schedule(static)
+    for (int part = 0; part < PARTS; part++) loops.gelu(y + part_begin(r, part) * r->channels, (part_begin(r, part + 1) - part_begin(r, part)) * r->channels);
+}
+
 /* In parts that do not depend on the number of threads, added in their order. */
 void snls_nn_rows_sum(SnlsContext *ctx, double *sums, const void *x, const NnRows *r)
 {

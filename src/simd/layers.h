@@ -15,6 +15,7 @@ typedef struct SnlsLayers {
     void (*norm)(void *y, const void *x, const float *gamma, const float *beta, double eps, const SnlsRows *rows, float *room);
     void (*scale)(void *y, const void *x, const float *factor, const SnlsRows *rows); /* y = x * factor of its channel */
     void (*gate)(void *y, const void *x, const float *factor, const void *z, const SnlsRows *rows); /* y = x * factor of its channel + z */
+    void (*gelu)(uint16_t *y, int64_t n); /* bf16, in place, to 5e-5: less than bf16 tells apart from 0.02 on */
     void (*sum)(float *sums, const void *x, const SnlsRows *rows);                    /* sums of the channels += pixels */
     void (*add)(void *y, const void *x, float a, const void *z, float b, const SnlsRows *rows); /* y = a*x + b*z; z may be NULL */
 } SnlsLayers;
