@@ -26,10 +26,10 @@ find_torch()
 python=$SNLS_PYTHON
 case $what in
 page) find_torch || python=$SNLS_PYTHON; exec "$python" "$root/tools/python_page.py" --check ;;
-numpy) export SNLS_TORCH=0; run 'test_[dn]*.py' ;; # denoise, numpy
+numpy) export SNLS_TORCH=0; run 'test_[dmn]*.py' ;; # denoise, model, numpy
 install) run test_install.py ;;
 torch)
     find_torch || skip "there is no PyTorch (Debian: apt-get install python3-torch): skipped"
-    run 'test_[cet]*.py' ;; # compile, equal, examples, torch
+    run 'test_[cemt]*.py' ;; # compile, equal, examples, model, torch
 *) echo "test_python: no part is called '$what'" >&2; exit 2 ;;
 esac
