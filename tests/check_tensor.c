@@ -107,7 +107,7 @@ UNWATCHED static void fill_with_canaries(Block *b)
 SnlsTensor tensor_new(Rng *rng, int32_t dtype, int32_t ndim, const int64_t *shape, Layout layout)
 {
     SnlsTensor t = snls_tensor(NULL, (SnlsDtype)dtype, ndim, shape);
-    int64_t first = 0, span = 1, lead = 4, tail = 4;
+    int64_t first = 0, span = 1, lead = 8, tail = 4; /* lead: 16 bytes of the smallest type, so that vectors are possible */
     t.ndim = ndim;
     if (layout == LAYOUT_PLAIN) {
         for (int32_t i = 0; i < ndim; i++) span *= shape[i] > 0 ? shape[i] : 1;

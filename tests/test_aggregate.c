@@ -67,6 +67,14 @@ static void add_gradient(Call *call, const char *name, const SnlsTensor *like, R
     tensor_fill(g, &call->rng, -1, 1);
 }
 
+/* A stack as a network wants it: (B,T,H,W,heads,F,K) in memory. */
+static void by_rank(SnlsTensor *stack)
+{
+    static const int order[7] = {2, 6, 1, 5, 4, 3, 0}; /* innermost first */
+    int64_t step = 1;
+    for (int i = 0; i < 7; i++) stack->stride[order[i]] = step, step *= stack->shape[order[i]];
+}
+
 static void draw_outputs(Call *call, const int64_t *video, const int64_t *n)
 {
     Rng *rng = &call->rng;
@@ -74,6 +82,7 @@ static void draw_outputs(Call *call, const int64_t *video, const int64_t *n)
     const int64_t stack[7] = {n[0], n[1], n[5], n[2], video[2], video[3], video[4] / n[1]}, total[5] = {n[0], n[2], video[2], video[3], n[1]};
     const bool stacked = !strcmp(call->op->name, "gather"), scatter = !strcmp(call->op->name, "scatter_add");
     s->out = plain(rng, s->value.dtype, stacked ? 7 : 5, stacked ? stack : video);
+    if (stacked && rng_one_in(rng, 2)) by_rank(&s->out);
     if (scatter) call->s.scatter_add.total = plain(rng, SNLS_F32, 5, total);
     add_gradient(call, "out", &s->out, ROLE_GRAD_IN, true);
     if (scatter) add_gradient(call, "total", &call->s.scatter_add.total, ROLE_GRAD_IN, !rng_one_in(rng, 3));

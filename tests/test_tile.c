@@ -1,12 +1,14 @@
 /* test_tile.c: search at sizes where queries are worked on in tiles (frames wider than a vector, smooth flow), against every
  * candidate of ref's search_all. test_ops draws from the whole parameter space, where such cases are rare.
- *   test_tile [--backend cuda] [--products | --few] [SEED [COUNT]]
+ *   test_tile [--backend cuda] [--products | --few | --long] [SEED [COUNT]]
  * --products: single pixels of many features compared by products, which a GPU's matrix units do.
- * --few: 3 x 3 patches of several heads with few features in small windows, and l2 of single pixels, which a GPU does four features a lane. */
+ * --few: 3 x 3 patches of several heads with few features in small windows, and l2 of single pixels, which a GPU does four features a lane.
+ * --long: lists of 11 to 64 by l2 of single pixels, and as many given places ranked anew by refine. */
 /* ctest: args=1 40 */
 /* ctest: name=cuda label=cuda args=--backend cuda 1 300 */
 /* ctest: name=cuda-products label=cuda args=--backend cuda --products 1 150 */
 /* ctest: name=cuda-few label=cuda args=--backend cuda --few 1 200 */
+/* ctest: name=cuda-long label=cuda args=--backend cuda --long 1 200 */
 /* ctest: name=many label=slow timeout=600 args=1000 120 */
 #include "case.h"
 #include <math.h>
@@ -15,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum TileKind { ANY, PRODUCTS, FEW } TileKind;
-static const char *const kinds[] = {"", " --products", " --few"};
+typedef enum TileKind { ANY, PRODUCTS, FEW, LONG } TileKind;
+static const char *const kinds[] = {"", " --products", " --few", " --long"};
 
 typedef struct TileCase {
     SnlsSearch s, all;
@@ -93,10 +95,23 @@ static void draw_few_params(SnlsSearchParams *p, Rng *rng)
     p->dist = SNLS_DIST_L2;
 }
 
-/* alike stays set where the video is all alike and whole. */
-static SnlsTensor draw_video(Rng *rng, const int64_t *shape, double scale, double level, bool *alike)
+static void draw_long_params(SnlsSearchParams *p, Rng *rng)
 {
-    const SnlsTensor v = tensor_new(rng, SNLS_F32, 5, shape, LAYOUT_PLAIN);
+    p->ps = p->dilation = 1;
+    p->dist = SNLS_DIST_L2;
+    p->ws = (int32_t)rng_int(rng, 6, 9);
+    p->wt = (int32_t)rng_int(rng, 0, 2);
+    p->k = (int32_t)RNG_PICK(rng, 11, 20, 32, 33, 50, 64);
+    p->heads = (int32_t)rng_int(rng, 1, 3);
+    p->stride0 = (int32_t)RNG_PICK(rng, 1, 1, 2);
+    p->stride1 = RNG_PICK(rng, 1, 1, 0.5);
+    p->interp = p->stride1 == 1 && rng_one_in(rng, 4);
+}
+
+/* alike stays set where the video is all alike and whole. */
+static SnlsTensor draw_video(Rng *rng, SnlsDtype type, const int64_t *shape, double scale, double level, bool *alike)
+{
+    const SnlsTensor v = tensor_new(rng, type, 5, shape, LAYOUT_PLAIN);
     const double range = rng_one_in(rng, 10) ? 0 : scale; /* all alike: every candidate ties */
     tensor_fill(&v, rng, -range, range);
     for (int64_t i = 0; i < tensor_count(&v); i++) tensor_set(&v, i, tensor_get(&v, i) + level);
@@ -123,20 +138,27 @@ static void draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
     if (products) c->s.params.ps = c->s.params.dilation = 1, c->s.params.dist = SNLS_DIST_PROD;
     if (products && rng_one_in(rng, 3)) c->s.params.ws = (int32_t)rng_int(rng, 8, 16);
     if (kind == FEW) draw_few_params(&c->s.params, rng);
+    if (kind == LONG) draw_long_params(&c->s.params, rng);
     const int64_t reach = c->s.params.ps > 3 ? 4 : 8, side = c->s.params.ws > 5 ? 26 : 40;
     int64_t shape[5] = {1, 2 * c->s.params.wt + 1 + rng_int(rng, 0, 1), rng_int(rng, 1, 22), rng_int(rng, 1, side), rng_int(rng, 1, reach)};
     if (c->s.params.ps == 1 && (products || rng_one_in(rng, 2))) shape[4] = RNG_PICK(rng, 16, 16, 19, 31, 33, 70); /* chunks of features */
-    if (c->s.params.ps == 1 && rng_one_in(rng, 10)) c->s.params.ws = (int32_t)RNG_PICK(rng, 14, 19, 33); /* windows wider than a vector */
+    if (kind != LONG && c->s.params.ps == 1 && rng_one_in(rng, 10)) c->s.params.ws = (int32_t)RNG_PICK(rng, 14, 19, 33); /* windows wider than a vector */
     if (kind == FEW) {
         shape[2] = rng_int(rng, 1, 14);
         shape[3] = rng_int(rng, 1, 22);
         shape[4] = c->s.params.heads * (c->s.params.ps == 1 ? RNG_PICK(rng, 32, 16, 5, 20, 40) : RNG_PICK(rng, 4, 8, 8, 16, rng_int(rng, 1, 16)));
     }
+    if (kind == LONG) {
+        shape[2] = rng_int(rng, 1, 14);
+        shape[3] = rng_int(rng, 1, 22);
+        shape[4] = c->s.params.heads * RNG_PICK(rng, 16, 16, 5, 20, 32, 40);
+    }
+    const SnlsDtype type = kind == LONG && rng_one_in(rng, 3) ? SNLS_BF16 : SNLS_F32;
     const double scale = RNG_PICK(rng, 1, 50), level = RNG_PICK(rng, 0, 0, 128);
     c->largest = scale + level;
     c->alike = level == 0; /* then nothing is rounded */
-    c->s.query = draw_video(rng, shape, scale, level, &c->alike);
-    c->s.key = rng_one_in(rng, 2) ? c->s.query : draw_video(rng, shape, scale, level, &c->alike);
+    c->s.query = draw_video(rng, type, shape, scale, level, &c->alike);
+    c->s.key = rng_one_in(rng, 2) ? c->s.query : draw_video(rng, type, shape, scale, level, &c->alike);
     if (products && rng_one_in(rng, 4)) { /* a query of zeros: whatever is no NaN ties */
         for (int64_t i = 0; i < tensor_count(&c->s.query); i++) tensor_set(&c->s.query, i, 0);
         c->alike = true;
@@ -285,8 +307,83 @@ static void check_grad(const TileCase *c, Rng *rng, SnlsContext *ref, SnlsContex
     if (got.flow.data) check_near("flow", &got.flow, &want.flow, NULL, terms * EPS_F32 * 16 * c->largest * c->largest); /* of all heads */
 }
 
+/* ---- given places ranked anew ---- */
+
+/* Places anywhere, also not finite: near, whole, the same as the one before, far outside. */
+static SnlsTensor draw_places(Rng *rng, const SnlsSearch *s, int64_t given)
+{
+    const int64_t *d = s->dist.shape, shape[7] = {d[0], d[1], d[2], d[3], d[4], given, 3}, *video = s->query.shape;
+    const SnlsTensor t = tensor_new(rng, SNLS_F32, 7, shape, LAYOUT_PLAIN);
+    for (int64_t i = 0; i < tensor_count(&t); i++) {
+        const int axis = (int)(i % 3);
+        const double reach = axis ? (double)video[1 + axis] * (rng_one_in(rng, 4) ? 3 : 0.3) + 1 : 2 * (double)video[1], x = rng_real(rng, -reach, reach);
+        if (rng_one_in(rng, 5) && i >= 3) tensor_set(&t, i, tensor_get(&t, i - 3));
+        else tensor_set(&t, i, rng_one_in(rng, 900) ? NAN : rng_one_in(rng, 900) ? INFINITY : rng_one_in(rng, 4) ? rint(x) : x);
+    }
+    return t;
+}
+
+/* Every place with its distance, by its number: what ref says when it ranks them all. */
+static void spread(const SnlsRefine *ranked, SnlsSearch *all)
+{
+    const int64_t n = ranked->dist.shape[5], queries = snls_tensor_elements(&ranked->dist) / n;
+    for (int64_t i = 0; i < queries * n; i++) ((int32_t *)all->index.data)[i] = -1;
+    for (int64_t i = 0; i < queries * n; i++) {
+        const int32_t number = ((const int32_t *)ranked->index.data)[i];
+        if (number < 0) continue;
+        const int64_t at = i / n * n + number;
+        ((int32_t *)all->index.data)[at] = number;
+        ((float *)all->dist.data)[at] = ((const float *)ranked->dist.data)[i];
+        memcpy((float *)all->offset.data + 3 * at, (const float *)ranked->offset.data + 3 * i, 3 * sizeof(float));
+    }
+}
+
+static void places_outputs(SnlsRefine *r, SnlsContext *ctx, int32_t k)
+{
+    r->params.k = k;
+    r->dist = r->offset = r->index = (SnlsTensor){0};
+    CHECK(snls_refine_shape(ctx, r) >= 0, "shape: %s", snls_error(ctx));
+    r->dist.data = check_alloc(snls_tensor_elements(&r->dist), sizeof(float));
+    r->offset.data = check_alloc(snls_tensor_elements(&r->offset), sizeof(float));
+    r->index.data = check_alloc(snls_tensor_elements(&r->index), sizeof(int32_t));
+}
+
+static void check_places(const TileCase *c, Rng *rng, SnlsContext *ref, SnlsContext *cuda)
+{
+    const int64_t given = RNG_PICK(rng, 1, 10, 31, 50, 70, 130);
+    SnlsRefine r = {.query = c->s.query, .key = c->s.key, .centre = draw_places(rng, &c->s, given)};
+    snls_refine_defaults(&r.params);
+    r.params.wr = 1;
+    r.params.heads = c->s.params.heads;
+    r.params.stride0 = c->s.params.stride0;
+    r.params.dist = (int32_t)rng_int(rng, 0, 1);
+    r.params.interp = rng_one_in(rng, 4);
+    r.params.border = rng_one_in(rng, 3);
+    places_outputs(&r, ref, (int32_t)given);
+    CHECK(snls_refine_forward(ref, &r) >= 0, "%s", snls_error(ref));
+    TileCase got = *c;
+    got.alike = c->alike && r.params.dist == SNLS_DIST_L2;
+    got.s.params.dist = r.params.dist;
+    got.s.params.topk = SNLS_TOPK_ALL;
+    got.per_query = given;
+    const SnlsRefine ranked = r;
+    places_outputs(&r, ref, (int32_t)given);
+    got.all = (SnlsSearch){.dist = r.dist, .offset = r.offset, .index = r.index};
+    spread(&ranked, &got.all);
+    places_outputs(&r, ref, (int32_t)RNG_PICK(rng, 1, 10, 32, 50, 64));
+    SnlsTensor *all[] = {&r.query, &r.key, &r.centre, &r.dist, &r.offset, &r.index};
+    for (int i = 0; i < 6; i++) tensor_lend(cuda, all[i]);
+    const SnlsStatus status = snls_refine_forward(cuda, &r);
+    for (int i = 0; i < 6; i++) tensor_return(cuda, all[i]);
+    CHECK(status >= 0, "%s", snls_error(cuda));
+    got.s.params.k = r.params.k;
+    got.s.dist = r.dist, got.s.offset = r.offset, got.s.index = r.index;
+    float *sorted = check_alloc(given, sizeof *sorted);
+    for (int64_t q = 0; q < snls_tensor_elements(&r.dist) / r.params.k; q++) check_group(&got, q, 0, 0, given, sorted);
+}
+
 /* On the device; twice, for the same bits. */
-static void run_cuda(TileCase *c, Rng *rng, SnlsContext *ref, SnlsContext *ctx)
+static void run_cuda(TileCase *c, Rng *rng, SnlsContext *ref, SnlsContext *ctx, TileKind kind)
 {
     SnlsTensor *all[] = {&c->s.query, &c->s.key, &c->s.flow, &c->s.dist, &c->s.offset, &c->s.index};
     uint64_t before = 0;
@@ -301,6 +398,7 @@ static void run_cuda(TileCase *c, Rng *rng, SnlsContext *ref, SnlsContext *ctx)
         before = now;
     }
     if (c->s.params.ps == 3 && c->s.params.dilation == 1) check_grad(c, rng, ref, ctx);
+    if (kind == LONG) check_places(c, rng, ref, ctx);
 }
 
 int main(int argc, char **argv)
@@ -312,7 +410,7 @@ int main(int argc, char **argv)
         argv += 2;
     }
     TileKind kind = ANY;
-    for (int i = PRODUCTS; i <= FEW && argc > 1; i++)
+    for (int i = PRODUCTS; i <= LONG && argc > 1; i++)
         if (!strcmp(argv[1], kinds[i] + 1)) kind = (TileKind)i;
     argc -= kind != ANY;
     argv += kind != ANY;
@@ -330,7 +428,7 @@ int main(int argc, char **argv)
         CHECK(snls_search_all_forward(ref, &c.all) >= 0, "%s", snls_error(ref));
         if (cuda) {
             check_repeat("test_tile --backend cuda%s %lld", kinds[kind], n);
-            run_cuda(&c, &rng, ref, cuda);
+            run_cuda(&c, &rng, ref, cuda, kind);
         }
         for (int32_t level = SNLS_CPU_C; !cuda && level <= snls_cpu_level_max(); level++) {
             params.backend = "cpu";

@@ -83,7 +83,7 @@ template <bool HALF, bool L2, int PARTS> static __global__ void __launch_bounds_
             if (m->each || slot + 1 == m->windows) few_finish<PARTS>(m, &q, first, m->each ? slot * m->k : 0, &best, windows, found);
         }
         const unsigned again = __ballot_sync(SNLS_WARP, !finite);
-        if (again) few_again(&p.c, q, PARTS, again);
+        if (again) few_again(&p.c, q, PARTS, again, NULL);
     }
 }
 
@@ -93,7 +93,7 @@ bool snls_cuda_few_applies(const CudaMatch *c)
 {
     const SnlsMatch *m = &c->m;
     if (m->ps != 3 || m->dilation != 1 || m->drop || m->side > FEW_COLUMNS) return false;
-    return snls_cuda_quads(m->features) == c->parts && c->parts <= FEW_QUADS && few_takes(c, c->parts);
+    return snls_cuda_quads(m->features) == c->parts && c->parts <= FEW_QUADS && few_takes(c) && few_fits(c, c->parts);
 }
 
 template <bool HALF, bool L2> static void launch(SnlsContext *ctx, const CudaFew *p)

@@ -2,6 +2,7 @@
  * side by side as its head has quads; heads of a pixel, then pixels of a row follow each other, so that lanes read what lies together.
  *   few.cu         search by 3 x 3 patches in small windows
  *   few_pixel.cu   search by squared differences of single pixels; with many features lanes go through them
+ *   few_long.cu    the same for long lists: scores in shared memory, the best chosen from them at the end
  *   few_grad.cu    gradients of searches by 3 x 3 patches
  *   few_gather.cu  gradients of gather_add by 3 x 3 patches */
 #ifndef SNLS_CUDA_FEW_H
@@ -12,8 +13,9 @@
 
 enum { FEW_WARPS = 4, FEW_QUADS = 4 };
 
-/* What a lane works on: quad `part` of a query's features. there: the query exists; else it stands for another. */
-typedef struct FewLane { int32_t b, head, t, i, j, part; bool there; } FewLane;
+/* What a lane works on: quad `part` of a query's features. there: the query exists; else it stands for another. apart: queries of a row are
+ * numbered head by head, else pixel by pixel. */
+typedef struct FewLane { int32_t b, head, t, i, j, part; bool there, apart; } FewLane;
 
 static __device__ __forceinline__ SnlsQuery few_query(const FewLane *q) { return {q->b, q->head, q->t, q->i, q->j}; }
 
@@ -55,6 +57,8 @@ static inline bool few_is_small(const SnlsMatch *m)
 /* Before or after the claims of the videos. */
 bool       snls_cuda_few_applies(const CudaMatch *c);
 SnlsStatus snls_cuda_few_forward(SnlsContext *ctx, const CudaMatch *c);
+bool       snls_cuda_few_long_applies(const SnlsContext *ctx, const CudaMatch *c);
+SnlsStatus snls_cuda_few_long_forward(SnlsContext *ctx, const CudaMatch *c);
 bool       snls_cuda_few_pixel_applies(const CudaMatch *c);
 SnlsStatus snls_cuda_few_pixel_forward(SnlsContext *ctx, const CudaMatch *c);
 

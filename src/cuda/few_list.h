@@ -12,6 +12,7 @@ typedef struct CudaFew {
     CudaMatch c;
     int64_t groups, groups_x, groups_y; /* of a frame: groups_x*groups_y blocks of work */
     int32_t bytes;                      /* of shared memory, for a warp */
+    bool    apart;                      /* FewLane's */
 } CudaFew;
 
 /* The window of a query in a slot, in shared memory. Cells inside the frame are [first, first + count) along y and x; every second cell
@@ -132,11 +133,12 @@ static __device__ __forceinline__ void few_row(const float4 *above, const float4
 /* Query number n of a row, with its heads. */
 static __device__ __forceinline__ void few_take(const SnlsMatch *m, int32_t n, FewLane *q)
 {
-    const int32_t last = (int32_t)(m->columns * m->heads) - 1, heads = (int32_t)m->heads;
+    const int32_t last = (int32_t)(m->columns * m->heads) - 1, inner = (int32_t)(q->apart ? m->columns : m->heads);
     q->there = n <= last;
     n = min(n, last);
-    q->j = n / heads;
-    q->head = n - q->j * heads;
+    const int32_t outer = n / inner, rest = n - outer * inner;
+    q->j = q->apart ? rest : outer;
+    q->head = q->apart ? outer : rest;
 }
 
 /* The windows of the warp's queries in all slots, [query][slot]. */
@@ -209,11 +211,12 @@ static __device__ __forceinline__ void few_finish(const SnlsMatch *m, const FewL
     few_clear(best);
 }
 
-/* Queries with scores that are not finite, again by the definition. Apart: they are rare. those: a bit for each lane. */
-static __device__ __noinline__ void few_again(const CudaMatch *c, FewLane q, int parts, unsigned those)
+/* Queries with scores that are not finite, again by the definition. Apart: they are rare. those: a bit for each lane; list: room for more
+ * than 32 neighbours (best.h). */
+static __device__ __noinline__ void few_again(const CudaMatch *c, FewLane q, int parts, unsigned those, uint64_t *list)
 {
     const int lane = (int)threadIdx.x % 32;
-    CudaBest best = {NULL, 0, 0, c->k};
+    CudaBest best = {list, 0, 0, c->k};
     while (those) {
         const int from = __ffs(those) - 1;
         those &= ~(((1u << parts) - 1) << from / parts * parts); /* the lanes of a query */
@@ -232,6 +235,7 @@ template <int PARTS> static __device__ __forceinline__ bool few_lane(const CudaF
     q->t = (int32_t)(plane % m->frames);
     q->i = (int32_t)(in_plane / p->groups_x) * FEW_WARPS + (int)threadIdx.x / 32;
     q->part = lane % PARTS;
+    q->apart = p->apart;
     *first = (int32_t)(in_plane % p->groups_x) * (32 / PARTS);
     few_take(m, *first + lane / PARTS, q);
     return q->i < m->rows;
@@ -251,13 +255,16 @@ static inline CudaFew few_job(const CudaMatch *c, int parts)
     return p;
 }
 
-/* What both kinds of search with few features take. */
-static inline bool few_takes(const CudaMatch *c, int parts)
+/* What all searches with few features take. */
+static inline bool few_takes(const CudaMatch *c)
 {
     const SnlsMatch *m = &c->m;
-    if (m->refine || m->all || m->anchor != SNLS_ANCHOR_NONE || m->exclude == SNLS_EXCLUDE_SELF || m->k > FEW_LIST || (m->stride1 != 0.5 && m->stride1 != 1)) return false;
+    if (m->refine || m->all || m->anchor != SNLS_ANCHOR_NONE || m->exclude == SNLS_EXCLUDE_SELF || (m->stride1 != 0.5 && m->stride1 != 1)) return false;
     if (m->height > INT32_MAX / 4 || m->width > INT32_MAX / 4 || m->columns * m->heads > INT32_MAX / 2 || m->batch > INT32_MAX || m->frames > INT32_MAX) return false;
-    return few_is_small(m) && FEW_WARPS * few_bytes(c, parts) <= 48 << 10;
+    return few_is_small(m);
 }
+
+/* Lists of the lanes are in registers, all else in the shared memory that needs no asking for. */
+static inline bool few_fits(const CudaMatch *c, int parts) { return c->m.k <= FEW_LIST && FEW_WARPS * few_bytes(c, parts) <= 48 << 10; }
 
 #endif

@@ -3,7 +3,8 @@
  *   box.cu         the one best of each frame by patches of few channels, windows about the query itself
  *   tile.cu        where it applies: tiles of queries whose windows overlap, scores shared and interpolated
  *   warp.cu        products of single pixels on matrix units
- *   few.cu, few_pixel.cu   few features a head: everything in registers (few.h)
+ *   few.cu, few_pixel.cu, few_long.cu   few features a head: everything in registers (few.h)
+ *   places.cu      refine that ranks given places anew, by single pixels
  *   match_grad.cu  gradients
  * Output places are written by the same functions everywhere. */
 #ifndef SNLS_CUDA_MATCH_H

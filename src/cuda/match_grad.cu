@@ -287,8 +287,8 @@ SnlsStatus snls_cuda_match_backward(SnlsContext *ctx, const SnlsMatch *m, const 
     snls_cuda_video_plan(ctx, &m->key, m->heads);
     snls_arena_plan(&ctx->arena, bytes, 1);
     SNLS_TRY(snls_cuda_commit(ctx, m->op));
-    SNLS_TRY(snls_cuda_video_claim(ctx, m->op, &p.c.query, &m->query, m->heads));
-    SNLS_TRY(snls_cuda_video_claim(ctx, m->op, &p.c.key, &m->key, m->heads));
+    SNLS_TRY(snls_cuda_video_claim(ctx, m->op, &p.c.query, &m->query, m->heads, false));
+    SNLS_TRY(snls_cuda_video_claim(ctx, m->op, &p.c.key, &m->key, m->heads, false));
     char *scratch = (char *)snls_arena_claim(&ctx->arena, bytes, 1);
     if (query.data && lies_in_place(&query, query_mode)) p.query = sink_in_place(m, &query, query_mode);
     if (key.data && lies_in_place(&key, key_mode)) p.key = sink_in_place(m, &key, key_mode);

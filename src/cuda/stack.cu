@@ -1,5 +1,6 @@
 /* stack.cu: gather of single pixels into a stack, and its gradient by value, where channels lie side by side, by eights: what a network
- * does to features of many channels. Forward a warp works out 32 neighbours, one a lane, then its lanes copy their channels. Backward
+ * does to features of many channels. Forward a warp works out 32 neighbours, one a lane, then its lanes copy their channels; where it is the
+ * neighbours that lie side by side in the stack, they are turned around on the way. Backward
  * the taps of all neighbours are sorted by the pixel they read, and each pixel adds what reached it: in f32, whatever the type of
  * the gradient, and with `ordered` in the same order every time. */
 #include "cuda/aggregate.cuh"
@@ -133,18 +134,63 @@ template <int DTYPE> static __device__ __forceinline__ void copy_entries(const S
     }
 }
 
+/* Entries first .. of this warp, one a lane; whether all of them lie on whole pixels. */
+static __device__ __forceinline__ bool find_entries(const StackJob *s, int64_t first, int count, StackEntry *e)
+{
+    const int lane = (int)threadIdx.x % 32;
+    StackPlace p;
+    bool found = true;
+    if (lane < count) found = find_entry(&s->job, (uint32_t)(first + lane), e, &p);
+    return __all_sync(0xffffffffu, lane >= count || (found && e->tap[1] == 0 && e->tap[2] == 0 && e->tap[3] == 0));
+}
+
 template <int DTYPE> static __global__ void __launch_bounds__(SNLS_AGG_THREADS) stack_forward(const __grid_constant__ StackJob s)
 {
     const int64_t first = ((int64_t)blockIdx.x * SNLS_AGG_THREADS + threadIdx.x) / 32 * 32, left = s.entries - first;
-    const int lane = (int)threadIdx.x % 32, count = left < 32 ? (int)left : 32;
+    const int count = left < 32 ? (int)left : 32;
     StackEntry e;
-    StackPlace p;
-    bool found = true;
     if (left <= 0) return;
-    if (lane < count) found = find_entry(&s.job, (uint32_t)(first + lane), &e, &p);
-    const bool whole = lane >= count || (found && e.tap[1] == 0 && e.tap[2] == 0 && e.tap[3] == 0);
-    if (__all_sync(0xffffffffu, whole)) copy_entries<DTYPE>(&s, &e, count, true);
+    if (find_entries(&s, first, count, &e)) copy_entries<DTYPE>(&s, &e, count, true);
     else copy_entries<DTYPE>(&s, &e, count, false);
+}
+
+/* ---- forward where the neighbours of a channel lie side by side, the channels of a head behind each other ---- */
+
+/* A warp has as many queries as it has lanes for their neighbours, and turns them around in shared memory. */
+template <int DTYPE, typename T> static __device__ __forceinline__ void turn_entries(const StackJob *s, const StackEntry *mine, int count, bool whole, T *own)
+{
+    const int lane = (int)threadIdx.x % 32, k = (int)s->job.neighbours.divisor, size = k * s->pieces * EIGHT;
+    for (int first = 0; first < count * s->pieces; first += 32) {
+        const int piece = first + lane, entry = (int)snls_divide((uint32_t)piece, s->by_pieces), query = (int)snls_divide((uint32_t)entry, s->job.neighbours);
+        const bool there = piece < count * s->pieces;
+        const StackEntry e = entry_of(mine, there ? entry : 0, whole);
+        if (!there) continue;
+        const int channel = (piece - entry * s->pieces) * EIGHT;
+        const Eight v = read_entry<DTYPE>(s->job.a.value.data, &e, channel, whole);
+        const float of[EIGHT] = {v.low.x, v.low.y, v.low.z, v.low.w, v.high.x, v.high.y, v.high.z, v.high.w};
+        T *to = own + query * size + channel * k + (entry - query * k);
+#pragma unroll
+        for (int i = 0; i < EIGHT; i++) to[i * k] = (T)of[i];
+    }
+}
+
+template <int DTYPE, typename T> static __global__ void __launch_bounds__(SNLS_AGG_THREADS) stack_turned(const __grid_constant__ StackJob s)
+{
+    extern __shared__ __align__(16) char turned[];
+    constexpr int WIDE = 16 / sizeof(T);
+    const int lane = (int)threadIdx.x % 32, k = (int)s.job.neighbours.divisor, queries = 32 / k, size = k * s.pieces * EIGHT;
+    const int64_t first = ((int64_t)blockIdx.x * SNLS_AGG_THREADS + threadIdx.x) / 32 * queries * k, left = s.entries - first;
+    const int count = (int)min(left, (int64_t)queries * k);
+    T *own = (T *)turned + (int)threadIdx.x / 32 * queries * size;
+    StackEntry e;
+    if (left <= 0) return;
+    if (find_entries(&s, first, count, &e)) turn_entries<DTYPE>(&s, &e, count, true, own);
+    else turn_entries<DTYPE>(&s, &e, count, false, own);
+    __syncwarp();
+    for (int query = 0; query * k < count; query++) {
+        uint4 *to = (uint4 *)((T *)s.job.a.out.data + __shfl_sync(0xffffffffu, e.to, query * k));
+        for (int i = lane; i < size / WIDE; i += 32) to[i] = ((const uint4 *)(own + query * size))[i];
+    }
 }
 
 /* ---- backward ---- */
@@ -228,21 +274,27 @@ template <int DTYPE> static __global__ void __launch_bounds__(SNLS_AGG_THREADS) 
 
 /* ---- when, and how ---- */
 
-static bool by_eights(const SnlsTensor *t, int last)
+/* Steps along axes before `last` but one are eights. */
+static bool in_eights(const SnlsTensor *t, int last, int but)
 {
     if (t->dtype != SNLS_F32 && t->dtype != SNLS_BF16) return false;
-    if (!t->data || (uintptr_t)t->data % 16 || (t->shape[last] > 1 && t->stride[last] != 1)) return false;
+    if (!t->data || (uintptr_t)t->data % 16) return false;
     for (int i = 0; i < last; i++)
-        if (t->shape[i] > 1 && (t->stride[i] % EIGHT || t->stride[i] < 0)) return false;
+        if (i != but && t->shape[i] > 1 && (t->stride[i] % EIGHT || t->stride[i] < 0)) return false;
     return true;
 }
+
+static bool by_eights(const SnlsTensor *t, int last) { return in_eights(t, last, -1) && (t->shape[last] == 1 || t->stride[last] == 1); }
+
+/* A stack whose neighbours lie side by side. */
+static bool by_neighbours(const SnlsTensor *t) { return in_eights(t, 6, 2) && t->shape[2] > 1 && t->shape[2] <= 32 && t->stride[2] == 1 && t->stride[6] == t->shape[2]; }
 
 /* value and out: tensors of the call, or their gradients. */
 static bool applies(const SnlsAggJob *job, const SnlsTensor *value, const SnlsTensor *out, StackJob *s)
 {
     const SnlsAggregate *a = &job->a;
     const int64_t queries = a->batch * a->heads * a->frames * a->rows * a->columns;
-    if (!a->stack || a->ps != 1 || a->stride0 != 1 || a->features % EIGHT || value->dtype != out->dtype || !by_eights(value, 4) || !by_eights(out, 6)) return false;
+    if (!a->stack || a->ps != 1 || a->stride0 != 1 || a->features % EIGHT || value->dtype != out->dtype || !by_eights(value, 4)) return false;
     if (queries < 1 || a->neighbours < 1 || a->features < 1 || queries >= INT32_MAX / a->neighbours / TAPS || queries >= INT32_MAX / a->features) return false;
     if (a->height * value->stride[2] >= INT32_MAX) return false;
     memset(s, 0, sizeof *s);
@@ -255,11 +307,25 @@ static bool applies(const SnlsAggJob *job, const SnlsTensor *value, const SnlsTe
     return true;
 }
 
+static SnlsStatus forward_turned(SnlsContext *ctx, const StackJob *s, bool *done)
+{
+    const int64_t k = s->job.a.neighbours, queries = 32 / k, warps = SNLS_AGG_THREADS / 32;
+    const int64_t bytes = warps * queries * k * s->job.a.features * snls_dtype_size((SnlsDtype)s->job.a.out.dtype);
+    *done = bytes <= 48 << 10;
+    if (!*done) return SNLS_OK;
+    const unsigned blocks = snls_cuda_blocks(s->entries, queries * k * warps, 0);
+    if (s->job.a.out.dtype == SNLS_F32) stack_turned<SNLS_F32, float><<<blocks, SNLS_AGG_THREADS, (size_t)bytes, snls_cuda_stream(ctx)>>>(*s);
+    else stack_turned<SNLS_BF16, __nv_bfloat16><<<blocks, SNLS_AGG_THREADS, (size_t)bytes, snls_cuda_stream(ctx)>>>(*s);
+    return snls_cuda_check(ctx, s->job.a.op, cudaGetLastError());
+}
+
 SnlsStatus snls_agg_stack_forward(SnlsContext *ctx, const SnlsAggJob *job, bool *done)
 {
     StackJob s;
+    *done = applies(job, &job->from, &job->to, &s);
+    if (*done && by_neighbours(&job->to)) return forward_turned(ctx, &s, done);
     /* few channels in f32: a lane for each pixel and four channels (pull.cu) is faster, 0.39 ms against 0.48 in case D */
-    *done = (job->from.dtype == SNLS_BF16 || job->a.features > 32) && applies(job, &job->from, &job->to, &s);
+    *done = *done && (job->from.dtype == SNLS_BF16 || job->a.features > 32) && by_eights(&job->to, 6);
     if (!*done) return SNLS_OK;
     const unsigned blocks = snls_cuda_blocks(s.entries, SNLS_AGG_THREADS, 0);
     if (job->from.dtype == SNLS_F32) stack_forward<SNLS_F32><<<blocks, SNLS_AGG_THREADS, 0, snls_cuda_stream(ctx)>>>(s);
@@ -299,7 +365,7 @@ static SnlsStatus sort_taps(SnlsContext *ctx, StackJob *s, bool ordered)
 SnlsStatus snls_agg_stack_backward(SnlsContext *ctx, const SnlsAggJob *job, bool ordered, bool *done)
 {
     StackJob s;
-    *done = job->add && applies(job, &job->to, &job->from, &s) && is_small(&job->from) && s.entries * TAPS * (int64_t)(2 * sizeof(uint32_t) + sizeof(uint2)) <= SCRATCH_MOST;
+    *done = job->add && applies(job, &job->to, &job->from, &s) && by_eights(&job->from, 6) && is_small(&job->from) && s.entries * TAPS * (int64_t)(2 * sizeof(uint32_t) + sizeof(uint2)) <= SCRATCH_MOST;
     if (!*done) return SNLS_OK;
     SNLS_TRY(sort_taps(ctx, &s, ordered));
     const unsigned blocks = snls_cuda_blocks(s.bins.cells * s.pieces, SNLS_AGG_THREADS, 0);

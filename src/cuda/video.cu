@@ -18,31 +18,69 @@ void snls_cuda_video_plan(SnlsContext *ctx, const SnlsTensor *t, int64_t heads)
     else snls_arena_plan(&ctx->arena, floats, sizeof(float));
 }
 
-/* One thread a float of the copy: (pixel, head, feature). */
-static __global__ void pack(const __grid_constant__ SnlsTensor t, float *to, int64_t features, int64_t padded, int64_t heads, int64_t n)
+typedef struct PackJob {
+    SnlsTensor t;
+    float4 *to;
+    int64_t step[4], head, heads, quads, features, n; /* n: quads of the copy */
+    bool whole;                                       /* four channels are one aligned read */
+} PackJob;
+
+static __device__ __forceinline__ float4 pack_quad(const PackJob *s, int64_t at, int64_t f)
 {
-    for (SNLS_CUDA_EACH(i, n)) {
-        const int64_t f = i % padded, head = i / padded % heads, pixel = i / (padded * heads);
-        const int64_t x = pixel % t.shape[3], line = pixel / t.shape[3], y = line % t.shape[2], frame = line / t.shape[2];
-        const int64_t at = snls_at5(&t, frame / t.shape[1], frame % t.shape[1], y, x, head * features + f);
-        to[i] = f < features ? snls_cuda_load(&t, at) : 0.0f;
+    if (s->whole && s->t.dtype == SNLS_BF16) {
+        const uint2 u = *(const uint2 *)((const uint16_t *)s->t.data + at);
+        return make_float4(__uint_as_float(u.x << 16), __uint_as_float(u.x & 0xffff0000u), __uint_as_float(u.y << 16), __uint_as_float(u.y & 0xffff0000u));
+    }
+    float v[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) v[i] = f + i < s->features ? snls_cuda_load(&s->t, at + i * s->t.stride[4]) : 0.0f;
+    return make_float4(v[0], v[1], v[2], v[3]);
+}
+
+/* One thread a quad, in the order of the source: (pixel, head, quad). Index: 32 bits where they are enough. */
+template <typename Index> static __global__ void pack(const __grid_constant__ PackJob s)
+{
+    for (SNLS_CUDA_EACH(i, s.n)) {
+        const Index at = (Index)i, quads = (Index)s.quads, heads = (Index)s.heads, width = (Index)s.t.shape[3], height = (Index)s.t.shape[2], frames = (Index)s.t.shape[1];
+        const Index pair = at / quads, quad = at - pair * quads, pixel = pair / heads, head = pair - pixel * heads;
+        const Index line = pixel / width, x = pixel - line * width, plane = line / height, y = line - plane * height, b = plane / frames, t = plane - b * frames;
+        const int64_t f = 4 * (int64_t)quad, from = snls_at5(&s.t, b, t, y, x, (int64_t)head * s.features + f);
+        s.to[(int64_t)b * s.step[0] + (int64_t)t * s.step[1] + (int64_t)y * s.step[2] + (int64_t)x * s.step[3] + (int64_t)head * s.head + quad] = pack_quad(&s, from, f);
     }
 }
 
-SnlsStatus snls_cuda_video_claim(SnlsContext *ctx, const char *op, CudaVideo *v, const SnlsTensor *t, int64_t heads)
+static void pack_steps(CudaVideo *v, const SnlsTensor *t, int64_t heads, bool apart)
 {
-    v->quads = snls_cuda_quads(t->shape[4] / heads);
+    v->step[3] = apart ? v->quads : heads * v->quads;
+    for (int i = 2; i >= 0; i--) v->step[i] = v->step[i + 1] * t->shape[i + 1];
+    v->head = apart ? v->step[0] : v->quads;
+    if (apart) v->step[0] *= heads;
+}
+
+static bool in_quads(const SnlsTensor *t, int64_t features)
+{
+    bool whole = t->stride[4] == 1 && features % 4 == 0 && (uintptr_t)t->data % (4 * (size_t)snls_dtype_size((SnlsDtype)t->dtype)) == 0;
+    for (int i = 0; i < 4; i++) whole = whole && (t->shape[i] == 1 || t->stride[i] % 4 == 0);
+    return whole;
+}
+
+SnlsStatus snls_cuda_video_claim(SnlsContext *ctx, const char *op, CudaVideo *v, const SnlsTensor *t, int64_t heads, bool apart)
+{
+    const int64_t features = t->shape[4] / heads;
+    v->quads = v->head = snls_cuda_quads(features);
     if (is_plain(t, heads)) {
         v->data = (const float4 *)t->data;
         for (int i = 0; i < 4; i++) v->step[i] = t->shape[i] == 1 ? 0 : t->stride[i] / 4;
         return SNLS_OK;
     }
-    const int64_t n = pixels_of(t) * heads * v->quads * 4;
-    float *to = (float *)snls_arena_claim(&ctx->arena, n, sizeof(float));
-    v->data = (const float4 *)to;
-    v->step[3] = heads * v->quads;
-    for (int i = 2; i >= 0; i--) v->step[i] = v->step[i + 1] * t->shape[i + 1];
-    pack<<<snls_cuda_blocks(n, 256, 64 * (int64_t)snls_cuda(ctx)->multiprocessors), 256, 0, snls_cuda_stream(ctx)>>>(*t, to, t->shape[4] / heads,
-                                                                                                              4 * v->quads, heads, n);
+    PackJob job = {.t = *t, .heads = heads, .quads = v->quads, .features = features, .n = pixels_of(t) * heads * v->quads, .whole = in_quads(t, features)};
+    job.to = (float4 *)snls_arena_claim(&ctx->arena, 4 * job.n, sizeof(float));
+    pack_steps(v, t, heads, apart);
+    v->data = job.to;
+    for (int i = 0; i < 4; i++) job.step[i] = v->step[i];
+    job.head = v->head;
+    const unsigned blocks = snls_cuda_blocks(job.n, 256, 64 * (int64_t)snls_cuda(ctx)->multiprocessors);
+    if (job.n <= INT32_MAX) pack<uint32_t><<<blocks, 256, 0, snls_cuda_stream(ctx)>>>(job);
+    else pack<uint64_t><<<blocks, 256, 0, snls_cuda_stream(ctx)>>>(job);
     return snls_cuda_check(ctx, op, cudaGetLastError());
 }
