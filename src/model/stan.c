@@ -86,7 +86,7 @@ static NnMatches match(Builder *b, int32_t q, int32_t k, bool first)
     }
     SnlsRefineParams p;
     snls_refine_defaults(&p);
-    p.wr = 1, p.k = (int32_t)b->c->k, p.heads = heads;
+    p.wr = 1, p.k = (int32_t)b->c->used, p.heads = heads; /* of the k places ranked anew only the first are looked at */
     return snls_nn_refine(b->net, q, k, &b->found, &p);
 }
 

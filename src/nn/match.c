@@ -26,7 +26,7 @@ static NnMatches lists(NnNet *net, int32_t like, int64_t frames, int64_t heads, 
     const int64_t *d = tensor_of(net, like)->shape;
     const int64_t shape[7] = { d[0] / frames, heads, frames, d[1], d[2], k, 3 };
     const NnMatches m = { snls_nn_value(net, 6, shape, list_type(net)), snls_nn_value(net, 7, shape, list_type(net)), frames, heads, k };
-    if (index) *index = snls_nn_value(net, 6, shape, SNLS_I32);
+    *index = net->train ? snls_nn_value(net, 6, shape, SNLS_I32) : -1; /* gradients alone want to know the candidates' numbers */
     return m;
 }
 
@@ -54,6 +54,7 @@ NnMatches snls_nn_refine(NnNet *net, int32_t query, int32_t key, const NnMatches
 NnMatches snls_nn_first(NnNet *net, const NnMatches *m, int64_t k)
 {
     if (net->status < 0) return no_matches();
+    if (k == m->k) return *m;
     int64_t shape[7];
     for (int i = 0; i < 7; i++) shape[i] = tensor_of(net, m->offset)->shape[i];
     shape[5] = k;
