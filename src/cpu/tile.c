@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 44, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, REACH_MAX = 16, PATCH_ROWS = 16, PATCH_PIXELS = 48, STRIP = 4 };
+enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 44, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SCORES_MAX = 512, REACH_MAX = 16, PATCH_ROWS = 16, PATCH_PIXELS = 48, STRIP = 4 };
 
 /* Planes have margins of some vectors: not for narrow frames or queries far apart, unless they are small anyway. */
 static bool margins_pay(const SnlsMatch *m)
@@ -51,8 +51,10 @@ static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
     tile.columns = tile.pixel_columns - reach;
     tile.blocks = (tile.columns + tile.lanes - 1) / tile.lanes;
     tile.runs = tile.rows * tile.blocks;
-    tile.keep = tile.t.keep(c->k);
     snls_tile_planes_layout(&tile.planes, m, tile.pixel_columns, fractions && !m->prod);
+    tile.slots = 1;
+    while (!m->each && snls_tile_careful(&tile) && tile.slots < m->windows && (tile.slots + 1) * tile.cells <= SCORES_MAX) tile.slots++;
+    tile.keep = tile.t.keep(c->k);
     return tile;
 }
 
@@ -77,10 +79,10 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, CpuTake take, Cp
     s->box = take(arena, queries * area + 2 * lanes, sizeof(float)); /* interpolation may look one vector past the end */
     s->mixed = take(arena, (box + 1) * lanes, sizeof(float));
     s->bends = take(arena, (box + 1) * lanes, sizeof(float));
-    s->value = take(arena, tile->cells * lanes, sizeof(float));
+    s->value = take(arena, tile->cells * lanes * (tile->slots > 1 ? tile->runs * tile->slots : 1), sizeof(float));
     s->most = take(arena, queries, sizeof(float));
     s->work = take(arena, (tile->keep + 1 + 2 * SNLS_TILE_LIST) * lanes, sizeof(float));
-    s->below = take(arena, tile->cells * (lanes + 1), sizeof(uint32_t));
+    s->below = take(arena, tile->slots * tile->cells * (lanes + 1), sizeof(uint32_t));
     s->top = take(arena, queries * tile->keep, sizeof(float));
     s->number = take(arena, queries * tile->keep, sizeof(float));
     s->window = take(arena, tile->runs * m->windows, sizeof(CpuTileWindow));
@@ -126,14 +128,17 @@ static void run_tile(const CpuTile *tile, const CpuTilePlace *p, CpuTileScratch 
     snls_tile_load_query(tile, p, s->query);
     s->peak = tile->t.peak(s->query, (p->rows + tile->planes.before + tile->planes.after) * m->features * tile->pixel_columns);
     snls_tile_begin_lists(tile, s);
-    for (int64_t slot = 0; slot < m->windows; slot++) {
-        const bool skipped = slot == 0 && m->exclude == SNLS_EXCLUDE_FRAME, together = !skipped && snls_tile_windows(tile, p, slot, s);
-        if (together) snls_tile_box_scores(tile, p, slot, s);
-        for (int64_t r = 0; !skipped && r < p->rows * tile->blocks; r++) {
+    for (int64_t slot = 0, n = 0; slot < m->windows; slot++) { /* n: slots whose scores wait */
+        const bool skipped = slot == 0 && m->exclude == SNLS_EXCLUDE_FRAME, last = slot == m->windows - 1 || m->each;
+        if (!skipped && snls_tile_windows(tile, p, slot, s)) snls_tile_box_scores(tile, p, slot, s);
+        n += !skipped;
+        for (int64_t r = 0; n && r < p->rows * tile->blocks; r++) {
+            float *value = s->value + (tile->slots > 1 ? r * tile->slots * tile->cells * tile->lanes : 0);
             if (snls_tile_active(tile, p, r) <= 0) continue;
-            snls_tile_scores(tile, p, r, slot, s);
-            snls_tile_sort_out(tile, p, r, slot, s); /* while the scores are in the first cache */
+            if (!skipped) snls_tile_scores(tile, p, r, slot, value + (n - 1) * tile->cells * tile->lanes, s);
+            if (last || n == tile->slots) snls_tile_sort_out(tile, p, r, value, n, slot - n + 1, s); /* mostly at once: scores are in the first cache */
         }
+        if (last || n == tile->slots) n = 0;
         if (!m->each) continue;
         snls_tile_write_lists(tile, p, slot * m->k, s);
         snls_tile_begin_lists(tile, s);

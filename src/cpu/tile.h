@@ -42,6 +42,7 @@ typedef struct CpuTile {
     int64_t items;            /* separate places along an axis: 1 when whole, else side */
     int64_t box_max, area_max;/* longest side and most shifts of a box; beyond, scoring alone is cheaper */
     int64_t cells, keep;      /* candidates of a slot; length of a list, k or a little more */
+    int64_t slots;            /* whose scores are sorted out together */
     int64_t pixel_rows, pixel_columns; /* of the tile with the reach of its patches; columns in whole vectors */
 } CpuTile;
 
@@ -69,10 +70,10 @@ typedef struct CpuTileScratch {
     float   *sums;            /* (shifts at once, rows, pixel columns): products summed down; patches only */
     float   *box;             /* (runs, box, box, lanes): scores at every shift; packed to the box's size */
     float   *mixed, *bends;   /* (box + 1, lanes): one row of the box, interpolated along y */
-    float   *value;           /* (cells, lanes): scores of one run, smaller is better, NaN = no candidate */
+    float   *value;           /* (cells, lanes): scores of one run, smaller is better, NaN = no candidate; slots > 1: (runs, slots, cells, lanes) */
     float   *most;            /* (runs, lanes): largest correction of an interpolated l2 */
     float   *work;            /* see simd/tile.h, insert */
-    uint32_t *below;          /* cells*(lanes + 1) */
+    uint32_t *below;          /* slots*cells*(lanes + 1) */
     float   *top, *number;    /* (runs, keep, lanes): the best scores so far in order, and their candidates' numbers */
     CpuTileWindow *window;    /* (windows, runs) */
     uint8_t *together;        /* (runs, lanes): scored with the tile */
@@ -136,15 +137,17 @@ bool snls_tile_windows(const CpuTile *tile, const CpuTilePlace *p, int64_t slot,
 
 /* tile_score.c: scores at every shift of the box into box; scores of a run's candidates in a slot into value */
 void snls_tile_box_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, CpuTileScratch *s);
-void snls_tile_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t run, int64_t slot, CpuTileScratch *s);
+void snls_tile_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t run, int64_t slot, float *value, CpuTileScratch *s);
 
-/* tile_pick.c: lists made empty; scores of a run into its lists; lists into places kept .. kept+k-1 of the outputs */
+/* tile_pick.c: lists made empty; scores of a run in n slots from `slot` on into its lists; lists into places kept .. kept+k-1 of the outputs.
+ * careful: many candidates have to be scored anew before they are compared (see there). */
+bool snls_tile_careful(const CpuTile *tile);
 void snls_tile_begin_lists(const CpuTile *tile, CpuTileScratch *s);
-void snls_tile_sort_out(const CpuTile *tile, const CpuTilePlace *p, int64_t run, int64_t slot, CpuTileScratch *s);
+void snls_tile_sort_out(const CpuTile *tile, const CpuTilePlace *p, int64_t run, const float *value, int64_t n, int64_t slot, CpuTileScratch *s);
 void snls_tile_write_lists(const CpuTile *tile, const CpuTilePlace *p, int64_t kept, const CpuTileScratch *s);
 
 /* tile_alone.c: scores of one lane in a slot into value, NaN where there is no candidate */
-void snls_tile_score_alone(const CpuTile *tile, const CpuTilePlace *p, int64_t run, int64_t l, int64_t slot, CpuTileScratch *s);
+void snls_tile_score_alone(const CpuTile *tile, const CpuTilePlace *p, int64_t run, int64_t l, int64_t slot, float *value, CpuTileScratch *s);
 
 /* tile_patch.c: scores of patches at every shift of the box into box */
 void snls_tile_patch_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuTileScratch *s);

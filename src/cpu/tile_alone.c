@@ -80,10 +80,10 @@ static void one_by_one(const CpuTile *tile, const SnlsQuery *q, const SnlsMatchW
     }
 }
 
-void snls_tile_score_alone(const CpuTile *tile, const CpuTilePlace *p, int64_t run, int64_t l, int64_t slot, CpuTileScratch *s)
+void snls_tile_score_alone(const CpuTile *tile, const CpuTilePlace *p, int64_t run, int64_t l, int64_t slot, float *value, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
-    float *out = s->value + l;
+    float *out = value + l;
     for (int64_t i = 0; i < tile->cells; i++) out[i * tile->lanes] = NAN;
     if (l >= snls_tile_active(tile, p, run)) return;
     const SnlsMatchWindow w = snls_tile_window(tile, p, s->window, slot, run, l);

@@ -34,6 +34,9 @@ static Spot spot_of(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64
                   snls_window_place(w->x[l], m->stride1, cell - row * side, w->origin_x[l])};
 }
 
+/* With few terms most of the best lose digits. Each costs more than it does to hold scores back until all slots have lowered the bar. */
+bool snls_tile_careful(const CpuTile *tile) { return tile->planes.bend && tile->c->m.features * tile->c->m.ps * tile->c->m.ps < 128; }
+
 /* The interpolated l2 is a sum less a correction. Where the correction outweighs the result, digits are lost: some eight
  * roundings of value + 4*most against the (terms + 2) roundings of value that a plain sum may make. Then the distance is
  * summed anew from the pixels. */
@@ -79,38 +82,38 @@ static void enter(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t
 }
 
 /* Scores of run r one by one, candidates from number `id` on: those that no rounding could keep out of the lists. */
-static void one_by_one(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t id, CpuTileScratch *s)
+static void one_by_one(const CpuTile *tile, const CpuTilePlace *p, int64_t r, const float *value, int64_t n, int64_t id, CpuTileScratch *s)
 {
     const int64_t lanes = tile->lanes, active = snls_tile_active(tile, p, r);
     float *bar = s->work;
-    tile->t.lower_bar(bar, top_of(tile, s, r), s->value, tile->cells, tile->c->k, s->work + lanes);
+    tile->t.lower_bar(bar, top_of(tile, s, r), value, n, tile->c->k, s->work + lanes);
     for (int64_t l = 0; l < lanes; l++) bar[l] = l < active ? bar[l] + slack(tile, bar[l], s->most[r * lanes + l]) : NAN;
-    const ptrdiff_t count = tile->t.below(s->below, s->value, tile->cells, bar, s->below + tile->cells * lanes);
+    const ptrdiff_t count = tile->t.below(s->below, value, n, bar, s->below + n * lanes);
     for (ptrdiff_t i = 0; i < count; i++) {
         const int64_t l = s->below[i] % 16, c = s->below[i] / 16;
         if (i + 4 < count) {
             const Spot next = spot_of(tile, p, r, s->below[i + 4] % 16, (uint32_t)id + s->below[i + 4] / 16, s);
             fetch(tile, p, &next);
         }
-        enter(tile, p, r, l, id + c, s->value[c * lanes + l], s);
+        enter(tile, p, r, l, id + c, value[c * lanes + l], s);
     }
 }
 
 /* Some score of the run needs another look before it can be compared. */
-static bool needs_care(const CpuTile *tile, int64_t r, int64_t active, CpuTileScratch *s)
+static bool needs_care(const CpuTile *tile, int64_t r, int64_t active, const float *value, int64_t n, CpuTileScratch *s)
 {
     if (!tile->planes.bend) return false;
-    tile->t.least(s->work, s->value, tile->cells);
+    tile->t.least(s->work, value, n);
     for (int64_t l = 0; l < active; l++)
         if (loses_digits(tile, s->work[l], s->most[r * tile->lanes + l])) return true;
     return false;
 }
 
-void snls_tile_sort_out(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t slot, CpuTileScratch *s)
+void snls_tile_sort_out(const CpuTile *tile, const CpuTilePlace *p, int64_t r, const float *value, int64_t n, int64_t slot, CpuTileScratch *s)
 {
-    const int64_t id = slot * tile->cells, active = snls_tile_active(tile, p, r);
-    if (needs_care(tile, r, active, s)) one_by_one(tile, p, r, id, s);
-    else tile->t.insert(top_of(tile, s, r), number_of(tile, s, r), tile->c->k, s->value, tile->cells, (float)id, (int)active, s->work, s->below);
+    const int64_t id = slot * tile->cells, active = snls_tile_active(tile, p, r), count = n * tile->cells;
+    if (needs_care(tile, r, active, value, count, s)) one_by_one(tile, p, r, value, count, id, s);
+    else tile->t.insert(top_of(tile, s, r), number_of(tile, s, r), tile->c->k, value, count, (float)id, (int)active, s->work, s->below);
 }
 
 /* Neighbours of one query from the list into places kept .. kept+k-1 of the outputs. */

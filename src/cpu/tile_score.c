@@ -89,7 +89,7 @@ void snls_tile_box_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t sl
     else snls_tile_patch_scores(tile, p, frame, s);
 }
 
-void snls_tile_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t slot, CpuTileScratch *s)
+void snls_tile_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t slot, float *value, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
     const int64_t active = snls_tile_active(tile, p, r);
@@ -97,8 +97,8 @@ void snls_tile_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int
         const float *box = snls_tile_box(tile, s, r);
         for (int64_t j = 0; j <= s->size_y; j++) s->runs[j] = box + (j < s->size_y ? j : 0) * s->size_x * tile->lanes;
         if (tile->planes.bend) point_bends(tile, p, snls_slot_frame(p->t, slot, m->wt, m->frames), r, s);
-        for (int64_t a = 0; a < m->side; a++) mix_row(tile, r, a, s, s->value + a * m->side * tile->lanes);
+        for (int64_t a = 0; a < m->side; a++) mix_row(tile, r, a, s, value + a * m->side * tile->lanes);
     }
     for (int64_t l = 0; s->shared[r] < active && l < active; l++)
-        if (!s->together[r * tile->lanes + l]) snls_tile_score_alone(tile, p, r, l, slot, s);
+        if (!s->together[r * tile->lanes + l]) snls_tile_score_alone(tile, p, r, l, slot, value, s);
 }
