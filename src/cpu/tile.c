@@ -29,7 +29,7 @@ bool snls_cpu_tile_applies(const SnlsMatch *m)
 {
     return !m->refine && !m->all && m->k <= K_MAX && m->anchor == SNLS_ANCHOR_NONE && m->exclude != SNLS_EXCLUDE_SELF &&
            m->side <= SIDE_MAX && m->stride1 * (double)(m->side - 1) <= (m->ps == 1 ? SPAN_MAX : PATCH_SPAN_MAX) && m->stride1 <= 2 && patches_pay(m) && margins_pay(m) && frames_pay(m) && m->height < 1 << 30 && m->width < 1 << 30 &&
-           m->windows * m->side * m->side < SNLS_TILE_NONE;
+           m->windows < 1 << 16 && m->windows * m->side * m->side < SNLS_TILE_NONE;
 }
 
 static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
@@ -92,6 +92,8 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, CpuTake take, Cp
     s->place = take(arena, box + 1, sizeof(ptrdiff_t));
     s->runs = take(arena, box + 2, sizeof(float *));
     s->bend_runs = take(arena, 3 * (box + 2), sizeof(float *));
+    s->key_rows = take(arena, m->ps > 1 ? box + tile->pixel_rows : 0, sizeof(float *));
+    s->cell = take(arena, m->windows * tile->cells, sizeof(CpuTileCell));
     s->first = take(arena, m->side, sizeof(int));
     s->grid = take(arena, tile->span * tile->span, sizeof(float));
     s->y = take(arena, tile->runs, sizeof(CpuAxis));
@@ -186,6 +188,8 @@ void snls_cpu_tile_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *sin
         take_scratch(&ctx->arena, &tile, snls_arena_claim, &scratch[i]);
         scratch[i].single = &single[i];
         for (int64_t a = 0; a < m->side; a++) scratch[i].first[a] = tile.whole ? (int)(a * (int64_t)m->stride1) : 0;
+        for (int64_t j = 0; j < m->windows * tile.cells; j++)
+            scratch[i].cell[j] = (CpuTileCell){(uint16_t)(j / tile.cells), (uint8_t)(j % tile.cells / m->side), (uint8_t)(j % m->side)};
     }
     clear_bends(&tile);
     for (at.b = 0; at.b < m->batch; at.b++)

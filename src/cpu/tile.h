@@ -62,6 +62,9 @@ typedef struct CpuTileWindow {
     uint8_t valid[SNLS_TILE_LANES_MAX];
 } CpuTileWindow;
 
+/* Slot, row and column of a candidate's number: divisions would be most of what it takes to write a neighbour. */
+typedef struct CpuTileCell { uint16_t slot; uint8_t row, column; } CpuTileCell;
+
 /* What a thread holds for a tile. */
 typedef struct CpuTileScratch {
     CpuMatchScratch *single;  /* for queries scored alone */
@@ -81,6 +84,8 @@ typedef struct CpuTileScratch {
     CpuAxis *y, *x;           /* runs */
     ptrdiff_t *item, *place;  /* box: runs of a row of the box; of a row of planes */
     const float **runs, **bend_runs;
+    const float **key_rows;   /* box + pixel rows: patches only */
+    CpuTileCell *cell;        /* (windows, cells): where the candidate of a number is */
     int     *first;           /* side */
     float    peak;            /* largest |feature| of the tile's queries */
     float   *grid;            /* (span, span): scores of one query at whole shifts */

@@ -26,21 +26,21 @@ static void products_of_row(const CpuTile *tile, CpuTileScratch *s, const Part *
 }
 
 /* Products of one column block for a part of the box, summed down into its columns of sums. */
-static void column_block(const CpuTile *tile, const CpuTilePlace *p, const Part *part, int64_t frame, int64_t n, CpuTileScratch *s)
+static void column_block(const CpuTile *tile, const CpuTilePlace *p, const Part *part, int64_t n, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
-    const int64_t rows = pixel_rows(tile, p), top = p->i0 - tile->planes.before + s->origin_y;
-    for (int64_t j = part->y; j < part->y + part->rows + rows - 1; j++) products_of_row(tile, s, part, snls_tile_plane_row(tile, frame, top + j), j, n, rows);
+    const int64_t rows = pixel_rows(tile, p);
+    for (int64_t j = part->y; j < part->y + part->rows + rows - 1; j++) products_of_row(tile, s, part, s->key_rows[j], j, n, rows);
     for (int64_t i = 0; i < part->rows * part->columns; i++)
         tile->t.column_sums(s->sums + i * p->rows * tile->pixel_columns + n * tile->lanes, tile->pixel_columns, s->product + i * rows * tile->lanes, p->rows, m->ps,
                             m->dilation);
 }
 
-static void shifts(const CpuTile *tile, const CpuTilePlace *p, const Part *part, int64_t frame, CpuTileScratch *s)
+static void shifts(const CpuTile *tile, const CpuTilePlace *p, const Part *part, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
     const int64_t run = s->size_y * s->size_x * tile->lanes, reach = tile->planes.before + tile->planes.after;
-    for (int64_t n = 0; n * tile->lanes < p->columns + reach; n++) column_block(tile, p, part, frame, n, s);
+    for (int64_t n = 0; n * tile->lanes < p->columns + reach; n++) column_block(tile, p, part, n, s);
     for (int64_t i = 0; i < part->rows * part->columns; i++) {
         const int64_t shift = (part->y + i / part->columns) * s->size_x + part->x + i % part->columns;
         tile->t.row_sums(snls_tile_box(tile, s, 0) + shift * tile->lanes, run * tile->blocks, run, s->sums + i * p->rows * tile->pixel_columns,
@@ -53,9 +53,10 @@ void snls_tile_patch_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t 
     const SnlsTile *t = &tile->t;
     const int64_t across = (s->size_x + t->patch_columns - 1) / t->patch_columns, wide = (s->size_x + across - 1) / across;
     const int64_t most = t->patch_sums / wide < t->patch_rows ? t->patch_sums / wide : t->patch_rows, down = (s->size_y + most - 1) / most;
+    for (int64_t j = 0; j < s->size_y + pixel_rows(tile, p) - 1; j++) s->key_rows[j] = snls_tile_plane_row(tile, frame, p->i0 - tile->planes.before + s->origin_y + j);
     for (int64_t i = 0; i < down * across; i++) { /* parts of nearly the same size */
         const int64_t y = i / across * s->size_y / down, x = i % across * s->size_x / across;
         const Part part = {y, (i / across + 1) * s->size_y / down - y, x, (i % across + 1) * s->size_x / across - x};
-        shifts(tile, p, &part, frame, s);
+        shifts(tile, p, &part, s);
     }
 }

@@ -22,17 +22,18 @@ static float slack(const CpuTile *tile, float bar, float most)
     return isfinite(bar) ? 2 * eps * (fabsf(bar) + 4 * most) : 0;
 }
 
-/* Where candidate id of lane l of run r is. Divisions in 32 bits, which candidate numbers fit. */
-typedef struct Spot { int64_t frame; double y, x; } Spot;
+/* Where candidate id of lane l of run r is. */
+typedef struct Spot { int64_t slot; double y, x; } Spot;
 
-static Spot spot_of(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t l, uint32_t id, const CpuTileScratch *s)
+static inline Spot spot_of(const CpuTile *tile, int64_t r, int64_t l, int64_t id, const CpuTileScratch *s)
 {
-    const SnlsMatch *m = &tile->c->m;
-    const uint32_t side = (uint32_t)m->side, slot = id / (side * side), cell = id - slot * side * side, row = cell / side;
-    const CpuTileWindow *w = &s->window[slot * tile->runs + r];
-    return (Spot){snls_slot_frame(p->t, slot, m->wt, m->frames), snls_window_place(w->y[l], m->stride1, row, w->origin_y[l]),
-                  snls_window_place(w->x[l], m->stride1, cell - row * side, w->origin_x[l])};
+    const CpuTileCell c = s->cell[id];
+    const CpuTileWindow *w = &s->window[c.slot * tile->runs + r];
+    const double step = tile->c->m.stride1;
+    return (Spot){c.slot, snls_window_place(w->y[l], step, c.row, w->origin_y[l]), snls_window_place(w->x[l], step, c.column, w->origin_x[l])};
 }
+
+static int64_t frame_of(const CpuTile *tile, const CpuTilePlace *p, int64_t slot) { return snls_slot_frame(p->t, slot, tile->c->m.wt, tile->c->m.frames); }
 
 /* With few terms most of the best lose digits. Each costs more than it does to hold scores back until all slots have lowered the bar. */
 bool snls_tile_careful(const CpuTile *tile) { return tile->planes.bend && tile->c->m.features * tile->c->m.ps * tile->c->m.ps < 128; }
@@ -48,7 +49,7 @@ static bool loses_digits(const CpuTile *tile, float value, float most)
 
 static void fetch(const CpuTile *tile, const CpuTilePlace *p, const Spot *at)
 {
-    const float *pixel = snls_cpu_pixel(&tile->c->key, p->b, at->frame, (int64_t)at->y, (int64_t)at->x) + p->head * tile->c->m.features;
+    const float *pixel = snls_cpu_pixel(&tile->c->key, p->b, frame_of(tile, p, at->slot), (int64_t)at->y, (int64_t)at->x) + p->head * tile->c->m.features;
     __builtin_prefetch(pixel);
     __builtin_prefetch(pixel + tile->c->key.step[2]); /* beyond the last row: a hint about memory nobody reads is ignored */
 }
@@ -71,10 +72,10 @@ static void enter(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t
 {
     if (loses_digits(tile, value, s->most[r * tile->lanes + l])) {
         const SnlsQuery q = snls_tile_query(tile, p, r, l);
-        const Spot at = spot_of(tile, p, r, l, (uint32_t)id, s);
+        const Spot at = spot_of(tile, r, l, id, s);
         if (at.y != floor(at.y) || at.x != floor(at.x)) { /* on a pixel there is no correction: the best match of all, a query with itself, is there */
             snls_cpu_load_patch(tile->c, &q, s->single);
-            value = snls_cpu_score_at(tile->c, &q, at.frame, at.y, at.x, s->single);
+            value = snls_cpu_score_at(tile->c, &q, frame_of(tile, p, at.slot), at.y, at.x, s->single);
             if (isnan(value)) return;
         }
     }
@@ -92,7 +93,7 @@ static void one_by_one(const CpuTile *tile, const CpuTilePlace *p, int64_t r, co
     for (ptrdiff_t i = 0; i < count; i++) {
         const int64_t l = s->below[i] % 16, c = s->below[i] / 16;
         if (i + 4 < count) {
-            const Spot next = spot_of(tile, p, r, s->below[i + 4] % 16, (uint32_t)id + s->below[i + 4] / 16, s);
+            const Spot next = spot_of(tile, r, s->below[i + 4] % 16, id + s->below[i + 4] / 16, s);
             fetch(tile, p, &next);
         }
         enter(tile, p, r, l, id + c, value[c * lanes + l], s);
@@ -129,14 +130,14 @@ static void write_query(const CpuTile *tile, const CpuTilePlace *p, int64_t r, i
     int32_t *index = m->index.data ? (int32_t *)m->index.data + snls_at6(&m->index, q.b, q.head, q.t, q.i, q.j, kept) : NULL;
     for (int64_t i = 0; i < m->k; i++, dist += m->dist.stride[5], offset += m->offset.stride[5]) {
         const bool there = i < tile->c->k && number[i * tile->lanes] < SNLS_TILE_NONE;
-        const uint32_t id = there ? (uint32_t)number[i * tile->lanes] : 0;
-        const Spot at = there ? spot_of(tile, p, r, l, id, s) : (Spot){p->t, y, x};
+        const int32_t id = there ? (int32_t)number[i * tile->lanes] : -1;
+        const Spot at = there ? spot_of(tile, r, l, id, s) : (Spot){0, y, x}; /* slot 0 is the query's own frame */
         const float value = there ? top[i * tile->lanes] : INFINITY;
         *dist = (m->prod ? -value : value) + 0.0f; /* no -0 */
-        offset[0] = (float)(at.frame - p->t);
+        offset[0] = (float)(frame_of(tile, p, at.slot) - p->t);
         offset[step] = (float)(at.y - y);
         offset[2 * step] = (float)(at.x - x);
-        if (index) index[i * m->index.stride[5]] = there ? (int32_t)id : -1;
+        if (index) index[i * m->index.stride[5]] = id;
     }
 }
 
