@@ -71,7 +71,7 @@ typedef struct CpuTileScratch {
     float   *query;           /* (blocks of pixel columns, pixel rows, F, lanes) */
     float   *product;         /* (shifts at once, pixel rows, lanes): patches only */
     float   *sums;            /* (shifts at once, rows, pixel columns): products summed down; patches only */
-    float   *box;             /* (runs, box, box, lanes): scores at every shift; packed to the box's size */
+    float   *box;             /* (box along y, rows, box along x, blocks, lanes): scores at every shift; packed to the box's size */
     float   *mixed, *bends;   /* (box + 1, lanes): one row of the box, interpolated along y */
     float   *value;           /* (cells, lanes): scores of one run, smaller is better, NaN = no candidate; slots > 1: (runs, slots, cells, lanes) */
     float   *most;            /* (runs, lanes): largest correction of an interpolated l2 */
@@ -121,10 +121,10 @@ static inline bool snls_tile_whole_window(const SnlsMatch *m, const SnlsMatchWin
            snls_inside(snls_match_x(m, w, 0), m->width) && snls_inside(snls_match_x(m, w, m->side - 1), m->width);
 }
 
-/* Scores of run `run` at shift (0, 0) of the box. */
-static inline float *snls_tile_box(const CpuTile *tile, const CpuTileScratch *s, int64_t run)
+/* Scores of run `run` at shifts (y, 0), (y, 1), ... of the box, blocks*lanes apart: what is written together lies together. */
+static inline float *snls_tile_box(const CpuTile *tile, const CpuTileScratch *s, int64_t run, int64_t y)
 {
-    return s->box + run * s->size_y * s->size_x * tile->lanes;
+    return s->box + ((y * tile->rows + run / tile->blocks) * s->size_x * tile->blocks + run % tile->blocks) * tile->lanes;
 }
 
 /* tile_plane.c */

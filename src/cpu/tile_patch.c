@@ -39,11 +39,11 @@ static void column_block(const CpuTile *tile, const CpuTilePlace *p, const Part 
 static void shifts(const CpuTile *tile, const CpuTilePlace *p, const Part *part, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
-    const int64_t run = s->size_y * s->size_x * tile->lanes, reach = tile->planes.before + tile->planes.after;
+    const int64_t step = tile->blocks * tile->lanes, reach = tile->planes.before + tile->planes.after;
     for (int64_t n = 0; n * tile->lanes < p->columns + reach; n++) column_block(tile, p, part, n, s);
     for (int64_t i = 0; i < part->rows * part->columns; i++) {
-        const int64_t shift = (part->y + i / part->columns) * s->size_x + part->x + i % part->columns;
-        tile->t.row_sums(snls_tile_box(tile, s, 0) + shift * tile->lanes, run * tile->blocks, run, s->sums + i * p->rows * tile->pixel_columns,
+        float *out = snls_tile_box(tile, s, 0, part->y + i / part->columns) + (part->x + i % part->columns) * step;
+        tile->t.row_sums(out, s->size_x * step, tile->lanes, s->sums + i * p->rows * tile->pixel_columns,
                          tile->pixel_columns, p->rows, (p->columns + tile->lanes - 1) / tile->lanes, m->ps, m->dilation);
     }
 }

@@ -1,6 +1,5 @@
 /* tile_score.c: products of a tile with the key pixels at every shift of the box, and the candidates' scores from them. */
 #include "cpu/tile.h"
-#include <string.h>
 
 /* Key row y against the tile's rows [first, end), at every shift of the box along x. */
 static void products_of_row(const CpuTile *tile, CpuTileScratch *s, const float *key_row, int64_t y, const int64_t *query_y, int64_t first, int64_t end)
@@ -15,7 +14,7 @@ static void products_of_row(const CpuTile *tile, CpuTileScratch *s, const float 
             const int columns = (int)(s->size_x - d < tile->t.columns ? s->size_x - d : tile->t.columns);
             for (int64_t r = first; r < end; r++) {
                 const int64_t shift = y - query_y[r] - s->origin_y;
-                out[r - first] = snls_tile_box(tile, s, r) + (shift * s->size_x + d) * tile->lanes;
+                out[r - first] = snls_tile_box(tile, s, r, shift) + d * tile->lanes; /* a tile is one block wide */
                 query[r - first] = s->query + (r * m->features + f) * tile->lanes;
             }
             for (int i = 0; i < columns; i++) key[i] = key_row + f * pitch + s->place[d + i];
@@ -60,20 +59,18 @@ static void mix_row(const CpuTile *tile, int64_t r, int64_t a, CpuTileScratch *s
     const int64_t item = tile->whole ? 0 : a, shift = tile->whole ? a * (int64_t)m->stride1 : 0;
     const int64_t last = x->high[m->side - 1] + s->first[m->side - 1] + 1, x0 = x->low[0], n = (last < s->size_x ? last + 1 : s->size_x) - x0;
     const int32_t *index = y->index + item * tile->lanes;
-    const float *fraction = y->fraction + item * tile->lanes, *mixed = s->mixed, *bends = NULL;
-    const bool bend = tile->planes.bend;
+    const float *fraction = y->fraction + item * tile->lanes;
+    const bool bend = tile->planes.bend, bent = bend && x->between;
     const float **right = s->bend_runs + shift, **lower = right + tile->box_max + 2, **across = lower + tile->box_max + 2;
     float *most = bend ? s->most + r * tile->lanes : NULL;
     const int low = y->low[item], high = y->high[item];
-    if (!y->between && low == high) mixed = s->runs[low + shift];
-    else t->mix(s->mixed + x0 * tile->lanes, s->runs + shift, s->item + x0, n, low, high, index, fraction, bend && y->between ? lower : NULL, s->place + x0, most);
-    if (bend && x->between) {
-        t->mix(s->bends + x0 * tile->lanes, right, s->place + x0, n, low, high, index, fraction, y->between ? across : NULL, s->place + x0, NULL);
-        bends = s->bends;
+    if (!x->between && tile->whole && m->stride1 == 1 && x->low[0] == x->high[0]) { /* the candidates are a stretch of the box */
+        t->mix(out, s->runs + shift, s->item + x0, m->side, low, high, index, fraction, bend && y->between ? lower : NULL, s->place + x0, most);
+        return;
     }
-    if (!x->between && tile->whole && m->stride1 == 1 && x->low[0] == x->high[0]) /* the candidates are a stretch of the box */
-        memcpy(out, mixed + x->low[0] * tile->lanes, (size_t)(m->side * tile->lanes) * sizeof *out);
-    else t->mix_each(out, mixed, bends, m->side, s->first, x->low, x->high, x->index, x->fraction, tile->whole ? 0 : tile->lanes, most);
+    t->mix(s->mixed + x0 * tile->lanes, s->runs + shift, s->item + x0, n, low, high, index, fraction, bend && y->between ? lower : NULL, s->place + x0, most);
+    if (bent) t->mix(s->bends + x0 * tile->lanes, right, s->place + x0, n, low, high, index, fraction, y->between ? across : NULL, s->place + x0, NULL);
+    t->mix_each(out, s->mixed, bent ? s->bends : NULL, m->side, s->first, x->low, x->high, x->index, x->fraction, tile->whole ? 0 : tile->lanes, most);
 }
 
 void snls_tile_box_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, CpuTileScratch *s)
@@ -83,7 +80,7 @@ void snls_tile_box_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t sl
     for (int64_t d = 0; d < s->size_x; d++) {
         const int64_t x = p->j0 * m->stride0 + s->origin_x + d + tile->planes.margin;
         s->place[d] = x % m->stride0 * tile->planes.phase + x / m->stride0;
-        s->item[d] = d * tile->lanes;
+        s->item[d] = d * tile->blocks * tile->lanes;
     }
     if (m->ps == 1) pixel_scores(tile, p, frame, s);
     else snls_tile_patch_scores(tile, p, frame, s);
@@ -94,8 +91,7 @@ void snls_tile_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int
     const SnlsMatch *m = &tile->c->m;
     const int64_t active = snls_tile_active(tile, p, r);
     if (s->shared[r]) {
-        const float *box = snls_tile_box(tile, s, r);
-        for (int64_t j = 0; j <= s->size_y; j++) s->runs[j] = box + (j < s->size_y ? j : 0) * s->size_x * tile->lanes;
+        for (int64_t j = 0; j <= s->size_y; j++) s->runs[j] = snls_tile_box(tile, s, r, j < s->size_y ? j : 0);
         if (tile->planes.bend) point_bends(tile, p, snls_slot_frame(p->t, slot, m->wt, m->frames), r, s);
         for (int64_t a = 0; a < m->side; a++) mix_row(tile, r, a, s, value + a * m->side * tile->lanes);
     }
