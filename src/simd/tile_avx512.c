@@ -2,6 +2,7 @@
 #if defined(__x86_64__)
 #include "simd/turn.h"
 #include <immintrin.h>
+#include <stdint.h>
 
 #define LANES 16
 #define ROWS 5
@@ -31,6 +32,14 @@ typedef __mmask16 Mask;
 #define v_fma_where(m, a, b, c) _mm512_mask3_fmadd_ps(a, b, c, m)
 #define m_bits(a, b) ((uint32_t)_mm512_cmp_ps_mask(a, b, _CMP_LE_OQ))
 #define v_after(a, b, n) _mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(b), _mm512_castps_si512(a), n))
+
+static inline int append_lanes(uint32_t *out, uint32_t base, uint32_t bits)
+{
+    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    _mm512_storeu_si512(out, _mm512_maskz_compress_epi32((__mmask16)bits, _mm512_add_epi32(lane, _mm512_set1_epi32((int)base))));
+    return __builtin_popcount(bits);
+}
+#define append_lanes append_lanes
 
 #define IN_REGISTER(v) __asm__("" : "+v"(v))
 #define TURN_8_BY_8 turn_8_by_8

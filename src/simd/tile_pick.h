@@ -1,4 +1,5 @@
-/* tile_pick.h: loops that keep the smallest values of every lane. Part of tile_body.h, which says what it needs. */
+/* tile_pick.h: loops that keep the smallest values of every lane. Part of tile_body.h, which says what it needs; also
+ *   append_lanes(out, base, bits), if there is one: base + l for every bit l into out, where LANES may be written; how many. */
 
 static void least(float *out, const float *value, ptrdiff_t n)
 {
@@ -24,6 +25,16 @@ static void lower_bar(float *bar, const float *top, const float *value, ptrdiff_
     v_store(bar, v_load(work + (k - 1) * LANES));
 }
 
+#ifdef append_lanes
+static ptrdiff_t below(uint32_t *out, const float *value, ptrdiff_t n, const float *bar, uint32_t *work)
+{
+    const Vec limit = v_load(bar);
+    uint32_t *end = out;
+    (void)work;
+    for (ptrdiff_t i = 0; i < n; i++) end += append_lanes(end, (uint32_t)i * 16, m_bits(v_load(value + i * LANES), limit));
+    return end - out;
+}
+#else
 /* Few vectors hold any: they are found first, without a branch that nobody could predict. */
 static ptrdiff_t below(uint32_t *out, const float *value, ptrdiff_t n, const float *bar, uint32_t *work)
 {
@@ -42,6 +53,7 @@ static ptrdiff_t below(uint32_t *out, const float *value, ptrdiff_t n, const flo
     }
     return end - out;
 }
+#endif
 
 /* Lists of up to KEEP_MAX places are held in registers, values and numbers. */
 #define KEEP_MAX 10
@@ -118,7 +130,7 @@ static void clear_lists(float *value, float *ids, ptrdiff_t n)
 static void insert_many(float *top, float *number, ptrdiff_t k, const float *value, ptrdiff_t n, float first, int active, float *work, uint32_t *under)
 {
     float bar[LANES], *wait = work + (keep(k) + 1) * LANES, *ids = wait + SNLS_TILE_LIST * LANES;
-    int count[LANES] = {0}, rows = 0;
+    int count[LANES] = {0};
     lower_bar(bar, top, value, n, k, work);
     for (int l = active; l < LANES; l++) bar[l] = __builtin_nanf("");
     const ptrdiff_t found = below(under, value, n, bar, under + n * LANES);
@@ -126,16 +138,16 @@ static void insert_many(float *top, float *number, ptrdiff_t k, const float *val
     for (ptrdiff_t i = 0; i < found; i++) {
         const int l = (int)(under[i] % 16), c = (int)(under[i] / 16);
         if (count[l] == SNLS_TILE_LIST) {
-            insert_lists(top, number, k, wait, ids, rows);
-            clear_lists(wait, ids, rows);
-            rows = 0;
+            insert_lists(top, number, k, wait, ids, SNLS_TILE_LIST);
+            clear_lists(wait, ids, SNLS_TILE_LIST);
             for (int j = 0; j < LANES; j++) count[j] = 0;
         }
         const int at = count[l]++;
-        rows = count[l] > rows ? count[l] : rows;
         wait[at * LANES + l] = value[c * LANES + l];
         ids[at * LANES + l] = first + (float)c;
     }
+    int rows = 0;
+    for (int l = 0; l < LANES; l++) rows = count[l] > rows ? count[l] : rows;
     insert_lists(top, number, k, wait, ids, rows);
 }
 
