@@ -10,18 +10,29 @@ typedef struct Part { int64_t y, rows, x, columns; } Part;
 /* Pixel rows of the tile with the reach of its patches. */
 static int64_t pixel_rows(const CpuTile *tile, const CpuTilePlace *p) { return p->rows + tile->planes.before + tile->planes.after; }
 
-/* Key row j (from the tile's first pixel row, less the box's origin) against pixel rows j - shift of column block n. */
-static void products_of_row(const CpuTile *tile, CpuTileScratch *s, const Part *part, const float *key_row, int64_t j, int64_t n, int64_t rows)
+/* Key rows j, j+1, ... (from the tile's first pixel row, less the box's origin), `steps` of them, against pixel rows r0 .. r1-1 of column block n,
+ * one further down each time; row r has shift j - r along y. */
+static void products_of_rows(const CpuTile *tile, const Part *part, int64_t j, int64_t steps, int64_t r0, int64_t r1, int64_t n, int64_t rows, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
-    const int64_t lanes = tile->lanes, pitch = tile->planes.pitch;
-    const int64_t last = j - part->y, first = last - part->rows + 1, r0 = first > 0 ? first : 0, r1 = last < rows ? last + 1 : rows;
-    float *out = s->product + ((j - r0 - part->y) * part->columns * rows + r0) * lanes; /* a row further down is a shift less */
+    const int64_t lanes = tile->lanes;
     for (int64_t f = 0; f < m->features; f += SNLS_TILE_FEATURES) {
-        const int64_t features = m->features - f < SNLS_TILE_FEATURES ? m->features - f : SNLS_TILE_FEATURES;
-        const float *query = s->query + ((n * rows + r0) * m->features + f) * lanes, *key = key_row + f * pitch + s->place[part->x] + n * lanes - tile->planes.before;
-        tile->t.products(out, (1 - part->columns * rows) * lanes, rows * lanes, query, m->features * lanes, (int)(r1 - r0), key, pitch, (int)part->columns, features,
-                         f > 0, tile->planes.row, !m->prod);
+        const SnlsTileProducts p = {.out = s->product + ((j - r0 - part->y) * part->columns * rows + r0) * lanes,
+                                    .out_row = (1 - part->columns * rows) * lanes, /* a row further down is a shift less */
+                                    .out_column = rows * lanes,
+                                    .query = s->query + ((n * rows + r0) * m->features + f) * lanes,
+                                    .query_row = m->features * lanes,
+                                    .key = s->key_rows + j,
+                                    .key_at = f * tile->planes.pitch + s->place[part->x] + n * lanes - tile->planes.before,
+                                    .key_pitch = tile->planes.pitch,
+                                    .ahead = tile->planes.row,
+                                    .features = m->features - f < SNLS_TILE_FEATURES ? m->features - f : SNLS_TILE_FEATURES,
+                                    .steps = steps,
+                                    .rows = (int)(r1 - r0),
+                                    .columns = (int)part->columns,
+                                    .add = f > 0,
+                                    .square = !m->prod};
+        tile->t.products(&p);
     }
 }
 
@@ -29,8 +40,12 @@ static void products_of_row(const CpuTile *tile, CpuTileScratch *s, const Part *
 static void column_block(const CpuTile *tile, const CpuTilePlace *p, const Part *part, int64_t n, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
-    const int64_t rows = pixel_rows(tile, p);
-    for (int64_t j = part->y; j < part->y + part->rows + rows - 1; j++) products_of_row(tile, s, part, s->key_rows[j], j, n, rows);
+    const int64_t rows = pixel_rows(tile, p), end = part->y + part->rows + rows - 1;
+    for (int64_t j = part->y, steps; j < end; j += steps) {
+        const int64_t last = j - part->y, first = last - part->rows + 1, r0 = first > 0 ? first : 0, r1 = last < rows ? last + 1 : rows;
+        steps = r1 - r0 == part->rows ? rows - r1 + 1 : 1; /* as long as all shifts of the part have a row */
+        products_of_rows(tile, part, j, steps, r0, r1, n, rows, s);
+    }
     for (int64_t i = 0; i < part->rows * part->columns; i++)
         tile->t.column_sums(s->sums + i * p->rows * tile->pixel_columns + n * tile->lanes, tile->pixel_columns, s->product + i * rows * tile->lanes, p->rows, m->ps,
                             m->dilation);

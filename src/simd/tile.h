@@ -23,6 +23,20 @@ typedef struct SnlsTileAxis { /* a vector of each */
     float   *fraction;
 } SnlsTileAxis;
 
+/* Products of `rows` runs of queries with `columns` runs of keys, of which each begins one float after the one before, `steps` times, every time
+ * a run of queries and a row of keys further on:
+ *   out[i*lanes + r*out_row + c*out_column + l] = sum_f query[(i + r)*query_row + f*lanes + l] * key[i][key_at + f*key_pitch + c + l]
+ * square: (query - key)^2. add: on top of what out holds. ahead: floats from a key to the one that is needed next, fetched meanwhile. */
+typedef struct SnlsTileProducts {
+    float *out;
+    ptrdiff_t out_row, out_column;
+    const float *query;
+    ptrdiff_t query_row;
+    const float *const *key;
+    ptrdiff_t key_at, key_pitch, ahead, features, steps;
+    int rows, columns, add, square;
+} SnlsTileProducts;
+
 typedef struct SnlsTile {
     int lanes;         /* floats in a vector */
     int rows, columns; /* block of sums that dots keeps in registers */
@@ -41,12 +55,9 @@ typedef struct SnlsTile {
     void (*squares)(float *const *out, ptrdiff_t out_step, const float *const *query, int rows, const float *const *key, int columns,
                     ptrdiff_t query_pitch, ptrdiff_t key_pitch, ptrdiff_t features, int add, ptrdiff_t ahead);
 
-    /* For patches: products of `rows` runs of queries with `columns` runs of keys, of which each begins one float after the one
-     * before:  out[r*out_row + c*out_column + l] = sum_f query[r*query_row + f*lanes + l] * key[f*key_pitch + c + l];  square:
-     * (query - key)^2. rows <= patch_rows, columns <= patch_columns, rows*columns <= patch_sums. */
+    /* Products of pixels, for patches. rows <= patch_rows, columns <= patch_columns, rows*columns <= patch_sums. */
     int patch_rows, patch_columns, patch_sums;
-    void (*products)(float *out, ptrdiff_t out_row, ptrdiff_t out_column, const float *query, ptrdiff_t query_row, int rows, const float *key,
-                     ptrdiff_t key_pitch, int columns, ptrdiff_t features, int add, ptrdiff_t ahead, int square);
+    void (*products)(const SnlsTileProducts *p);
 
     /* Sums over patches of side ps, their pixels `apart` rows and columns apart: first down, of a run,
      *   out[r*pitch + l] = sum_{a < ps} in[(r + a*apart)*lanes + l]

@@ -2,23 +2,23 @@
  *   PATCH_ROWS, PATCH_COLUMNS, PATCH_SUMS: a block of sums that fits the registers with its queries, a key and a difference;
  *   v_after(a, b, n), if there is one: lanes n .. of a, then the first n of b. */
 
-ALWAYS void products_block(float *out, ptrdiff_t out_row, ptrdiff_t out_column, const float *query, ptrdiff_t query_row, const float *key, ptrdiff_t key_pitch,
-                           ptrdiff_t features, int add, ptrdiff_t ahead, const int rows, const int columns, const int square)
+/* One row of keys. */
+ALWAYS void products_row(const SnlsTileProducts *p, float *out, const float *query, const float *key, const int rows, const int columns, const int square)
 {
     Vec sum[PATCH_ROWS][PATCH_COLUMNS];
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
-        for (int c = 0; c < columns; c++) sum[r][c] = add ? v_load(out + r * out_row + c * out_column) : v_zero();
-    for (ptrdiff_t f = 0; f < features; f++) {
+        for (int c = 0; c < columns; c++) sum[r][c] = p->add ? v_load(out + r * p->out_row + c * p->out_column) : v_zero();
+    for (ptrdiff_t f = 0; f < p->features; f++, key += p->key_pitch) {
         Vec q[PATCH_ROWS];
 #pragma GCC unroll 8
-        for (int r = 0; r < rows; r++) q[r] = v_load(query + r * query_row + f * LANES);
-        __builtin_prefetch(key + f * key_pitch + ahead);
-        __builtin_prefetch(key + f * key_pitch + ahead + LANES);
+        for (int r = 0; r < rows; r++) q[r] = v_load(query + r * p->query_row + f * LANES);
+        __builtin_prefetch(key + p->ahead);
+        __builtin_prefetch(key + p->ahead + LANES);
 #pragma GCC unroll 8
         for (int c = 0; c < columns; c++) {
-            Vec k = v_load(key + f * key_pitch + c);
+            Vec k = v_load(key + c);
             IN_REGISTER(k); /* as in dots_block */
 #pragma GCC unroll 8
             for (int r = 0; r < rows; r++) {
@@ -30,37 +30,41 @@ ALWAYS void products_block(float *out, ptrdiff_t out_row, ptrdiff_t out_column, 
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
-        for (int c = 0; c < columns; c++) v_store(out + r * out_row + c * out_column, sum[r][c]);
+        for (int c = 0; c < columns; c++) v_store(out + r * p->out_row + c * p->out_column, sum[r][c]);
 }
 
-#define BLOCK_OF(R, C) \
-    case C: products_block(out, out_row, out_column, query, query_row, key, key_pitch, features, add, ahead, R, C, square); break;
+ALWAYS void products_block(const SnlsTileProducts *p, const int rows, const int columns, const int square)
+{
+    const SnlsTileProducts here = *p; /* no store can change it */
+    for (ptrdiff_t i = 0; i < here.steps; i++)
+        products_row(&here, here.out + i * LANES, here.query + i * here.query_row, here.key[i] + here.key_at, rows, columns, square);
+}
+
+#define BLOCK_OF(R, C) case C: products_block(p, R, C, square); break;
 #if PATCH_COLUMNS == 5
-#define BLOCKS_OF(R) case R: switch (columns) { BLOCK_OF(R, 1) BLOCK_OF(R, 2) BLOCK_OF(R, 3) BLOCK_OF(R, 4) BLOCK_OF(R, 5) } break;
+#define BLOCKS_OF(R) case R: switch (p->columns) { BLOCK_OF(R, 1) BLOCK_OF(R, 2) BLOCK_OF(R, 3) BLOCK_OF(R, 4) BLOCK_OF(R, 5) } break;
 #else
-#define BLOCKS_OF(R) case R: switch (columns) { BLOCK_OF(R, 1) BLOCK_OF(R, 2) BLOCK_OF(R, 3) } break;
+#define BLOCKS_OF(R) case R: switch (p->columns) { BLOCK_OF(R, 1) BLOCK_OF(R, 2) BLOCK_OF(R, 3) } break;
 #endif
 
-ALWAYS void products_of(float *out, ptrdiff_t out_row, ptrdiff_t out_column, const float *query, ptrdiff_t query_row, int rows, const float *key,
-                        ptrdiff_t key_pitch, int columns, ptrdiff_t features, int add, ptrdiff_t ahead, const int square)
+ALWAYS void products_of(const SnlsTileProducts *p, const int square)
 {
-    switch (rows) {
+    switch (p->rows) {
     BLOCKS_OF(1)
     BLOCKS_OF(2)
     BLOCKS_OF(3)
 #if PATCH_ROWS == 6
     BLOCKS_OF(4)
     BLOCKS_OF(5)
-    case 6: switch (columns) { BLOCK_OF(6, 1) BLOCK_OF(6, 2) BLOCK_OF(6, 3) BLOCK_OF(6, 4) } break;
+    case 6: switch (p->columns) { BLOCK_OF(6, 1) BLOCK_OF(6, 2) BLOCK_OF(6, 3) BLOCK_OF(6, 4) } break;
 #endif
     }
 }
 
-static void products(float *out, ptrdiff_t out_row, ptrdiff_t out_column, const float *query, ptrdiff_t query_row, int rows, const float *key,
-                     ptrdiff_t key_pitch, int columns, ptrdiff_t features, int add, ptrdiff_t ahead, int square)
+static void products(const SnlsTileProducts *p)
 {
-    if (square) products_of(out, out_row, out_column, query, query_row, rows, key, key_pitch, columns, features, add, ahead, 1);
-    else products_of(out, out_row, out_column, query, query_row, rows, key, key_pitch, columns, features, add, ahead, 0);
+    if (p->square) products_of(p, 1);
+    else products_of(p, 0);
 }
 
 /* Odd sides: two neighbouring sums have all but their first and last vector in common, and what they have in common is sums
