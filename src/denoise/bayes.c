@@ -125,28 +125,6 @@ static float kept(const Shrinkage *s, double value)
     return (float)(s->theta >= 0 ? (y - 1) / y : inner > 0 ? sqrt(inner) / y : 0);
 }
 
-/* z to z V D V', V the eigenvectors of z'z and D what is kept along them. false: nothing is. */
-static bool shrink(const Group *u, float *z, float variance, const NlbStep *s)
-{
-    NlbWork *w = u->w;
-    const Shrinkage by = { s->theta, (double)u->dim / (double)u->g->count, variance };
-    const float *vectors = NULL;
-    cross(u, w->matrix, u->pitch, z, z, true);
-    const int64_t rank = snls_nlb_eigen(&u->d->group_loops, w, u->n, lowest(&by), s, &vectors);
-    const int64_t pitch = snls_nlb_pitch(rank);
-    if (!rank) return false;
-    memset(w->left, 0, (size_t)(u->n * pitch) * sizeof *w->left);
-    for (int64_t r = 0; r < rank; r++) {
-        const float keep = kept(&by, w->values[r]);
-        for (int64_t i = 0; i < u->n; i++) w->left[i * pitch + r] = keep * vectors[r * u->pitch + i];
-    }
-    times(u, w->right, pitch, z, u->pitch, w->left, pitch, u->n);
-    times(u, z, u->pitch, w->right, pitch, vectors, u->pitch, rank);
-    return true;
-}
-
-/* ---- step 2 ---- */
-
 /* C (C + variance)^-1 of the noisy group, C the covariance of the first estimate's, by Cholesky: no eigenvectors are needed. With
  * patches as columns that is basic (basic'basic + variance)^-1 basic'noisy, with patches as rows noisy (C + variance)^-1 C.
  * Returns where it is; NULL: nothing is kept. */
@@ -162,6 +140,37 @@ static const float *wiener(const Group *u, float *noisy, float *basic, float var
     times(u, to, u->pitch, from, u->pitch, w->matrix + u->pitch, both, u->n);
     return to;
 }
+
+/* A group with hardly a direction that is noise alone: its own covariance stands for the first estimate's. Far above the noise, what is kept of an
+ * eigenvalue is 1 - (1 + dim / count) variance / value in either way. */
+static const float *shrink_little(const Group *u, float *z, float variance)
+{
+    memcpy(u->w->basic, z, (size_t)(u->rows * u->pitch) * sizeof *z);
+    return wiener(u, z, u->w->basic, variance * (1 + (float)u->dim / (float)u->g->count));
+}
+
+/* z to z V D V', V the eigenvectors of z'z and D what is kept along them. Returns where it is; NULL: nothing is kept. */
+static const float *shrink(const Group *u, float *z, float variance, const NlbStep *s)
+{
+    NlbWork *w = u->w;
+    const Shrinkage by = { s->theta, (double)u->dim / (double)u->g->count, variance };
+    const float *vectors = NULL;
+    cross(u, w->matrix, u->pitch, z, z, true);
+    const int64_t rank = snls_nlb_eigen(&u->d->group_loops, w, u->n, lowest(&by), s, &vectors);
+    if (rank < 0) return shrink_little(u, z, variance);
+    const int64_t pitch = snls_nlb_pitch(rank);
+    if (!rank) return NULL;
+    memset(w->left, 0, (size_t)(u->n * pitch) * sizeof *w->left);
+    for (int64_t r = 0; r < rank; r++) {
+        const float keep = kept(&by, w->values[r]);
+        for (int64_t i = 0; i < u->n; i++) w->left[i * pitch + r] = keep * vectors[r * u->pitch + i];
+    }
+    times(u, w->right, pitch, z, u->pitch, w->left, pitch, u->n);
+    times(u, z, u->pitch, w->right, pitch, vectors, u->pitch, rank);
+    return z;
+}
+
+/* ---- step 2 ---- */
 
 /* Variance of all values of the group over the noise's: what varies about the mean patch, and what the mean patch itself does. */
 static double spread(const Group *u, const float *mean, double squares, double variance)
@@ -209,7 +218,8 @@ void snls_nlb_filter(const SnlsDenoiser *d, int step, int64_t first, NlbWork *w,
     for (int64_t c = 0; c < d->plan.channels; c++) {
         float *value = g->value + c * g->count * dim;
         load(&u, 0, c, w->noisy, w->mean);
-        if (shrink(&u, w->noisy, d->variance[c], &d->plan.step[0])) store(&u, value, w->noisy, w->mean);
+        const float *z = shrink(&u, w->noisy, d->variance[c], &d->plan.step[0]);
+        if (z) store(&u, value, z, w->mean);
         else store_mean(&u, value, w->mean);
     }
 }

@@ -87,15 +87,25 @@ static void mirror(float *a, int64_t n, int64_t pitch)
         for (int64_t j = 0; j < i; j++) a[i * pitch + j] = a[j * pitch + i];
 }
 
+/* Is the mean of the eigenvalues that are not among the largest above low, too? Then hardly one is noise alone: sigma is too low. */
+static bool rest_is_signal(const NlbWork *w, int64_t n, int64_t have, float low)
+{
+    const int64_t pitch = snls_nlb_pitch(n);
+    double rest = 0;
+    for (int64_t i = 0; i < n; i++) rest += w->matrix[i * pitch + i];
+    for (int64_t i = 0; i < have; i++) rest -= w->values[i];
+    return rest > (double)low * (double)(n - have);
+}
+
 int64_t snls_nlb_eigen(const SnlsGroupLoops *loops, NlbWork *w, int64_t n, float low, const NlbStep *s,
                        const float **vectors)
 {
     const int64_t pitch = snls_nlb_pitch(n), most = s->rank;
-    int64_t p = s->start ? s->start : n;
+    int64_t p = s->start ? s->start : n, have = 0;
     bool good = false;
     float *q = w->left;
     mirror(w->matrix, n, pitch);
-    for (int64_t have = 0; 2 * p <= n; p *= 2) {
+    for (; 2 * p <= n; p *= 2) {
         for (int64_t i = have; i < p; i++)
             memcpy(q + i * pitch, w->matrix + (i * n / p) * pitch, (size_t)pitch * sizeof *q);
         good = ritz(loops, w, q, n, pitch, p);
@@ -103,6 +113,10 @@ int64_t snls_nlb_eigen(const SnlsGroupLoops *loops, NlbWork *w, int64_t n, float
         memcpy(q, w->vectors, (size_t)(p * pitch) * sizeof *q);
         have = p;
         good = false;
+    }
+    if (!good && have) { /* to find the others would take longer than all the rest of the filter */
+        if (rest_is_signal(w, n, have, low)) return -1;
+        p = have, good = true;
     }
     if (!good) {
         memcpy(w->vectors, w->matrix, (size_t)(n * pitch) * sizeof *q);

@@ -171,7 +171,8 @@ void snls_nlb_match(const SnlsDenoiser *d, int step, int64_t t, int64_t y, int64
 void snls_nlb_filter(const SnlsDenoiser *d, int step, int64_t first, NlbWork *work, NlbGroup *group);
 /* Eigenvalues of work->matrix (n, n; upper half) above low, the largest s->rank of them, to the front of work->values, rising;
  * returns how many. *vectors: their eigenvectors, as rows. Few are above, mostly: iteration on a subspace that doubles
- * until its least value is not. Its first rows are rows of the matrix: one turn for nothing. */
+ * until its least value is not, or it is half of all: those are it then. Its first rows are rows of the matrix: one turn for nothing. -1: nearly
+ * all are above, and are not found. */
 int64_t snls_nlb_eigen(const SnlsGroupLoops *loops, NlbWork *work, int64_t n, float low, const NlbStep *s,
                        const float **vectors);
 int snls_nlb_blas_threads(int threads); /* of each call of BLAS from now on; returns how many it were, 0: not known */
