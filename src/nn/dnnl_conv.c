@@ -123,7 +123,7 @@ static dnnl_status_t describe_job(const NnStep *s, const Conv *c, Job job, dnnl_
                   : dnnl_convolution_backward_weights_desc_init(desc, dnnl_convolution_direct, &c->in, &weight, bias, &c->out, c->stride, c->pad_low, c->pad_high);
 }
 
-/* oneDNN's GELU takes as long as the products before it: of bf16 ours is done on what comes out. */
+/* oneDNN's GELU is slower than ours, which is done on what comes out, as a network in training has it. */
 static bool own_gelu(const NnStep *s) { return s->u.conv.act == NN_GELU && s->y[0].dtype == SNLS_BF16 && !s->x[1].data; }
 
 /* Activation, then the residual, which lies in the output before the convolution runs. */
