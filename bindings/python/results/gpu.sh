@@ -1,6 +1,7 @@
 #!/bin/bash
-# gpu.sh: pip install . into a fresh environment on a machine with a GPU and PyTorch (SNLS_BUILD_DIR: libraries that are built), then the README's lines, all tests,
-# the examples and the benchmark; h200.log is what it printed on one. Run from the root of the tree.
+# gpu.sh: pip install . into a fresh environment on a machine with a GPU and PyTorch (SNLS_BUILD_DIR: libraries that are built), then
+# the README's lines, the benchmark, all tests,
+# the examples and calls that are compiled; h200.log is what it printed on one. Run from the root of the tree.
 set -u
 cd "$(dirname "$0")/../../.." || exit 2
 env=$(mktemp -d)
@@ -33,12 +34,14 @@ dist, offset = snls.search(video, video, wt=1, ps=3, k=10)
 out = snls.gather_add(video, snls.weights(dist), offset, ps=3)
 print(out.shape, type(out).__name__)
 PY
+step "python -m snls.bench"
+$python -m snls.bench
 step "tests"
 $python -m unittest discover -s "$tree/bindings/python/tests" -p 'test_[cdemnt]*.py' -v 2>&1 | grep -vE '^(ok|)$|[Ww]arn' | tail -n 90
 step "examples/attention.py"
 $python "$tree/examples/attention.py" --device cuda
 step "examples/learn_offsets.py"
 $python "$tree/examples/learn_offsets.py" --device cuda
-step "python -m snls.bench"
-$python -m snls.bench --compile
+step "python -m snls.bench --compile"
+$python -m snls.bench --compile --rounds 100 | grep compiled
 step "end"
