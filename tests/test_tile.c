@@ -64,7 +64,7 @@ static void draw_tile_params(SnlsSearchParams *p, Rng *rng)
     p->ws = (int32_t)rng_int(rng, 1, 7);
     p->wt = (int32_t)rng_int(rng, 0, 1);
     p->ps = (int32_t)RNG_PICK(rng, 1, 1, 2, 3, 4, 5, 7);
-    p->k = (int32_t)RNG_PICK(rng, 1, 3, 10, 64);
+    p->k = (int32_t)RNG_PICK(rng, 1, 2, 3, 4, 6, 8, 10, 13, 64); /* lists of every length have code of their own */
     p->stride0 = p->ps == 1 ? (int32_t)RNG_PICK(rng, 1, 1, 2, 3) : 1;
     p->stride1 = RNG_PICK(rng, 1, 1, 1, 0.5, 0.25, 1.1, 2, 1.5);
     p->dilation = p->ps > 1 ? (int32_t)RNG_PICK(rng, 1, 1, 2) : 1;
