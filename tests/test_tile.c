@@ -121,6 +121,27 @@ static SnlsTensor draw_video(Rng *rng, SnlsDtype type, const int64_t *shape, dou
     return v;
 }
 
+/* Features that rise evenly over the frame, and queries that lie between pixels, half a step down and to the left, but for a little: the
+ * distance there is small beside those at the pixels about, of which an interpolated one is made, and keeps few of their digits.
+ * Along columns features may be level: then many candidates are as near, and lost digits decide which seem to be the best. */
+static void draw_slopes(TileCase *c, Rng *rng)
+{
+    enum { STEEP = 30 };
+    const int64_t *n = c->s.query.shape;
+    const bool level = rng_one_in(rng, 2);
+    double slope[2] = {0, 0};
+    for (int64_t f = 0; f < n[4]; f++) {
+        for (int axis = level; axis < 2; axis++) slope[axis] = rng_real(rng, -STEEP, STEEP);
+        for (int64_t i = f; i < tensor_count(&c->s.query); i += n[4]) {
+            const double y = (double)(i / n[4] / n[3] % n[2]), x = (double)(i / n[4] % n[3]);
+            tensor_set(&c->s.key, i, slope[0] * y + slope[1] * x + rng_real(rng, -0.01, 0.01));
+            tensor_set(&c->s.query, i, slope[0] * (y + 0.5) + slope[1] * (x - 0.5) + rng_real(rng, -0.01, 0.01));
+        }
+    }
+    c->largest = STEEP * (double)(n[2] + n[3]);
+    c->alike = false;
+}
+
 static void outputs(SnlsSearch *s, SnlsContext *ctx, bool all)
 {
     const SnlsStatus status = (all ? snls_search_all_shape : snls_search_shape)(ctx, s);
@@ -135,6 +156,8 @@ static void draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
     const bool products = kind == PRODUCTS;
     memset(c, 0, sizeof *c);
     draw_tile_params(&c->s.params, rng);
+    const bool slopes = kind == ANY && rng_one_in(rng, 5);
+    if (slopes) c->s.params.stride1 = 0.5, c->s.params.dist = SNLS_DIST_L2, c->s.params.interp = SNLS_INTERP_BILINEAR;
     if (products) c->s.params.ps = c->s.params.dilation = 1, c->s.params.dist = SNLS_DIST_PROD;
     if (products && rng_one_in(rng, 3)) c->s.params.ws = (int32_t)rng_int(rng, 8, 16);
     if (kind == FEW) draw_few_params(&c->s.params, rng);
@@ -158,7 +181,8 @@ static void draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
     c->largest = scale + level;
     c->alike = level == 0; /* then nothing is rounded */
     c->s.query = draw_video(rng, type, shape, scale, level, &c->alike);
-    c->s.key = rng_one_in(rng, 2) ? c->s.query : draw_video(rng, type, shape, scale, level, &c->alike);
+    c->s.key = !slopes && rng_one_in(rng, 2) ? c->s.query : draw_video(rng, type, shape, scale, level, &c->alike);
+    if (slopes) draw_slopes(c, rng);
     if (products && rng_one_in(rng, 4)) { /* a query of zeros: whatever is no NaN ties */
         for (int64_t i = 0; i < tensor_count(&c->s.query); i++) tensor_set(&c->s.query, i, 0);
         c->alike = true;
