@@ -54,7 +54,9 @@ check "a bad preset" code 2 "$snls" eval --data "$work/clips" --preset hasty
 # sigma auto on real clips: one cheap frame of each
 data=$2/../shared/data/test
 if [ -d "$data" ]; then
-    check "blind" code 0 "$snls" eval --data "$data" --only davis --blind --sigma 0,5,10,20,50 --frames 1 --crop 240 --method nlm \
+    only=davis sigmas=0,5,10,20,50
+    nm -D "$snls" 2>/dev/null | grep -Eq '__[at]san_init' && only=davis_tennis sigmas=0,20 # twelve times as slow: the path, not the figures
+    check "blind" code 0 "$snls" eval --data "$data" --only $only --blind --sigma $sigmas --frames 1 --crop 240 --method nlm \
         --radius 0 --patches1 1 --window1 1 --flow none --json
     tr -d '\n ' <"$work/out" | grep -oE '"sigma":[0-9.]+|"sigma_used":\[[0-9.e,-]+\]|"clip":"[^"]*"' | paste -sd' ' | sed 's/"clip"/\n"clip"/g' |
         grep sigma | tr '":[],' '       ' | while read -r row; do
