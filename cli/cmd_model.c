@@ -132,6 +132,7 @@ int cmd_model(int argc, char **argv)
                              .examples = "  snls model weights.safetensors\n  snls model weights.safetensors --json\n  snls model weights.safetensors --time 10x480x480 --backend cuda\n",
                              .args = args, .arg_count = 2, .positional_names = names, .positional_help = help, .positional = given, .positional_min = 1, .positional_max = 1 };
     if (!parse_args(argc, argv, &table, &common, &code)) return code;
+    if (network.precision && !size) return fail(EXIT_USAGE, "--precision has no meaning without --time");
     code = size ? parse_size(size, &timing) : EXIT_DONE;
     if (!code) code = open_context(&common, &ctx);
     if (!code) code = size ? time_model(ctx, &network, given[0], &timing, common.json) : print_file(ctx, given[0], common.json);

@@ -57,11 +57,10 @@ static bool found(Network *n, const char *folder, const char *below, const char 
     return length > 0 && (size_t)length < sizeof n->path && !access(n->path, R_OK);
 }
 
-static bool precision_known(const char *name, int32_t *dtype)
+static int parse_precision(const char *name, int32_t *dtype)
 {
-    if (!name || !strcmp(name, "auto")) return *dtype = -1, true;
-    if (!strcmp(name, "f32")) return *dtype = SNLS_F32, true;
-    return *dtype = SNLS_BF16, !strcmp(name, "bf16");
+    *dtype = !name || !strcmp(name, "auto") ? -1 : strcmp(name, "f32") ? SNLS_BF16 : SNLS_F32;
+    return *dtype == SNLS_BF16 && strcmp(name, "bf16") ? fail(EXIT_USAGE, "--precision %s: auto, f32 or bf16", name) : EXIT_DONE;
 }
 
 int network_find(Network *n, const char **model)
@@ -69,7 +68,8 @@ int network_find(Network *n, const char **model)
     char program[PATH_MAX] = "";
     const char *told = getenv("SNLS_WEIGHTS");
     int32_t dtype;
-    if (!precision_known(n->precision, &dtype)) return fail(EXIT_USAGE, "--precision %s: auto, f32 or bf16", n->precision);
+    const int code = parse_precision(n->precision, &dtype);
+    if (code) return code;
     if (n->precision && !n->method && !*model) return fail(EXIT_USAGE, "--precision has no meaning without a network: --method stan, or --model");
     if (!n->method || *model) return EXIT_DONE;
     const char *file = networks[network_called(n->method)].file;
@@ -96,7 +96,8 @@ int network_open(const Network *n, SnlsContext *ctx, const char *path, SnlsModel
 {
     SnlsModelParams params;
     snls_model_defaults(&params);
-    if (!precision_known(n->precision, &params.dtype)) return fail(EXIT_USAGE, "--precision %s: auto, f32 or bf16", n->precision);
+    const int code = parse_precision(n->precision, &params.dtype);
+    if (code) return code;
     const SnlsStatus status = snls_model_open(model, ctx, path, &params);
     return status < 0 ? fail_library(ctx, status, false) : check_method(n, *model);
 }

@@ -19,6 +19,7 @@ got=$(sha256sum < "$weights/stan-s.safetensors" | cut -d' ' -f1)
 SNLS_WEIGHTS=nowhere "$snls" denoise noisy.npy x.npy --method stan >/dev/null 2>err; [ $? = 3 ] && [ ! -e x.npy ] || bad "missing weights: $(cat err)"
 "$snls" model "$weights/stan-s.safetensors" --time 1x16x16 --precision f32 --json > time.json || bad "model --time --precision"
 [ "$(number time.json "['dtype']")" = f32 ] || bad "--precision f32 runs in $(number time.json "['dtype']")"
+"$snls" model "$weights/stan-s.safetensors" --precision f32 >/dev/null 2>err; [ $? = 2 ] || bad "a precision of nothing that runs: $(cat err)"
 "$snls" denoise noisy.npy x.npy --method stan --precision f64 >/dev/null 2>err; [ $? = 2 ] && [ ! -e x.npy ] || bad "an unknown precision: $(cat err)"
 "$snls" denoise noisy.npy x.npy --precision f32 >/dev/null 2>err; [ $? = 2 ] && [ ! -e x.npy ] || bad "a precision without a network: $(cat err)"
 "$snls" denoise noisy.npy x.npy --method dvdnet >/dev/null 2>err; [ $? = 2 ] && [ ! -e x.npy ] || bad "dvdnet without weights: $(cat err)"

@@ -71,8 +71,6 @@ typedef struct Job {
     float *flow, *warped;                 /* of one pair; the frames about, moved onto one */
 } Job;
 
-static int64_t mirrored(int64_t i, int64_t n) { return i < n ? i : n > 1 ? n - 2 : 0; }
-
 /* Bands, in rows of half resolution: each convolution of 3 x 3 there takes a row at either end of a band, the first of the fusion, 5 x 5
  * in steps of two, another. Rows of a frame are twice as many. */
 static Bands bands_of(const SnlsModel *m, int stage, int64_t even_h, int64_t even_w)
@@ -97,7 +95,7 @@ static SnlsStatus denoise_alone(Job *j, int64_t t)
     for (Bands b = bands_of(j->m, SPATIAL, j->even_h, j->even_w); snls_bands_next(&b);) {
         const int64_t above = 2 * b.from * j->even_w;
         for (int64_t i = 0; i < 2 * b.rows * j->even_w; i++) {
-            const float *p = frame + (mirrored((above + i) / j->even_w, j->h) * j->w + mirrored(i % j->even_w, j->w)) * 3;
+            const float *p = frame + (snls_reflect((above + i) / j->even_w, j->h) * j->w + snls_reflect(i % j->even_w, j->w)) * 3;
             for (int c = 0; c < 3; c++) snls_store(&in[0], i * 3 + c, p[c] / 255);
         }
         SNLS_TRY(snls_model_forward(s, 2));

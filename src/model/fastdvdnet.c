@@ -58,14 +58,6 @@ static SnlsStatus load(SnlsModel *m, Stage *s, int stage, const SnlsSafetensors 
     return SNLS_OK;
 }
 
-static int64_t mirrored(int64_t i, int64_t n)
-{
-    if (n == 1) return 0;
-    const int64_t period = 2 * (n - 1);
-    i = (i % period + period) % period;
-    return i < n ? i : period - i;
-}
-
 typedef struct Job {
     SnlsModel *m;
     const SnlsModelRun *run;
@@ -100,9 +92,9 @@ static SnlsStatus run_stage(Job *j, int stage, const float *const frames[FRAMES]
 
 static void pad_frame(const Job *j, int64_t t, float *to)
 {
-    const float *from = (const float *)j->run->frames.data + mirrored(t, j->run->frames.shape[0]) * j->h * j->w * 3;
+    const float *from = (const float *)j->run->frames.data + snls_reflect(t, j->run->frames.shape[0]) * j->h * j->w * 3;
     for (int64_t i = 0; i < j->pixels * 3; i++)
-        to[i] = from[(mirrored(i / 3 / j->padded_w, j->h) * j->w + mirrored(i / 3 % j->padded_w, j->w)) * 3 + i % 3] / 255;
+        to[i] = from[(snls_reflect(i / 3 / j->padded_w, j->h) * j->w + snls_reflect(i / 3 % j->padded_w, j->w)) * 3 + i % 3] / 255;
 }
 
 /* The first stage's result for frame t, which three frames want. */

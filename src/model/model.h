@@ -4,6 +4,7 @@
 
 #include "model/stan.h"
 #include "nn/nn.h"
+#include "op/geometry.h"
 #include <snls/flow.h>
 #include <snls/model.h>
 #include <snls/safetensors.h>

@@ -11,14 +11,6 @@ typedef struct Job {
     int64_t h, w, padded_h, padded_w, frames, channels; /* frames: of a window */
 } Job;
 
-static int64_t mirrored(int64_t i, int64_t n)
-{
-    if (n == 1) return 0;
-    const int64_t period = 2 * (n - 1);
-    i = (i % period + period) % period;
-    return i < n ? i : period - i;
-}
-
 /* Frames first .. of the clip, mirrored at its ends where it is shorter than a window, and at the right and lower border. */
 static void put_frames(const Job *j, int64_t first, const SnlsTensor *in)
 {
@@ -26,7 +18,7 @@ static void put_frames(const Job *j, int64_t first, const SnlsTensor *in)
     const int64_t pixels = j->padded_h * j->padded_w;
 #pragma omp parallel for num_threads(j->m->here->threads) schedule(static)
     for (int64_t i = 0; i < j->frames * pixels; i++) {
-        const int64_t t = mirrored(first + i / pixels, j->run->frames.shape[0]), y = mirrored(i / j->padded_w % j->padded_h, j->h), x = mirrored(i % j->padded_w, j->w);
+        const int64_t t = snls_reflect(first + i / pixels, j->run->frames.shape[0]), y = snls_reflect(i / j->padded_w % j->padded_h, j->h), x = snls_reflect(i % j->padded_w, j->w);
         const float *p = clip + ((t * j->h + y) * j->w + x) * 3;
         for (int64_t c = 0; c < j->channels; c++) snls_store(in, i * j->channels + c, (c < 3 ? p[c] : j->run->sigma) / 255);
     }
@@ -57,7 +49,7 @@ static SnlsStatus small_flow(Job *j, int64_t from, int64_t to, float *full, floa
     SnlsFlowParams params;
     snls_flow_defaults(&params);
     params.method = j->m->params.flow;
-    const SnlsFlowPair pair = { plane(clip + mirrored(from, frames) * size, j->h, j->w, 3), plane(clip + mirrored(to, frames) * size, j->h, j->w, 3), plane(full, j->h, j->w, 2) };
+    const SnlsFlowPair pair = { plane(clip + snls_reflect(from, frames) * size, j->h, j->w, 3), plane(clip + snls_reflect(to, frames) * size, j->h, j->w, 3), plane(full, j->h, j->w, 2) };
     const SnlsTensor out = plane(small, j->h / SCALE, j->w / SCALE, 2);
     SNLS_TRY(snls_flow(j->m->here, &pair, &params));
     return snls_flow_resize(j->m->here, &pair.flow, &out);

@@ -177,23 +177,15 @@ static SnlsStatus run_part(StanSStream *s, Part *p, int64_t t, const Source *src
 
 static Held *frame(const StanSStream *s, int64_t t) { return &s->held[t % s->room]; }
 
-static int64_t mirrored(int64_t i, int64_t n)
-{
-    if (n == 1) return 0;
-    const int64_t period = 2 * (n - 1);
-    i = (i % period + period) % period;
-    return i < n ? i : period - i;
-}
-
 static float *number_row(const StanSStream *s, int64_t y) { return (float *)(void *)(s->in.data + y * s->W * 4 * (int64_t)sizeof(float)); }
 static uint16_t *half_row(const StanSStream *s, int64_t y) { return (uint16_t *)(void *)(s->in.data + y * s->W * 4 * (int64_t)sizeof(uint16_t)); }
 
 /* Row y of the network's input: mirrored at the right and lower border where the frame's sides are no multiples of four. */
 static void read_row(StanSStream *s, const float *noisy, int64_t y)
 {
-    const float *from = noisy + mirrored(y, s->h) * s->w * 3, sigma = (float)(s->sigma / 255);
+    const float *from = noisy + snls_reflect(y, s->h) * s->w * 3, sigma = (float)(s->sigma / 255);
     for (int64_t x = 0; x < s->W; x++) {
-        const float *p = from + (x < s->w ? x : mirrored(x, s->w)) * 3;
+        const float *p = from + snls_reflect(x, s->w) * 3;
         const float pixel[4] = { p[0] / 255, p[1] / 255, p[2] / 255, sigma };
         for (int c = 0; c < 4; c++)
             if (s->m->dtype == SNLS_BF16) half_row(s, y)[4 * x + c] = snls_float_to_bf16(pixel[c]);
@@ -478,7 +470,7 @@ SnlsStatus snls_stan_s_stream_push(StanSStream *s, const float *pixels, double s
 SnlsStatus snls_stan_s_stream_finish(StanSStream *s)
 {
     if (s->finished || !s->real) return SNLS_OK;
-    while (s->pushed < MIN_FRAMES) SNLS_TRY(add_frame(s, frame(s, mirrored(s->pushed, s->real))->noisy));
+    while (s->pushed < MIN_FRAMES) SNLS_TRY(add_frame(s, frame(s, snls_reflect(s->pushed, s->real))->noisy));
     s->finished = true;
     return SNLS_OK;
 }
