@@ -12,7 +12,7 @@ void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns, 
     const int64_t length = p->margin + m->width + p->after + (columns + 1) * m->stride0 + 2;
     p->phase = (length + m->stride0 - 1) / m->stride0 + SNLS_TILE_LANES_MAX;
     p->pitch = (p->phase * m->stride0 + 15) / 16 * 16;
-    if (p->pitch % 256 == 0) p->pitch += 16; /* planes a multiple of 1 KiB apart would fight for the same cache lines */
+    if (p->pitch / 16 % 2 == 0) p->pitch += 16; /* an odd number of cache lines: else features would fight for a few sets of the first cache */
     p->row = p->pitch * (p->features + (bend ? 3 : 0));
     p->frame_size = p->row * m->height;
 }
