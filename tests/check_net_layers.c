@@ -111,8 +111,13 @@ static int32_t build_search(NnNet *net, Rng *rng, int32_t x, void *opaque)
     const int32_t q = snls_nn_linear(net, x, "q", c, true, -1), k = snls_nn_linear(net, x, "k", c, true, -1), v = snls_nn_linear(net, x, "v", 2 * c, true, -1);
     (void)opaque;
     const NnMatches m = snls_nn_search(net, q, k, -1, 3, &p), first = snls_nn_first(net, &m, p.k - 1);
-    const int32_t stack = snls_nn_gather(net, v, snls_nn_weights(net, &first, 2), &first, rng_one_in(rng, 2));
-    return snls_nn_conv3(net, stack, "reduce", 2, NN_LINEAR, -1);
+    const int32_t weights = snls_nn_weights(net, &first, 2);
+    const bool by_rank = rng_one_in(rng, 2);
+    if (p.heads == 1 || rng_one_in(rng, 2)) return snls_nn_conv3(net, snls_nn_gather(net, v, weights, &first, by_rank), "reduce", 2, NN_LINEAR, -1);
+    int32_t y[2]; /* each head by itself, with its own part of the weights */
+    const NnConvSpec conv = { .conv = { 3, 1, 1, 2, 0, NN_LINEAR, 0 }, .out = 4, .residual = -1, .init = NN_INIT_NORMAL, .scale = 0.3 };
+    for (int32_t i = 0; i < 2; i++) y[i] = snls_nn_conv_part(net, snls_nn_gather_part(net, v, weights, &first, by_rank, i, 2), "reduce", &conv, i, 2);
+    return snls_nn_concat(net, y[0], y[1]);
 }
 
 static int32_t build_refine(NnNet *net, Rng *rng, int32_t x, void *opaque)

@@ -192,6 +192,37 @@ static void clips(SnlsContext *ctx)
     CHECK(snls_flow_clip(ctx, &clip, &params) == SNLS_ERR_SHAPE, "a forward flow of another height");
 }
 
+/* Pairs of a clip side by side give the bits that each gives on its own, whatever the number of threads. */
+static void clips_by_pairs(void)
+{
+    const int64_t h = 40, w = 37, n = h * w;
+    SnlsFlowClip clip = { spec_tensor(SNLS_F32, SHAPE(4, h, w, 3)), spec_tensor(SNLS_F32, SHAPE(4, h, w, 2)), spec_tensor(SNLS_F32, SHAPE(4, h, w, 2)) };
+    float *video = clip.video.data, *forward = clip.forward.data, *backward = clip.backward.data;
+    SnlsTensor flow = spec_tensor(SNLS_F32, SHAPE(h, w, 2));
+    for (int64_t i = 0; i < 12 * n; i++) video[i] = (float)texture((double)(i / 3 % w) - (double)(i / (3 * n)) * 1.25, (double)(i / 3 / w % h) + (double)(i % 3));
+    SnlsFlowParams params;
+    snls_flow_defaults(&params);
+    for (params.method = SNLS_FLOW_FARNEBACK; params.method <= SNLS_FLOW_DIS; params.method++)
+        for (int threads = 1; threads <= 9; threads += 4) {
+            SnlsContext *ctx;
+            if (!CHECK(snls_open(&ctx, &(SnlsContextParams){ .threads = threads }) == SNLS_OK, "open")) return;
+            CHECK(snls_flow_clip(ctx, &clip, &params) == SNLS_OK, "%s", snls_error(ctx));
+            for (int t = 0; t < 3; t++)
+                for (int back = 0; back < 2; back++) {
+                    const SnlsFlowPair p = { snls_tensor(video + (t + back) * 3 * n, SNLS_F32, 3, (const int64_t[]){ h, w, 3 }),
+                                             snls_tensor(video + (t + 1 - back) * 3 * n, SNLS_F32, 3, (const int64_t[]){ h, w, 3 }), flow };
+                    CHECK(snls_flow(ctx, &p, &params) == SNLS_OK, "%s", snls_error(ctx));
+                    CHECK(!memcmp(flow.data, back ? backward + (t + 1) * 2 * n : forward + t * 2 * n, (size_t)(2 * n) * sizeof(float)),
+                          "%s, %d threads: pair %d of a clip differs from the pair alone", names[params.method], threads, t);
+                }
+            const float kept = video[3 * n];
+            video[3 * n] = NAN;
+            CHECK(snls_flow_clip(ctx, &clip, &params) == SNLS_ERR_ARG && strstr(snls_error(ctx), "not finite"), "a NaN in a clip: %s", snls_error(ctx));
+            video[3 * n] = kept;
+            snls_close(&ctx);
+        }
+}
+
 static void fields(SnlsContext *ctx)
 {
     SnlsTensor f = spec_tensor(SNLS_F32, SHAPE(12, 20, 2)), b = spec_tensor(SNLS_F32, SHAPE(12, 20, 2)),
@@ -322,6 +353,7 @@ int main(void)
         fields(ctx);
         refused(ctx);
     }
+    clips_by_pairs();
     sizes_and_threads();
     memory();
     snls_close(&ctx);

@@ -1,6 +1,7 @@
 /* flow.c: optical flow of a pair and of a clip: checks, frames to luma, the method, the result to the caller's view. */
 #include "flow/check.h"
 #include "flow/methods.h"
+#include "flow/pairs.h"
 #include <math.h>
 #include <string.h>
 
@@ -130,19 +131,29 @@ static SnlsStatus check_pair(SnlsContext *ctx, const SnlsFlowPair *pair)
     return SNLS_OK;
 }
 
-SnlsStatus snls_flow(SnlsContext *ctx, const SnlsFlowPair *pair, const SnlsFlowParams *params)
+static SnlsFlowJob job_of(SnlsContext *ctx)
 {
-    if (!ctx) return SNLS_ERR_ARG;
-    SNLS_REQUIRE(ctx, pair && params, SNLS_ERR_ARG, "flow: a struct is missing (NULL)");
-    SNLS_TRY(snls_flow_check_params(ctx, params));
-    SNLS_TRY(check_pair(ctx, pair));
-    const int64_t height = pair->from.shape[0], width = pair->from.shape[1];
-    Work work = { .frames = { .from = { 0 } } };
     SnlsFlowJob job = { .ctx = ctx, .threads = ctx->threads };
     snls_flow_loops(&job.loops, ctx->cpu_level ? ctx->cpu_level : SNLS_CPU_C);
+    return job;
+}
+
+/* Memory for a pair of this size, which the context keeps. */
+static SnlsStatus reserve(SnlsContext *ctx, const SnlsFlowParams *params, int64_t height, int64_t width)
+{
+    Work work = { .frames = { .from = { 0 } } };
+    SnlsFlowJob job = job_of(ctx);
     snls_arena_begin(&ctx->arena);
     take(&job, &work, params, height, width);
-    SNLS_TRY(snls_scratch_commit(ctx, "flow"));
+    return snls_scratch_commit(ctx, "flow");
+}
+
+static SnlsStatus flow_of(SnlsContext *ctx, const SnlsFlowPair *pair, const SnlsFlowParams *params)
+{
+    const int64_t height = pair->from.shape[0], width = pair->from.shape[1];
+    Work work = { .frames = { .from = { 0 } } };
+    SnlsFlowJob job = job_of(ctx);
+    SNLS_TRY(reserve(ctx, params, height, width));
     job.claim = true;
     take(&job, &work, params, height, width);
     SNLS_TRY(load_luma(&job, &work.frames.from, &pair->from, "from"));
@@ -150,6 +161,63 @@ SnlsStatus snls_flow(SnlsContext *ctx, const SnlsFlowPair *pair, const SnlsFlowP
     run(&job, &work, params);
     store_flow(&job, &work.frames, &pair->flow);
     return SNLS_OK;
+}
+
+SnlsStatus snls_flow(SnlsContext *ctx, const SnlsFlowPair *pair, const SnlsFlowParams *params)
+{
+    if (!ctx) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(ctx, pair && params, SNLS_ERR_ARG, "flow: a struct is missing (NULL)");
+    SNLS_TRY(snls_flow_check_params(ctx, params));
+    SNLS_TRY(check_pair(ctx, pair));
+    return flow_of(ctx, pair, params);
+}
+
+/* ---- several pairs, each on one thread: a pair has stages of few rows, which many threads have to wait for ---- */
+
+#define BESIDE_MAX ((int64_t)1 << 30) /* bytes of scratch of all of them */
+
+/* Contexts with one thread each, as many as there are threads and pairs; none where they would take too much memory. */
+static int32_t open_workers(SnlsContext *ctx, SnlsContext *workers, int64_t count, const SnlsFlowPair *pair, const SnlsFlowParams *params)
+{
+    const int32_t wanted = count < ctx->threads ? (int32_t)count : ctx->threads;
+    int32_t n = 0;
+    bool fits = true;
+    for (; fits && n < wanted; n++) {
+        workers[n] = *ctx;
+        workers[n].threads = 1;
+        workers[n].arena = (SnlsArena){ .device = ctx->arena.device };
+        fits = reserve(&workers[n], params, pair->from.shape[0], pair->from.shape[1]) >= 0 && workers[n].arena.capacity <= BESIDE_MAX / wanted;
+    }
+    while (!fits && n > 0) snls_arena_release(&workers[--n].arena, &ctx->scratch);
+    return n;
+}
+
+SnlsStatus snls_flow_pairs(SnlsContext *ctx, const SnlsFlowPair *pairs, int64_t count, const SnlsFlowParams *params)
+{
+    SNLS_TRY(snls_flow_check_params(ctx, params));
+    for (int64_t i = 0; i < count; i++) SNLS_TRY(check_pair(ctx, &pairs[i]));
+    if (count < 1) return SNLS_OK;
+    SnlsContext *workers = ctx->threads > 1 && count > 1 && !ctx->scratch_limit ? snls_mem_alloc(&ctx->allocator, ctx->threads * (int64_t)sizeof *workers) : NULL;
+    const int32_t n = workers ? open_workers(ctx, workers, count, &pairs[0], params) : 0;
+    SnlsStatus status = SNLS_OK;
+    if (n < 2) /* one after the other, each on all threads */
+        for (int64_t i = 0; i < count && status >= 0; i++) status = flow_of(ctx, &pairs[i], params);
+    else {
+#pragma omp parallel for num_threads(n) schedule(dynamic, 1)
+        for (int64_t i = 0; i < count; i++) {
+            SnlsContext *worker = &workers[snls_flow_thread()];
+            const SnlsStatus mine = flow_of(worker, &pairs[i], params);
+            if (mine >= 0) continue;
+#pragma omp critical(snls_flow_pairs)
+            {
+                status = mine;
+                memcpy(ctx->error, worker->error, sizeof ctx->error);
+            }
+        }
+    }
+    for (int32_t i = 0; i < n; i++) snls_arena_release(&workers[i].arena, &ctx->scratch);
+    snls_mem_free(&ctx->allocator, workers);
+    return status;
 }
 
 /* ---- clips ---- */
@@ -184,19 +252,16 @@ static SnlsStatus check_clip(SnlsContext *ctx, const SnlsTensor *video, const ch
     return snls_tensor_require(ctx, "flow_clip", name, flow, 4, want, "(T,H,W,2)", SNLS_ROLE_OUT);
 }
 
-static SnlsStatus clip_direction(SnlsContext *ctx, const SnlsFlowClip *clip, const SnlsTensor *out, int64_t step,
-                                 const SnlsFlowParams *params)
+/* The pairs of one direction. */
+static int64_t clip_pairs(const SnlsFlowClip *clip, const SnlsTensor *out, int64_t step, SnlsFlowPair *pairs)
 {
+    int64_t n = 0;
     for (int64_t t = 0; out->data && t < clip->video.shape[0]; t++) {
         const SnlsTensor flow = slice(out, t);
-        if (t + step < 0 || t + step >= clip->video.shape[0]) {
-            fill_zero(&flow);
-            continue;
-        }
-        const SnlsFlowPair pair = { slice(&clip->video, t), slice(&clip->video, t + step), flow };
-        SNLS_TRY(snls_flow(ctx, &pair, params));
+        if (t + step < 0 || t + step >= clip->video.shape[0]) fill_zero(&flow);
+        else pairs[n++] = (SnlsFlowPair){ slice(&clip->video, t), slice(&clip->video, t + step), flow };
     }
-    return SNLS_OK;
+    return n;
 }
 
 SnlsStatus snls_flow_clip(SnlsContext *ctx, const SnlsFlowClip *clip, const SnlsFlowParams *params)
@@ -207,6 +272,11 @@ SnlsStatus snls_flow_clip(SnlsContext *ctx, const SnlsFlowClip *clip, const Snls
     SNLS_TRY(check_view(ctx, "flow_clip", "video", &clip->video, 4, "(T,H,W,C)", SNLS_ROLE_IN));
     SNLS_TRY(check_clip(ctx, &clip->video, "forward", &clip->forward));
     SNLS_TRY(check_clip(ctx, &clip->video, "backward", &clip->backward));
-    SNLS_TRY(clip_direction(ctx, clip, &clip->forward, 1, params));
-    return clip_direction(ctx, clip, &clip->backward, -1, params);
+    SnlsFlowPair *pairs = snls_mem_alloc(&ctx->allocator, 2 * clip->video.shape[0] * (int64_t)sizeof *pairs);
+    SNLS_REQUIRE(ctx, pairs, SNLS_ERR_MEMORY, "flow_clip: no memory for a list of %lld frames", (long long)clip->video.shape[0]);
+    int64_t n = clip_pairs(clip, &clip->forward, 1, pairs);
+    n += clip_pairs(clip, &clip->backward, -1, pairs + n);
+    const SnlsStatus status = snls_flow_pairs(ctx, pairs, n, params);
+    snls_mem_free(&ctx->allocator, pairs);
+    return status;
 }

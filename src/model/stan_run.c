@@ -1,5 +1,6 @@
 /* stan_run.c: STAN and STAN-S on clips: windows of frames that overlap, sizes that are no multiple of four, flow. Values are 0..1
  * inside. */
+#include "flow/pairs.h"
 #include "model/stan_s_stream.h"
 #include <string.h>
 
@@ -42,29 +43,39 @@ static void take_frame(const Job *j, int64_t t, int64_t place, const SnlsTensor 
 
 static SnlsTensor plane(float *data, int64_t h, int64_t w, int64_t c) { return snls_tensor(data, SNLS_F32, 3, (const int64_t[]){ h, w, c }); }
 
-static SnlsStatus small_flow(Job *j, int64_t from, int64_t to, float *full, float *small)
+static SnlsFlowPair pair_of(const Job *j, int64_t from, int64_t to, float *flow)
 {
     const int64_t frames = j->run->frames.shape[0], size = j->h * j->w * 3;
     float *clip = j->run->frames.data;
+    return (SnlsFlowPair){ plane(clip + snls_reflect(from, frames) * size, j->h, j->w, 3), plane(clip + snls_reflect(to, frames) * size, j->h, j->w, 3), plane(flow, j->h, j->w, 2) };
+}
+
+/* Flow from frame to frame and back of a window, at full resolution in full, shrunk in forward and backward. */
+static SnlsStatus small_flows(Job *j, int64_t first, float *full, float *forward, float *backward)
+{
+    const int64_t size = j->h / SCALE * (j->w / SCALE) * 2, field = j->h * j->w * 2;
+    SnlsFlowPair pairs[2 * LONGEST];
+    int64_t n = 0;
+    for (int64_t t = 0; t + 1 < j->frames; t++)
+        for (int back = 0; back < 2; back++, n++) pairs[n] = pair_of(j, first + t + back, first + t + 1 - back, full + n * field);
     SnlsFlowParams params;
     snls_flow_defaults(&params);
     params.method = j->m->params.flow;
-    const SnlsFlowPair pair = { plane(clip + snls_reflect(from, frames) * size, j->h, j->w, 3), plane(clip + snls_reflect(to, frames) * size, j->h, j->w, 3), plane(full, j->h, j->w, 2) };
-    const SnlsTensor out = plane(small, j->h / SCALE, j->w / SCALE, 2);
-    SNLS_TRY(snls_flow(j->m->here, &pair, &params));
-    return snls_flow_resize(j->m->here, &pair.flow, &out);
+    SNLS_TRY(snls_flow_pairs(j->m->here, pairs, n, &params));
+    for (int64_t i = 0; i < n; i++) {
+        const SnlsTensor out = plane(i % 2 ? backward + (i / 2 + 1) * size : forward + i / 2 * size, j->h / SCALE, j->w / SCALE, 2);
+        SNLS_TRY(snls_flow_resize(j->m->here, &pairs[i].flow, &out));
+    }
+    return SNLS_OK;
 }
 
 static SnlsStatus put_flow(Job *j, int64_t first, const SnlsTensor *flow)
 {
-    const int64_t h = j->h / SCALE, w = j->w / SCALE, size = h * w * 2;
-    SNLS_TRY(snls_model_scratch(j->m, j->h * j->w * 2 + 2 * j->frames * size));
-    float *full = j->m->scratch, *forward = full + j->h * j->w * 2, *backward = forward + j->frames * size;
+    const int64_t h = j->h / SCALE, w = j->w / SCALE, size = h * w * 2, fields = 2 * (j->frames - 1) * j->h * j->w * 2;
+    SNLS_TRY(snls_model_scratch(j->m, fields + 2 * j->frames * size));
+    float *forward = j->m->scratch + fields, *backward = forward + j->frames * size;
     memset(forward, 0, sizeof(float) * (size_t)(2 * j->frames * size));
-    for (int64_t t = 0; t + 1 < j->frames; t++) {
-        SNLS_TRY(small_flow(j, first + t, first + t + 1, full, forward + t * size));
-        SNLS_TRY(small_flow(j, first + t + 1, first + t, full, backward + (t + 1) * size));
-    }
+    SNLS_TRY(small_flows(j, first, j->m->scratch, forward, backward));
     const int64_t shape[5] = { 1, j->frames, h, w, 2 };
     SnlsFlowCompose c = { .fflow = snls_tensor(forward, SNLS_F32, 5, shape), .bflow = snls_tensor(backward, SNLS_F32, 5, shape), .flow = *flow };
     snls_flow_compose_defaults(&c.params);

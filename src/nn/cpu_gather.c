@@ -37,7 +37,7 @@ static bool all_whole(const SnlsContext *ctx, const NnStep *s, const Rows *r)
 static bool copies(const SnlsContext *ctx, const NnStep *s, const Rows *r)
 {
     const SnlsGatherParams *p = &s->u.gather.params;
-    return !s->x[1].data && !s->u.gather.by_rank && p->ps == 1 && p->stride0 == 1 && s->x[2].dtype == SNLS_F32 && s->x[0].dtype == s->y[0].dtype && all_whole(ctx, s, r);
+    return !s->x[1].data && !s->u.gather.by_rank && p->heads == s->x[2].shape[1] && p->ps == 1 && p->stride0 == 1 && s->x[2].dtype == SNLS_F32 && s->x[0].dtype == s->y[0].dtype && all_whole(ctx, s, r);
 }
 
 SnlsStatus snls_nn_cpu_gather_forward(SnlsContext *ctx, NnStep *s)

@@ -36,18 +36,24 @@ static bool conv_fits(NnNet *net, const char *name, int64_t in, const NnConvSpec
     return good;
 }
 
-int32_t snls_nn_conv(NnNet *net, int32_t x, const char *name, const NnConvSpec *spec)
+int32_t snls_nn_conv(NnNet *net, int32_t x, const char *name, const NnConvSpec *spec) { return snls_nn_conv_part(net, x, name, spec, 0, 1); }
+
+int32_t snls_nn_conv_part(NnNet *net, int32_t x, const char *name, const NnConvSpec *spec, int32_t part, int32_t parts)
 {
     if (stopped(net, x)) return -1;
     const NnConv *c = &spec->conv;
     const SnlsTensor t = *tensor_of(net, x);
-    if (!conv_fits(net, name, t.shape[3], spec)) return -1;
-    const int64_t in = t.shape[3], weights[4] = { c->transposed ? in : spec->out, (c->transposed ? spec->out : in) / c->groups, c->kernel, c->kernel };
-    const int32_t y = image(net, t.shape[0], conv_side(c, t.shape[1]), conv_side(c, t.shape[2]), spec->out);
+    const int64_t in = parts * t.shape[3];
+    if (!conv_fits(net, name, in, spec)) return -1;
+    const int64_t weights[4] = { c->transposed ? in : spec->out, (c->transposed ? spec->out : in) / c->groups, c->kernel, c->kernel };
+    const int32_t y = image(net, t.shape[0], conv_side(c, t.shape[1]), conv_side(c, t.shape[2]), spec->out / parts);
     const int32_t w = snls_nn_param(net, snls_nn_name("%s.weight", name).text, 4, weights, spec->init, spec->scale);
     const int32_t b = spec->no_bias ? -1 : snls_nn_param(net, snls_nn_name("%s.bias", name).text, 1, &spec->out, NN_INIT_CONSTANT, 0);
     NnStep *s = snls_nn_step(net, NN_conv, (const int32_t[]){ x, spec->residual, -1 }, (const int32_t[]){ w, b }, (const int32_t[]){ y, -1, -1 });
-    if (s) s->u.conv = *c;
+    if (!s) return -1;
+    s->u.conv = *c;
+    s->u.conv.groups = c->groups / parts;
+    if (parts > 1) s->part = part, s->parts = parts;
     return net->status < 0 ? -1 : y;
 }
 

@@ -75,16 +75,18 @@ int32_t snls_nn_weights(NnNet *net, const NnMatches *m, double scale)
     return y;
 }
 
-int32_t snls_nn_gather(NnNet *net, int32_t value, int32_t weight, const NnMatches *m, bool by_rank)
+int32_t snls_nn_gather(NnNet *net, int32_t value, int32_t weight, const NnMatches *m, bool by_rank) { return snls_nn_gather_part(net, value, weight, m, by_rank, 0, 1); }
+
+int32_t snls_nn_gather_part(NnNet *net, int32_t value, int32_t weight, const NnMatches *m, bool by_rank, int32_t part, int32_t parts)
 {
     if (net->status < 0 || value < 0) return -1;
     const SnlsTensor t = *tensor_of(net, value);
-    const int32_t y = snls_nn_value(net, 4, (const int64_t[]){ t.shape[0], t.shape[1], t.shape[2], t.shape[3] * m->k }, net->dtype);
+    const int32_t y = snls_nn_value(net, 4, (const int64_t[]){ t.shape[0], t.shape[1], t.shape[2], t.shape[3] * m->k / parts }, net->dtype);
     NnStep *s = snls_nn_step(net, NN_gather, (const int32_t[]){ value, weight, m->offset }, NULL, (const int32_t[]){ y, -1, -1 });
     if (!s) return -1;
-    s->u.gather = (NnGather){ .frames = m->frames, .by_rank = by_rank };
+    s->u.gather = (NnGather){ .frames = m->frames, .first = part * m->heads / parts, .by_rank = by_rank };
     snls_gather_defaults(&s->u.gather.params);
-    s->u.gather.params.heads = (int32_t)m->heads;
+    s->u.gather.params.heads = (int32_t)m->heads / parts;
     return y;
 }
 
@@ -103,10 +105,19 @@ static SnlsRefine refine_of(const NnStep *s)
                          .centre = s->x[2], .dist = s->y[0], .offset = s->y[1], .index = s->y[2] };
 }
 
+/* The heads of a gather: of a list (B,heads,...), or of channels, which are the last axis. */
+static SnlsTensor heads_of(const NnStep *s, SnlsTensor t, int axis)
+{
+    const int64_t of = s->x[2].shape[1], each = t.shape[axis] / of;
+    if (t.data) t.data = (char *)t.data + s->u.gather.first * each * t.stride[axis] * snls_dtype_size((SnlsDtype)t.dtype);
+    t.shape[axis] = s->u.gather.params.heads * each;
+    return t;
+}
+
 /* Channels (heads,K,F) or (heads,F,K) of an image, as the operator's (B,heads,K,T,H,W,F). */
 static SnlsTensor stack_of(const NnStep *s, const SnlsTensor *image)
 {
-    const int64_t k = s->x[2].shape[5], heads = s->x[2].shape[1], f = image->shape[3] / (heads * k), frames = s->u.gather.frames;
+    const int64_t k = s->x[2].shape[5], heads = s->u.gather.params.heads, f = image->shape[3] / (heads * k), frames = s->u.gather.frames;
     const int64_t pixels = image->shape[1] * image->shape[2], channels = image->shape[3];
     SnlsTensor t = *image;
     const int64_t shape[7] = { image->shape[0] / frames, heads, k, frames, image->shape[1], image->shape[2], f };
@@ -118,9 +129,10 @@ static SnlsTensor stack_of(const NnStep *s, const SnlsTensor *image)
 
 static SnlsGather gather_of(const NnStep *s)
 {
-    SnlsGather g = { .params = s->u.gather.params, .value = split(&s->x[0], s->u.gather.frames), .weight = s->x[1], .offset = s->x[2], .out = stack_of(s, &s->y[0]) };
+    SnlsGather g = { .params = s->u.gather.params, .value = heads_of(s, split(&s->x[0], s->u.gather.frames), 4), .weight = heads_of(s, s->x[1], 1), .offset = heads_of(s, s->x[2], 1),
+                     .out = stack_of(s, &s->y[0]) };
     if (!g.weight.data) { /* a weight of 1 everywhere: one number, seen through strides of 0 */
-        g.weight = s->x[2];
+        g.weight = g.offset;
         g.weight.ndim = 6;
         g.weight.dtype = SNLS_F32;
         g.weight.data = (void *)(uintptr_t)s->one;
@@ -180,7 +192,7 @@ static SnlsStatus refine_backward(SnlsContext *ctx, NnStep *s)
 static SnlsStatus gather_backward(SnlsContext *ctx, NnStep *s)
 {
     const SnlsGather gather = gather_of(s);
-    const SnlsGatherGrad g = { .out = stack_of(s, &s->dy[0]), .value = split_if_given(&s->dx[0], s->u.gather.frames), .weight = s->dx[1] };
+    const SnlsGatherGrad g = { .out = stack_of(s, &s->dy[0]), .value = heads_of(s, split_if_given(&s->dx[0], s->u.gather.frames), 4), .weight = heads_of(s, s->dx[1], 1) };
     return snls_gather_backward(ctx, &gather, &g);
 }
 

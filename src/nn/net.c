@@ -120,43 +120,6 @@ void snls_nn_keep(NnNet *net, int32_t value)
 
 /* ---- memory ---- */
 
-static int64_t bytes_of(const NnValue *v)
-{
-    const int64_t bytes = snls_tensor_elements(&v->t) * snls_dtype_size((SnlsDtype)v->t.dtype);
-    return (bytes + SNLS_ALIGN - 1) / SNLS_ALIGN * SNLS_ALIGN;
-}
-
-static bool alive_together(const NnNet *net, const NnValue *a, const NnValue *b)
-{
-    return net->train || a->kept || b->kept || (a->first <= b->last && b->first <= a->last);
-}
-
-/* The lowest place where value i meets no placed value that lives with it. Places lie in data until the block is there. */
-static int64_t place(const NnNet *net, const int64_t *places, int64_t i)
-{
-    const int64_t size = bytes_of(&net->values[i]);
-    int64_t at = 0;
-    for (int64_t j = 0; j < i; j++) {
-        const int64_t begin = places[j], end = begin + bytes_of(&net->values[j]);
-        if (!alive_together(net, &net->values[i], &net->values[j]) || at + size <= begin || end <= at) continue;
-        at = end;
-        j = -1; /* look at all of them again from the new place */
-    }
-    return at;
-}
-
-/* The value that i may lie on: the residual of the convolution that makes it, where that is read for the last time there. Backend cpu
- * adds to what is there. */
-static int32_t in_place_of(const NnNet *net, int64_t i)
-{
-    const NnValue *v = &net->values[i];
-    if (net->backend != &snls_nn_cpu || net->train || v->first < 0) return -1;
-    const NnStep *s = &net->steps[v->first];
-    const int32_t residual = s->op == NN_conv ? s->xi[1] : -1;
-    if (residual < 0 || residual == s->xi[0] || net->values[residual].kept || net->values[residual].last != v->first) return -1;
-    return v->kept && net->values[residual].first >= 0 ? -1 : residual; /* nothing may have lain there before a value that is kept */
-}
-
 static SnlsStatus take_block(NnNet *net, void **block, int64_t bytes, const char *what)
 {
     const SnlsStatus status = snls_device_alloc(net->ctx, block, bytes + SNLS_ALIGN);
@@ -173,39 +136,14 @@ static SnlsStatus clear(NnNet *net, void *block, int64_t bytes)
 
 static char *aligned(void *block) { return (char *)(((uintptr_t)block + SNLS_ALIGN - 1) / SNLS_ALIGN * SNLS_ALIGN); }
 
-/* Where every value lies (places) and the bytes they take together, -1 without memory for the list. */
-static int64_t find_places(NnNet *net, int64_t **places)
-{
-    int64_t used = 0;
-    int64_t *list = *places = snls_mem_alloc(&net->ctx->allocator, net->value_count * (int64_t)sizeof *list);
-    if (!list) return snls_fail(net->ctx, SNLS_ERR_MEMORY, "network: no memory for a list of %lld", (long long)net->value_count), -1;
-    for (int64_t i = 0; i < net->value_count; i++) {
-        const int32_t under = in_place_of(net, i);
-        list[i] = net->train ? used : under >= 0 ? list[under] : place(net, list, i);
-        const int64_t end = list[i] + bytes_of(&net->values[i]);
-        if (end > used) used = end;
-    }
-    return used;
-}
-
 static SnlsStatus place_values(NnNet *net)
 {
-    int64_t *places;
-    net->block_bytes = find_places(net, &places);
-    if (net->block_bytes < 0) return SNLS_ERR_MEMORY;
+    net->block_bytes = snls_nn_bytes(net);
+    if (net->block_bytes < 0) return net->status < 0 ? net->status : SNLS_ERR_MEMORY;
     SnlsStatus status = take_block(net, &net->block, net->block_bytes, "values");
-    for (int64_t i = 0; status >= 0 && i < net->value_count; i++) net->values[i].t.data = aligned(net->block) + places[i];
+    for (int64_t i = 0; status >= 0 && i < net->value_count; i++) net->values[i].t.data = aligned(net->block) + net->values[i].place;
     if (status >= 0) status = clear(net, net->block, net->block_bytes + SNLS_ALIGN);
-    snls_mem_free(&net->ctx->allocator, places);
     return status;
-}
-
-int64_t snls_nn_bytes(NnNet *net)
-{
-    int64_t *places = NULL;
-    const int64_t bytes = net->status < 0 ? -1 : find_places(net, &places);
-    snls_mem_free(&net->ctx->allocator, places);
-    return bytes;
 }
 
 /* Values behind a parameter, or behind a value that has a gradient, have one; offsets and candidate numbers have none. */
@@ -227,16 +165,25 @@ static SnlsStatus place_gradients(NnNet *net)
     int64_t used = 0;
     mark_wanted(net);
     for (int64_t i = 0; i < net->value_count; i++)
-        if (net->values[i].wanted) used += bytes_of(&net->values[i]);
+        if (net->values[i].wanted) used += snls_nn_value_bytes(&net->values[i]);
     SNLS_TRY(take_block(net, &net->grad_block, used, "gradients"));
     net->grad_bytes = used;
     char *at = aligned(net->grad_block);
     for (int64_t i = 0; i < net->value_count; i++) {
         net->values[i].grad = net->values[i].t;
         net->values[i].grad.data = net->values[i].wanted ? at : NULL;
-        if (net->values[i].wanted) at += bytes_of(&net->values[i]);
+        if (net->values[i].wanted) at += snls_nn_value_bytes(&net->values[i]);
     }
     return SNLS_OK;
+}
+
+/* The step's part of a parameter. */
+static SnlsTensor part_of(const NnStep *s, SnlsTensor t)
+{
+    if (!s->parts) return t;
+    t.shape[0] /= s->parts;
+    t.data = (char *)t.data + s->part * t.shape[0] * t.stride[0] * snls_dtype_size((SnlsDtype)t.dtype);
+    return t;
 }
 
 static void connect(const NnNet *net, NnStep *s)
@@ -252,9 +199,9 @@ static void connect(const NnNet *net, NnStep *s)
         if (s->yi[i] >= 0) s->y[i] = net->values[s->yi[i]].t, s->dy[i] = net->values[s->yi[i]].grad;
     for (int i = 0; i < NN_PARAMS; i++) {
         if (s->pi[i] < 0) continue;
-        s->p[i] = snls_nn_param_view(params, &params->list[s->pi[i]], value);
+        s->p[i] = part_of(s, snls_nn_param_view(params, &params->list[s->pi[i]], value));
         s->version = &params->version;
-        if (grad && net->train) s->dp[i] = snls_nn_param_view(params, &params->list[s->pi[i]], grad);
+        if (grad && net->train) s->dp[i] = part_of(s, snls_nn_param_view(params, &params->list[s->pi[i]], grad));
     }
 }
 
@@ -336,8 +283,8 @@ SnlsStatus snls_nn_host(NnNet *net, int32_t value, SnlsTensor *host)
     NnValue *v = &net->values[value];
     *host = v->t;
     if (!net->backend->clear) return SNLS_OK;
-    if (!v->mirror) v->mirror = snls_mem_alloc(&net->ctx->allocator, bytes_of(v));
-    SNLS_REQUIRE(net->ctx, v->mirror, SNLS_ERR_MEMORY, "network: no memory for a copy of a value of %lld bytes", (long long)bytes_of(v));
+    if (!v->mirror) v->mirror = snls_mem_alloc(&net->ctx->allocator, snls_nn_value_bytes(v));
+    SNLS_REQUIRE(net->ctx, v->mirror, SNLS_ERR_MEMORY, "network: no memory for a copy of a value of %lld bytes", (long long)snls_nn_value_bytes(v));
     host->data = v->mirror, host->device = SNLS_DEVICE_CPU;
     return SNLS_OK;
 }

@@ -62,8 +62,8 @@ typedef struct NnPool { int64_t r; } NnPool;
  * search: x0 query, x1 key, x2 flow (optional, (B,T,S,H,W,2)); y0 dist, y1 offset, y2 index. refine: x2 is the offsets.
  * first: y0, y1 = the first k of lists x0 (dist) and x1 (offsets).
  * gather: x0 value, x1 weight (none: every weight is 1), x2 offset; y0 (N,H,W,heads*K*F), by_rank: channels as (heads,F,K),
- * else (heads,K,F). */
-typedef struct NnGather { SnlsGatherParams params; int64_t frames; int32_t by_rank; } NnGather;
+ * else (heads,K,F). params.heads heads from `first` on: a stack is large, and need not be there whole. */
+typedef struct NnGather { SnlsGatherParams params; int64_t frames, first; int32_t by_rank; } NnGather;
 typedef struct NnSearch { SnlsSearchParams params; int64_t frames; } NnSearch;
 typedef struct NnRefine { SnlsRefineParams params; int64_t frames; } NnRefine;
 
@@ -82,6 +82,7 @@ typedef struct NnStep {
     const int32_t *version;                            /* of the parameters: counts their changes */
     const float   *one;                                /* a 1 where the backend reads it */
     void      *shared, *state;                         /* what a backend keeps for the network, for this step */
+    int32_t    part, parts;                            /* of parameters: part number `part` of `parts` along their first axis; parts 0: all */
 } NnStep;
 
 typedef SnlsStatus NnFunction(SnlsContext *ctx, NnStep *step);
@@ -140,6 +141,7 @@ typedef struct NnValue {
     void      *mirror;       /* of t, in this processor's memory, where that is another; made when it is asked for */
     int32_t    first, last;  /* steps that write and read it: its life */
     int32_t    kept, wanted; /* kept: its memory is its own for the whole run; wanted: has a gradient */
+    int64_t    place;        /* bytes from the beginning of the block; see layout.c */
 } NnValue;
 
 typedef struct NnNet {
@@ -162,6 +164,7 @@ typedef struct NnNet {
 bool       snls_nn_is_cpu(const SnlsContext *ctx); /* backend cpu: this processor's own loops, not ref's */
 void       snls_nn_begin(NnNet *net, SnlsContext *ctx, NnParams *params, int32_t dtype, bool train);
 int64_t    snls_nn_bytes(NnNet *net);  /* of values, without taking them; -1: an error */
+int64_t    snls_nn_value_bytes(const NnValue *v); /* in whole units of alignment */
 SnlsStatus snls_nn_commit(NnNet *net); /* parameters must be allocated; takes all memory the network will use */
 SnlsStatus snls_nn_forward(NnNet *net);
 SnlsStatus snls_nn_backward(NnNet *net); /* gradients of outputs are set by the caller, after snls_nn_zero_grad */
@@ -191,6 +194,8 @@ int32_t snls_nn_input(NnNet *net, int64_t n, int64_t h, int64_t w, int64_t c); /
 /* Parameters name.weight and, with bias, name.bias. residual: a value or -1. */
 typedef struct NnConvSpec { NnConv conv; int64_t out; int32_t no_bias, residual, init; double scale; } NnConvSpec;
 int32_t snls_nn_conv(NnNet *net, int32_t x, const char *name, const NnConvSpec *spec);
+/* Groups part*groups/parts .. of that layer alone: x is what they read, the result what they give. */
+int32_t snls_nn_conv_part(NnNet *net, int32_t x, const char *name, const NnConvSpec *spec, int32_t part, int32_t parts);
 int32_t snls_nn_conv3(NnNet *net, int32_t x, const char *name, int64_t out, int32_t act, int32_t residual); /* 3x3, pad 1, bias; relu/leaky 0.01 */
 int32_t snls_nn_linear(NnNet *net, int32_t x, const char *name, int64_t out, bool bias, int32_t residual);
 /* A linear layer (convolution of any kind) and GELU: one step where nobody wants gradients. */
@@ -214,6 +219,7 @@ NnMatches snls_nn_refine(NnNet *net, int32_t query, int32_t key, const NnMatches
 NnMatches snls_nn_first(NnNet *net, const NnMatches *m, int64_t k); /* the first k of each list */
 int32_t   snls_nn_weights(NnNet *net, const NnMatches *m, double scale);
 int32_t   snls_nn_gather(NnNet *net, int32_t value, int32_t weight, const NnMatches *m, bool by_rank);
+int32_t   snls_nn_gather_part(NnNet *net, int32_t value, int32_t weight, const NnMatches *m, bool by_rank, int32_t part, int32_t parts); /* of the heads */
 
 /* ---- rows.c: passes over rows of pixels outside of any network, f32 or bf16; the context's threads share them ---- */
 
