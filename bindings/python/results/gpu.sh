@@ -1,10 +1,10 @@
 #!/bin/bash
 # gpu.sh: pip install . into a fresh environment on a machine with a GPU and PyTorch (SNLS_BUILD_DIR: libraries that are built), then
-# the README's lines, the benchmark, all tests,
-# the examples and calls that are compiled; h200.log is what it printed on one. Run from the root of the tree.
+# the README's lines with NumPy and on the GPU, the benchmark, the network, calls that are compiled, the examples and all tests (a
+# process for each file, side by side); h200.log is what it printed on one. Run from the root of the tree.
 set -u
 cd "$(dirname "$0")/../../.." || exit 2
-env=$(mktemp -d)
+tree=$PWD env=$(mktemp -d)
 trap 'rm -rf "$env"' EXIT
 step() { echo; echo "== $1 ($SECONDS s)"; }
 step "machine"
@@ -16,32 +16,30 @@ python3 -c 'import sysconfig; print(sysconfig.get_path("purelib"))' >"$(echo "$e
 SNLS_CMAKE_ARGS="-DSNLS_CUDA_ARCHS=90-real ${SNLS_CMAKE_ARGS:-}" \
     "$env/bin/python" -m pip install --no-index . 2>&1 | grep -E '^Successfully|rror'
 python=$env/bin/python
+lines=$(awk '/^```python/{f=1;next}/^```/{f=0}f' README.md)
 cd "$env" || exit 1 # so that the tree is not imported by chance
-tree=$OLDPWD
-step "the README's lines, on the GPU and with NumPy"
-$python - <<'PY'
-import torch, snls
-video = torch.rand(1, 5, 16, 64, 64, device="cuda", requires_grad=True)                              # (B,T,C,H,W)
-dist, offset = snls.NonLocalSearch(ws=9, wt=1, ps=3, k=10, stride0=1, stride1=0.5)(video, video)
-out = snls.WeightedPatchSum(ps=3, stride0=1)(video, snls.weights(dist), offset)
+step "the README's lines"
+$python -c "$lines
+print(type(out).__name__, out.shape, 'site-packages' in snls.__file__)"
+step "the same with a tensor on the GPU, and its gradient"
+$python -c "import torch
+$(echo "$lines" | sed 's/np.random.rand(.*).astype("float32")/torch.rand(1, 5, 64, 64, 16, device="cuda", requires_grad=True)/')
 out.square().mean().backward()
-print(tuple(out.shape), out.device, float(video.grad.abs().sum()) > 0, "site-packages" in snls.__file__)
-PY
-$python - <<'PY'
-import numpy as np, snls
-video = np.random.rand(1, 5, 64, 64, 16).astype("float32")
-dist, offset = snls.search(video, video, wt=1, ps=3, k=10)
-out = snls.gather_add(video, snls.weights(dist), offset, ps=3)
-print(out.shape, type(out).__name__)
-PY
+print(type(out).__name__, tuple(out.shape), out.device, 'gradient', tuple(video.grad.shape), bool(video.grad.abs().sum() > 0))"
 step "python -m snls.bench"
-$python -m snls.bench
-step "tests"
-$python -m unittest discover -s "$tree/bindings/python/tests" -p 'test_[cdemnt]*.py' -v 2>&1 | grep -vE '^(ok|)$|[Ww]arn' | tail -n 90
-step "examples/attention.py"
-$python "$tree/examples/attention.py" --device cuda
-step "examples/learn_offsets.py"
-$python "$tree/examples/learn_offsets.py" --device cuda
+$python -m snls.bench --rounds 100
 step "python -m snls.bench --compile"
-$python -m snls.bench --compile --rounds 100 | grep compiled
+$python -m snls.bench --compile --rounds 30 | grep compiled
+step "tests and examples"
+for file in "$tree"/bindings/python/tests/test_[cdemnt]*.py; do # networks take longest, in plain loops where there is no BLAS
+    case $file in *model*) threads=12 ;; *) threads=2 ;; esac
+    OMP_NUM_THREADS=$threads timeout 80 $python -m unittest discover -s "$tree/bindings/python/tests" -p "$(basename "$file")" -v >"$env/$(basename "$file").log" 2>&1 &
+done
+for name in attention learn_offsets; do $python "$tree/examples/$name.py" --device cuda >"$env/$name.out" 2>&1 & done
+wait
+for file in "$env"/test_*.log; do
+    echo "-- $(basename "$file" .log)"
+    grep -E '^test_|^(FAIL|ERROR|OK|Ran)|Error|skipped|\.\.\. ok$' "$file" | grep -v '^Calls\|^An eager\|^From the' | cut -c 1-160
+done
+for name in attention learn_offsets; do echo "-- examples/$name.py" && head -n 8 "$env/$name.out"; done
 step "end"
