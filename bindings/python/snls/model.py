@@ -16,10 +16,10 @@ import numpy as np
 
 from . import _context, _lib
 from ._denoise import _plain, noise_estimate
-from ._frames import _is_torch, as_array, channels_first, lend, ref
+from ._frames import _is_torch, as_array, channels_first, ref
 
 NETWORKS = {"stan": "stan-s", "stan-s": "stan-s", "dvdnet": None, "fastdvdnet": None}  # method: the file that comes with snls
-CHUNK, SAMPLE = 4, 5  # frames of one run; frames that an estimate of the noise looks at, at most (as snls denoise)
+SAMPLE = 5  # frames that an estimate of the noise looks at, at most (as snls denoise)
 _DTYPES = {"auto": -1, "float32": _lib.F32, "bfloat16": _lib.BF16}
 _FLOWS = ("farneback", "tvl1", "dis")
 
@@ -35,17 +35,21 @@ class _Info(ctypes.Structure):
                 ("dtype", ctypes.c_int32)]
 
 
-class _Run(ctypes.Structure):
-    """SnlsModelRun of model.h."""
-    _fields_ = [("frames", _lib.Tensor), ("out", _lib.Tensor), ("first", ctypes.c_int64), ("count", ctypes.c_int64),
-                ("sigma", ctypes.c_double)]
+class _StreamParams(ctypes.Structure):
+    """SnlsModelStreamParams of model.h."""
+    _fields_ = [("height", ctypes.c_int64), ("width", ctypes.c_int64), ("lean", ctypes.c_int32), ("reserved", ctypes.c_int32 * 11)]
 
 
 _P = _lib._pointer
 _open = _lib.function("snls_model_open", _lib._int, _P, _P, _lib._text, _P)
 _close = _lib.function("snls_model_close", None, _P)
 _info = _lib.function("snls_model_info", _lib._int, _P, _P)
-_run = _lib.function("snls_model_run", _lib._int, _P, _P)
+_stream_open = _lib.function("snls_model_stream_open", _lib._int, _P, _P, _P)
+_stream_close = _lib.function("snls_model_stream_close", None, _P)
+_stream_push = _lib.function("snls_model_stream_push", _lib._int, _P, _P, ctypes.c_double)
+_stream_pull = _lib.function("snls_model_stream_pull", _lib._int, _P, _P)
+_stream_delay = _lib.function("snls_model_stream_delay", ctypes.c_int64, _P)
+_stream_finish = _lib.function("snls_model_stream_finish", _lib._int, _P)
 
 
 # ---- weights ----
@@ -101,11 +105,12 @@ class Model:
     dtype    of values between layers: "float32", "bfloat16", or "auto", bfloat16 where that is faster
     flow     method of optical flow where an architecture asks for it (dvdnet, stan): "dis", "farneback" or "tvl1"
     threads  of the CPU, 0: as snls.set_num_threads says
-    Has architecture, parameters (how many numbers), radius (frames on either side that a frame's result depends on), dtype.
+    Has architecture, parameters (how many numbers), radius (frames on either side that a frame's result depends on), dtype,
+    delay.
     May be used by several threads, one after the other."""
 
     def __init__(self, weights="stan", *, device="cpu", dtype="auto", flow="dis", threads=0):
-        self._handle, self._lock = ctypes.c_void_p(), threading.Lock()
+        self._handle, self._lock, self._streams = ctypes.c_void_p(), threading.RLock(), set()
         params = _Params(_DTYPES[_choice("dtype", dtype, _DTYPES)], _FLOWS.index(_choice("flow", flow, _FLOWS)))
         self.path = find(weights) if weights in NETWORKS else os.fspath(weights)
         self._context = _open_context(str(device), threads)
@@ -121,8 +126,11 @@ class Model:
     def close(self):
         """Gives its memory back; also at the end of a with block."""
         if getattr(self, "_handle", None) and self._context.pid == os.getpid():
-            _close(ref(self._handle))
-            self._context.close()
+            with self._lock:
+                for stream in list(self._streams):
+                    stream.close()
+                _close(ref(self._handle))
+                self._context.close()
         self._handle = None
 
     __del__ = close
@@ -133,54 +141,30 @@ class Model:
     def __exit__(self, *error):
         self.close()
 
-    def _denoise(self, window, first, count, sigma):
-        """Frames first to first+count-1 of a list of arrays (H,W,3)."""
-        frames = np.stack(window)
-        out = np.empty((count, *frames.shape[1:]), np.float32)
-        run = _Run(lend("frames", frames), lend("out", out), first, count, sigma)
-        with self._lock:
-            if not self._handle:
-                raise ValueError("Model: is closed")
-            self._context.check(_run(self._handle, ref(run)))
-        return out
+    @property
+    def delay(self):
+        """Most frames that stream takes before it gives the first of them; the same for frames of any size."""
+        with _Stream(self, 0) as stream:
+            stream._open((16, 16, 3))
+            return _stream_delay(stream.handle)
 
     def stream(self, frames, sigma=None, *, cuts=(), layout="HWC"):
-        """A generator: takes any iterable of frames, gives the denoised ones in order, CHUNK + radius frames later.
+        """A generator: takes any iterable of frames, gives the denoised ones in order, up to `delay` frames later (11 of
+        "stan"). A frame is computed once, and memory does not grow with the clip.
 
         frames  (H,W,3), or (3,H,W) with layout "CHW"; NumPy arrays or PyTorch tensors, on any device; what comes out is
                 of the same kind and on the same device, float32
         sigma   standard deviation of the noise, 0..255, one number, or one for each channel, of which the mean counts;
                 None: estimated from the first frames
         cuts    numbers of frames that begin a new scene: nothing is looked for across one"""
-        first, window, done, noise = channels_first(layout), [], 0, [None if sigma is None else float(np.mean(sigma))]
-        like = None
-        for t, frame in enumerate(frames):
-            if t in cuts:
-                yield from self._rest(window, done, noise, like, first)
-                window, done = [], 0
-            like = frame
-            window.append(_frame("stream: frame", frame, first))
-            if len(window) - done >= CHUNK + self.radius:
-                yield from self._chunk(window, done, CHUNK, noise, like, first)
-                done += CHUNK
-                drop = max(0, done - self.radius)
-                window, done = window[drop:], done - drop
-        yield from self._rest(window, done, noise, like, first)
-
-    def _rest(self, window, done, noise, like, first):
-        while done < len(window):
-            count = min(CHUNK, len(window) - done)
-            yield from self._chunk(window, done, count, noise, like, first)
-            done += count
-            drop = max(0, done - self.radius)
-            window, done = window[drop:], done - drop
-
-    def _chunk(self, window, done, count, noise, like, first):
-        if noise[0] is None:
-            noise[0] = float(np.mean(noise_estimate(np.stack(window[:SAMPLE]))))
-        for frame in self._denoise(window, done, count, noise[0]):
-            frame = np.moveaxis(frame, -1, -3) if first else frame
-            yield sys.modules["torch"].from_numpy(frame).to(like.device) if _is_torch(like) else frame
+        first, kind = channels_first(layout), None
+        with _Stream(self, sigma) as stream:
+            for t, frame in enumerate(frames):
+                if t in cuts:
+                    yield from (kind(done) for done in stream.finish())
+                kind = _same_kind(frame, first)
+                yield from (kind(done) for done in stream.push(_frame("stream: frame", frame, first)))
+            yield from (kind(done) for done in stream.finish())
 
     def __call__(self, video, sigma=None, *, cuts=(), layout="HWC"):
         """Denoises a clip (T,H,W,3), or (T,3,H,W) with layout "CHW": NumPy array or PyTorch tensor, on any device; the same
@@ -192,6 +176,80 @@ class Model:
         if not done:
             return video
         return sys.modules["torch"].stack(done) if _is_torch(video) else np.stack(done)
+
+
+class _Stream:
+    """Frames of one size through a network, one after the other; push and finish are generators of those that are ready."""
+
+    def __init__(self, model, sigma):
+        self.model, self.sigma = model, None if sigma is None else float(np.mean(sigma))
+        self.handle, self.shape, self.early = ctypes.c_void_p(), None, []  # early: before the noise is known
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        with self.model._lock:
+            self.close()
+
+    def close(self):
+        """By a caller that has the lock."""
+        self.model._streams.discard(self)
+        if self.handle and self.model._context.pid == os.getpid():
+            _stream_close(ref(self.handle))
+        self.handle = None
+
+    def _call(self, function, *arguments):
+        with self.model._lock:
+            if not self.model._handle:
+                raise ValueError("Model: is closed")
+            return self.model._context.check(function(*arguments))
+
+    def _open(self, shape):
+        params = _StreamParams(*shape[:2])
+        self._call(_stream_open, ref(self.handle), self.model._handle, ref(params))
+        self.shape = shape
+        self.model._streams.add(self)
+
+    def push(self, frame):
+        if self.shape is None:
+            self._open(frame.shape)
+        if frame.shape != self.shape:
+            raise ValueError("stream: a frame has %d rows and %d columns, the first had %d and %d" % (*frame.shape[:2], *self.shape[:2]))
+        self.early.append(frame)
+        if self.sigma is not None or len(self.early) == SAMPLE:
+            yield from self._take()
+
+    def _take(self):
+        early, self.early = self.early, []
+        if self.sigma is None and early:
+            self.sigma = float(np.mean(noise_estimate(np.stack(early))))
+        for frame in early:
+            self._call(_stream_push, self.handle, frame.ctypes.data, self.sigma)
+            yield from self._ready()
+
+    def finish(self):
+        """The end of a scene; the next push begins another."""
+        yield from self._take()
+        if self.shape is not None:
+            self._call(_stream_finish, self.handle)
+            yield from self._ready()
+
+    def _ready(self):
+        while True:
+            out = np.empty(self.shape, np.float32)
+            if self._call(_stream_pull, self.handle, out.ctypes.data) == _lib.END:
+                return
+            yield out
+
+
+def _same_kind(like, first):
+    """Makes of an array (H,W,3) one of the kind, on the device and of the layout of a frame."""
+    order = (lambda frame: np.moveaxis(frame, -1, 0)) if first else (lambda frame: frame)
+    if not _is_torch(like):
+        return order
+    torch, device = sys.modules["torch"], like.device
+    return lambda frame: torch.from_numpy(order(frame)).to(device)
 
 
 def _frame(what, frame, first):
