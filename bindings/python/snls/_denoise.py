@@ -35,6 +35,8 @@ def _params(sigma, options):
     values = [-1.0] * 3 if sigma is None else [float(sigma)] * 3 if np.ndim(sigma) == 0 else [float(s) for s in sigma]
     if len(values) not in (1, 3):
         raise ValueError("denoise: sigma has %d values, must be one number, or one for each of 1 or 3 channels" % len(values))
+    if sigma is not None and not all(s >= 0 for s in values):
+        raise ValueError("denoise: sigma is %s, must be 0 or more, or None: estimated" % (sigma,))
     params.sigma = (ctypes.c_double * 3)(*(values * 3)[:3])
     for name, value in options.items():
         if name not in OPTIONS:
@@ -167,6 +169,9 @@ def denoise(video, sigma=None, *, cuts=(), layout="HWC", method=None, device=Non
     if device not in (None, "cpu"):
         raise ValueError("denoise: device is %r, but only networks run anywhere else than on the CPU" % (device,))
     if method is not None:
+        if method not in OPTIONS["method"].names:
+            raise ValueError("denoise: method is %r, must be %s, stan or a file of weights (.safetensors)"
+                             % (method, ", ".join(OPTIONS["method"].names)))
         options["method"] = method
     if video.ndim != 4:
         raise ValueError("denoise: video has %d axes, must have 4" % video.ndim)

@@ -13,6 +13,7 @@ DTYPE_NAMES = ("f32", "f64", "f16", "bf16", "i32", "u8")
 DTYPE_BYTES = (4, 8, 2, 2, 4, 1)
 CPU, CUDA = 0, 1
 OK, END, UNCOVERED = 0, 1, 2
+ERR_SHAPE = -2
 
 
 class Tensor(ctypes.Structure):

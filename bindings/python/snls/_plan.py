@@ -63,12 +63,12 @@ class Block:
 
 def _check_agree(op, views):
     """One device, and one element type for query and key."""
-    first = next(v for v in views if v is not None)
     for name, view in zip(op.inputs, views):
-        if view is None:
-            if name not in op.optional:
-                raise TypeError("%s: %s is missing" % (op.name, name))
-        elif (view.device, view.device_id) != (first.device, first.device_id):
+        if view is None and name not in op.optional:
+            raise TypeError("%s: %s is missing" % (op.name, name))
+    first = views[0]
+    for name, view in zip(op.inputs, views):
+        if view is not None and (view.device, view.device_id) != (first.device, first.device_id):
             raise RuntimeError("%s: all arrays must be on one device, but %s is on %s and %s on %s"
                                % (op.name, op.inputs[0], device_text(first), name, device_text(view)))
     if op.inputs[:2] == ("query", "key") and views[0].dtype != views[1].dtype:
@@ -164,7 +164,12 @@ class Plan:
         return status if status == 0 else self._trouble(context, status)
 
     def _trouble(self, context, status):
-        context.check(status)
+        try:
+            context.check(status)
+        except ValueError as error:
+            if status == _lib.ERR_SHAPE and self.params[-1]:  # the library knows one order of axes
+                raise ValueError("%s, axes in the order of layout BTHWC" % error) from None
+            raise
         if status == _lib.UNCOVERED:
             import warnings
             warnings.warn("%s: some pixels lie under no query patch and are 0 (ps too small for stride0)" % self.op.name,
@@ -192,7 +197,7 @@ class BackwardPlan(Plan):
 
     def run(self, context):
         status = self.op.backward(context.handle, self.address, self.grad_block.address)
-        return status if status == 0 else context.check(status)
+        return status if status == 0 else self._trouble(context, status)
 
 
 def remember(key, plan):

@@ -59,6 +59,12 @@ def _special(tensors):
     return False
 
 
+def _only_tensors(name, tensors):
+    for t in tensors:
+        if t is not None and not isinstance(t, torch.Tensor):
+            raise TypeError("%s: PyTorch tensors cannot be mixed with others in one call, and a %s is none" % (name, type(t).__name__))
+
+
 def _wrapped(tensors):
     for t in tensors:
         if t is not None and type(t) not in _PLAIN:
@@ -119,6 +125,7 @@ def call(name, tensors, params):
     """One call of an operator; None of tensors only where it is optional."""
     op, long_way, _ = REGISTERED[name]
     if _is_compiling() or _special(tensors) or not unwatched():
+        _only_tensors(name, tensors)
         return long_way(*tensors, *params)
     key = (name, params, *map(key_of, tensors))
     plan = local.plans.get(key)

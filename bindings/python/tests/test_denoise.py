@@ -57,7 +57,8 @@ class Denoise(unittest.TestCase):
         for kind, sentence, arguments, options in ((ValueError, "3 axes", (self.noisy[0],), {}),
                                                    (TypeError, "no option 'ws'", (self.noisy, 20), dict(ws=3)),
                                                    (ValueError, "sigma has 2 values", (self.noisy, (1, 2)), {}),
-                                                   (ValueError, "method is 'x'", (self.noisy, 20), dict(method="x")),
+                                                   (ValueError, "sigma is -1, must be", (self.noisy, -1), {}),
+                                                   (ValueError, "method is 'x', must be vnlb, nlm, stan or", (self.noisy, 20), dict(method="x")),
                                                    (ValueError, "channels", (self.noisy[..., :2], 20), {})):
             with self.assertRaisesRegex(kind, sentence):
                 snls.denoise(*arguments, **options)

@@ -148,6 +148,7 @@ class Errors(unittest.TestCase):
         self.refused(TypeError, "list is no array", snls.search, [1.0], [1.0])
         self.refused(TypeError, "flow is f16", snls.search, v, v, np.zeros((1, 3, 1, 8, 8, 2), "float16"))
         self.refused(TypeError, "key is missing", snls.search, v, None)
+        self.refused(TypeError, "query is missing", snls.search, None, None)
 
     def test_memory(self):
         v = video(1, 1, 1, 1, 1)

@@ -195,8 +195,10 @@ class Types(unittest.TestCase):
                     snls.search(query.to(device), key.to(device))
         with self.assertRaisesRegex(TypeError, "flow is f16"):
             snls.search(v, v, torch.zeros(1, 1, 1, 4, 4, 2).half())
-        with self.assertRaises((TypeError, RuntimeError)):
+        with self.assertRaisesRegex(TypeError, "mixed with others in one call, and a ndarray"):
             snls.search(v, v.numpy())
+        with self.assertRaisesRegex(ValueError, r"\(1,1,1,4,3,2\), must be .* in the order of layout BTHWC"):
+            snls.search(v, v, torch.zeros(1, 1, 1, 2, 4, 3), layout="BTCHW")
         with self.assertRaisesRegex(TypeError, "mixed"):
             snls.search(v.numpy(), v)
 
