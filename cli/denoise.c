@@ -78,6 +78,7 @@ static bool is_folder(const char *path)
 static const char *name_picture(void *opaque, const char *name)
 {
     const Denoise *d = opaque;
+    if (!strcmp(name, d->out)) return output_path(name); /* OUT is one picture, and an output already */
     return output_member(name, d->common.overwrite) ? NULL : output_path(name);
 }
 
@@ -95,6 +96,17 @@ static int check_pictures(const Denoise *d, bool folder)
     return EXIT_DONE;
 }
 
+/* The folder that a pattern lies in is made where it is missing, as one that is OUT itself. */
+static int make_folder_of(const char *pattern)
+{
+    const char *slash = strrchr(pattern, '/');
+    if (!slash || slash == pattern) return EXIT_DONE;
+    char *folder = strndup(pattern, (size_t)(slash - pattern));
+    const int code = folder ? output_folder(folder) : fail(EXIT_MEMORY, "out of memory");
+    free(folder);
+    return code;
+}
+
 static int add_output(Denoise *d)
 {
     if (!strcmp(d->out, "-"))
@@ -103,7 +115,10 @@ static int add_output(Denoise *d)
         const int code = output_folder(d->out);
         return code ? code : check_pictures(d, true);
     }
-    if (strchr(d->out, '%')) return check_pictures(d, false);
+    if (strchr(d->out, '%')) {
+        const int code = make_folder_of(d->out);
+        return code ? code : check_pictures(d, false);
+    }
     return output_add(d->out, d->common.overwrite);
 }
 

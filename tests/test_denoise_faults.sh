@@ -33,7 +33,13 @@ refused 3 'is not there' none.mp4 out.mkv
 refused 3 'no video' sound.wav out.mkv
 refused 3 'y4m' - out.mkv </dev/null
 refused 3 'no file has such a name' 'none_%03d.png' out.mkv
-mkdir nothing; refused 3 'holds no .png' nothing out.mkv
+mkdir nothing; refused 3 'holds no picture' nothing out.mkv
+mkdir gap; make -i clip.mp4 -frames:v 4 gap/%02d.png; rm gap/03.png
+refused 3 'number 3 is missing, 4 is there' gap/%02d.png out.mkv --sigma 0
+make -i clip.mp4 -frames:v 3 whole.y4m; head -c 10000 whole.y4m >half.y4m
+refused 3 'cut off behind frame 2' half.y4m out.mkv --sigma 0
+refused 2 'is one picture' clip.mp4 out.png --sigma 0
+refused 4 'written as .png' clip.mp4 out.tiff
 "$snls" denoise cut.mkv out.mkv --sigma 0 --lenient >/dev/null 2>err && [ -s out.mkv ] || bad "--lenient: $(cat err)"; rm -f out*
 head -c 300 clip.mkv >stub; refused 3 'stub' stub out.mkv
 

@@ -48,6 +48,9 @@ same even.mkv piped.mkv
 # pictures: a folder, a pattern, 16 bits; .npy and back
 copy rgb16.mkv folder; [ "$(ls folder | tr '\n' ' ')" = "00000.png 00001.png 00002.png " ] || bad "folder: $(ls folder)"
 copy folder back.mkv; same rgb16.mkv back.mkv rgb48le
+copy folder/00001.png single.png; cmp -s folder/00001.png single.png || bad "one picture is copied otherwise"
+mkdir tiff; make -i rgb16.mkv -pix_fmt rgb48le tiff/%02d.tiff; copy tiff tiff.mkv; same rgb16.mkv tiff.mkv rgb48le
+copy tiff/%02d.tiff new/%05d.png; cmp -s folder/00002.png new/00002.png || bad "TIFF by a pattern, into a folder that is new: $(ls new)"
 copy folder/%05d.png p_%02d.png; cmp -s folder/00001.png p_01.png || bad "a pattern gives other pictures"
 copy rgb16.mkv rgb.npy; copy rgb.npy again.npy; cmp -s rgb.npy again.npy || bad ".npy to .npy"
 "$snls" denoise folder one.npy -y --sigma 0 --first 1 --last 1 >/dev/null 2>&1 && "$snls" denoise folder/00001.png two.npy -y --sigma 0 >/dev/null 2>&1 && cmp -s one.npy two.npy || bad "--first --last"

@@ -3,6 +3,7 @@
 #define _XOPEN_SOURCE 700
 #include "pipeline/journal.h"
 #include "io/file.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
@@ -101,7 +102,7 @@ SnlsStatus snls_journal_open(SnlsContext *ctx, SnlsJournal *j, const char *path,
     if (resume) j->fd = open(path, O_RDWR | O_CLOEXEC);
     if (j->fd >= 0) return continue_old(ctx, j, fingerprint);
     j->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    SNLS_REQUIRE(ctx, j->fd >= 0, SNLS_ERR_IO, "%s: cannot be created", snls_io_name(path).text);
+    SNLS_REQUIRE(ctx, j->fd >= 0, SNLS_ERR_IO, "%s: cannot be created: %s", snls_io_name(path).text, strerror(errno));
     SNLS_TRY(snls_io_write(ctx, path, j->fd, magic, sizeof magic));
     SNLS_TRY(snls_io_write(ctx, path, j->fd, &size, sizeof size));
     return snls_io_write(ctx, path, j->fd, fingerprint, size);

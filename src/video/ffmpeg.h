@@ -40,6 +40,7 @@ typedef struct SnlsAvReader {
     int64_t frames;       /* decoded */
     int64_t last, length; /* time stamp and duration of the last frame, in the stream's time base */
     int64_t offset;       /* subtracted from time stamps: where the file begins */
+    int64_t behind;       /* where the last packet ends in the file */
     bool draining;
 } SnlsAvReader;
 

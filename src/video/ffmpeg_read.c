@@ -129,6 +129,12 @@ static SnlsStatus check_end(SnlsReader *r, const SnlsAvReader *a)
                      snls_io_name(r->path).text, end, claims);
 }
 
+/* y4m tells no length, and FFmpeg takes half a frame for the end. */
+static bool ends_inside(const SnlsAvReader *a)
+{
+    return a->in->pb && a->behind > 0 && !strcmp(a->in->iformat->name, "yuv4mpegpipe") && avio_tell(a->in->pb) > a->behind;
+}
+
 /* One packet of the video into the decoder; at the end of the file the decoder is told. */
 static SnlsStatus feed(SnlsReader *r, SnlsAvReader *a)
 {
@@ -138,11 +144,13 @@ static SnlsStatus feed(SnlsReader *r, SnlsAvReader *a)
         error = av_read_frame(a->in, a->packet);
     } while (error >= 0 && a->packet->stream_index != a->stream->index);
     if (error < 0 && error != AVERROR_EOF && !r->params.lenient) return damaged(r, a, "reading fails", error);
+    if (error < 0 && ends_inside(a) && !r->params.lenient) return damaged(r, a, "the file is cut off", 0);
     if (error < 0) {
         a->draining = true;
         avcodec_send_packet(a->decoder, NULL);
         return SNLS_OK;
     }
+    a->behind = a->packet->pos + a->packet->size;
     if (a->packet->flags & AV_PKT_FLAG_CORRUPT && !r->params.lenient)
         return damaged(r, a, "the file is cut off or damaged", 0);
     error = avcodec_send_packet(a->decoder, a->packet);

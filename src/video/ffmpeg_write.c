@@ -39,6 +39,7 @@ static SnlsStatus open_muxer(SnlsWriter *w, SnlsAvWriter *a)
                  "%s: the ending tells no video format (.mp4, .mkv, .mov, .webm, .y4m, ...), nor a folder, a pattern "
                  "(%%05d.png) or .npy",
                  snls_io_name(w->name).text);
+    SNLS_REQUIRE(w->ctx, strcmp(format->name, "image2"), SNLS_ERR_UNSUPPORTED, "%s: pictures are written as .png", snls_io_name(w->name).text);
     avformat_alloc_output_context2(&a->out, format, NULL, w->name);
     if (!a->out) return no_memory(w);
     a->out->strict_std_compliance = FF_COMPLIANCE_EXPERIMENTAL;

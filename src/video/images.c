@@ -1,5 +1,5 @@
 /* images.c: clips as pictures: a folder in the order of its names, a pattern of numbers, one picture. PNG and JPEG by
- * src/io, without FFmpeg. PNG is written, with 16 bits where the input has more than 8. */
+ * src/io, without FFmpeg; others by FFmpeg. PNG is written, with 16 bits where the input has more than 8. */
 #define _POSIX_C_SOURCE 200809L
 #include "io/image.h"
 #include "io/file.h"
@@ -19,10 +19,17 @@ typedef struct Images {
     int64_t number; /* of the first file of a pattern */
 } Images;
 
-static bool is_image(const char *name)
+static bool is_own(const char *name)
 {
-    return name[0] != '.' &&
-           (snls_path_ends(name, ".png") || snls_path_ends(name, ".jpg") || snls_path_ends(name, ".jpeg"));
+    return snls_path_ends(name, ".png") || snls_path_ends(name, ".jpg") || snls_path_ends(name, ".jpeg");
+}
+
+static bool is_other(const char *name)
+{
+    static const char *const ending[] = { ".tif", ".tiff", ".bmp", ".ppm", ".pgm", ".pnm", ".webp", ".exr", ".dpx", ".tga", ".jp2" };
+    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
+        if (snls_path_ends(name, ending[i])) return true;
+    return false;
 }
 
 static SnlsStatus add_name(SnlsReader *r, Images *m, const char *folder, const char *file)
@@ -47,16 +54,25 @@ static SnlsStatus add_name(SnlsReader *r, Images *m, const char *folder, const c
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
+static SnlsStatus list_names(SnlsReader *r, Images *m, DIR *folder, bool (*wanted)(const char *name))
+{
+    SnlsStatus status = SNLS_OK;
+    rewinddir(folder);
+    for (struct dirent *e; status >= 0 && (e = readdir(folder));)
+        if (e->d_name[0] != '.' && wanted(e->d_name)) status = add_name(r, m, r->path, e->d_name);
+    return status;
+}
+
+/* Others than PNG and JPEG only where there are none of these: such a folder is of one kind. */
 static SnlsStatus list_folder(SnlsReader *r, Images *m)
 {
     DIR *folder = opendir(r->path);
     SNLS_REQUIRE(r->ctx, folder, SNLS_ERR_IO, "%s: cannot be opened", snls_io_name(r->path).text);
-    SnlsStatus status = SNLS_OK;
-    for (struct dirent *e; status >= 0 && (e = readdir(folder));)
-        if (is_image(e->d_name)) status = add_name(r, m, r->path, e->d_name);
+    SnlsStatus status = list_names(r, m, folder, is_own);
+    if (status >= 0 && !m->count) status = list_names(r, m, folder, is_other);
     closedir(folder);
     SNLS_TRY(status);
-    SNLS_REQUIRE(r->ctx, m->count, SNLS_ERR_FORMAT, "%s: holds no .png and no .jpg", snls_io_name(r->path).text);
+    SNLS_REQUIRE(r->ctx, m->count, SNLS_ERR_FORMAT, "%s: holds no picture (.png, .jpg, .tif, ...)", snls_io_name(r->path).text);
     qsort(m->name, (size_t)m->count, sizeof *m->name, by_name);
     return SNLS_OK;
 }
@@ -65,6 +81,20 @@ static bool pattern_there(const char *pattern, int64_t number)
 {
     char name[SNLS_PATH_MAX];
     return snls_path_number(pattern, number, name, sizeof name) && !access(name, F_OK);
+}
+
+enum { GAP_MAX = 1000 };
+
+/* That a clip ends at a number which was left out would otherwise be found by nobody. */
+static SnlsStatus check_gap(SnlsReader *r, const Images *m)
+{
+    const int64_t missing = m->number + m->count;
+    if (r->params.lenient || (r->params.count > 0 && r->params.first + r->params.count <= m->count)) return SNLS_OK;
+    for (int64_t i = 1; i <= GAP_MAX; i++)
+        SNLS_REQUIRE(r->ctx, !pattern_there(r->path, missing + i), SNLS_ERR_FORMAT,
+                     "%s: number %lld is missing, %lld is there again; the folder takes all there are, --lenient those before the gap", snls_io_name(r->path).text,
+                     (long long)missing, (long long)(missing + i));
+    return SNLS_OK;
 }
 
 /* Numbers go up until one is missing, from 0 or 1; where neither is there, from params.first. */
@@ -78,7 +108,7 @@ static SnlsStatus list_pattern(SnlsReader *r, Images *m)
     while (pattern_there(r->path, m->number + m->count)) m->count++;
     SNLS_REQUIRE(r->ctx, m->count, SNLS_ERR_IO, "%s: no file has such a name, numbers begin at 0, 1 or --first",
                  snls_io_name(r->path).text);
-    return SNLS_OK;
+    return check_gap(r, m);
 }
 
 static SnlsStatus images_open(SnlsReader *r)
@@ -109,7 +139,39 @@ static void take_pixels(const SnlsTensor *image, SnlsFrame *frame)
     if (image->dtype == SNLS_U8) memcpy(frame->memory, image->data, (size_t)count);
     else
         for (int64_t i = 0; i < count; i++)
-            ((uint16_t *)frame->memory)[i] = (uint16_t)lrintf(((const float *)image->data)[i] * 257);
+            ((uint16_t *)frame->memory)[i] = (uint16_t)lrintf(fminf(fmaxf(((const float *)image->data)[i] * 257, 0), 65535));
+}
+
+/* As snls_image_read has it: u8 where 8 bits are enough, else f32. */
+static SnlsStatus frame_to_array(SnlsContext *ctx, const SnlsFrame *frame, SnlsTensor *image)
+{
+    const SnlsPixels *p = &frame->pixels;
+    const int64_t shape[3] = { p->height, p->width, snls_pixels_channels(p) };
+    SnlsTensor pixels;
+    SNLS_TRY(snls_array_alloc(ctx, &pixels, SNLS_F32, 3, shape));
+    SnlsStatus status = snls_frame_read(frame, pixels.data);
+    if (status >= 0 && p->component[0].depth > 8) {
+        *image = pixels;
+        return SNLS_OK;
+    }
+    if (status >= 0) status = snls_array_alloc(ctx, image, SNLS_U8, 3, shape);
+    for (int64_t i = 0; status >= 0 && i < snls_tensor_elements(&pixels); i++)
+        ((uint8_t *)image->data)[i] = (uint8_t)lrintf(fminf(fmaxf(((const float *)pixels.data)[i], 0), 255));
+    snls_array_free(ctx, &pixels);
+    return status;
+}
+
+/* What is neither PNG nor JPEG is a clip of one frame to FFmpeg. */
+static SnlsStatus read_other(SnlsContext *ctx, const char *name, SnlsTensor *image)
+{
+    SnlsReader *one;
+    SnlsFrame *frame = NULL;
+    SNLS_TRY(snls_reader_open(&one, ctx, name, NULL));
+    SnlsStatus status = snls_reader_next(one, &frame);
+    if (status >= 0) status = frame_to_array(ctx, frame, image);
+    snls_frame_free(&frame);
+    snls_reader_close(&one);
+    return status;
 }
 
 static SnlsStatus images_next(SnlsReader *r, SnlsFrame **frame)
@@ -121,14 +183,14 @@ static SnlsStatus images_next(SnlsReader *r, SnlsFrame **frame)
     const int64_t t = m->at++;
     if (m->name) snprintf(name, sizeof name, "%s", m->name[t]);
     else snls_path_number(r->path, m->number + t, name, sizeof name);
-    SNLS_TRY(snls_image_read(r->ctx, name, &image));
+    SNLS_TRY(is_other(name) ? read_other(r->ctx, name, &image) : snls_image_read(r->ctx, name, &image));
     const int32_t channels = (int32_t)image.shape[2], depth = image.dtype == SNLS_U8 ? 8 : 16;
     const SnlsPixels p = snls_pixels_packed(image.shape[0], image.shape[1], channels, depth);
     const SnlsStatus status = snls_frame_plain(r->ctx, &p, frame);
     if (status >= 0) {
         take_pixels(&image, *frame);
         (*frame)->time = (double)t / r->params.rate;
-        snprintf(r->info.codec, sizeof r->info.codec, "%s", snls_path_ends(name, ".png") ? "png" : "jpeg");
+        snprintf(r->info.codec, sizeof r->info.codec, "%s", is_other(name) ? strrchr(name, '.') + 1 : snls_path_ends(name, ".png") ? "png" : "jpeg");
         snprintf(r->info.pixel_format, sizeof r->info.pixel_format, "%s%s",
                  channels == 1 ? "gray"
                  : depth == 8  ? "rgb24"
@@ -177,7 +239,7 @@ static SnlsStatus images_create(SnlsWriter *w)
     const int32_t depth = info->depth > 8 && info->depth < 32 ? 16 : 8;
     SNLS_REQUIRE(w->ctx, !strchr(w->name, '%') || snls_path_ends(w->name, ".png"), SNLS_ERR_UNSUPPORTED,
                  "%s: pictures are written as .png", snls_io_name(w->name).text);
-    SNLS_TRY(picture_name(w, 0, name, sizeof name));
+    SNLS_TRY(picture_name(w, info->frames > 1 ? 1 : 0, name, sizeof name));
     w->pixels = snls_pixels_packed(info->height, info->width, info->channels, depth);
     w->info.depth = depth;
     w->info.lossless = info->depth <= depth;
