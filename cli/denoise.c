@@ -258,6 +258,7 @@ static void plan_journal(Denoise *d, SnlsPipelineParams *p)
     while (n > 1 && d->out[n - 1] == '/') n--;
     snprintf(d->journal, sizeof d->journal, "%.*s.resume", (int)n, d->out);
     p->journal = d->journal;
+    outputs_after_stop("; with --resume the same command goes on");
     p->resume = d->resume;
 }
 

@@ -33,10 +33,25 @@ static void remove_parts(void)
         else if (!o->direct) unlink(o->part);
 }
 
+static const char *volatile after_stop = ""; /* what the sentence about a signal ends with */
+static bool terminal;
+
+void outputs_after_stop(const char *words) { after_stop = words; }
+
+static void say(const char *text)
+{
+    if (write(STDERR_FILENO, text, strlen(text)) < 0) return; /* nobody listens */
+}
+
 static void on_signal(int number)
 {
     if (committing) return; /* complete: let the last renames happen */
     remove_parts();
+    say(terminal ? "\nsnls " : "snls "); /* behind a progress bar */
+    say(command_name ? command_name : "");
+    say(number == SIGINT ? ": stopped by SIGINT" : number == SIGTERM ? ": stopped by SIGTERM" : ": stopped by a signal");
+    say(after_stop);
+    say("\n");
     signal(number, SIG_DFL);
     raise(number);
 }
@@ -52,6 +67,7 @@ void outputs_init(void)
     signal(SIGPIPE, SIG_IGN);                     /* a closed stdout is an error like any other */
     signal(SIGXFSZ, SIG_IGN);                     /* so is a file that grows past its limit */
     atexit(remove_parts);
+    terminal = isatty(STDERR_FILENO);
 }
 
 static bool same_file(const char *a, const char *b)
