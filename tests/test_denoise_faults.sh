@@ -53,6 +53,11 @@ refused 2 'is an input' clip.mkv clip.mkv -y --sigma 0
 ln -s /dev/full out.y4m; timeout 60 "$snls" denoise clip.mkv out.y4m --sigma 0 >said 2>err; [ $? = 7 ] && [ "$(wc -l <err)" = 1 ] || bad "/dev/full: $(cat err)"; rm -f out*
 (ulimit -f 20; exec timeout 60 "$snls" denoise clip.mkv out.nut --sigma 0 --vcodec rawvideo >said 2>err); [ $? = 7 ] && ! ls | grep -q '^out' || bad "a full disk: $? $(cat err) $(ls)"; rm -f out*
 (ulimit -f 20; exec timeout 60 "$snls" denoise clip.mkv out.npy --sigma 0 >said 2>err); [ $? = 7 ] && ! ls | grep -q '^out' || bad "a full disk, .npy: $(cat err)"; rm -f out*
+mkdir small # a disk with room for the output alone: the journal gives way
+if mount -t tmpfs -o size=160k none small 2>/dev/null; then
+    timeout 60 "$snls" denoise clip.mkv small/out.mp4 --sigma 5 --preset fast >said 2>err || bad "no room for a journal: $(cat err)"
+    umount small
+fi
 "$snls" denoise clip.mkv - --sigma 0 2>err | head -c 100 >/dev/null; code=${PIPESTATUS[0]}
 [ "$code" = 7 ] && [ "$(wc -l <err)" = 1 ] || bad "a closed pipe: $code $(cat err)"
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 static const char magic[16] = "snls journal 2\n";
@@ -117,6 +118,15 @@ SnlsStatus snls_journal_read(SnlsContext *ctx, SnlsJournal *j, int64_t *size)
     return SNLS_OK;
 }
 
+enum { SPARE_FRAMES = 16 };
+
+/* The output needs the rest of the disk more than this: an encoder that meets a full disk cannot go on. */
+static bool disk_is_short(const SnlsJournal *j, int64_t size)
+{
+    struct statvfs disk;
+    return !fstatvfs(j->fd, &disk) && (double)disk.f_bavail * (double)disk.f_frsize < SPARE_FRAMES * (double)size;
+}
+
 void snls_journal_add(SnlsJournal *j, int64_t size, const double noise[SNLS_NOISE])
 {
     if (j->fd < 0 || j->failed) return;
@@ -124,9 +134,11 @@ void snls_journal_add(SnlsJournal *j, int64_t size, const double noise[SNLS_NOIS
     Record r = { .size = size };
     memcpy(r.noise, noise, sizeof r.noise);
     r.sum = check_sum(j->bytes, size, noise);
-    j->failed = snls_io_write(&quiet, j->path, j->fd, &r, sizeof r) < 0 ||
+    j->failed = disk_is_short(j, size) || snls_io_write(&quiet, j->path, j->fd, &r, sizeof r) < 0 ||
                 snls_io_write(&quiet, j->path, j->fd, j->bytes, size) < 0;
-    if (j->failed) unlink(j->path); /* a full disk is needed for the output more than for this */
+    if (!j->failed) return;
+    (void)!ftruncate(j->fd, 0); /* what is open keeps its room; all of it has been replayed when frames are added */
+    unlink(j->path);
 }
 
 void snls_journal_close(SnlsContext *ctx, SnlsJournal *j, bool remove)
