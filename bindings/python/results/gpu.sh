@@ -1,7 +1,6 @@
 #!/bin/bash
 # gpu.sh: pip install . into a fresh environment on a machine with a GPU and PyTorch (SNLS_BUILD_DIR: libraries that are built), then
-# the README's lines with NumPy and on the GPU, the benchmark, the network, calls that are compiled, the examples and all tests (a
-# process for each file, side by side); h200.log is what it printed on one. Run from the root of the tree.
+# the README's lines with NumPy and on the GPU, the benchmark, the examples and all tests (a process for each file, side by side); h200.log is what it printed on one. Run from the root of the tree.
 set -u
 cd "$(dirname "$0")/../../.." || exit 2
 tree=$PWD env=$(mktemp -d)
@@ -28,8 +27,6 @@ out.square().mean().backward()
 print(type(out).__name__, tuple(out.shape), out.device, 'gradient', tuple(video.grad.shape), bool(video.grad.abs().sum() > 0))"
 step "python -m snls.bench"
 $python -m snls.bench --rounds 100
-step "python -m snls.bench --compile"
-$python -m snls.bench --compile --rounds 30 | grep compiled
 step "tests and examples"
 for file in "$tree"/bindings/python/tests/test_[cdemnt]*.py; do # networks take longest, in plain loops where there is no BLAS
     case $file in *model*) threads=12 ;; *) threads=2 ;; esac
