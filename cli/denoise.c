@@ -66,11 +66,17 @@ static bool special(const char *path) /* a pipe or a device: no journal beside i
     return !strcmp(path, "-") || (!stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode));
 }
 
+static bool is_pattern(const char *path)
+{
+    char name[4200];
+    return strchr(path, '%') && (snls_path_ends(path, ".png") || snls_path_number(path, 0, name, sizeof name));
+}
+
 static bool is_folder(const char *path)
 {
     struct stat info;
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
-    if (!strcmp(path, "-") || strchr(path, '%')) return false;
+    if (!strcmp(path, "-") || is_pattern(path)) return false;
     return (!stat(path, &info) && S_ISDIR(info.st_mode)) || !*name || !strchr(name, '.');
 }
 
@@ -115,7 +121,7 @@ static int add_output(Denoise *d)
         const int code = output_folder(d->out);
         return code ? code : check_pictures(d, true);
     }
-    if (strchr(d->out, '%')) {
+    if (is_pattern(d->out)) {
         const int code = make_folder_of(d->out);
         return code ? code : check_pictures(d, false);
     }

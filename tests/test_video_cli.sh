@@ -48,6 +48,7 @@ same even.mkv piped.mkv
 # pictures: a folder, a pattern, 16 bits; .npy and back
 copy rgb16.mkv folder; [ "$(ls folder | tr '\n' ' ')" = "00000.png 00001.png 00002.png " ] || bad "folder: $(ls folder)"
 copy folder back.mkv; same rgb16.mkv back.mkv rgb48le
+copy y8.mkv 100%.mkv; same y8.mkv 100%.mkv
 copy folder/00001.png single.png; cmp -s folder/00001.png single.png || bad "one picture is copied otherwise"
 mkdir tiff; make -i rgb16.mkv -pix_fmt rgb48le tiff/%02d.tiff; copy tiff tiff.mkv; same rgb16.mkv tiff.mkv rgb48le
 copy tiff/%02d.tiff new/%05d.png; cmp -s folder/00002.png new/00002.png || bad "TIFF by a pattern, into a folder that is new: $(ls new)"

@@ -11,12 +11,19 @@ void snls_writer_defaults(SnlsWriterParams *params)
     if (params) *params = (SnlsWriterParams){ .crf = -1 };
 }
 
+/* 100%.mp4 is a name like any other. */
+static bool is_numbered(const char *name)
+{
+    char first[SNLS_PATH_MAX];
+    return snls_path_number(name, 0, first, sizeof first);
+}
+
 static SnlsStatus choose_kind(SnlsWriter *w)
 {
     struct stat info;
     const SnlsVideoBackend *backend;
     const bool folder = !stat(w->path, &info) && S_ISDIR(info.st_mode);
-    if (folder || strchr(w->name, '%') || snls_path_ends(w->name, ".png"))
+    if (folder || is_numbered(w->name) || snls_path_ends(w->name, ".png"))
         return w->kind = &snls_images_writer, SNLS_OK;
     if (snls_path_ends(w->name, ".npy")) return w->kind = &snls_npy_writer, SNLS_OK;
     SNLS_TRY(snls_ffmpeg_load(w->ctx, w->name, &backend));
