@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 44, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SCORES_MAX = 512, REACH_MAX = 16, PATCH_ROWS = 16, PATCH_PIXELS = 48, STRIP = 4 };
+enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 44, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SCORES_MAX = 512, REACH_MAX = 16, PATCH_ROWS = 16, PATCH_PIXELS = 48 };
 
 /* Planes have margins of some vectors: not for narrow frames or queries far apart, unless they are small anyway. */
 static bool margins_pay(const SnlsMatch *m)
@@ -52,6 +52,8 @@ static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
     tile.blocks = (tile.columns + tile.lanes - 1) / tile.lanes;
     tile.runs = tile.rows * tile.blocks;
     snls_tile_planes_layout(&tile.planes, m, tile.pixel_columns, fractions && !m->prod);
+    if (m->ps == 1) snls_tile_keys_layout(&tile);
+    if (m->ps == 1) tile.planes.frames = tile.keys.frames;
     tile.slots = 1;
     while (!m->each && snls_tile_careful(&tile) && tile.slots < m->windows && (tile.slots + 1) * tile.cells <= SCORES_MAX) tile.slots++;
     tile.keep = tile.t.keep(c->k);
@@ -73,13 +75,19 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, CpuTake take, Cp
     const int64_t lanes = tile->lanes, queries = tile->runs * lanes, box = tile->box_max, area = box * box < tile->area_max ? box * box : tile->area_max;
     const int64_t pixels = tile->pixel_rows * tile->pixel_columns;
     s->query = take(arena, pixels * m->features, sizeof(float));
+    s->keys = take(arena, tile->keys.frames, sizeof(CpuKeyFrame));
+    for (int64_t i = 0; i < tile->keys.frames; i++) {
+        CpuKeyFrame none, *k = s->keys ? &s->keys[i] : &none;
+        k->held = take(arena, tile->keys.rows, sizeof(CpuKeyRow));
+        k->data = take(arena, tile->keys.rows * tile->keys.row, sizeof(float));
+    }
     const int64_t shifts = m->ps > 1 ? tile->t.patch_rows * tile->t.patch_columns : 0;
     s->product = take(arena, shifts * (tile->pixel_rows + 3) * lanes, sizeof(float)); /* sums look further than they need to */
     s->sums = take(arena, shifts * tile->rows * tile->pixel_columns + 2 * lanes, sizeof(float));
-    s->box = take(arena, queries * area + 2 * tile->blocks * lanes, sizeof(float)); /* interpolation may look one shift past the end */
+    s->box = take(arena, queries * 2 * area + 2 * tile->blocks * lanes, sizeof(float)); /* a power of two of rows; interpolation may look one shift past the end */
     s->mixed = take(arena, (box + 1) * lanes, sizeof(float));
     s->bends = take(arena, (box + 1) * lanes, sizeof(float));
-    s->value = take(arena, tile->cells * lanes * (tile->slots > 1 ? tile->runs * tile->slots : 1), sizeof(float));
+    s->value = take(arena, tile->cells * lanes * (m->ps == 1 || tile->slots > 1 ? tile->runs * tile->slots : 1), sizeof(float));
     s->most = take(arena, queries, sizeof(float));
     s->work = take(arena, (tile->keep + 1 + 2 * SNLS_TILE_LIST) * lanes, sizeof(float));
     s->below = take(arena, tile->slots * tile->cells * (lanes + 1), sizeof(uint32_t));
@@ -90,8 +98,11 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, CpuTake take, Cp
     s->shared = take(arena, tile->runs, sizeof(int));
     s->item = take(arena, box + 1, sizeof(ptrdiff_t));
     s->place = take(arena, box + 1, sizeof(ptrdiff_t));
-    s->runs = take(arena, box + 2, sizeof(float *));
-    s->bend_runs = take(arena, 3 * (box + 2), sizeof(float *));
+    s->key_place = take(arena, m->ps == 1 ? box + 1 : 0, sizeof(ptrdiff_t));
+    const int64_t tables = m->ps == 1 ? tile->runs : 1;
+    s->runs = take(arena, tables * (box + 2), sizeof(float *));
+    s->bend_runs = take(arena, tables * 3 * (box + 2), sizeof(float *));
+    s->taken = take(arena, tile->runs, sizeof(CpuTaken));
     s->key_rows = take(arena, m->ps > 1 ? box + tile->pixel_rows : 0, sizeof(float *));
     s->cell = take(arena, m->windows * tile->cells, sizeof(CpuTileCell));
     s->first = take(arena, m->side, sizeof(int));
@@ -109,10 +120,10 @@ static void take_planes(SnlsArena *arena, CpuTile *tile, CpuTake take)
 {
     const SnlsMatch *m = &tile->c->m;
     CpuPlanes *p = &tile->planes;
-    p->data = take(arena, p->frame_size * m->windows, sizeof(float));
+    p->data = take(arena, p->frame_size * p->frames, sizeof(float));
     p->raw = take(arena, p->bend && m->ps > 1 ? 3 * (m->height + p->before + p->after) * (m->width + p->before + p->after) : 0, sizeof(float));
-    p->frame = take(arena, m->windows, sizeof(int64_t));
-    p->peak = take(arena, m->windows * m->height, sizeof(float));
+    p->frame = take(arena, p->frames, sizeof(int64_t));
+    p->peak = take(arena, p->frames * m->height, sizeof(float));
 }
 
 void snls_cpu_tile_plan(SnlsContext *ctx, const CpuMatch *c)
@@ -124,23 +135,31 @@ void snls_cpu_tile_plan(SnlsContext *ctx, const CpuMatch *c)
     for (int i = 0; i < ctx->threads; i++) take_scratch(&ctx->arena, &tile, snls_take_plan, &none);
 }
 
+/* Scores of a slot, and of those that wait for it if it is the last, into the lists: mostly at once, as long as they are in the first cache. */
+static void run_slot(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, bool last, CpuTileScratch *s)
+{
+    for (int64_t r = 0; r < tile->runs; r++) s->taken[r].entered = false;
+    if (snls_tile_windows(tile, p, slot, s)) snls_tile_box_scores(tile, p, slot, s);
+    for (int64_t r = 0; r < p->rows * tile->blocks; r++) {
+        if (snls_tile_active(tile, p, r) <= 0 || s->taken[r].entered) continue;
+        float *value = snls_tile_value(tile, s, r);
+        snls_tile_scores(tile, p, r, slot, value, s);
+        if (last) snls_tile_sort_out(tile, p, r, value - s->waiting * tile->cells * tile->lanes, s->waiting + 1, slot - s->waiting, s);
+    }
+}
+
 static void run_tile(const CpuTile *tile, const CpuTilePlace *p, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
-    snls_tile_load_query(tile, p, s->query);
-    s->peak = tile->t.peak(s->query, (p->rows + tile->planes.before + tile->planes.after) * m->features * tile->pixel_columns);
+    s->peak = snls_tile_load_query(tile, p, s->query);
+    s->waiting = 0;
     snls_tile_begin_lists(tile, s);
-    for (int64_t slot = 0, n = 0; slot < m->windows; slot++) { /* n: slots whose scores wait */
-        const bool skipped = slot == 0 && m->exclude == SNLS_EXCLUDE_FRAME, last = slot == m->windows - 1 || m->each;
-        if (!skipped && snls_tile_windows(tile, p, slot, s)) snls_tile_box_scores(tile, p, slot, s);
-        n += !skipped;
-        for (int64_t r = 0; n && r < p->rows * tile->blocks; r++) {
-            float *value = s->value + (tile->slots > 1 ? r * tile->slots * tile->cells * tile->lanes : 0);
-            if (snls_tile_active(tile, p, r) <= 0) continue;
-            if (!skipped) snls_tile_scores(tile, p, r, slot, value + (n - 1) * tile->cells * tile->lanes, s);
-            if (last || n == tile->slots) snls_tile_sort_out(tile, p, r, value, n, slot - n + 1, s); /* mostly at once: scores are in the first cache */
+    for (int64_t slot = 0; slot < m->windows; slot++) {
+        const bool last = slot == m->windows - 1 || m->each || s->waiting + 1 == tile->slots;
+        if (slot > 0 || m->exclude != SNLS_EXCLUDE_FRAME) {
+            run_slot(tile, p, slot, last, s);
+            s->waiting = last ? 0 : s->waiting + 1;
         }
-        if (last || n == tile->slots) n = 0;
         if (!m->each) continue;
         snls_tile_write_lists(tile, p, slot * m->k, s);
         snls_tile_begin_lists(tile, s);
@@ -148,24 +167,58 @@ static void run_tile(const CpuTile *tile, const CpuTilePlace *p, CpuTileScratch 
     if (!m->each) snls_tile_write_lists(tile, p, 0, s);
 }
 
+/* Planes of the frames that frames [at.t, end) look into. */
+static void load_planes(SnlsContext *ctx, const CpuTile *tile, CpuTilePlace at, int64_t end)
+{
+    const SnlsMatch *m = &tile->c->m;
+    for (; at.t < end; at.t++)
+        for (int64_t slot = 0; slot < m->windows; slot++) snls_tile_planes_load(ctx, tile, &at, snls_slot_frame(at.t, slot, m->wt, m->frames));
+}
+
+/* The tile with its first query at (i0, j0). */
+static void run_tile_at(const CpuTile *tile, CpuTilePlace p, int64_t i0, int64_t j0, CpuTileScratch *s)
+{
+    const SnlsMatch *m = &tile->c->m;
+    p.i0 = i0;
+    p.j0 = j0;
+    p.rows = m->rows - i0 < tile->rows ? m->rows - i0 : tile->rows;
+    p.columns = m->columns - j0 < tile->columns ? m->columns - j0 : tile->columns;
+    run_tile(tile, &p, s);
+}
+
+/* Patches of several pixels. */
 static void run_frame(SnlsContext *ctx, const CpuTile *tile, CpuTilePlace at, CpuTileScratch *scratch)
 {
     const SnlsMatch *m = &tile->c->m;
-    const int64_t width = tile->columns, down = (m->rows + tile->rows - 1) / tile->rows, across = (m->columns + width - 1) / width;
-    for (int64_t slot = 0; slot < m->windows; slot++) snls_tile_planes_load(ctx, tile, &at, snls_slot_frame(at.t, slot, m->wt, m->frames));
-    /* Down a strip of tiles, which share most of their key rows; a strip is wide enough to use the cache lines it fetches. */
-    const int64_t strip = m->ps == 1 ? STRIP : 1, strips = (across + strip - 1) / strip;
-#pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 8 * strip)
-    for (int64_t u = 0; u < strips * down * strip; u++) {
-        CpuTilePlace p = at;
-        const int64_t column = u / (down * strip) * strip + u % strip;
-        if (column >= across) continue;
-        p.i0 = u / strip % down * tile->rows;
-        p.j0 = column * width;
-        p.rows = m->rows - p.i0 < tile->rows ? m->rows - p.i0 : tile->rows;
-        p.columns = m->columns - p.j0 < width ? m->columns - p.j0 : width;
-        run_tile(tile, &p, &scratch[snls_cpu_thread()]);
-    }
+    const int64_t down = (m->rows + tile->rows - 1) / tile->rows, across = (m->columns + tile->columns - 1) / tile->columns;
+    load_planes(ctx, tile, at, at.t + 1);
+    /* Down a strip of tiles, which share most of their key rows. */
+#pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 8)
+    for (int64_t u = 0; u < across * down; u++) run_tile_at(tile, at, u % down * tile->rows, u / down * tile->columns, &scratch[snls_cpu_thread()]);
+}
+
+/* Part u of the strips: some steps down one of them, frames [at.t, end) by turns. */
+static void run_chunk(const CpuTile *tile, CpuTilePlace at, int64_t end, int64_t u, int64_t chunks, CpuTileScratch *s)
+{
+    const SnlsMatch *m = &tile->c->m;
+    const CpuKeys *k = &tile->keys;
+    const int64_t top = u % chunks * k->chunk * tile->rows, bottom = top + k->chunk * tile->rows, left = u / chunks * k->strip, right = left + k->strip;
+    snls_tile_keys_begin(tile, s);
+    for (int64_t i0 = top; i0 < bottom && i0 < m->rows; i0 += tile->rows)
+        for (CpuTilePlace p = at; p.t < end; p.t++)
+            for (int64_t j0 = left; j0 < right && j0 < m->columns; j0 += tile->columns) run_tile_at(tile, p, i0, j0, s);
+}
+
+/* Patches of one pixel: some frames together. */
+static void run_frames(SnlsContext *ctx, const CpuTile *tile, CpuTilePlace at, CpuTileScratch *scratch)
+{
+    const SnlsMatch *m = &tile->c->m;
+    const CpuKeys *k = &tile->keys;
+    const int64_t end = at.t + k->together < m->frames ? at.t + k->together : m->frames;
+    const int64_t strips = (m->columns + k->strip - 1) / k->strip, down = k->chunk * tile->rows, chunks = (m->rows + down - 1) / down;
+    load_planes(ctx, tile, at, end);
+#pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 1)
+    for (int64_t u = 0; u < strips * chunks; u++) run_chunk(tile, at, end, u, chunks, &scratch[snls_cpu_thread()]);
 }
 
 /* Interpolation looks at corrections beyond the frame on behalf of lanes that do not need them. They count for `most`, so
@@ -173,7 +226,7 @@ static void run_frame(SnlsContext *ctx, const CpuTile *tile, CpuTilePlace at, Cp
 static void clear_bends(const CpuTile *tile)
 {
     const CpuPlanes *p = &tile->planes;
-    const int64_t rows = tile->c->m.windows * tile->c->m.height;
+    const int64_t rows = p->frames * tile->c->m.height;
     for (int64_t r = 0; p->bend && r < rows; r++) memset(p->data + r * p->row + p->features * p->pitch, 0, (size_t)(3 * p->pitch) * sizeof *p->data);
 }
 
@@ -194,7 +247,8 @@ void snls_cpu_tile_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *sin
     clear_bends(&tile);
     for (at.b = 0; at.b < m->batch; at.b++)
         for (at.head = 0; at.head < m->heads; at.head++) {
-            for (int64_t i = 0; i < m->windows; i++) tile.planes.frame[i] = -1;
-            for (at.t = 0; at.t < m->frames; at.t++) run_frame(ctx, &tile, at, scratch);
+            for (int64_t i = 0; i < tile.planes.frames; i++) tile.planes.frame[i] = -1;
+            for (at.t = 0; m->ps > 1 && at.t < m->frames; at.t++) run_frame(ctx, &tile, at, scratch);
+            for (at.t = 0; m->ps == 1 && at.t < m->frames; at.t += tile.keys.together) run_frames(ctx, &tile, at, scratch);
         }
 }

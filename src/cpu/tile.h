@@ -25,16 +25,40 @@ typedef struct CpuPlanes {
     int64_t frame_size, row, pitch, phase; /* floats */
     int64_t margin;                        /* pixels before x = 0 that may be read */
     int64_t before, after;                 /* reach of a patch: pixels before and after its centre */
-    int64_t features;                      /* planes of features, without the three */
+    int64_t frames;                        /* in the ring */
+    int64_t features;                      /* planes of features, without the three; ps 1 has none */
     bool    bend;
     int64_t *frame;                        /* which frame each place of the ring holds, -1 = none */
-    float   *peak;                         /* (windows, rows): largest |feature| of each row of each frame in the ring */
+    float   *peak;                         /* (frames, rows): largest |feature| of each row of each frame in the ring */
 } CpuPlanes;
+
+/* Rows of keys that a thread holds for tiles of single pixels (tile_key.c): feature f of pixel base + phase + n*stride0 of a row at f*pitch + phase's
+ * place + n. */
+#define SNLS_TILE_KEY_BLOCK 16 /* pixels that are turned over together */
+
+typedef struct CpuKeys {
+    int64_t strip;             /* queries across */
+    int64_t chunk;             /* tiles down a strip that one thread does */
+    int64_t together;          /* frames of queries that take turns */
+    int64_t frames, rows;      /* of keys held, at most */
+    int64_t phase, pitch, row; /* floats */
+} CpuKeys;
+
+typedef struct CpuKeyRow { int64_t y, first, end; float peak; } CpuKeyRow; /* row held, -1 = none; blocks [first, end); largest |feature| of those */
+
+typedef struct CpuKeyFrame {
+    float     *data;
+    CpuKeyRow *held;       /* row y at place y % rows */
+    int64_t    base, rows; /* rows: a power of two */
+} CpuKeyFrame;
+
+typedef struct CpuFetch { const char *at; int64_t step, lines, rows, done; } CpuFetch; /* cache lines to fetch ahead: rows `step` bytes apart */
 
 typedef struct CpuTile {
     const CpuMatch *c;
     SnlsTile t;
     CpuPlanes planes;
+    CpuKeys keys;             /* ps 1 */
     bool    whole;            /* candidates are whole pixels apart */
     int64_t lanes, blocks;    /* queries of a run; runs side by side */
     int64_t rows, columns, runs; /* queries of a tile down and across; rows*blocks */
@@ -65,15 +89,24 @@ typedef struct CpuTileWindow {
 /* Slot, row and column of a candidate's number: divisions would be most of what it takes to write a neighbour. */
 typedef struct CpuTileCell { uint16_t slot; uint8_t row, column; } CpuTileCell;
 
+/* How far the scores of a run have been taken from the box, ps 1. */
+typedef struct CpuTaken {
+    int64_t rows;             /* of the windows */
+    bool    entered;          /* they go into the lists at once */
+    bool    plain;            /* and do so as they lie in the box: all windows are at the same whole pixel */
+} CpuTaken;
+
 /* What a thread holds for a tile. */
 typedef struct CpuTileScratch {
     CpuMatchScratch *single;  /* for queries scored alone */
+    CpuKeyFrame *keys;        /* frames: ps 1 */
+    CpuFetch fetch[2];
     float   *query;           /* (blocks of pixel columns, pixel rows, F, lanes) */
     float   *product;         /* (shifts at once, pixel rows, lanes): patches only */
     float   *sums;            /* (shifts at once, rows, pixel columns): products summed down; patches only */
     float   *box;             /* (box along y, rows, box along x, blocks, lanes): scores at every shift; packed to the box's size */
     float   *mixed, *bends;   /* (box + 1, lanes): one row of the box, interpolated along y */
-    float   *value;           /* (cells, lanes): scores of one run, smaller is better, NaN = no candidate; slots > 1: (runs, slots, cells, lanes) */
+    float   *value;           /* (cells, lanes): scores of one run, smaller is better, NaN = no candidate; ps 1 or slots > 1: (runs, slots, cells, lanes) */
     float   *most;            /* (runs, lanes): largest correction of an interpolated l2 */
     float   *work;            /* see simd/tile.h, insert */
     uint32_t *below;          /* slots*cells*(lanes + 1) */
@@ -83,13 +116,17 @@ typedef struct CpuTileScratch {
     int     *shared;          /* runs: lanes scored with the tile */
     CpuAxis *y, *x;           /* runs */
     ptrdiff_t *item, *place;  /* box: runs of a row of the box; of a row of planes */
-    const float **runs, **bend_runs;
+    const float **runs, **bend_runs; /* see snls_tile_runs */
+    CpuTaken *taken;          /* runs */
+    ptrdiff_t *key_place;     /* box: of a row of keys; ps 1 */
     const float **key_rows;   /* box + pixel rows: patches only */
     CpuTileCell *cell;        /* (windows, cells): where the candidate of a number is */
     int     *first;           /* side */
     float    peak;            /* largest |feature| of the tile's queries */
     float   *grid;            /* (span, span): scores of one query at whole shifts */
     int64_t  origin_y, origin_x, size_y, size_x; /* the box: shifts from a query to the key */
+    int64_t  depth;           /* rows of the box that are kept, a power of two: row y is at y % depth */
+    int64_t  waiting;         /* slots whose scores wait in value */
 } CpuTileScratch;
 
 /* Where a tile is: grid rows i0 .. i0+rows-1, columns j0 .. j0+columns-1; fewer at the frame's end. */
@@ -127,26 +164,52 @@ static inline float *snls_tile_box(const CpuTile *tile, const CpuTileScratch *s,
     return s->box + ((y * tile->rows + run / tile->blocks) * s->size_x * tile->blocks + run % tile->blocks) * tile->lanes;
 }
 
+static inline CpuKeyFrame *snls_tile_key_frame(const CpuTile *tile, const CpuTileScratch *s, int64_t frame) { return &s->keys[frame % tile->keys.frames]; }
+
+/* Where a run's scores are for each shift along y; the three corrections likewise, box_max + 2 apart. A table for each run where ps is 1. */
+static inline const float **snls_tile_runs(const CpuTile *tile, const CpuTileScratch *s, int64_t run)
+{
+    return s->runs + (tile->c->m.ps == 1 ? run * (tile->box_max + 2) : 0);
+}
+
+static inline const float **snls_tile_bend_runs(const CpuTile *tile, const CpuTileScratch *s, int64_t run)
+{
+    return s->bend_runs + (tile->c->m.ps == 1 ? run * 3 * (tile->box_max + 2) : 0);
+}
+
+/* Scores of a run in the slot that is worked on, behind those of the slots that wait. */
+static inline float *snls_tile_value(const CpuTile *tile, const CpuTileScratch *s, int64_t run)
+{
+    return s->value + ((tile->c->m.ps == 1 || tile->slots > 1 ? run * tile->slots : 0) + s->waiting) * tile->cells * tile->lanes;
+}
+
 /* tile_plane.c */
 void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns, bool bend);
 void snls_tile_planes_load(SnlsContext *ctx, const CpuTile *tile, const CpuTilePlace *at, int64_t frame);
-void snls_tile_load_query(const CpuTile *tile, const CpuTilePlace *p, float *out);
+float snls_tile_load_query(const CpuTile *tile, const CpuTilePlace *p, float *out); /* returns the largest |feature| */
 const float *snls_tile_plane_row(const CpuTile *tile, int64_t frame, int64_t y); /* any y: rows beyond the frame are mirrored */
 
-/* No product or sum of this tile with this frame leaves the range of f32, so that interpolation is safe: an infinite score
- * is a score, but the difference of two is none. */
-bool snls_tile_in_range(const CpuTile *tile, const CpuTileScratch *s, int64_t frame);
+/* Keys of the box made ready. true: no product or sum of this tile with them leaves the range of f32, so that interpolation is safe: an infinite
+ * score is a score, but the difference of two is none. */
+bool snls_tile_keys_ready(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuTileScratch *s);
+
+/* tile_key.c: ps 1. hold_keys returns the largest |feature| of the rows it makes ready. */
+void snls_tile_keys_layout(CpuTile *tile);
+void snls_tile_keys_begin(const CpuTile *tile, CpuTileScratch *s);
+float snls_tile_hold_keys(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuTileScratch *s);
 
 /* tile_window.c: windows of a slot; false: no lane is scored together */
 bool snls_tile_windows(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, CpuTileScratch *s);
 
-/* tile_score.c: scores at every shift of the box into box; scores of a run's candidates in a slot into value */
+/* tile_score.c: scores at every shift of the box into box, and for ps 1 on into value or the lists; scores of a run's candidates in a slot into value */
 void snls_tile_box_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, CpuTileScratch *s);
 void snls_tile_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t run, int64_t slot, float *value, CpuTileScratch *s);
 
 /* tile_pick.c: lists made empty; scores of a run in n slots from `slot` on into its lists; lists into places kept .. kept+k-1 of the outputs.
  * careful: many candidates have to be scored anew before they are compared (see there). */
 bool snls_tile_careful(const CpuTile *tile);
+bool snls_tile_enters_rows(const CpuTile *tile); /* scores can go into the lists row by row */
+void snls_tile_enter_row(const CpuTile *tile, int64_t run, int64_t slot, int64_t row, const float *value, CpuTileScratch *s);
 void snls_tile_begin_lists(const CpuTile *tile, CpuTileScratch *s);
 void snls_tile_sort_out(const CpuTile *tile, const CpuTilePlace *p, int64_t run, const float *value, int64_t n, int64_t slot, CpuTileScratch *s);
 void snls_tile_write_lists(const CpuTile *tile, const CpuTilePlace *p, int64_t kept, const CpuTileScratch *s);

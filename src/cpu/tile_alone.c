@@ -4,11 +4,11 @@
 
 /* Patches of the query and of every candidate lie inside the frame, or pixels outside are mirrored: then scores between
  * pixels follow from scores at pixels. (With border drop a pixel counts or not by its real place, and they do not.) */
-static bool can_interpolate(const CpuTile *tile, const SnlsQuery *q, const SnlsMatchWindow *w, const CpuTileScratch *s)
+static bool can_interpolate(const CpuTile *tile, const SnlsQuery *q, const SnlsMatchWindow *w)
 {
     const SnlsMatch *m = &tile->c->m;
     const CpuPlanes *planes = &tile->planes;
-    if (m->nearest || (!planes->bend && !m->prod) || !snls_tile_in_range(tile, s, w->frame)) return false;
+    if (m->nearest || (!planes->bend && !m->prod)) return false;
     if (!m->drop || m->ps == 1) return true;
     const double reach = (double)(m->side - 1) * m->stride1, before = (double)planes->before, after = (double)planes->after + 1;
     const double y = snls_match_y(m, w, 0), x = snls_match_x(m, w, 0), qy = (double)(q->i * m->stride0), qx = (double)(q->j * m->stride0);
@@ -44,13 +44,16 @@ static float correction(const CpuTile *tile, int64_t frame, int64_t y, int64_t x
     return sum;
 }
 
-/* Scores at whole pixels around the window, then the candidates between them. */
-static void interpolate(const CpuTile *tile, const SnlsQuery *q, const SnlsMatchWindow *w, float *out, float *most, CpuTileScratch *s)
+/* Scores at whole pixels around the window, then the candidates between them. false: some score leaves the range where differences are safe. */
+static bool interpolate(const CpuTile *tile, const SnlsQuery *q, const SnlsMatchWindow *w, float *out, float *most, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
     const int64_t y0 = snls_floor_inside(snls_match_y(m, w, 0)), x0 = snls_floor_inside(snls_match_x(m, w, 0)), span = tile->span;
     const int64_t rows = snls_floor_inside(snls_match_y(m, w, m->side - 1)) - y0 + 2, columns = snls_floor_inside(snls_match_x(m, w, m->side - 1)) - x0 + 2;
     for (int64_t y = 0; y < rows; y++) snls_cpu_score_whole(tile->c, q, w->frame, y0 + y, x0, 1, columns, s->single, s->grid + y * span);
+    for (int64_t y = 0; y < rows; y++)
+        for (int64_t x = 0; x < columns; x++)
+            if (!(fabsf(s->grid[y * span + x]) < 1e36f)) return false; /* NaN may be a sum that went beyond on both sides */
     for (int64_t row = 0; row < m->side; row++) {
         const double py = snls_match_y(m, w, row);
         const int64_t y = snls_floor_inside(py);
@@ -65,6 +68,7 @@ static void interpolate(const CpuTile *tile, const SnlsQuery *q, const SnlsMatch
             out[(row * m->side + c) * tile->lanes] = m->prod ? -score : score;
         }
     }
+    return true;
 }
 
 /* Candidates inside the frame, each on its own. */
@@ -90,6 +94,6 @@ void snls_tile_score_alone(const CpuTile *tile, const CpuTilePlace *p, int64_t r
     if (!w.valid) return;
     const SnlsQuery q = snls_tile_query(tile, p, run, l);
     snls_cpu_load_patch(tile->c, &q, s->single);
-    if (snls_tile_whole_window(m, &w) && can_interpolate(tile, &q, &w, s)) interpolate(tile, &q, &w, out, &s->most[run * tile->lanes + l], s);
-    else one_by_one(tile, &q, &w, out, s);
+    if (snls_tile_whole_window(m, &w) && can_interpolate(tile, &q, &w) && interpolate(tile, &q, &w, out, &s->most[run * tile->lanes + l], s)) return;
+    one_by_one(tile, &q, &w, out, s);
 }

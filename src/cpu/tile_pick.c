@@ -117,6 +117,14 @@ void snls_tile_sort_out(const CpuTile *tile, const CpuTilePlace *p, int64_t r, c
     else tile->t.insert(top_of(tile, s, r), number_of(tile, s, r), tile->c->k, value, count, (float)id, (int)active, s->work, s->below);
 }
 
+bool snls_tile_enters_rows(const CpuTile *tile) { return !tile->planes.bend && tile->c->k <= SNLS_TILE_SHORT; }
+
+void snls_tile_enter_row(const CpuTile *tile, int64_t r, int64_t slot, int64_t row, const float *value, CpuTileScratch *s)
+{
+    const int64_t side = tile->c->m.side, id = slot * tile->cells + row * side;
+    tile->t.insert(top_of(tile, s, r), number_of(tile, s, r), tile->c->k, value, side, (float)id, (int)tile->lanes, s->work, s->below);
+}
+
 /* Neighbours of one query from the list into places kept .. kept+k-1 of the outputs. */
 static void write_query(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t l, int64_t kept, const CpuTileScratch *s)
 {

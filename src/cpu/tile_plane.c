@@ -1,10 +1,11 @@
 /* tile_plane.c: frames turned from pixels of features into planes of pixels. */
 #include "cpu/tile.h"
-#include <string.h>
+#include <math.h>
 
 void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns, bool bend)
 {
-    p->features = m->features;
+    p->features = m->ps == 1 ? 0 : m->features;
+    p->frames = m->windows;
     p->bend = bend;
     p->before = m->dilation * (m->ps / 2);
     p->after = m->dilation * (m->ps - 1 - m->ps / 2);
@@ -20,7 +21,7 @@ void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns, 
 static float *plane_row(const CpuTile *tile, int64_t frame, int64_t y)
 {
     const CpuPlanes *p = &tile->planes;
-    return p->data + frame % tile->c->m.windows * p->frame_size + y * p->row;
+    return p->data + frame % p->frames * p->frame_size + y * p->row;
 }
 
 const float *snls_tile_plane_row(const CpuTile *tile, int64_t frame, int64_t y) { return plane_row(tile, frame, snls_reflect(y, tile->c->m.height)); }
@@ -31,40 +32,27 @@ static int64_t place_of(const CpuTile *tile, int64_t x)
     return at % stride0 * tile->planes.phase + at / stride0;
 }
 
-static void load_features(const CpuTile *tile, const CpuTilePlace *at, int64_t frame, int64_t y)
+/* Returns the largest |feature| of the row. */
+static float load_features(const CpuTile *tile, const CpuTilePlace *at, int64_t frame, int64_t y)
 {
     const SnlsMatch *m = &tile->c->m;
     const CpuPlanes *p = &tile->planes;
     float *out = plane_row(tile, frame, y);
     const float *in = snls_cpu_pixel(&tile->c->key, at->b, frame, y, 0) + at->head * m->features;
-    if (m->stride0 == 1) tile->t.planes(out + p->margin, p->pitch, in, tile->c->key.step[3], m->width, m->features);
-    for (int64_t x = 0; m->stride0 > 1 && x < m->width; x++)
-        for (int64_t f = 0; f < m->features; f++) out[f * p->pitch + place_of(tile, x)] = in[x * tile->c->key.step[3] + f];
+    const float peak = tile->t.planes(out + p->margin, p->pitch, in, tile->c->key.step[3], m->width, m->features); /* patches have stride0 1 */
     for (int64_t x = -p->before; x < m->width + p->after + 1; x++) { /* what patches see beyond the frame, and the tap after it */
         if (x == 0) x = m->width;
         const int64_t to = place_of(tile, x), from = place_of(tile, snls_reflect(x, m->width));
         for (int64_t f = 0; f < m->features; f++) out[f * p->pitch + to] = out[f * p->pitch + from];
     }
+    return peak;
 }
 
-/* Peak of a row of planes, inside the frame. */
-static float row_peak(const CpuTile *tile, int64_t frame, int64_t y)
+bool snls_tile_keys_ready(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
-    const float *row = plane_row(tile, frame, y);
-    float top = 0;
-    for (int64_t f = 0; f < m->features; f++)
-        for (int64_t phase = 0; phase < m->stride0 && phase < m->width; phase++) {
-            const float peak = tile->t.peak(row + f * tile->planes.pitch + place_of(tile, phase), (m->width - phase + m->stride0 - 1) / m->stride0);
-            top = peak > top ? peak : top;
-        }
-    return top;
-}
-
-bool snls_tile_in_range(const CpuTile *tile, const CpuTileScratch *s, int64_t frame)
-{
-    const SnlsMatch *m = &tile->c->m;
-    const double key = tile->planes.peak[frame % m->windows * m->height], sum = key + s->peak; /* row 0 holds the frame's */
+    const double key = m->ps == 1 ? snls_tile_hold_keys(tile, p, frame, s) : tile->planes.peak[frame % tile->planes.frames * m->height]; /* row 0 holds the frame's */
+    const double sum = key + s->peak;
     return sum * sum * (double)(m->features * m->ps * m->ps) < 1e36;
 }
 
@@ -115,8 +103,9 @@ void snls_tile_planes_load(SnlsContext *ctx, const CpuTile *tile, const CpuTileP
 {
     const SnlsMatch *m = &tile->c->m;
     const CpuPlanes *p = &tile->planes;
-    int64_t *held = &p->frame[frame % m->windows];
-    if (*held == frame) return;
+    int64_t *held = &p->frame[frame % p->frames];
+    float *peak = p->peak + frame % p->frames * m->height;
+    if (*held == frame || !(p->features || p->bend)) return;
     *held = frame;
 #pragma omp parallel num_threads(ctx->threads)
     {
@@ -126,40 +115,46 @@ void snls_tile_planes_load(SnlsContext *ctx, const CpuTile *tile, const CpuTileP
         }
 #pragma omp for schedule(static)
         for (int64_t y = 0; y < m->height; y++) {
-            load_features(tile, at, frame, y);
+            if (p->features) peak[y] = load_features(tile, at, frame, y);
             if (p->bend) load_bends(tile, at, frame, y);
-            p->peak[frame % m->windows * m->height + y] = row_peak(tile, frame, y);
         }
     }
-    float *peak = p->peak + frame % m->windows * m->height;
-    for (int64_t y = 1; y < m->height; y++) peak[0] = peak[y] > peak[0] ? peak[y] : peak[0];
+    for (int64_t y = 1; p->features && y < m->height; y++) peak[0] = peak[y] > peak[0] ? peak[y] : peak[0];
 }
 
-/* A run of pixels of a row, from x0 on, mirrored beyond the frame. */
-static void load_query_run(const CpuTile *tile, const float *row, int64_t x0, float *out)
+/* A run of pixels of a row, from x0 on, mirrored beyond the frame. Returns the largest |feature|. */
+static float load_query_run(const CpuTile *tile, const float *row, int64_t x0, float *out)
 {
     const SnlsMatch *m = &tile->c->m;
     const int64_t step = tile->c->query.step[3] * m->stride0, lanes = tile->lanes;
     int64_t first = x0 < 0 ? -x0 : 0, end = m->columns - x0 < lanes ? m->columns - x0 : lanes; /* lanes inside the frame */
+    float peak = 0;
     if (end < first) end = first;
-    if (first < end) tile->t.planes(out + first, lanes, row + (x0 + first) * step, step, end - first, m->features);
+    if (first < end) peak = tile->t.planes(out + first, lanes, row + (x0 + first) * step, step, end - first, m->features);
     for (int64_t l = 0; l < lanes; l++) {
         if (l == first) l = end;
         if (l >= lanes) break;
         const float *pixel = row + snls_reflect(x0 + l, m->columns) * step;
-        for (int64_t f = 0; f < m->features; f++) out[f * lanes + l] = pixel[f];
+        for (int64_t f = 0; f < m->features; f++) {
+            peak = fabsf(pixel[f]) > peak ? fabsf(pixel[f]) : peak;
+            out[f * lanes + l] = pixel[f];
+        }
     }
+    return peak;
 }
 
-void snls_tile_load_query(const CpuTile *tile, const CpuTilePlace *p, float *out)
+float snls_tile_load_query(const CpuTile *tile, const CpuTilePlace *p, float *out)
 {
     const SnlsMatch *m = &tile->c->m;
     const int64_t rows = p->rows + tile->planes.before + tile->planes.after, run = m->features * tile->lanes, runs = rows * tile->pixel_columns / tile->lanes;
+    float peak = 0;
     for (int64_t i = 0; i < runs; i++) {
         const int64_t y = snls_reflect((p->i0 + i % rows) * m->stride0 - tile->planes.before, m->height);
         const float *row = snls_cpu_pixel(&tile->c->query, p->b, p->t, y, 0) + p->head * m->features;
-        load_query_run(tile, row, p->j0 - tile->planes.before + i / rows * tile->lanes, out + i * run);
+        const float most = load_query_run(tile, row, p->j0 - tile->planes.before + i / rows * tile->lanes, out + i * run);
+        peak = most > peak ? most : peak;
     }
     if (m->prod) /* so that a smaller score is the better one, as in l2 */
         for (int64_t i = 0; i < runs * run; i++) out[i] = -out[i];
+    return peak;
 }

@@ -1,54 +1,29 @@
 /* tile_score.c: products of a tile with the key pixels at every shift of the box, and the candidates' scores from them. */
 #include "cpu/tile.h"
 
-/* Key row y against the tile's rows [first, end), at every shift of the box along x. */
-static void products_of_row(const CpuTile *tile, CpuTileScratch *s, const float *key_row, int64_t y, const int64_t *query_y, int64_t first, int64_t end)
-{
-    const SnlsMatch *m = &tile->c->m;
-    const int64_t pitch = tile->planes.pitch;
-    float *out[SNLS_TILE_ROWS_MAX];
-    const float *query[SNLS_TILE_ROWS_MAX], *key[SNLS_TILE_COLUMNS_MAX];
-    for (int64_t f = 0; f < m->features; f += SNLS_TILE_FEATURES) {
-        const int64_t features = m->features - f < SNLS_TILE_FEATURES ? m->features - f : SNLS_TILE_FEATURES;
-        for (int64_t d = 0; d < s->size_x; d += tile->t.columns) {
-            const int columns = (int)(s->size_x - d < tile->t.columns ? s->size_x - d : tile->t.columns);
-            for (int64_t r = first; r < end; r++) {
-                const int64_t shift = y - query_y[r] - s->origin_y;
-                out[r - first] = snls_tile_box(tile, s, r, shift) + d * tile->lanes; /* a tile is one block wide */
-                query[r - first] = s->query + (r * m->features + f) * tile->lanes;
-            }
-            for (int i = 0; i < columns; i++) key[i] = key_row + f * pitch + s->place[d + i];
-            (m->prod ? tile->t.dots : tile->t.squares)(out, tile->lanes, query, (int)(end - first), key, columns, tile->lanes, pitch, features, f > 0,
-                                                       tile->planes.row);
-        }
-    }
-}
-
-/* Patches of one pixel: a tile is one run wide. */
-static void pixel_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuTileScratch *s)
-{
-    const SnlsMatch *m = &tile->c->m;
-    int64_t query_y[SNLS_TILE_ROWS_MAX];
-    for (int64_t r = 0; r < p->rows; r++) query_y[r] = (p->i0 + r) * m->stride0;
-    const int64_t from = query_y[0] + s->origin_y, to = query_y[p->rows - 1] + s->origin_y + s->size_y;
-    for (int64_t y = from < 0 ? 0 : from; y < to && y < m->height; y++) {
-        int64_t first = 0, end = p->rows; /* rows whose box holds y: a run, since query_y rises */
-        while (first < end && y - query_y[first] - s->origin_y >= s->size_y) first++;
-        while (end > first && y - query_y[end - 1] - s->origin_y < 0) end--;
-        if (end > first) products_of_row(tile, s, snls_tile_plane_row(tile, frame, y), y, query_y, first, end);
-    }
-}
-
 /* Rows of the planes of corrections as runs for mix: number j of plane n is shift origin_y + j of row r. */
 static void point_bends(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, int64_t r, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
     const int64_t query_y = (p->i0 + r / tile->blocks) * m->stride0, across = r % tile->blocks * tile->lanes; /* stride0 is 1 where blocks are several */
+    const float **runs = snls_tile_bend_runs(tile, s, r);
     for (int64_t j = 0; j <= s->size_y; j++) { /* rows outside the frame have weight 0: any will do */
-        const float *row = snls_tile_plane_row(tile, frame, query_y + s->origin_y + j) + m->features * tile->planes.pitch + across;
-        for (int n = 0; n < 3; n++) s->bend_runs[n * (tile->box_max + 2) + j] = row + n * tile->planes.pitch;
+        const float *row = snls_tile_plane_row(tile, frame, query_y + s->origin_y + j) + tile->planes.features * tile->planes.pitch + across;
+        for (int n = 0; n < 3; n++) runs[n * (tile->box_max + 2) + j] = row + n * tile->planes.pitch;
     }
 }
+
+/* Where run r's scores at each shift along y are, and its corrections. */
+static void point_runs(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, int64_t r, CpuTileScratch *s)
+{
+    const float **runs = snls_tile_runs(tile, s, r);
+    for (int64_t j = 0; j < s->size_y; j++) runs[j] = snls_tile_box(tile, s, r, j & (s->depth - 1));
+    runs[s->size_y] = runs[0];
+    if (tile->planes.bend) point_bends(tile, p, frame, r, s);
+}
+
+/* The candidates of a row of the windows are a stretch of a row of the box, if there is nothing between pixels. */
+static bool is_stretch(const CpuTile *tile, const CpuAxis *x) { return !x->between && tile->whole && tile->c->m.stride1 == 1 && x->low[0] == x->high[0]; }
 
 /* Scores of the candidates of row a of a run's windows: interpolated along y for every shift along x that the run needs, then along x. */
 static void mix_row(const CpuTile *tile, int64_t r, int64_t a, CpuTileScratch *s, float *out)
@@ -61,38 +36,161 @@ static void mix_row(const CpuTile *tile, int64_t r, int64_t a, CpuTileScratch *s
     const int32_t *index = y->index + item * tile->lanes;
     const float *fraction = y->fraction + item * tile->lanes;
     const bool bend = tile->planes.bend, bent = bend && x->between;
-    const float **right = s->bend_runs + shift, **lower = right + tile->box_max + 2, **across = lower + tile->box_max + 2;
+    const float **runs = snls_tile_runs(tile, s, r) + shift;
+    const float **right = snls_tile_bend_runs(tile, s, r) + shift, **lower = right + tile->box_max + 2, **across = lower + tile->box_max + 2;
     float *most = bend ? s->most + r * tile->lanes : NULL;
     const int low = y->low[item], high = y->high[item];
-    if (!x->between && tile->whole && m->stride1 == 1 && x->low[0] == x->high[0]) { /* the candidates are a stretch of the box */
-        t->mix(out, s->runs + shift, s->item + x0, m->side, low, high, index, fraction, bend && y->between ? lower : NULL, s->place + x0, most);
+    if (is_stretch(tile, x)) {
+        t->mix(out, runs, s->item + x0, m->side, low, high, index, fraction, bend && y->between ? lower : NULL, s->place + x0, most);
         return;
     }
-    t->mix(s->mixed + x0 * tile->lanes, s->runs + shift, s->item + x0, n, low, high, index, fraction, bend && y->between ? lower : NULL, s->place + x0, most);
+    t->mix(s->mixed + x0 * tile->lanes, runs, s->item + x0, n, low, high, index, fraction, bend && y->between ? lower : NULL, s->place + x0, most);
     if (bent) t->mix(s->bends + x0 * tile->lanes, right, s->place + x0, n, low, high, index, fraction, y->between ? across : NULL, s->place + x0, NULL);
     t->mix_each(out, s->mixed, bent ? s->bends : NULL, m->side, s->first, x->low, x->high, x->index, x->fraction, tile->whole ? 0 : tile->lanes, most);
+}
+
+/* Key rows of a slot against the tile. */
+typedef struct Rows {
+    const CpuTilePlace *p;
+    const CpuKeyFrame *keys;
+    int64_t slot, query_y[SNLS_TILE_ROWS_MAX];
+} Rows;
+
+/* Some lines that the tile below will need. */
+static void fetch(CpuFetch *f, int64_t lines)
+{
+    if (f->rows <= 0) return;
+    const int64_t n = f->lines - f->done < lines ? f->lines - f->done : lines;
+    for (int64_t i = 0; i < n; i++) __builtin_prefetch(f->at + (f->done + i) * 64, 0, 2);
+    f->done += n;
+    if (f->done < f->lines) return;
+    f->done = 0;
+    f->at += f->step;
+    f->rows--;
+}
+
+/* Key row y against the tile's rows [first, end), at every shift of the box along x: features from f on, so many. */
+static void products_of_row(const CpuTile *tile, const Rows *w, int64_t y, int64_t first, int64_t end, int64_t f, int64_t features, CpuTileScratch *s)
+{
+    const SnlsMatch *m = &tile->c->m;
+    const int64_t pitch = tile->keys.pitch, mask = w->keys->rows - 1;
+    const float *row = w->keys->data + (y & mask) * tile->keys.row + f * pitch, *next = w->keys->data + ((y + 1) & mask) * tile->keys.row + f * pitch;
+    float *line[SNLS_TILE_ROWS_MAX];
+    SnlsTileDots dots = {.out_step = m->stride0 * tile->lanes, .query = s->query + (first * m->features + f) * tile->lanes, .query_row = m->features * tile->lanes,
+                         .key_pitch = pitch, .ahead = next - row, .features = features, .rows = (int)(end - first), .add = f > 0, .square = !m->prod};
+    for (int64_t r = first; r < end; r++) line[r - first] = snls_tile_box(tile, s, r, (y - w->query_y[r] - s->origin_y) & (s->depth - 1)); /* a tile is one block wide */
+    for (int64_t phase = 0; phase < m->stride0; phase++) /* shifts whose keys lie side by side */
+        for (int64_t d = phase; d < s->size_x; d += tile->t.columns * m->stride0) {
+            const int64_t columns = (s->size_x - d + m->stride0 - 1) / m->stride0;
+            dots.columns = (int)(columns < tile->t.columns ? columns : tile->t.columns);
+            dots.key = row + s->key_place[d];
+            for (int64_t r = 0; r < end - first; r++) dots.out[r] = line[r] + d * tile->lanes;
+            fetch(&s->fetch[0], features / 16);
+            fetch(&s->fetch[1], features / 16);
+            tile->t.dots(&dots);
+        }
+}
+
+/* Rows of the box that row a of the run's windows needs end here. */
+static int64_t last_shift(const CpuTile *tile, const CpuAxis *y, int64_t a)
+{
+    return y->high[a] + (tile->whole ? a * (int64_t)tile->c->m.stride1 : 0) + y->between;
+}
+
+/* Rows of windows whose scores are there as soon as the box is done up to shift j: into the lists at once, or into value. */
+static void take_rows(const CpuTile *tile, int64_t r, int64_t slot, int64_t j, CpuTileScratch *s)
+{
+    const SnlsMatch *m = &tile->c->m;
+    CpuTaken *taken = &s->taken[r];
+    float *value = snls_tile_value(tile, s, r);
+    for (; taken->rows < m->side && last_shift(tile, &s->y[r], taken->rows) <= j; taken->rows++) {
+        mix_row(tile, r, taken->rows, s, value + (taken->entered ? 0 : taken->rows * m->side * tile->lanes));
+        if (taken->entered) snls_tile_enter_row(tile, r, slot, taken->rows, value, s);
+    }
+}
+
+/* The same where scores lie in the box as they are wanted. */
+static void take_plain(const CpuTile *tile, int64_t r, int64_t slot, int64_t j, CpuTileScratch *s)
+{
+    const int64_t a = j - s->y[r].low[0];
+    if (a < 0 || a >= tile->c->m.side) return;
+    snls_tile_enter_row(tile, r, slot, a, snls_tile_box(tile, s, r, j & (s->depth - 1)) + s->x[r].low[0] * tile->lanes, s);
+}
+
+/* Rows of the box that have to be there at the same time. */
+static int64_t box_depth(const CpuTile *tile, const CpuTilePlace *p, const CpuTileScratch *s)
+{
+    int64_t need = 2, depth = 1;
+    for (int64_t r = 0; r < p->rows; r++)
+        for (int64_t a = 0; s->shared[r] && a < tile->items; a++) need = s->y[r].high[a] - s->y[r].low[a] + 2 > need ? s->y[r].high[a] - s->y[r].low[a] + 2 : need;
+    if (tile->c->m.features > SNLS_TILE_FEATURES || need > s->size_y) need = s->size_y;
+    while (depth < need) depth *= 2;
+    return depth;
+}
+
+static void begin_rows(const CpuTile *tile, Rows *w, int64_t frame, CpuTileScratch *s)
+{
+    const SnlsMatch *m = &tile->c->m;
+    s->depth = box_depth(tile, w->p, s);
+    for (int64_t r = 0; r < w->p->rows; r++) {
+        const CpuAxis *x = &s->x[r], *y = &s->y[r];
+        CpuTaken *taken = &s->taken[r];
+        w->query_y[r] = (w->p->i0 + r) * m->stride0;
+        taken->rows = s->shared[r] ? 0 : m->side;
+        taken->entered = s->shared[r] && s->shared[r] == snls_tile_active(tile, w->p, r) && snls_tile_enters_rows(tile);
+        taken->plain = taken->entered && is_stretch(tile, x) && !y->between && y->low[0] == y->high[0];
+        if (s->shared[r] && !taken->plain) point_runs(tile, w->p, frame, r, s);
+    }
+    for (int64_t d = 0; d < s->size_x; d++) {
+        const int64_t x = w->p->j0 * m->stride0 + s->origin_x + d - w->keys->base;
+        s->key_place[d] = m->stride0 == 1 ? x : x % m->stride0 * tile->keys.phase + x / m->stride0;
+    }
+}
+
+/* Patches of one pixel: a tile is one run wide. Scores are taken from the box while they are in the first cache. With many features some of
+ * them for all rows before the next, so that the queries stay there. */
+static void pixel_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, CpuTileScratch *s)
+{
+    const SnlsMatch *m = &tile->c->m;
+    const int64_t frame = snls_slot_frame(p->t, slot, m->wt, m->frames);
+    Rows w = {.p = p, .keys = snls_tile_key_frame(tile, s, frame), .slot = slot};
+    begin_rows(tile, &w, frame, s);
+    const int64_t from = w.query_y[0] + s->origin_y, to = w.query_y[p->rows - 1] + s->origin_y + s->size_y;
+    for (int64_t f = 0; f < m->features; f += SNLS_TILE_FEATURES) {
+        const int64_t left = m->features - f, features = left < SNLS_TILE_FEATURES ? left : SNLS_TILE_FEATURES;
+        for (int64_t y = from < 0 ? 0 : from; y < to && y < m->height; y++) {
+            int64_t first = 0, end = p->rows; /* rows whose box holds y: a run, since query_y rises */
+            while (first < end && y - w.query_y[first] - s->origin_y >= s->size_y) first++;
+            while (end > first && y - w.query_y[end - 1] - s->origin_y < 0) end--;
+            if (end <= first) continue;
+            products_of_row(tile, &w, y, first, end, f, features, s);
+            for (int64_t r = first; features == left && r < end; r++)
+                (s->taken[r].plain ? take_plain : take_rows)(tile, r, slot, y - w.query_y[r] - s->origin_y, s);
+        }
+    }
+    for (int64_t r = 0; r < p->rows; r++) /* those next to rows beyond the frame, which they do not need */
+        if (!s->taken[r].plain) take_rows(tile, r, slot, INT64_MAX, s);
 }
 
 void snls_tile_box_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
-    const int64_t frame = snls_slot_frame(p->t, slot, m->wt, m->frames);
     for (int64_t d = 0; d < s->size_x; d++) {
         const int64_t x = p->j0 * m->stride0 + s->origin_x + d + tile->planes.margin;
         s->place[d] = x % m->stride0 * tile->planes.phase + x / m->stride0;
         s->item[d] = d * tile->blocks * tile->lanes;
     }
-    if (m->ps == 1) pixel_scores(tile, p, frame, s);
-    else snls_tile_patch_scores(tile, p, frame, s);
+    s->depth = INT64_C(1) << 40; /* all */
+    if (m->ps == 1) pixel_scores(tile, p, slot, s);
+    else snls_tile_patch_scores(tile, p, snls_slot_frame(p->t, slot, m->wt, m->frames), s);
 }
 
 void snls_tile_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t slot, float *value, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
     const int64_t active = snls_tile_active(tile, p, r);
-    if (s->shared[r]) {
-        for (int64_t j = 0; j <= s->size_y; j++) s->runs[j] = snls_tile_box(tile, s, r, j < s->size_y ? j : 0);
-        if (tile->planes.bend) point_bends(tile, p, snls_slot_frame(p->t, slot, m->wt, m->frames), r, s);
+    if (s->shared[r] && m->ps > 1) {
+        point_runs(tile, p, snls_slot_frame(p->t, slot, m->wt, m->frames), r, s);
         for (int64_t a = 0; a < m->side; a++) mix_row(tile, r, a, s, value + a * m->side * tile->lanes);
     }
     for (int64_t l = 0; s->shared[r] < active && l < active; l++)

@@ -156,7 +156,7 @@ bool snls_tile_windows(const CpuTile *tile, const CpuTilePlace *p, int64_t slot,
     }
     bool any = extent(tile, s->y, s->shared, &s->origin_y, &s->size_y) && extent(tile, s->x, s->shared, &s->origin_x, &s->size_x);
     if (s->size_y > tile->box_max || s->size_x > tile->box_max || s->size_y * s->size_x > tile->area_max) any = false; /* too far apart to share */
-    if (any && !snls_tile_in_range(tile, s, snls_slot_frame(p->t, slot, m->wt, m->frames))) any = false;
+    if (any && !snls_tile_keys_ready(tile, p, snls_slot_frame(p->t, slot, m->wt, m->frames), s)) any = false;
     if (any && m->drop && m->ps > 1 && leaves_frame(tile, p, s)) any = false;
     for (int64_t r = 0; r < tile->runs; r++) {
         if (!any) s->shared[r] = 0;

@@ -33,13 +33,17 @@ static inline Vec v_pick(Mask m, Vec no, Vec yes) { EACH_LANE no.lane[l] = m.lan
 static inline Vec v_fma_where(Mask m, Vec a, Vec b, Vec c) { EACH_LANE c.lane[l] = m.lane[l] ? c.lane[l] + a.lane[l] * b.lane[l] : c.lane[l]; return c; }
 static inline uint32_t m_bits(Vec a, Vec b) { uint32_t bits = 0; EACH_LANE bits |= (uint32_t)(a.lane[l] <= b.lane[l]) << l; return bits; }
 
-static inline void turn_8_by_8(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step)
+static inline void turn(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step, Vec *most)
 {
-    for (int x = 0; x < 8; x++)
-        for (int f = 0; f < 8; f++) out[f * pitch + x] = in[x * step + f];
+    for (int x = 0; x < LANES; x++)
+        for (int f = 0; f < LANES; f++) {
+            const float a = in[x * step + f], size = a < 0 ? -a : a;
+            most->lane[f] = size > most->lane[f] ? size : most->lane[f];
+            out[f * pitch + x] = a;
+        }
 }
 #define IN_REGISTER(v) (void)(v)
-#define TURN_8_BY_8 turn_8_by_8
+#define TURN turn
 
 #include "simd/tile_body.h"
 

@@ -10,6 +10,7 @@
 #define SNLS_TILE_ROWS_MAX 5
 #define SNLS_TILE_COLUMNS_MAX 5
 #define SNLS_TILE_LIST 16    /* values of a lane that wait to be inserted */
+#define SNLS_TILE_SHORT 4    /* lists up to here take values one after the other, longer ones gain by many values at once */
 #define SNLS_TILE_NONE 0x1p24f /* numbers are below: a float holds them */
 
 typedef struct SnlsTileWindows {
@@ -22,6 +23,17 @@ typedef struct SnlsTileAxis { /* a vector of each */
     int32_t *index;
     float   *fraction;
 } SnlsTileAxis;
+
+/* Products of `rows` runs of queries with `columns` runs of keys, 1 .. the block's size each; a run of keys begins one float after the one before:
+ *   out[r][c*out_step + l] = sum_f query[r*query_row + f*lanes + l] * key[f*key_pitch + c + l]
+ * square, add, ahead: see SnlsTileProducts */
+typedef struct SnlsTileDots {
+    float *out[SNLS_TILE_ROWS_MAX];
+    ptrdiff_t out_step;
+    const float *query, *key;
+    ptrdiff_t query_row, key_pitch, ahead, features;
+    int rows, columns, add, square;
+} SnlsTileDots;
 
 /* Products of `rows` runs of queries with `columns` runs of keys, of which each begins one float after the one before, `steps` times, every time
  * a run of queries and a row of keys further on:
@@ -41,19 +53,10 @@ typedef struct SnlsTile {
     int lanes;         /* floats in a vector */
     int rows, columns; /* block of sums that dots keeps in registers */
 
-    /* out[f*pitch + x] = in[x*step + f] for x < n, f < features */
-    void (*planes)(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step, ptrdiff_t n, ptrdiff_t features);
+    /* out[f*pitch + x] = in[x*step + f] for x < n, f < features. Returns the largest magnitude; NaN does not count. */
+    float (*planes)(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step, ptrdiff_t n, ptrdiff_t features);
 
-    /* Largest |in[i]|; NaN does not count. */
-    float (*peak)(const float *in, ptrdiff_t n);
-
-    /* Products of `rows` runs of queries with `columns` runs of keys, 1 .. the block's size each:
-     * out[r][c*out_step + l] = sum_f query[r][f*query_pitch + l] * key[c][f*key_pitch + l];  squares: (query - key)^2.
-     * add: on top of what out holds. ahead: floats from a key to the one that is needed next, fetched meanwhile. */
-    void (*dots)(float *const *out, ptrdiff_t out_step, const float *const *query, int rows, const float *const *key, int columns,
-                 ptrdiff_t query_pitch, ptrdiff_t key_pitch, ptrdiff_t features, int add, ptrdiff_t ahead);
-    void (*squares)(float *const *out, ptrdiff_t out_step, const float *const *query, int rows, const float *const *key, int columns,
-                    ptrdiff_t query_pitch, ptrdiff_t key_pitch, ptrdiff_t features, int add, ptrdiff_t ahead);
+    void (*dots)(const SnlsTileDots *d);
 
     /* Products of pixels, for patches. rows <= patch_rows, columns <= patch_columns, rows*columns <= patch_sums. */
     int patch_rows, patch_columns, patch_sums;

@@ -32,7 +32,7 @@ typedef __m256 Mask;
 #define m_bits(a, b) ((uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_LE_OQ)))
 
 #define IN_REGISTER(v) __asm__("" : "+x"(v))
-#define TURN_8_BY_8 turn_8_by_8
+#define TURN turn_8_most
 
 #include "simd/tile_body.h"
 #else

@@ -42,7 +42,7 @@ static inline int append_lanes(uint32_t *out, uint32_t base, uint32_t bits)
 #define append_lanes append_lanes
 
 #define IN_REGISTER(v) __asm__("" : "+v"(v))
-#define TURN_8_BY_8 turn_8_by_8
+#define TURN turn_16_most
 
 #include "simd/tile_body.h"
 #else

@@ -3,28 +3,30 @@
  *   Vec and Mask; v_load v_store v_set v_zero v_add v_sub v_fma(a,b,c) = a*b+c, v_min v_max
  *   m_equal(const int32_t *, int) lanes equal to a number; m_nonzero(Vec); v_pick(Mask, no, yes);
  *   v_fma_where(Mask, a, b, c) = a*b+c or c; m_number(a): not NaN; m_not_below(Mask, a, b): both Mask and not a <= b; m_bits(a, b): bit l set where a <= b;
- *   IN_REGISTER(v): the compiler must hold v in a register; TURN_8_BY_8(out, pitch, in, step): out[f*pitch + x] = in[x*step + f] for x, f < 8 */
+ *   IN_REGISTER(v): the compiler must hold v in a register; TURN(out, pitch, in, step, most): out[f*pitch + x] = in[x*step + f] for x, f < LANES, and the Vec
+ *   at most raised to magnitudes, where NaN does not count */
 #include "simd/tile.h"
 
 #define ALWAYS static inline __attribute__((always_inline))
 
-ALWAYS void dots_block(float *const *out, ptrdiff_t out_step, const float *const *query, const float *const *key, ptrdiff_t query_pitch, ptrdiff_t key_pitch,
-                       ptrdiff_t features, int add, ptrdiff_t ahead, const int rows, const int columns, const int square)
+ALWAYS void dots_block(const SnlsTileDots *d, const int rows, const int columns, const int square)
 {
     Vec sum[ROWS][COLUMNS];
+    const float *query = d->query, *key = d->key, *end = query + d->features * LANES;
+    const ptrdiff_t query_row = d->query_row, key_pitch = d->key_pitch, ahead = d->ahead;
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
-        for (int c = 0; c < columns; c++) sum[r][c] = add ? v_load(out[r] + c * out_step) : v_zero();
-    for (ptrdiff_t f = 0; f < features; f++) {
+        for (int c = 0; c < columns; c++) sum[r][c] = d->add ? v_load(d->out[r] + c * d->out_step) : v_zero();
+    for (; query < end; query += LANES, key += key_pitch) {
         Vec q[ROWS];
 #pragma GCC unroll 8
-        for (int r = 0; r < rows; r++) q[r] = v_load(query[r] + f * query_pitch);
-        __builtin_prefetch(key[0] + ahead + f * key_pitch);
-        __builtin_prefetch(key[columns - 1] + ahead + f * key_pitch + LANES - 1);
+        for (int r = 0; r < rows; r++) q[r] = v_load(query + r * query_row);
+        __builtin_prefetch(key + ahead);
+        __builtin_prefetch(key + ahead + columns + LANES - 2);
 #pragma GCC unroll 8
         for (int c = 0; c < columns; c++) {
-            Vec k = v_load(key[c] + f * key_pitch);
+            Vec k = v_load(key + c);
             IN_REGISTER(k); /* read once, not once for each row: keys are rarely aligned, and loads are what runs out */
 #pragma GCC unroll 8
             for (int r = 0; r < rows; r++) {
@@ -36,84 +38,72 @@ ALWAYS void dots_block(float *const *out, ptrdiff_t out_step, const float *const
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
-        for (int c = 0; c < columns; c++) v_store(out[r] + c * out_step, sum[r][c]);
+        for (int c = 0; c < columns; c++) v_store(d->out[r] + c * d->out_step, sum[r][c]);
 }
 
 #include "simd/tile_patch.h"
 
 #define CASE_COLUMNS(R, C) \
-    case C: dots_block(out, out_step, query, key, query_pitch, key_pitch, features, add, ahead, R, C, SQUARE); break;
+    case C: dots_block(d, R, C, SQUARE); break;
 #if COLUMNS == 5
-#define CASE_ROWS(R) case R: switch (columns) { CASE_COLUMNS(R, 1) CASE_COLUMNS(R, 2) CASE_COLUMNS(R, 3) CASE_COLUMNS(R, 4) CASE_COLUMNS(R, 5) } break;
+#define CASE_ROWS(R) case R: switch (d->columns) { CASE_COLUMNS(R, 1) CASE_COLUMNS(R, 2) CASE_COLUMNS(R, 3) CASE_COLUMNS(R, 4) CASE_COLUMNS(R, 5) } break;
 #else
-#define CASE_ROWS(R) case R: switch (columns) { CASE_COLUMNS(R, 1) CASE_COLUMNS(R, 2) CASE_COLUMNS(R, 3) } break;
+#define CASE_ROWS(R) case R: switch (d->columns) { CASE_COLUMNS(R, 1) CASE_COLUMNS(R, 2) CASE_COLUMNS(R, 3) } break;
+#endif
+#if ROWS == 5
+#define CASES CASE_ROWS(1) CASE_ROWS(2) CASE_ROWS(3) CASE_ROWS(4) CASE_ROWS(5)
+#else
+#define CASES CASE_ROWS(1) CASE_ROWS(2) CASE_ROWS(3)
 #endif
 
 #define SQUARE 0
-static void dots(float *const *out, ptrdiff_t out_step, const float *const *query, int rows, const float *const *key, int columns, ptrdiff_t query_pitch,
-                 ptrdiff_t key_pitch, ptrdiff_t features, int add, ptrdiff_t ahead)
+static void dots_of_products(const SnlsTileDots *d)
 {
-    switch (rows) {
-    CASE_ROWS(1)
-    CASE_ROWS(2)
-    CASE_ROWS(3)
-#if ROWS == 5
-    CASE_ROWS(4)
-    CASE_ROWS(5)
-#endif
-    }
+    switch (d->rows) { CASES }
 }
 #undef SQUARE
 
 #define SQUARE 1
-static void squares(float *const *out, ptrdiff_t out_step, const float *const *query, int rows, const float *const *key, int columns, ptrdiff_t query_pitch,
-                    ptrdiff_t key_pitch, ptrdiff_t features, int add, ptrdiff_t ahead)
+static void dots_of_squares(const SnlsTileDots *d)
 {
-    switch (rows) {
-    CASE_ROWS(1)
-    CASE_ROWS(2)
-    CASE_ROWS(3)
-#if ROWS == 5
-    CASE_ROWS(4)
-    CASE_ROWS(5)
-#endif
-    }
+    switch (d->rows) { CASES }
 }
 #undef SQUARE
 
-static void planes_rest(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step, ptrdiff_t n, ptrdiff_t features)
+static void dots(const SnlsTileDots *d) { (d->square ? dots_of_squares : dots_of_products)(d); }
+
+static float magnitude(float x) { return x < 0 ? -x : x; }
+
+static float planes_rest(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step, ptrdiff_t n, ptrdiff_t features)
 {
+    float top = 0;
     for (ptrdiff_t f = 0; f < features; f++)
-        for (ptrdiff_t x = 0; x < n; x++) out[f * pitch + x] = in[x * step + f];
+        for (ptrdiff_t x = 0; x < n; x++) {
+            const float a = in[x * step + f];
+            top = magnitude(a) > top ? magnitude(a) : top;
+            out[f * pitch + x] = a;
+        }
+    return top;
 }
 
-/* Blocks of 8 pixels by 8 features, then what is left of features and of pixels. */
-static void planes(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step, ptrdiff_t n, ptrdiff_t features)
-{
-    const ptrdiff_t whole_x = n / 8 * 8, whole_f = features / 8 * 8;
-    for (ptrdiff_t x = 0; x < whole_x; x += 8)
-        for (ptrdiff_t f = 0; f < whole_f; f += 8) TURN_8_BY_8(out + f * pitch + x, pitch, in + x * step + f, step);
-    planes_rest(out + whole_f * pitch, pitch, in + whole_f, step, whole_x, features - whole_f);
-    planes_rest(out + whole_x, pitch, in + whole_x * step, step, n - whole_x, features);
-}
-
-static float peak(const float *in, ptrdiff_t n)
+static float widest(Vec most)
 {
     float lane[LANES], top = 0;
-    Vec most = v_zero();
-    ptrdiff_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        const Vec v = v_load(in + i);
-        most = v_max(v, most); /* a NaN in v leaves most as it is */
-        most = v_max(v_sub(v_zero(), v), most);
-    }
     v_store(lane, most);
     for (int l = 0; l < LANES; l++) top = lane[l] > top ? lane[l] : top;
-    for (; i < n; i++) {
-        const float a = in[i] < 0 ? -in[i] : in[i];
-        top = a > top ? a : top;
-    }
     return top;
+}
+
+/* Blocks of LANES pixels by LANES features, then what is left of features and of pixels. */
+static float planes(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step, ptrdiff_t n, ptrdiff_t features)
+{
+    const ptrdiff_t whole_x = n / LANES * LANES, whole_f = features / LANES * LANES;
+    Vec most = v_zero();
+    for (ptrdiff_t x = 0; x < whole_x; x += LANES)
+        for (ptrdiff_t f = 0; f < whole_f; f += LANES) TURN(out + f * pitch + x, pitch, in + x * step + f, step, &most);
+    const float more = planes_rest(out + whole_f * pitch, pitch, in + whole_f, step, whole_x, features - whole_f);
+    const float rest = planes_rest(out + whole_x, pitch, in + whole_x * step, step, n - whole_x, features), top = widest(most);
+    return top > more && top > rest ? top : more > rest ? more : rest;
 }
 
 /* (1-f)*a + f*b - f*(1-f)*e of one item; see tile.h */
@@ -237,5 +227,5 @@ static int range(const int32_t *index, const float *fraction, int *low, int *hig
 
 void TILE_INIT(SnlsTile *tile)
 {
-    *tile = (SnlsTile){.lanes = LANES, .rows = ROWS, .columns = COLUMNS, .planes = planes, .peak = peak, .dots = dots, .squares = squares, .patch_rows = PATCH_ROWS, .patch_columns = PATCH_COLUMNS, .patch_sums = PATCH_SUMS, .products = products, .column_sums = column_sums, .row_sums = row_sums, .mix = mix, .mix_each = mix_each, .windows = windows, .range = range, .least = least, .keep = keep, .insert = insert, .lower_bar = lower_bar, .below = below};
+    *tile = (SnlsTile){.lanes = LANES, .rows = ROWS, .columns = COLUMNS, .planes = planes, .dots = dots, .patch_rows = PATCH_ROWS, .patch_columns = PATCH_COLUMNS, .patch_sums = PATCH_SUMS, .products = products, .column_sums = column_sums, .row_sums = row_sums, .mix = mix, .mix_each = mix_each, .windows = windows, .range = range, .least = least, .keep = keep, .insert = insert, .lower_bar = lower_bar, .below = below};
 }

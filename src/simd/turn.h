@@ -32,4 +32,45 @@ static inline void turn_8_by_8(float *out, ptrdiff_t pitch, const float *in, ptr
     for (int i = 0; i < 8; i++) _mm256_storeu_ps(out + i * pitch, row[i]);
 }
 
+/* The same; *most is raised to the largest magnitude, lane by lane. */
+static inline __attribute__((always_inline)) void turn_8_most(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step, __m256 *most)
+{
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    __m256 row[8];
+    for (int i = 0; i < 8; i++) row[i] = _mm256_loadu_ps(in + i * step);
+    for (int i = 0; i < 8; i++) *most = _mm256_max_ps(_mm256_andnot_ps(sign, row[i]), *most); /* a NaN leaves *most as it is */
+    turn_8(row);
+    for (int i = 0; i < 8; i++) _mm256_storeu_ps(out + i * pitch, row[i]);
+}
+
+#ifdef __AVX512F__
+/* Sixteen by sixteen: four by four blocks are turned over in place, then the blocks change places. */
+static inline __attribute__((always_inline)) void turn_16_most(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step, __m512 *most)
+{
+    __m512 row[16], four[16];
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++) row[i] = _mm512_loadu_ps(in + i * step);
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++) *most = _mm512_max_ps(_mm512_abs_ps(row[i]), *most);
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i += 4) { /* features j, j+4, j+8, j+12 of pixels i .. i+3 in four[i + j] */
+        const __m512 a = _mm512_unpacklo_ps(row[i], row[i + 1]), b = _mm512_unpackhi_ps(row[i], row[i + 1]);
+        const __m512 c = _mm512_unpacklo_ps(row[i + 2], row[i + 3]), d = _mm512_unpackhi_ps(row[i + 2], row[i + 3]);
+        four[i] = _mm512_shuffle_ps(a, c, 0x44);
+        four[i + 1] = _mm512_shuffle_ps(a, c, 0xee);
+        four[i + 2] = _mm512_shuffle_ps(b, d, 0x44);
+        four[i + 3] = _mm512_shuffle_ps(b, d, 0xee);
+    }
+#pragma GCC unroll 16
+    for (int j = 0; j < 4; j++) {
+        const __m512 a = _mm512_shuffle_f32x4(four[j], four[j + 4], 0x88), b = _mm512_shuffle_f32x4(four[j], four[j + 4], 0xdd);
+        const __m512 c = _mm512_shuffle_f32x4(four[j + 8], four[j + 12], 0x88), d = _mm512_shuffle_f32x4(four[j + 8], four[j + 12], 0xdd);
+        _mm512_storeu_ps(out + j * pitch, _mm512_shuffle_f32x4(a, c, 0x88));
+        _mm512_storeu_ps(out + (j + 4) * pitch, _mm512_shuffle_f32x4(b, d, 0x88));
+        _mm512_storeu_ps(out + (j + 8) * pitch, _mm512_shuffle_f32x4(a, c, 0xdd));
+        _mm512_storeu_ps(out + (j + 12) * pitch, _mm512_shuffle_f32x4(b, d, 0xdd));
+    }
+}
+#endif
+
 #endif
