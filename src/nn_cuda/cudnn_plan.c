@@ -11,7 +11,8 @@ struct ConvPlan {
 };
 
 enum { X = 1, W = 2, Y = 3, PROPOSALS = 8, TRIALS = 3, NOTES = 16 };
-#define MOST_WORKSPACE ((int64_t)512 << 20)
+/* Bytes an engine may ask for. The others also run without training (transposed convolutions are by data), where memory is for frames. */
+static int64_t most_workspace(ConvJob job) { return (int64_t)(job == CONV_BY_WEIGHTS ? 512 : 128) << 20; }
 
 typedef cudnnBackendDescriptor_t Descriptor;
 
@@ -139,7 +140,7 @@ static bool acceptable(const SnlsContext *ctx, const ConvShape *s, unsigned note
 }
 
 /* The plan of a proposal; NULL where the engine refuses. */
-static Descriptor plan_of(const NnCudaShared *shared, Descriptor config, int64_t *workspace)
+static Descriptor plan_of(const NnCudaShared *shared, Descriptor config, ConvJob job, int64_t *workspace)
 {
     Descriptor plan = NULL;
     int64_t count = 0;
@@ -148,19 +149,32 @@ static Descriptor plan_of(const NnCudaShared *shared, Descriptor config, int64_t
                       cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config) == CUDNN_STATUS_SUCCESS &&
                       cudnnBackendFinalize(plan) == CUDNN_STATUS_SUCCESS &&
                       cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, workspace) == CUDNN_STATUS_SUCCESS;
-    if (!good || *workspace > MOST_WORKSPACE) destroy(&plan);
+    if (!good || *workspace > most_workspace(job)) destroy(&plan);
     return plan;
+}
+
+static SnlsStatus resize_workspace(SnlsContext *ctx, NnCudaShared *shared, int64_t bytes)
+{
+    CUDA(ctx, cudaStreamSynchronize((cudaStream_t)ctx->stream), "waiting");
+    CUDA(ctx, cudaFree(shared->workspace), "giving memory back");
+    shared->workspace = NULL, shared->workspace_bytes = 0;
+    if (bytes) CUDA(ctx, cudaMalloc(&shared->workspace, (size_t)bytes), "memory for a convolution");
+    shared->workspace_bytes = bytes;
+    return SNLS_OK;
 }
 
 static SnlsStatus need_workspace(SnlsContext *ctx, NnCudaShared *shared, int64_t bytes)
 {
-    if (bytes <= shared->workspace_bytes) return SNLS_OK;
-    CUDA(ctx, cudaStreamSynchronize((cudaStream_t)ctx->stream), "waiting");
-    CUDA(ctx, cudaFree(shared->workspace), "giving memory back");
-    shared->workspace = NULL, shared->workspace_bytes = 0;
-    CUDA(ctx, cudaMalloc(&shared->workspace, (size_t)bytes), "memory for a convolution");
-    shared->workspace_bytes = bytes;
-    return SNLS_OK;
+    return bytes <= shared->workspace_bytes ? SNLS_OK : resize_workspace(ctx, shared, bytes);
+}
+
+/* What only plans needed that were tried and not taken is given back. */
+static SnlsStatus trim_workspace(SnlsContext *ctx, NnCudaShared *shared)
+{
+    int64_t most = 0;
+    for (int64_t i = 0; i < shared->plan_count; i++)
+        if (shared->plans[i].workspace > most) most = shared->plans[i].workspace;
+    return most < shared->workspace_bytes ? resize_workspace(ctx, shared, most) : SNLS_OK;
 }
 
 static SnlsStatus execute(SnlsContext *ctx, const NnCudaShared *shared, Descriptor plan, const ConvData *data)
@@ -196,14 +210,14 @@ static bool time_plan(SnlsContext *ctx, NnCudaShared *shared, Descriptor plan, i
 
 typedef struct Choice { Descriptor plan; int64_t workspace; float ms; } Choice;
 
-static void consider(SnlsContext *ctx, NnCudaShared *shared, const ConvShape *s, Descriptor config, const ConvData *data, Choice *best)
+static void consider(SnlsContext *ctx, NnCudaShared *shared, const ConvShape *s, ConvJob job, Descriptor config, const ConvData *data, Choice *best)
 {
     Choice c = { 0 };
     if (!acceptable(ctx, s, notes_of(config)) || (ctx->deterministic && best->plan)) return;
-    c.plan = plan_of(shared, config, &c.workspace);
+    c.plan = plan_of(shared, config, job, &c.workspace);
     if (!c.plan) return;
     if (ctx->deterministic ? need_workspace(ctx, shared, c.workspace) >= 0 : time_plan(ctx, shared, c.plan, c.workspace, data, &c.ms)) {
-        if (!best->plan || c.ms < best->ms) {
+        if (!best->plan || c.ms < best->ms * (c.workspace > best->workspace ? 0.97f : 1)) { /* memory is not worth the last percents */
             const Choice was = *best;
             *best = c, c = was;
         }
@@ -211,7 +225,7 @@ static void consider(SnlsContext *ctx, NnCudaShared *shared, const ConvShape *s,
     destroy(&c.plan);
 }
 
-static SnlsStatus consider_proposals(SnlsContext *ctx, NnCudaShared *shared, const ConvShape *s, const Graph *g, cudnnBackendHeurMode_t mode, const ConvData *data, Choice *best)
+static SnlsStatus consider_proposals(SnlsContext *ctx, NnCudaShared *shared, const ConvShape *s, ConvJob job, const Graph *g, cudnnBackendHeurMode_t mode, const ConvData *data, Choice *best)
 {
     Descriptor heuristic = NULL, configs[PROPOSALS] = { NULL };
     int64_t count = 0;
@@ -221,7 +235,7 @@ static SnlsStatus consider_proposals(SnlsContext *ctx, NnCudaShared *shared, con
         status = snls_nn_cudnn_check(ctx, cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[i]), "proposals");
     if (status >= 0)
         status = snls_nn_cudnn_check(ctx, cudnnBackendGetAttribute(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, PROPOSALS, &count, configs), "proposals");
-    for (int64_t i = 0; status >= 0 && i < count && i < PROPOSALS; i++) consider(ctx, shared, s, configs[i], data, best);
+    for (int64_t i = 0; status >= 0 && i < count && i < PROPOSALS; i++) consider(ctx, shared, s, job, configs[i], data, best);
     for (int i = 0; i < PROPOSALS; i++) destroy(&configs[i]);
     destroy(&heuristic);
     return status;
@@ -249,8 +263,8 @@ SnlsStatus snls_nn_cuda_plan(SnlsContext *ctx, NnCudaShared *shared, const ConvS
     Graph g = { 0 };
     Choice best = { 0 };
     SnlsStatus status = describe_graph(ctx, shared, shape, job, &g);
-    if (status >= 0) status = consider_proposals(ctx, shared, shape, &g, CUDNN_HEUR_MODE_A, data, &best);
-    if (status >= 0 && !best.plan) status = consider_proposals(ctx, shared, shape, &g, CUDNN_HEUR_MODE_FALLBACK, data, &best);
+    if (status >= 0) status = consider_proposals(ctx, shared, shape, job, &g, CUDNN_HEUR_MODE_A, data, &best);
+    if (status >= 0 && !best.plan) status = consider_proposals(ctx, shared, shape, job, &g, CUDNN_HEUR_MODE_FALLBACK, data, &best);
     free_graph(&g);
     SNLS_TRY(status);
     SNLS_REQUIRE(ctx, best.plan, SNLS_ERR_UNSUPPORTED, "network: cuDNN has no way to do a convolution of %lld channels to %lld with a %lldx%lld kernel", (long long)shape->x[3],
@@ -260,7 +274,7 @@ SnlsStatus snls_nn_cuda_plan(SnlsContext *ctx, NnCudaShared *shared, const ConvS
     SNLS_REQUIRE(ctx, p, SNLS_ERR_MEMORY, "network: no memory for a list of convolutions");
     *p = (ConvPlan){ *shape, job, best.plan, best.workspace };
     *plan = shared->plan_count++;
-    return SNLS_OK;
+    return trim_workspace(ctx, shared);
 }
 
 SnlsStatus snls_nn_cuda_conv_run(SnlsContext *ctx, NnCudaShared *shared, int64_t plan, const ConvData *data) { return execute(ctx, shared, shared->plans[plan].plan, data); }
