@@ -48,7 +48,7 @@ static void draw_flow(TileCase *c, Rng *rng)
     const int64_t *q = c->s.query.shape, slots = 2 * c->s.params.wt + (int64_t)rng_one_in(rng, 2);
     const int64_t step = c->s.params.stride0, shape[6] = {q[0], q[1], slots, (q[2] + step - 1) / step, (q[3] + step - 1) / step, 2};
     if (kind == FLOW_NONE || !slots) return;
-    c->s.flow = tensor_new(rng, SNLS_F32, 6, shape, LAYOUT_PLAIN);
+    c->s.flow = tensor_new(rng, SNLS_F32, 6, shape, rng_one_in(rng, 3) ? LAYOUT_INPUT : LAYOUT_PLAIN);
     const double level[2] = {rng_real(rng, -4, 4), rng_real(rng, -4, 4)};
     int64_t flat = 0;
     for (int64_t plane = 0; plane < shape[0] * shape[1] * shape[2]; plane++)

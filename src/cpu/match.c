@@ -86,6 +86,18 @@ static void write_all(const CpuMatch *c, const SnlsQuery *q, const CpuMatchScrat
     }
 }
 
+SnlsListOutput snls_cpu_list_output(const SnlsMatch *m, const SnlsQuery *q, int64_t kept)
+{
+    SnlsListOutput out = {.step = m->stride1, .side = (uint32_t)m->side, .prod = m->prod, .dist_step = m->dist.stride[5], .offset_step = m->offset.stride[5],
+                          .component = m->offset.stride[6]};
+    out.dist = (float *)m->dist.data + snls_at6(&m->dist, q->b, q->head, q->t, q->i, q->j, kept);
+    out.offset = (float *)m->offset.data + snls_at6(&m->offset, q->b, q->head, q->t, q->i, q->j, kept);
+    if (!m->index.data) return out;
+    out.index = (int32_t *)m->index.data + snls_at6(&m->index, q->b, q->head, q->t, q->i, q->j, kept);
+    out.index_step = m->index.stride[5];
+    return out;
+}
+
 void snls_cpu_match_query(const CpuMatch *c, const SnlsQuery *q, CpuMatchScratch *scratch)
 {
     const SnlsMatch *m = &c->m;

@@ -7,6 +7,7 @@
 #include "cpu/taps.h"
 #include "cpu/video.h"
 #include "op/match.h"
+#include "simd/list.h"
 
 typedef struct CpuMatch {
     SnlsMatch m;
@@ -54,6 +55,16 @@ void snls_cpu_tile_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *scr
 bool snls_cpu_sieve_applies(SnlsContext *ctx, const SnlsMatch *m);
 void snls_cpu_sieve_plan(SnlsContext *ctx, const CpuMatch *c);
 void snls_cpu_sieve_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *scratch);
+
+/* Windows of many queries at once. */
+static inline SnlsLaneWindows snls_cpu_lane_windows(const SnlsMatch *m)
+{
+    return (SnlsLaneWindows){.step = m->stride1, .origin = (double)((m->side - 1) / 2), .span = (double)(m->side - 1), .end_y = (double)(m->height - 1),
+                             .end_x = (double)(m->width - 1), .slide = m->slide, .nearest = m->nearest};
+}
+
+/* Where the neighbours of many queries go, from place `kept` of query q, lane 0, on; what depends on lanes is left to set. */
+SnlsListOutput snls_cpu_list_output(const SnlsMatch *m, const SnlsQuery *q, int64_t kept);
 
 /* One query from beginning to end. */
 void snls_cpu_match_query(const CpuMatch *c, const SnlsQuery *q, CpuMatchScratch *scratch);

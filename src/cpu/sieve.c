@@ -5,12 +5,14 @@
 #include <math.h>
 #include <string.h>
 
+#define LARGE 1e34f /* a squared length below it: products and sums stay within the range of f32 */
+
 enum { K_MAX = 24, WINDOWS_MAX = 512, SLACK = 12, ROWS_MAX = 1024, BOXES = 4096, BANDS = 8, TRIED = 2, STRIP_BYTES = 2 << 20 };
 
 /* Whole pixels between the first and the last candidate of a window. */
 static int64_t reach_of(const SnlsMatch *m) { return (int64_t)floor(m->stride1 * (double)(m->side - 1)); }
 
-/* Outputs and flow are reached by 32-bit numbers from a tile's first query. */
+/* Flow is reached by 32-bit numbers from a tile's first query. */
 static bool strides_fit(const SnlsTensor *t, int axis_i, int axis_j)
 {
     if (!t->data) return true;
@@ -33,8 +35,7 @@ bool snls_cpu_sieve_applies(SnlsContext *ctx, const SnlsMatch *m)
     const bool steps = m->stride1 == 1 || m->stride1 == 0.5 || m->stride1 == 0.25;
     const bool few = m->features < SNLS_SIEVE_CHUNK / 2; /* padding to a chunk would take several times the memory of the frames, and gains little */
     const bool size = !few && reach_of(m) + 2 + (SIEVE_EDGE - 1) < SNLS_SIEVE_SIDE && m->side < 1024 && m->windows <= WINDOWS_MAX && m->height < 1 << 30 && m->width < 1 << 30;
-    const bool reachable = strides_fit(&m->dist, 3, 4) && strides_fit(&m->offset, 3, 4) && strides_fit(&m->index, 3, 4) &&
-                           strides_fit(&m->centre, m->centre.ndim - 3, m->centre.ndim - 2) && row_of_key(m) < INT32_MAX / SNLS_SIEVE_SIDE;
+    const bool reachable = strides_fit(&m->centre, m->centre.ndim - 3, m->centre.ndim - 2) && row_of_key(m) < INT32_MAX / SNLS_SIEVE_SIDE;
     return kind && steps && size && reachable && snls_sieve_init(&s, ctx->cpu_level);
 }
 
@@ -138,9 +139,9 @@ void snls_cpu_sieve_plan(SnlsContext *ctx, const CpuMatch *c)
 /* ---- a tile ---- */
 
 /* Numbers from lane 0 of a tile to each lane. */
-static void lane_steps(int64_t down, int64_t right, int32_t *at)
+static void lane_steps(int64_t down, int64_t right, ptrdiff_t *at)
 {
-    for (int64_t l = 0; l < SIEVE_LANES; l++) at[l] = (int32_t)(l / SIEVE_EDGE * down + l % SIEVE_EDGE * right);
+    for (int64_t l = 0; l < SIEVE_LANES; l++) at[l] = l / SIEVE_EDGE * down + l % SIEVE_EDGE * right;
 }
 
 static void set_lanes(CpuSieve *v)
@@ -150,6 +151,10 @@ static void set_lanes(CpuSieve *v)
     lane_steps(m->offset.stride[3], m->offset.stride[4], v->offset_at);
     if (m->index.data) lane_steps(m->index.stride[3], m->index.stride[4], v->index_at);
     if (m->flow_slots) lane_steps(m->centre.stride[m->centre.ndim - 3], m->centre.stride[m->centre.ndim - 2], v->flow_at);
+    for (int64_t l = 0; l < SIEVE_LANES; l++) {
+        v->lane_y[l] = (double)(l / SIEVE_EDGE * m->stride0);
+        v->lane_x[l] = (double)(l % SIEVE_EDGE * m->stride0);
+    }
     for (int64_t l = 0; l < SIEVE_LANES; l++) v->pixel_at[l] = (l / SIEVE_EDGE * v->c->query.step[2] + l % SIEVE_EDGE * v->c->query.step[3]) * m->stride0;
 }
 
@@ -158,40 +163,39 @@ static void begin_tile(const CpuSieve *v, const CpuSieveTile *p, CpuSieveScratch
 {
     const SnlsMatch *m = &v->c->m;
     const float *pixel = snls_cpu_pixel(&v->c->query, p->b, p->t, p->i0 * m->stride0, p->j0 * m->stride0) + p->head * m->features;
+    const double y = (double)(p->i0 * m->stride0), x = (double)(p->j0 * m->stride0);
+    const bool whole = p->active == (1u << SIEVE_LANES) - 1; /* outside the loop: then compilers make vectors of it */
     for (int64_t l = 0; l < SIEVE_LANES; l++) {
-        const int64_t from = p->active >> l & 1 ? l : 0;
-        s->y[l] = (double)((p->i0 + from / SIEVE_EDGE) * m->stride0);
-        s->x[l] = (double)((p->j0 + from % SIEVE_EDGE) * m->stride0);
+        const int64_t from = whole || p->active >> l & 1 ? l : 0;
+        s->y[l] = y + v->lane_y[from];
+        s->x[l] = x + v->lane_x[from];
         s->pixel[l] = pixel + v->pixel_at[from];
-        s->flow_at[l] = v->flow_at[from];
+        s->flow_at[l] = (int32_t)v->flow_at[from];
     }
     s->table.query = s->pixel;
     v->s.queries(s->query, v->keys.padded, v->keys.parts, s->pixel, m->features, v->keys.centre, m->prod ? -1.0f : -2.0f, s->norm);
+    int bearable = 1;
+    for (int64_t l = 0; l < SIEVE_LANES; l++) bearable &= s->norm[l] < LARGE; /* NaN is not */
     s->boxes = s->used = 0;
+    s->bearable = bearable;
     s->alone = false;
 }
 
 /* No product or sum leaves the range of f32 or is none. */
-static bool bearable(const CpuSieveScratch *s)
-{
-    float most = 0;
-    for (int64_t l = 0; l < SIEVE_LANES; l++) most = snls_sieve_larger(most, s->norm[l]);
-    return most < 1e34f && s->key_norm < 1e34f;
-}
+static bool bearable(const CpuSieveScratch *s) { return s->bearable && s->key_norm < LARGE; }
 
 static void write_tile(const CpuSieve *v, const CpuSieveTile *p, int64_t kept, const CpuSieveScratch *s)
 {
     const SnlsMatch *m = &v->c->m;
     const SnlsQuery q = snls_sieve_query(p, 0);
-    SnlsSieveOutput out = {.y = s->y, .x = s->x, .centre_y = s->centre_y, .centre_x = s->centre_x, .origin_y = s->origin_y, .origin_x = s->origin_x, .dt = s->dt,
-                           .step = m->stride1, .side = (uint32_t)m->side, .active = (uint16_t)p->active, .prod = m->prod,
-                           .dist = (float *)m->dist.data + snls_at6(&m->dist, q.b, q.head, q.t, q.i, q.j, kept), .dist_at = v->dist_at, .dist_step = m->dist.stride[5],
-                           .offset = (float *)m->offset.data + snls_at6(&m->offset, q.b, q.head, q.t, q.i, q.j, kept), .offset_at = v->offset_at,
-                           .offset_step = m->offset.stride[5], .component = m->offset.stride[6], .index_at = v->index_at};
-    if (m->index.data) {
-        out.index = (int32_t *)m->index.data + snls_at6(&m->index, q.b, q.head, q.t, q.i, q.j, kept);
-        out.index_step = m->index.stride[5];
-    }
+    SnlsListOutput out = snls_cpu_list_output(m, &q, kept);
+    out.y = s->y, out.x = s->x;
+    out.centre_y = s->centre_y, out.centre_x = s->centre_x;
+    out.origin_y = s->origin_y, out.origin_x = s->origin_x;
+    out.apart = SIEVE_LANES;
+    out.dt = s->dt;
+    out.active = p->active;
+    out.dist_at = v->dist_at, out.offset_at = v->offset_at, out.index_at = v->index_at;
     v->s.write(&out, s->best, s->place, m->k, v->c->k);
 }
 

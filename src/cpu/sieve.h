@@ -61,8 +61,9 @@ typedef struct CpuSieve {
     int64_t room, boxes;                  /* rows of cells and boxes that a thread can hold */
     int     bits;                         /* of a column's number */
     float  *norms;                        /* (threads, width) */
-    int32_t flow_at[SIEVE_LANES], dist_at[SIEVE_LANES], offset_at[SIEVE_LANES], index_at[SIEVE_LANES]; /* from lane 0 of a tile to each lane */
+    ptrdiff_t flow_at[SIEVE_LANES], dist_at[SIEVE_LANES], offset_at[SIEVE_LANES], index_at[SIEVE_LANES]; /* from lane 0 of a tile to each lane */
     int64_t pixel_at[SIEVE_LANES];
+    double  lane_y[SIEVE_LANES], lane_x[SIEVE_LANES]; /* of the grid: from lane 0 */
 } CpuSieve;
 
 /* What a thread holds for a tile. It works on a group of tiles side by side, slot by slot, since they share most keys. */
@@ -89,6 +90,7 @@ typedef struct CpuSieveScratch {
     double   y[SIEVE_LANES], x[SIEVE_LANES];
     const float *pixel[SIEVE_LANES];
     float    norm[SIEVE_LANES];/* |q|^2 */
+    bool     bearable;         /* all of them are numbers, and not too large */
     float    key_norm;         /* largest |k|^2 of the boxes */
     int64_t  hits;             /* entries of all tiles so far */
     int32_t  flow_at[SIEVE_LANES]; /* as in CpuSieve; lanes that do not exist look at lane 0 */

@@ -39,23 +39,21 @@ static void set_special(const CpuSieve *v, const CpuSieveTile *p, int64_t slot, 
 static uint32_t plain_windows(const CpuSieve *v, const CpuSieveTile *p, int64_t slot, CpuSieveScratch *s)
 {
     const SnlsMatch *m = &v->c->m;
-    const int64_t origin = (m->side - 1) / 2, lane0 = slot * SIEVE_LANES;
+    const int64_t lane0 = slot * SIEVE_LANES;
     SnlsSieveLanes *y = s->slot[slot].y, *x = s->slot[slot].x;
-    SnlsSieveWindows w = {.nearest = m->nearest, .y = s->y, .x = s->x, .after = m->stride1 * (double)(m->side - 1 - origin),
-                          .end_y = (double)(m->height - 1), .end_x = (double)(m->width - 1), .origin = (int32_t)origin,
-                          .centre_y = s->centre_y + lane0, .centre_x = s->centre_x + lane0, .origin_y = s->origin_y + lane0, .origin_x = s->origin_x + lane0};
+    SnlsSieveWindows w = {.all = snls_cpu_lane_windows(m), .y = s->y, .x = s->x, .centre_y = s->centre_y + lane0, .centre_x = s->centre_x + lane0, .origin_y = s->origin_y + lane0, .origin_x = s->origin_x + lane0};
     if (snls_match_has_centre(m, slot)) {
         const SnlsQuery q = snls_sieve_query(p, 0);
         w.flow = (const float *)m->centre.data + snls_match_centre_at(m, &q, slot);
         w.at = s->flow_at;
         w.step_y = snls_match_step_y(m);
+        for (int64_t i = 0; i < SIEVE_EDGE; i++) __builtin_prefetch(w.flow + (SIEVE_EDGE + i) * m->centre.stride[m->centre.ndim - 3]); /* of the tile below */
     }
     uint32_t plain = 0;
-    for (int64_t phase = 0; phase < v->phases; phase++) { /* each a window of its own; the first reaches farthest to both sides */
-        w.before = m->stride1 * (double)(origin - phase);
+    for (int64_t phase = 0; phase < v->phases; phase++) {
+        w.first = (double)phase;
         w.side = (int32_t)((m->side - phase + v->phases - 1) / v->phases);
-        const uint32_t fits = v->s.windows(&w, &y[phase], &x[phase]);
-        if (phase == 0) plain = fits;
+        plain = v->s.windows(&w, &y[phase], &x[phase]);
     }
     return plain;
 }
@@ -101,8 +99,13 @@ static SnlsSieveKeys keys_at(const CpuSieve *v, int64_t frame, int32_t y, int32_
 static void note_norms(const CpuSieve *v, int64_t frame, int64_t y, int64_t rows, CpuSieveScratch *s)
 {
     const float *peak = v->keys.peak + frame % v->c->m.windows * v->keys.rows + y;
-    for (int64_t r = 0; r < rows; r++)
-        s->key_norm = snls_sieve_larger(s->key_norm, peak[r]);
+    float most = s->key_norm;
+    int broken = most != most;
+    for (int64_t r = 0; r < rows; r++) { /* snls_sieve_larger, but for what waits: the next maximum is one instruction away */
+        most = peak[r] > most ? peak[r] : most;
+        broken |= peak[r] != peak[r];
+    }
+    s->key_norm = broken ? NAN : most;
 }
 
 /* What the tile below this one will want: the rows after the box, as many columns as tiles are apart. */

@@ -29,7 +29,7 @@ bool snls_cpu_tile_applies(const SnlsMatch *m)
 {
     return !m->refine && !m->all && m->k <= K_MAX && m->anchor == SNLS_ANCHOR_NONE && m->exclude != SNLS_EXCLUDE_SELF &&
            m->side <= SIDE_MAX && m->stride1 * (double)(m->side - 1) <= (m->ps == 1 ? SPAN_MAX : PATCH_SPAN_MAX) && m->stride1 <= 2 && patches_pay(m) && margins_pay(m) && frames_pay(m) && m->height < 1 << 30 && m->width < 1 << 30 &&
-           m->windows < 1 << 16 && m->windows * m->side * m->side < SNLS_TILE_NONE;
+           m->windows < SNLS_LIST_SLOTS && m->windows * m->side * m->side < SNLS_TILE_NONE;
 }
 
 static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
@@ -57,6 +57,11 @@ static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
     tile.slots = 1;
     while (!m->each && snls_tile_careful(&tile) && tile.slots < m->windows && (tile.slots + 1) * tile.cells <= SCORES_MAX) tile.slots++;
     tile.keep = tile.t.keep(c->k);
+    for (int64_t l = 0; l < tile.lanes; l++) {
+        tile.dist_at[l] = l * m->dist.stride[4];
+        tile.offset_at[l] = l * m->offset.stride[4];
+        tile.index_at[l] = m->index.data ? l * m->index.stride[4] : 0;
+    }
     return tile;
 }
 
@@ -64,9 +69,18 @@ static void take_axis(SnlsArena *arena, const CpuTile *tile, CpuTake take, CpuAx
 {
     axis->index = take(arena, tile->items * tile->lanes, sizeof *axis->index);
     axis->fraction = take(arena, tile->items * tile->lanes, sizeof *axis->fraction);
-    /* mix_each walks the items of x with side entries, whole or not */
-    axis->low = take(arena, tile->c->m.side, sizeof *axis->low);
-    axis->high = take(arena, tile->c->m.side, sizeof *axis->high);
+    axis->low = take(arena, tile->items, sizeof *axis->low);
+    axis->high = take(arena, tile->items, sizeof *axis->high);
+}
+
+static void take_windows(SnlsArena *arena, const CpuTile *tile, CpuTake take, CpuTileWindows *w)
+{
+    const int64_t runs = tile->c->m.windows * tile->runs, lanes = runs * tile->lanes;
+    w->y = take(arena, lanes, sizeof(double));
+    w->x = take(arena, lanes, sizeof(double));
+    w->origin_y = take(arena, lanes, sizeof(int32_t));
+    w->origin_x = take(arena, lanes, sizeof(int32_t));
+    w->valid = take(arena, runs, sizeof(uint32_t));
 }
 
 static void take_scratch(SnlsArena *arena, const CpuTile *tile, CpuTake take, CpuTileScratch *s)
@@ -93,9 +107,8 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, CpuTake take, Cp
     s->below = take(arena, tile->slots * tile->cells * (lanes + 1), sizeof(uint32_t));
     s->top = take(arena, queries * tile->keep, sizeof(float));
     s->number = take(arena, queries * tile->keep, sizeof(float));
-    s->window = take(arena, tile->runs * m->windows, sizeof(CpuTileWindow));
-    s->together = take(arena, queries, sizeof(uint8_t));
-    s->shared = take(arena, tile->runs, sizeof(int));
+    take_windows(arena, tile, take, &s->window);
+    s->together = take(arena, tile->runs, sizeof(uint32_t));
     s->item = take(arena, box + 1, sizeof(ptrdiff_t));
     s->place = take(arena, box + 1, sizeof(ptrdiff_t));
     s->key_place = take(arena, m->ps == 1 ? box + 1 : 0, sizeof(ptrdiff_t));
@@ -104,7 +117,8 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, CpuTake take, Cp
     s->bend_runs = take(arena, tables * 3 * (box + 2), sizeof(float *));
     s->taken = take(arena, tile->runs, sizeof(CpuTaken));
     s->key_rows = take(arena, m->ps > 1 ? box + tile->pixel_rows : 0, sizeof(float *));
-    s->cell = take(arena, m->windows * tile->cells, sizeof(CpuTileCell));
+    s->cell = take(arena, m->windows * tile->cells, sizeof(uint32_t));
+    s->dt = take(arena, m->windows, sizeof(float));
     s->first = take(arena, m->side, sizeof(int));
     s->grid = take(arena, tile->span * tile->span, sizeof(float));
     s->y = take(arena, tile->runs, sizeof(CpuAxis));
@@ -242,7 +256,7 @@ void snls_cpu_tile_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *sin
         scratch[i].single = &single[i];
         for (int64_t a = 0; a < m->side; a++) scratch[i].first[a] = tile.whole ? (int)(a * (int64_t)m->stride1) : 0;
         for (int64_t j = 0; j < m->windows * tile.cells; j++)
-            scratch[i].cell[j] = (CpuTileCell){(uint16_t)(j / tile.cells), (uint8_t)(j % tile.cells / m->side), (uint8_t)(j % m->side)};
+            scratch[i].cell[j] = snls_list_place((uint32_t)(j / tile.cells), (uint32_t)(j % tile.cells / m->side), (uint32_t)(j % m->side));
     }
     clear_bends(&tile);
     for (at.b = 0; at.b < m->batch; at.b++)

@@ -68,6 +68,7 @@ typedef struct CpuTile {
     int64_t cells, keep;      /* candidates of a slot; length of a list, k or a little more */
     int64_t slots;            /* whose scores are sorted out together */
     int64_t pixel_rows, pixel_columns; /* of the tile with the reach of its patches; columns in whole vectors */
+    ptrdiff_t dist_at[SNLS_TILE_LANES_MAX], offset_at[SNLS_TILE_LANES_MAX], index_at[SNLS_TILE_LANES_MAX]; /* outputs: from lane 0 of a run to each lane */
 } CpuTile;
 
 /* Windows of one axis of a run of queries: floor(place) - query - origin of the box, and place - floor(place), for each
@@ -79,15 +80,12 @@ typedef struct CpuAxis {
     bool     between;         /* some fraction is not 0 */
 } CpuAxis;
 
-/* Windows of a run of queries in one slot: what SnlsMatchWindow holds, lane by lane. */
-typedef struct CpuTileWindow {
-    double  y[SNLS_TILE_LANES_MAX], x[SNLS_TILE_LANES_MAX];
-    int32_t origin_y[SNLS_TILE_LANES_MAX], origin_x[SNLS_TILE_LANES_MAX];
-    uint8_t valid[SNLS_TILE_LANES_MAX];
-} CpuTileWindow;
-
-/* Slot, row and column of a candidate's number: divisions would be most of what it takes to write a neighbour. */
-typedef struct CpuTileCell { uint16_t slot; uint8_t row, column; } CpuTileCell;
+/* Windows of all slots: what SnlsMatchWindow holds, (windows, runs, lanes); valid: a bit for each lane, (windows, runs). */
+typedef struct CpuTileWindows {
+    double   *y, *x;
+    int32_t  *origin_y, *origin_x;
+    uint32_t *valid;
+} CpuTileWindows;
 
 /* How far the scores of a run have been taken from the box, ps 1. */
 typedef struct CpuTaken {
@@ -111,16 +109,16 @@ typedef struct CpuTileScratch {
     float   *work;            /* see simd/tile.h, insert */
     uint32_t *below;          /* slots*cells*(lanes + 1) */
     float   *top, *number;    /* (runs, keep, lanes): the best scores so far in order, and their candidates' numbers */
-    CpuTileWindow *window;    /* (windows, runs) */
-    uint8_t *together;        /* (runs, lanes): scored with the tile */
-    int     *shared;          /* runs: lanes scored with the tile */
+    CpuTileWindows window;
+    uint32_t *together;       /* runs: lanes scored with the tile */
     CpuAxis *y, *x;           /* runs */
     ptrdiff_t *item, *place;  /* box: runs of a row of the box; of a row of planes */
     const float **runs, **bend_runs; /* see snls_tile_runs */
     CpuTaken *taken;          /* runs */
     ptrdiff_t *key_place;     /* box: of a row of keys; ps 1 */
     const float **key_rows;   /* box + pixel rows: patches only */
-    CpuTileCell *cell;        /* (windows, cells): where the candidate of a number is */
+    uint32_t *cell;           /* (windows, cells): where the candidate of a number is (simd/list.h). Divisions would be most of what it takes to write a neighbour */
+    float   *dt;              /* windows */
     int     *first;           /* side */
     float    peak;            /* largest |feature| of the tile's queries */
     float   *grid;            /* (span, span): scores of one query at whole shifts */
@@ -137,11 +135,11 @@ static inline SnlsQuery snls_tile_query(const CpuTile *tile, const CpuTilePlace 
     return (SnlsQuery){.b = p->b, .head = p->head, .t = p->t, .i = p->i0 + run / tile->blocks, .j = p->j0 + run % tile->blocks * tile->lanes + l};
 }
 
-static inline SnlsMatchWindow snls_tile_window(const CpuTile *tile, const CpuTilePlace *p, const CpuTileWindow *windows, int64_t slot, int64_t run, int64_t l)
+static inline SnlsMatchWindow snls_tile_window(const CpuTile *tile, const CpuTilePlace *p, const CpuTileWindows *w, int64_t slot, int64_t run, int64_t l)
 {
-    const CpuTileWindow *w = &windows[slot * tile->runs + run];
-    return (SnlsMatchWindow){.valid = w->valid[l], .frame = snls_slot_frame(p->t, slot, tile->c->m.wt, tile->c->m.frames), .y = w->y[l], .x = w->x[l],
-                             .origin_y = w->origin_y[l], .origin_x = w->origin_x[l]};
+    const int64_t at = (slot * tile->runs + run) * tile->lanes + l;
+    return (SnlsMatchWindow){.valid = w->valid[slot * tile->runs + run] >> l & 1, .frame = snls_slot_frame(p->t, slot, tile->c->m.wt, tile->c->m.frames), .y = w->y[at], .x = w->x[at],
+                             .origin_y = w->origin_y[at], .origin_x = w->origin_x[at]};
 }
 
 /* Lanes of a run that are queries of the grid; 0 or less: none. */
@@ -150,6 +148,9 @@ static inline int64_t snls_tile_active(const CpuTile *tile, const CpuTilePlace *
     const int64_t left = p->columns - run % tile->blocks * tile->lanes;
     return run / tile->blocks >= p->rows ? 0 : left < tile->lanes ? left : tile->lanes;
 }
+
+/* The first `active` lanes, a bit each. */
+static inline uint32_t snls_tile_lanes(int64_t active) { return active <= 0 ? 0 : (1u << active) - 1; }
 
 /* The window lies inside the frame as a whole. */
 static inline bool snls_tile_whole_window(const SnlsMatch *m, const SnlsMatchWindow *w)

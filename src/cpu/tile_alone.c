@@ -90,7 +90,7 @@ void snls_tile_score_alone(const CpuTile *tile, const CpuTilePlace *p, int64_t r
     float *out = value + l;
     for (int64_t i = 0; i < tile->cells; i++) out[i * tile->lanes] = NAN;
     if (l >= snls_tile_active(tile, p, run)) return;
-    const SnlsMatchWindow w = snls_tile_window(tile, p, s->window, slot, run, l);
+    const SnlsMatchWindow w = snls_tile_window(tile, p, &s->window, slot, run, l);
     if (!w.valid) return;
     const SnlsQuery q = snls_tile_query(tile, p, run, l);
     snls_cpu_load_patch(tile->c, &q, s->single);

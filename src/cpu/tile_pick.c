@@ -25,12 +25,11 @@ static float slack(const CpuTile *tile, float bar, float most)
 /* Where candidate id of lane l of run r is. */
 typedef struct Spot { int64_t slot; double y, x; } Spot;
 
-static inline Spot spot_of(const CpuTile *tile, int64_t r, int64_t l, int64_t id, const CpuTileScratch *s)
+static inline Spot spot_of(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t l, int64_t id, const CpuTileScratch *s)
 {
-    const CpuTileCell c = s->cell[id];
-    const CpuTileWindow *w = &s->window[c.slot * tile->runs + r];
-    const double step = tile->c->m.stride1;
-    return (Spot){c.slot, snls_window_place(w->y[l], step, c.row, w->origin_y[l]), snls_window_place(w->x[l], step, c.column, w->origin_x[l])};
+    const uint32_t c = s->cell[id];
+    const SnlsMatchWindow w = snls_tile_window(tile, p, &s->window, c >> 20, r, l);
+    return (Spot){c >> 20, snls_match_y(&tile->c->m, &w, c >> 10 & 1023), snls_match_x(&tile->c->m, &w, c & 1023)};
 }
 
 static int64_t frame_of(const CpuTile *tile, const CpuTilePlace *p, int64_t slot) { return snls_slot_frame(p->t, slot, tile->c->m.wt, tile->c->m.frames); }
@@ -72,7 +71,7 @@ static void enter(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t
 {
     if (loses_digits(tile, value, s->most[r * tile->lanes + l])) {
         const SnlsQuery q = snls_tile_query(tile, p, r, l);
-        const Spot at = spot_of(tile, r, l, id, s);
+        const Spot at = spot_of(tile, p, r, l, id, s);
         if (at.y != floor(at.y) || at.x != floor(at.x)) { /* on a pixel there is no correction: the best match of all, a query with itself, is there */
             snls_cpu_load_patch(tile->c, &q, s->single);
             value = snls_cpu_score_at(tile->c, &q, frame_of(tile, p, at.slot), at.y, at.x, s->single);
@@ -93,7 +92,7 @@ static void one_by_one(const CpuTile *tile, const CpuTilePlace *p, int64_t r, co
     for (ptrdiff_t i = 0; i < count; i++) {
         const int64_t l = s->below[i] % 16, c = s->below[i] / 16;
         if (i + 4 < count) {
-            const Spot next = spot_of(tile, r, s->below[i + 4] % 16, id + s->below[i + 4] / 16, s);
+            const Spot next = spot_of(tile, p, r, s->below[i + 4] % 16, id + s->below[i + 4] / 16, s);
             fetch(tile, p, &next);
         }
         enter(tile, p, r, l, id + c, value[c * lanes + l], s);
@@ -125,32 +124,29 @@ void snls_tile_enter_row(const CpuTile *tile, int64_t r, int64_t slot, int64_t r
     tile->t.insert(top_of(tile, s, r), number_of(tile, s, r), tile->c->k, value, side, (float)id, (int)tile->lanes, s->work, s->below);
 }
 
-/* Neighbours of one query from the list into places kept .. kept+k-1 of the outputs. */
-static void write_query(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t l, int64_t kept, const CpuTileScratch *s)
+/* Lists of a run into places kept .. kept+k-1 of the outputs. */
+static void write_run(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t kept, const CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
-    const SnlsQuery q = snls_tile_query(tile, p, r, l);
-    const int64_t step = m->offset.stride[6];
-    const float *top = top_of(tile, s, r) + l, *number = number_of(tile, s, r) + l;
-    const double y = (double)(q.i * m->stride0), x = (double)(q.j * m->stride0);
-    float *dist = (float *)m->dist.data + snls_at6(&m->dist, q.b, q.head, q.t, q.i, q.j, kept);
-    float *offset = (float *)m->offset.data + snls_at6(&m->offset, q.b, q.head, q.t, q.i, q.j, kept);
-    int32_t *index = m->index.data ? (int32_t *)m->index.data + snls_at6(&m->index, q.b, q.head, q.t, q.i, q.j, kept) : NULL;
-    for (int64_t i = 0; i < m->k; i++, dist += m->dist.stride[5], offset += m->offset.stride[5]) {
-        const bool there = i < tile->c->k && number[i * tile->lanes] < SNLS_TILE_NONE;
-        const int32_t id = there ? (int32_t)number[i * tile->lanes] : -1;
-        const Spot at = there ? spot_of(tile, r, l, id, s) : (Spot){0, y, x}; /* slot 0 is the query's own frame */
-        const float value = there ? top[i * tile->lanes] : INFINITY;
-        *dist = (m->prod ? -value : value) + 0.0f; /* no -0 */
-        offset[0] = (float)(frame_of(tile, p, at.slot) - p->t);
-        offset[step] = (float)(at.y - y);
-        offset[2 * step] = (float)(at.x - x);
-        if (index) index[i * m->index.stride[5]] = id;
-    }
+    const SnlsQuery q = snls_tile_query(tile, p, r, 0);
+    double y[SNLS_TILE_LANES_MAX], x[SNLS_TILE_LANES_MAX];
+    for (int64_t l = 0; l < tile->lanes; l++) y[l] = (double)(q.i * m->stride0);
+    for (int64_t l = 0; l < tile->lanes; l++) x[l] = (double)((q.j + l) * m->stride0);
+    const int64_t at = r * tile->lanes;
+    SnlsListOutput out = snls_cpu_list_output(m, &q, kept);
+    out.y = y, out.x = x;
+    out.centre_y = s->window.y + at, out.centre_x = s->window.x + at;
+    out.origin_y = s->window.origin_y + at, out.origin_x = s->window.origin_x + at;
+    out.apart = tile->runs * tile->lanes;
+    out.dt = s->dt;
+    out.active = snls_tile_lanes(snls_tile_active(tile, p, r));
+    out.dist_at = tile->dist_at, out.offset_at = tile->offset_at, out.index_at = tile->index_at;
+    tile->t.write_lists(&out, top_of(tile, s, r), number_of(tile, s, r), m->k, tile->c->k, s->cell);
 }
 
 void snls_tile_write_lists(const CpuTile *tile, const CpuTilePlace *p, int64_t kept, const CpuTileScratch *s)
 {
+    for (int64_t slot = 0; slot < tile->c->m.windows; slot++) s->dt[slot] = (float)(frame_of(tile, p, slot) - p->t);
     for (int64_t r = 0; r < p->rows * tile->blocks; r++)
-        for (int64_t l = 0; l < snls_tile_active(tile, p, r); l++) write_query(tile, p, r, l, kept, s);
+        if (snls_tile_active(tile, p, r) > 0) write_run(tile, p, r, kept, s);
 }

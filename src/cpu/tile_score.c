@@ -32,7 +32,7 @@ static void mix_row(const CpuTile *tile, int64_t r, int64_t a, CpuTileScratch *s
     const SnlsTile *t = &tile->t;
     const CpuAxis *y = &s->y[r], *x = &s->x[r];
     const int64_t item = tile->whole ? 0 : a, shift = tile->whole ? a * (int64_t)m->stride1 : 0;
-    const int64_t last = x->high[m->side - 1] + s->first[m->side - 1] + 1, x0 = x->low[0], n = (last < s->size_x ? last + 1 : s->size_x) - x0;
+    const int64_t last = x->high[tile->items - 1] + s->first[m->side - 1] + 1, x0 = x->low[0], n = (last < s->size_x ? last + 1 : s->size_x) - x0;
     const int32_t *index = y->index + item * tile->lanes;
     const float *fraction = y->fraction + item * tile->lanes;
     const bool bend = tile->planes.bend, bent = bend && x->between;
@@ -94,7 +94,7 @@ static void products_of_row(const CpuTile *tile, const Rows *w, int64_t y, int64
 /* Rows of the box that row a of the run's windows needs end here. */
 static int64_t last_shift(const CpuTile *tile, const CpuAxis *y, int64_t a)
 {
-    return y->high[a] + (tile->whole ? a * (int64_t)tile->c->m.stride1 : 0) + y->between;
+    return (tile->whole ? y->high[0] + a * (int64_t)tile->c->m.stride1 : y->high[a]) + y->between;
 }
 
 /* Rows of windows whose scores are there as soon as the box is done up to shift j: into the lists at once, or into value. */
@@ -122,7 +122,7 @@ static int64_t box_depth(const CpuTile *tile, const CpuTilePlace *p, const CpuTi
 {
     int64_t need = 2, depth = 1;
     for (int64_t r = 0; r < p->rows; r++)
-        for (int64_t a = 0; s->shared[r] && a < tile->items; a++) need = s->y[r].high[a] - s->y[r].low[a] + 2 > need ? s->y[r].high[a] - s->y[r].low[a] + 2 : need;
+        for (int64_t a = 0; s->together[r] && a < tile->items; a++) need = s->y[r].high[a] - s->y[r].low[a] + 2 > need ? s->y[r].high[a] - s->y[r].low[a] + 2 : need;
     if (tile->c->m.features > SNLS_TILE_FEATURES || need > s->size_y) need = s->size_y;
     while (depth < need) depth *= 2;
     return depth;
@@ -136,10 +136,10 @@ static void begin_rows(const CpuTile *tile, Rows *w, int64_t frame, CpuTileScrat
         const CpuAxis *x = &s->x[r], *y = &s->y[r];
         CpuTaken *taken = &s->taken[r];
         w->query_y[r] = (w->p->i0 + r) * m->stride0;
-        taken->rows = s->shared[r] ? 0 : m->side;
-        taken->entered = s->shared[r] && s->shared[r] == snls_tile_active(tile, w->p, r) && snls_tile_enters_rows(tile);
+        taken->rows = s->together[r] ? 0 : m->side;
+        taken->entered = s->together[r] && s->together[r] == snls_tile_lanes(snls_tile_active(tile, w->p, r)) && snls_tile_enters_rows(tile);
         taken->plain = taken->entered && is_stretch(tile, x) && !y->between && y->low[0] == y->high[0];
-        if (s->shared[r] && !taken->plain) point_runs(tile, w->p, frame, r, s);
+        if (s->together[r] && !taken->plain) point_runs(tile, w->p, frame, r, s);
     }
     for (int64_t d = 0; d < s->size_x; d++) {
         const int64_t x = w->p->j0 * m->stride0 + s->origin_x + d - w->keys->base;
@@ -189,10 +189,9 @@ void snls_tile_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int
 {
     const SnlsMatch *m = &tile->c->m;
     const int64_t active = snls_tile_active(tile, p, r);
-    if (s->shared[r] && m->ps > 1) {
+    if (s->together[r] && m->ps > 1) {
         point_runs(tile, p, snls_slot_frame(p->t, slot, m->wt, m->frames), r, s);
         for (int64_t a = 0; a < m->side; a++) mix_row(tile, r, a, s, value + a * m->side * tile->lanes);
     }
-    for (int64_t l = 0; s->shared[r] < active && l < active; l++)
-        if (!s->together[r * tile->lanes + l]) snls_tile_score_alone(tile, p, r, l, slot, value, s);
+    for (uint32_t rest = snls_tile_lanes(active) & ~s->together[r]; rest; rest &= rest - 1) snls_tile_score_alone(tile, p, r, __builtin_ctz(rest), slot, value, s);
 }

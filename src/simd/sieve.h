@@ -6,6 +6,7 @@
 #ifndef SNLS_SIEVE_H
 #define SNLS_SIEVE_H
 
+#include "simd/list.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -78,7 +79,7 @@ typedef struct SnlsSieveTable {
 typedef struct SnlsSievePairs { /* 16 pairs of pixels; keys are four taps with weights, or one */
     const float *query[SNLS_SIEVE_LANES], *tap[4][SNLS_SIEVE_LANES];
     float    weight[4][SNLS_SIEVE_LANES];
-    uint32_t lane[SNLS_SIEVE_LANES], place[SNLS_SIEVE_LANES]; /* place: slot << 20 | row << 10 | column of the window's cell */
+    uint32_t lane[SNLS_SIEVE_LANES], place[SNLS_SIEVE_LANES]; /* place: as list.h says */
 } SnlsSievePairs;
 
 /* Windows of 16 queries at (y, x) in one slot. flow + at[l] is the lane's flow along x, step_y further along y; NULL: none. */
@@ -86,30 +87,13 @@ typedef struct SnlsSieveWindows {
     const float *flow;
     const int32_t *at;
     ptrdiff_t step_y;
-    int nearest;
     const double *y, *x;
-    double before, after, end_y, end_x;  /* reach of a window around its centre; last row and column of the frame */
-    int32_t side, origin;                /* cells of a window, and before its centre */
+    SnlsLaneWindows all;
+    double  first;                       /* cell whose place is wanted; of `side` cells that are whole pixels apart it is the first */
+    int32_t side;
     double *centre_y, *centre_x;         /* out */
     int32_t *origin_y, *origin_x;
 } SnlsSieveWindows;
-
-/* The kept neighbours, lane by lane, on their way out. */
-typedef struct SnlsSieveOutput {
-    const double *y, *x;                  /* queries */
-    const double *centre_y, *centre_x;    /* (slots, lanes) */
-    const int32_t *origin_y, *origin_x;
-    const float *dt;                      /* of each slot */
-    double step;
-    uint32_t side;
-    uint16_t active;                      /* lanes to be written */
-    int prod;                             /* distances are the scores' negatives */
-    float *dist, *offset;                 /* of lane 0, neighbour 0 */
-    int32_t *index;                       /* or NULL */
-    const int32_t *dist_at, *offset_at, *index_at; /* from lane 0 to each lane */
-    ptrdiff_t dist_step, offset_step, index_step;  /* from a neighbour to the next */
-    ptrdiff_t component;                  /* from dt to dy to dx */
-} SnlsSieveOutput;
 
 typedef struct SnlsSieve {
     void (*start)(void); /* before `scan`, on each thread; stop when done with it */
@@ -147,10 +131,10 @@ typedef struct SnlsSieve {
     /* n rows of scores and places into sorted lists of k, lane by lane; on a tie the lower place is first. */
     void (*keep)(float *best, uint32_t *best_place, ptrdiff_t k, const float *score, const uint32_t *place, ptrdiff_t n);
 
-    /* Windows that lie in the frame as they are: bit set. Of those everything is set, of others nothing that means anything. */
+    /* Windows that lie in the frame as a whole, their centre without reflection: bit set. Of those everything is set, of others nothing that means anything. */
     uint32_t (*windows)(const SnlsSieveWindows *in, SnlsSieveLanes *y, SnlsSieveLanes *x);
 
-    void (*write)(const SnlsSieveOutput *out, const float *best, const uint32_t *place, ptrdiff_t k, ptrdiff_t have);
+    void (*write)(const SnlsListOutput *out, const float *best, const uint32_t *place, ptrdiff_t k, ptrdiff_t have);
 } SnlsSieve;
 
 int snls_sieve_usable(void);                      /* whether this machine and its operating system have the tiles */

@@ -3,7 +3,6 @@
 #if defined(__x86_64__) && defined(SNLS_HAVE_AMX)
 #include "simd/sieve.h"
 #include "simd/zmm.h"
-#include <string.h>
 
 #define ALWAYS static inline __attribute__((always_inline))
 enum { LANES = SNLS_SIEVE_LANES, CHUNK = SNLS_SIEVE_CHUNK };
@@ -438,36 +437,35 @@ static void scan(const SnlsSieveRows *to, SnlsSieveMake *made, const SnlsSieveVi
 
 /* ---- who may be among the best ---- */
 
-ALWAYS uint32_t column_in(const float *of, uint32_t mask)
+/* The entries of some lanes of a row, appended. */
+ALWAYS uint32_t *append(uint32_t *to, __mmask16 lanes, __m512i row, __m512 least, __m512i mask)
 {
-    uint32_t word;
-    memcpy(&word, of, sizeof word);
-    return word & mask;
+    const __m512i column = _mm512_and_si512(_mm512_castps_si512(least), mask);
+    _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(lanes, _mm512_or_si512(row, _mm512_slli_epi32(column, 4))));
+    return to + __builtin_popcount(lanes);
 }
 
+/* No branch for each entry: which rows and lanes have one is as good as random. */
 static int hits(const SnlsSieveRows *from, const SnlsSieveTable *table, ptrdiff_t box, int row, const float *bar, uint32_t *out, ptrdiff_t *count, ptrdiff_t room)
 {
     const __m512 limit = _mm512_loadu_ps(bar);
-    const uint32_t mask = (1u << from->bits) - 1;
-    for (; row < from->rows; row += 4) {
-        if (room - *count <= 4 * from->columns * LANES) return row; /* one more than is counted may be written */
-        uint64_t found = 0;
-        for (int i = 0; i < 4 && row + i < from->rows; i++)
-            found |= (uint64_t)_mm512_cmp_ps_mask(_mm512_loadu_ps(from->least[0] + (row + i) * LANES), limit, _CMP_LE_OQ) << (16 * i);
-        uint32_t *to = out + *count;
-        for (; found; found &= found - 1) {
-            const int bit = __builtin_ctzll(found), at = row * LANES + bit, l = bit % LANES;
-            const uint32_t entry = snls_sieve_entry((uint32_t)box, (uint32_t)(row + bit / LANES), 0, (uint32_t)l);
-            to[0] = entry | column_in(from->least[0] + at, mask) << 4;
-            to[1] = entry | column_in(from->least[1] + at, mask) << 4;
-            to += 1 + (from->least[1][at] <= bar[l]);
-            if (from->least[2][at] > bar[l]) continue;
-            to -= 2;
-            for (int c = table->first_x[box * LANES + l]; c < table->end_x[box * LANES + l]; c++) *to++ = entry | (uint32_t)c << 4;
+    const __m512i mask = _mm512_set1_epi32((1 << from->bits) - 1), lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    uint32_t *to = out + *count;
+    for (; row < from->rows; row++) {
+        if (room - (to - out) <= 4 * from->columns * LANES) break; /* whole vectors are written */
+        const uint32_t entry = snls_sieve_entry((uint32_t)box, (uint32_t)row, 0, 0);
+        const __m512i entries = _mm512_add_epi32(_mm512_set1_epi32((int)entry), lane);
+        const __m512 first = _mm512_loadu_ps(from->least[0] + row * LANES), second = _mm512_loadu_ps(from->least[1] + row * LANES);
+        const __mmask16 all = _mm512_cmp_ps_mask(_mm512_loadu_ps(from->least[2] + row * LANES), limit, _CMP_LE_OQ);
+        to = append(to, _mm512_cmp_ps_mask(first, limit, _CMP_LE_OQ) & ~all, entries, first, mask);
+        to = append(to, _mm512_cmp_ps_mask(second, limit, _CMP_LE_OQ) & ~all, entries, second, mask);
+        for (uint32_t rest = all; rest; rest &= rest - 1) {
+            const int l = __builtin_ctz(rest);
+            for (int c = table->first_x[box * LANES + l]; c < table->end_x[box * LANES + l]; c++) *to++ = entry | (uint32_t)c << 4 | (uint32_t)l;
         }
-        *count = to - out;
     }
-    return from->rows;
+    *count = to - out;
+    return row;
 }
 
 void snls_sieve_init_amx(SnlsSieve *sieve)

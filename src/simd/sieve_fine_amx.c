@@ -1,9 +1,8 @@
 /* sieve_fine_amx.c: the exact half of the sieve: windows, scores in f32 of what is left, the sorted lists, the results. */
 #if defined(__x86_64__) && defined(SNLS_HAVE_AMX)
+#include "simd/lanes_avx512.h"
 #include "simd/sieve.h"
-#include "simd/zmm.h"
 
-#define ALWAYS static inline __attribute__((always_inline))
 enum { LANES = SNLS_SIEVE_LANES };
 
 /* ---- entries ---- */
@@ -133,38 +132,21 @@ static void keep(float *best, uint32_t *best_place, ptrdiff_t k, const float *sc
 
 /* ---- windows ---- */
 
-typedef struct Half { __m512d centre, first; __mmask8 in; } Half;
-
-/* Eight lanes of an axis; flow has been rounded if it had to be. */
-ALWAYS Half half_axis(const double *query, __m256 flow, double before, double after, double end)
-{
-    Half h;
-    h.centre = _mm512_add_pd(_mm512_loadu_pd(query), _mm512_cvtps_pd(flow));
-    h.first = _mm512_sub_pd(h.centre, _mm512_set1_pd(before));
-    h.in = _mm512_cmp_pd_mask(h.first, _mm512_setzero_pd(), _CMP_GE_OQ) &
-           _mm512_cmp_pd_mask(_mm512_add_pd(h.centre, _mm512_set1_pd(after)), _mm512_set1_pd(end), _CMP_LE_OQ);
-    return h;
-}
-
-ALWAYS void half_out(const Half *h, double *centre, int32_t *floor, float *fraction)
-{
-    const __m256i low = _mm512_maskz_cvttpd_epi32(h->in, h->first); /* not negative: cutting off is floor */
-    _mm512_storeu_pd(centre, h->centre);
-    _mm256_storeu_si256((__m256i *)floor, low);
-    _mm256_storeu_ps(fraction, _mm512_maskz_cvtpd_ps(h->in, _mm512_sub_pd(h->first, _mm512_cvtepi32_pd(low))));
-}
-
 ALWAYS uint32_t axis_windows(const SnlsSieveWindows *in, __m512 flow, const double *query, double end, double *centre, int32_t *origin, SnlsSieveLanes *out)
 {
-    if (in->nearest) flow = _mm512_roundscale_ps(flow, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    const Half a = half_axis(query, _mm512_castps512_ps256(flow), in->before, in->after, end);
-    const Half b = half_axis(query + 8, _mm512_extractf32x8_ps(flow, 1), in->before, in->after, end);
-    half_out(&a, centre, out->base, out->fraction);
-    half_out(&b, centre + 8, out->base + 8, out->fraction + 8);
-    const __m512i base = _mm512_loadu_si512(out->base);
+    if (in->all.nearest) flow = _mm512_roundscale_ps(flow, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    const Half a = half_axis(&in->all, _mm512_loadu_pd(query), _mm512_castps512_ps256(flow), end);
+    const Half b = half_axis(&in->all, _mm512_loadu_pd(query + 8), _mm512_extractf32x8_ps(flow, 1), end);
+    const __m256i low = half_floor(half_place(&a, in->all.step, in->first), a.in, out->fraction);
+    const __m256i high = half_floor(half_place(&b, in->all.step, in->first), b.in, out->fraction + 8);
+    const __m512i base = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+    _mm512_storeu_pd(centre, a.centre);
+    _mm512_storeu_pd(centre + 8, b.centre);
+    _mm512_storeu_si512(out->base, base);
     _mm512_storeu_si512(out->first, base);
     _mm512_storeu_si512(out->end, _mm512_add_epi32(base, _mm512_set1_epi32(in->side)));
-    _mm512_storeu_si512(origin, _mm512_set1_epi32(in->origin));
+    _mm256_storeu_si256((__m256i *)origin, _mm512_cvttpd_epi32(a.origin));
+    _mm256_storeu_si256((__m256i *)(origin + 8), _mm512_cvttpd_epi32(b.origin));
     return (uint32_t)a.in | (uint32_t)b.in << 8;
 }
 
@@ -176,54 +158,21 @@ static uint32_t windows(const SnlsSieveWindows *in, SnlsSieveLanes *y, SnlsSieve
         flow_x = _mm512_i32gather_ps(at, in->flow, 4);
         flow_y = _mm512_i32gather_ps(at, in->flow + in->step_y, 4);
     }
-    return axis_windows(in, flow_y, in->y, in->end_y, in->centre_y, in->origin_y, y) & axis_windows(in, flow_x, in->x, in->end_x, in->centre_x, in->origin_x, x);
+    return axis_windows(in, flow_y, in->y, in->all.end_y, in->centre_y, in->origin_y, y) & axis_windows(in, flow_x, in->x, in->all.end_x, in->centre_x, in->origin_x, x);
 }
 
 /* ---- results ---- */
 
-/* centre + step*(cell - origin) - query of eight lanes, in double, rounded once. */
-ALWAYS __m256 half_offset(const double *centre, const int32_t *origin, const double *query, __m256i at, __m256i cell, double step, __mmask8 there)
+static void write(const SnlsListOutput *out, const float *best, const uint32_t *place, ptrdiff_t k, ptrdiff_t have)
 {
-    const __m512d middle = _mm512_mask_i32gather_pd(_mm512_setzero_pd(), there, at, centre, 8);
-    const __m256i first = _mm256_mmask_i32gather_epi32(_mm256_setzero_si256(), there, at, origin, 4);
-    const __m512d cells = _mm512_cvtepi32_pd(_mm256_sub_epi32(cell, first));
-    const __m512d place = _mm512_add_pd(middle, _mm512_mul_pd(_mm512_set1_pd(step), cells));
-    return _mm512_maskz_cvtpd_ps(there, _mm512_sub_pd(place, _mm512_loadu_pd(query)));
-}
-
-ALWAYS __m512 offsets(const double *centre, const int32_t *origin, const double *query, __m512i at, __m512i cell, double step, __mmask16 there)
-{
-    const __m256 a = half_offset(centre, origin, query, _mm512_castsi512_si256(at), _mm512_castsi512_si256(cell), step, (__mmask8)there);
-    const __m256 b = half_offset(centre, origin, query + 8, _mm512_extracti64x4_epi64(at, 1), _mm512_extracti64x4_epi64(cell, 1), step, (__mmask8)(there >> 8));
-    return _mm512_insertf32x8(_mm512_castps256_ps512(a), b, 1);
-}
-
-static void write_neighbour(const SnlsSieveOutput *o, ptrdiff_t i, __m512 score, __m512i place)
-{
-    const __mmask16 there = _mm512_cmpneq_epi32_mask(place, _mm512_set1_epi32(-1)), to = o->active;
-    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), ten = _mm512_set1_epi32(1023);
-    const __m512i slot = _mm512_maskz_srli_epi32(there, place, 20), row = _mm512_and_si512(_mm512_srli_epi32(place, 10), ten), column = _mm512_and_si512(place, ten);
-    const __m512i at = _mm512_add_epi32(_mm512_slli_epi32(slot, 4), lane), side = _mm512_set1_epi32((int)o->side);
-    const __m512 dt = _mm512_mask_i32gather_ps(_mm512_setzero_ps(), there, slot, o->dt, 4);
-    const __m512 dy = offsets(o->centre_y, o->origin_y, o->y, at, row, o->step, there), dx = offsets(o->centre_x, o->origin_x, o->x, at, column, o->step, there);
-    const __m512i offset_at = _mm512_loadu_si512(o->offset_at);
-    float *offset = o->offset + i * o->offset_step;
-    if (o->prod) score = _mm512_sub_ps(_mm512_setzero_ps(), score);
-    _mm512_mask_i32scatter_ps(o->dist + i * o->dist_step, to, _mm512_loadu_si512(o->dist_at), score, 4);
-    _mm512_mask_i32scatter_ps(offset, to, offset_at, dt, 4);
-    _mm512_mask_i32scatter_ps(offset + o->component, to, offset_at, dy, 4);
-    _mm512_mask_i32scatter_ps(offset + 2 * o->component, to, offset_at, dx, 4);
-    if (!o->index) return;
-    const __m512i id = _mm512_add_epi32(_mm512_mullo_epi32(_mm512_add_epi32(_mm512_mullo_epi32(slot, side), row), side), column);
-    _mm512_mask_i32scatter_epi32(o->index + i * o->index_step, to, _mm512_loadu_si512(o->index_at), _mm512_mask_blend_epi32(there, _mm512_set1_epi32(-1), id), 4);
-}
-
-static void write(const SnlsSieveOutput *out, const float *best, const uint32_t *place, ptrdiff_t k, ptrdiff_t have)
-{
-    for (ptrdiff_t i = 0; i < k; i++) {
-        const int there = i < have;
-        write_neighbour(out, i, there ? _mm512_loadu_ps(best + i * LANES) : _mm512_set1_ps(__builtin_inff()),
-                        there ? _mm512_loadu_si512(place + i * LANES) : _mm512_set1_epi32(-1));
+    for (ptrdiff_t i = 0; i < k; i += LIST_PART) {
+        const ptrdiff_t n = k - i < LIST_PART ? k - i : LIST_PART;
+        Neighbour near[LIST_PART];
+        for (ptrdiff_t j = i; j < i + n; j++)
+            near[j - i] = neighbour_of(out, j, j < have ? _mm512_loadu_ps(best + j * LANES) : _mm512_setzero_ps(),
+                                       j < have ? _mm512_loadu_si512(place + j * LANES) : _mm512_set1_epi32((int)SNLS_LIST_NONE));
+        for (ptrdiff_t j = n; j < LIST_PART; j++) near[j] = near[0]; /* not written, but turned over with the others */
+        write_part(out, i, n, near);
     }
 }
 

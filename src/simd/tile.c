@@ -1,5 +1,6 @@
 /* tile.c: tile loops in plain C, eight lanes that a compiler may put into vectors, and the choice of a level. */
 #include "simd/dsp.h"
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 

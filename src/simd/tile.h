@@ -3,6 +3,7 @@
 #ifndef SNLS_TILE_H
 #define SNLS_TILE_H
 
+#include "simd/list.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,14 +14,19 @@
 #define SNLS_TILE_SHORT 4    /* lists up to here take values one after the other, longer ones gain by many values at once */
 #define SNLS_TILE_NONE 0x1p24f /* numbers are below: a float holds them */
 
+/* Windows of a run of `active` queries at (y, x), (y, x + apart), ... in one slot. */
 typedef struct SnlsTileWindows {
-    const float *flow_y, *flow_x; /* a vector of each */
-    double y, x, apart, before, after, end_y, end_x;
+    const float *flow;            /* of the first query, along x; NULL: none */
+    ptrdiff_t flow_step, flow_y;  /* floats to the next query's; to that along y */
+    int     active;
+    double  y, x, apart;
+    SnlsLaneWindows all;
+    ptrdiff_t items;              /* cells of an axis whose place is wanted, the first ones */
 } SnlsTileWindows;
 
-typedef struct SnlsTileAxis { /* a vector of each */
+typedef struct SnlsTileAxis { /* a vector of each; of index and fraction for every item */
     double  *centre;
-    int32_t *index;
+    int32_t *origin, *index;
     float   *fraction;
 } SnlsTileAxis;
 
@@ -83,14 +89,14 @@ typedef struct SnlsTile {
     void (*mix_each)(float *out, const float *in, const float *bend, ptrdiff_t n, const int *first, const int *low, const int *high,
                      const int32_t *index, const float *fraction, ptrdiff_t apart, float *most);
 
-    /* Windows that lie inside the frame without sliding, for a run of queries at (y, x), (y, x + apart), ...; flow is added to
-     * a query (NULL: none). centre, first = centre - before, and last = centre + after along each axis. Where first >= 0
-     * and last <= end (both axes), plain[l] is 1, index is floor(first) minus the query, fraction the rest; else plain[l]
-     * is 0 and the others hold anything. */
-    void (*windows)(const SnlsTileWindows *in, SnlsTileAxis *y, SnlsTileAxis *x, uint8_t *plain);
+    /* Windows that lie inside the frame as a whole, their centre (the query and its flow) without reflection. Bit l of the result is set for those; then index is
+     * floor(place) minus the query for every item, fraction the rest. Of other lanes index and fraction hold anything. A window that has slid
+     * may be left out. */
+    uint32_t (*windows)(const SnlsTileWindows *in, SnlsTileAxis *y, SnlsTileAxis *x);
 
-    /* Smallest and largest of a vector of indices; whether some fraction is not 0. */
-    int (*range)(const int32_t *index, const float *fraction, int *low, int *high);
+    /* Smallest and largest index of every item; whether some fraction is not 0. Only lanes of `together` count, one at least; others are given
+     * the index of one that does, so that they read nothing odd, and the fraction 0. */
+    int (*ranges)(const SnlsTileAxis *axis, ptrdiff_t items, uint32_t together, int *low, int *high);
 
     /* The smallest of n values, lane by lane; NaN does not count. */
     void (*least)(float *out, const float *value, ptrdiff_t n);
@@ -109,6 +115,9 @@ typedef struct SnlsTile {
 
     /* Where value[i*lanes + l] <= bar[l]: i*16 + l, in order of i, into out; how many. work: n numbers */
     ptrdiff_t (*below)(uint32_t *out, const float *value, ptrdiff_t n, const float *bar, uint32_t *work);
+
+    /* k neighbours of every lane from lists that hold at least `have`; cell[number]: where that candidate is, as list.h says. */
+    void (*write_lists)(const SnlsListOutput *out, const float *top, const float *number, ptrdiff_t k, ptrdiff_t have, const uint32_t *cell);
 } SnlsTile;
 
 void snls_tile_init(SnlsTile *tile, int level); /* levels as in dsp.h; above the machine's it is lowered */

@@ -2,6 +2,7 @@
 #if defined(__x86_64__)
 #include "simd/turn.h"
 #include <immintrin.h>
+#include <math.h>
 
 #define LANES 8
 #define ROWS 3

@@ -44,6 +44,8 @@ static inline int append_lanes(uint32_t *out, uint32_t base, uint32_t bits)
 #define IN_REGISTER(v) __asm__("" : "+v"(v))
 #define TURN turn_16_most
 
+#define OWN_WINDOWS
+#include "simd/tile_window_avx512.h"
 #include "simd/tile_body.h"
 #else
 typedef int snls_tile_avx512_is_empty;

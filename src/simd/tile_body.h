@@ -187,45 +187,12 @@ static void mix_each(float *out, const float *in, const float *bend, ptrdiff_t n
     else BY_SPREAD(high[0] - low[0], EVEN_FLAT)
 }
 
-/* Plain loops over lanes: compilers make vectors of them. */
-static void windows(const SnlsTileWindows *in, SnlsTileAxis *y, SnlsTileAxis *x, uint8_t *plain)
-{
-    double cy[LANES], cx[LANES];
-    for (int l = 0; l < LANES; l++) cy[l] = in->flow_y ? in->y + in->flow_y[l] : in->y;
-    for (int l = 0; l < LANES; l++) cx[l] = in->x + in->apart * l + (in->flow_x ? in->flow_x[l] : 0);
-    for (int l = 0; l < LANES; l++)
-        plain[l] = (cy[l] - in->before >= 0) & (cy[l] + in->after <= in->end_y) & (cx[l] - in->before >= 0) & (cx[l] + in->after <= in->end_x);
-    for (int l = 0; l < LANES; l++) {
-        const double first = plain[l] ? cy[l] - in->before : 0;
-        const int32_t low = (int32_t)first; /* not negative: cutting off is floor */
-        y->index[l] = low - (int32_t)in->y;
-        y->fraction[l] = (float)(first - low);
-        y->centre[l] = cy[l];
-    }
-    for (int l = 0; l < LANES; l++) {
-        const double first = plain[l] ? cx[l] - in->before : 0;
-        const int32_t low = (int32_t)first;
-        x->index[l] = low - (int32_t)(in->x + in->apart * l);
-        x->fraction[l] = (float)(first - low);
-        x->centre[l] = cx[l];
-    }
-}
-
-static int range(const int32_t *index, const float *fraction, int *low, int *high)
-{
-    int32_t least = index[0], most = index[0];
-    int between = 0;
-    for (int l = 0; l < LANES; l++) least = index[l] < least ? index[l] : least;
-    for (int l = 0; l < LANES; l++) most = index[l] > most ? index[l] : most;
-    for (int l = 0; l < LANES; l++) between |= fraction[l] != 0;
-    *low = least;
-    *high = most;
-    return between;
-}
-
+#ifndef OWN_WINDOWS
+#include "simd/tile_window.h"
+#endif
 #include "simd/tile_pick.h"
 
 void TILE_INIT(SnlsTile *tile)
 {
-    *tile = (SnlsTile){.lanes = LANES, .rows = ROWS, .columns = COLUMNS, .planes = planes, .dots = dots, .patch_rows = PATCH_ROWS, .patch_columns = PATCH_COLUMNS, .patch_sums = PATCH_SUMS, .products = products, .column_sums = column_sums, .row_sums = row_sums, .mix = mix, .mix_each = mix_each, .windows = windows, .range = range, .least = least, .keep = keep, .insert = insert, .lower_bar = lower_bar, .below = below};
+    *tile = (SnlsTile){.lanes = LANES, .rows = ROWS, .columns = COLUMNS, .planes = planes, .dots = dots, .patch_rows = PATCH_ROWS, .patch_columns = PATCH_COLUMNS, .patch_sums = PATCH_SUMS, .products = products, .column_sums = column_sums, .row_sums = row_sums, .mix = mix, .mix_each = mix_each, .windows = windows, .ranges = ranges, .write_lists = write_lists, .least = least, .keep = keep, .insert = insert, .lower_bar = lower_bar, .below = below};
 }
