@@ -1,7 +1,7 @@
 /* cpu.c: processor time of one search or gather_add on one thread, the best of several runs. snls bench times what a user waits for, which on a busy
  * machine says little; this can be repeated there. Not part of the library.
  *   cc -O2 -Iinclude lab/cpu.c -Lbuild -lsnls -lm -Wl,-rpath,build -o cpu
- *   ./cpu prod|l2 SIDE F PS WS STRIDE1 K zero|smooth [RUNS]
+ *   ./cpu prod|l2 SIDE F PS WS STRIDE1 K zero|smooth [RUNS [back]]    back: time of the gradients too
  *   ./cpu gather SIDE F PS K REACH [RUNS [BYTES]]       neighbours up to REACH pixels away; arrays begin BYTES after a cache line */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
@@ -102,12 +102,20 @@ static void search(SnlsContext *ctx, int l2, char **arg, int count)
     s.dist = make(6, field, 0, 0);
     s.offset = make(7, field, 0, 0);
     if (!strcmp(arg[6], "smooth")) fill_smooth(&s.flow, side);
-    double best = INFINITY;
+    const int back = count > 8;
+    if (back) s.index = make(6, field, 0, 0), s.index.dtype = SNLS_I32;
+    double best = INFINITY, best_back = INFINITY;
+    SnlsSearchGrad g = { 0 };
+    if (back) g.dist = make(6, field, -1, 1), g.query = make(5, video, 0, 0), g.key = make(5, video, 0, 0), g.flow = make(6, flow, 0, 0);
     for (int r = 0; r < runs; r++) {
         const double start = now();
         must(ctx, snls_search_forward(ctx, &s));
-        best = fmin(best, now() - start);
+        const double middle = now();
+        best = fmin(best, middle - start);
+        if (back) must(ctx, snls_search_backward(ctx, &s, &g));
+        best_back = fmin(best_back, now() - middle);
     }
+    if (back) report("backward", best_back, (double)(FRAMES * side * side), 0);
     report("search", best, (double)(FRAMES * side * side), 3.0 * s.params.ws * s.params.ws * s.params.ps * s.params.ps * (double)features * (l2 ? 3 : 2));
 }
 

@@ -242,6 +242,23 @@ static void forward_by_ref(Searching *c, Rng *rng)
     snls_close(&ref);
 }
 
+/* Sums that are rounded have the same bits for every number of threads, in one pass or in two. */
+static void check_bits(Searching *c, Job *job, Rng *rng)
+{
+    const SnlsTensor *const given[] = {&c->s.query, &c->s.key, &c->g.dist};
+    for (int i = 0; i < 3; i++) tensor_fill(given[i], rng, -1, 1);
+    for (Written *w = job->written; w < job->written + job->count; w++) w->want = NULL;
+    for (int32_t threads = 1; threads <= 4; threads *= 2) {
+        char who[80];
+        SnlsContext *cpu = context_open("cpu", SNLS_CPU_AVX512, threads);
+        for (Written *w = job->written; w < job->written + job->count; w++) zero(w->tensor);
+        CHECK(run_search_backward(cpu, c) >= 0, "%s", snls_error(cpu));
+        snprintf(who, sizeof who, "search, rounded, %d threads", (int)threads);
+        compare(job, who);
+        snls_close(&cpu);
+    }
+}
+
 static void check_search(Rng *rng)
 {
     Searching c;
@@ -267,6 +284,7 @@ static void check_search(Rng *rng)
     add_written(&job, "gradient of key", &c.g.key);
     if (c.g.flow.data) add_written(&job, "gradient of flow", &c.g.flow);
     run_everywhere(&job, run_search_backward, &c, "search");
+    check_bits(&c, &job, rng);
 }
 
 int main(int argc, char **argv)

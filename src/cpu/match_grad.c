@@ -29,6 +29,7 @@ static SnlsStatus take_tensors(SnlsContext *ctx, const SnlsMatch *m, const SnlsM
 }
 
 #define TILE 4096 /* floats of a row of the video: of a window of 9 rows in 3 frames, half a megabyte */
+#define PATCH_TILE 2048 /* the rows of patches above and below, and the gradient of the key */
 
 static CpuGrad grad_of(SnlsContext *ctx, const SnlsMatch *m, const SnlsMatchGrad *g)
 {
@@ -43,7 +44,7 @@ static CpuGrad grad_of(SnlsContext *ctx, const SnlsMatch *m, const SnlsMatchGrad
     p.after = m->stride1 * (double)(m->side - 1 - p.origin);
     p.last_y = m->height > 1 ? (double)(m->height - 1) : -1; /* on one row the slope is 0 */
     p.last_x = m->width > 1 ? (double)(m->width - 1) : -1;
-    const int64_t pixel = m->heads * m->features, tile = pixel ? TILE / pixel : TILE;
+    const int64_t pixel = m->heads * m->features, floats = m->ps > 1 ? PATCH_TILE : TILE, tile = pixel ? floats / pixel : floats;
     p.tile = tile < 16 ? 16 : tile;
     const int64_t *s = m->centre.stride;
     if (m->refine) p.centre_head = s[1], p.centre_column = s[4], p.centre_window = s[5];
@@ -58,6 +59,14 @@ static int64_t bands_of(SnlsContext *ctx, const SnlsMatch *m, int64_t per_thread
     const int64_t planes = m->batch * m->frames, most = m->height / thinnest;
     const int64_t bands = planes ? (per_thread * ctx->threads + planes - 1) / planes : 1;
     return bands > most ? (most > 1 ? most : 1) : bands;
+}
+
+/* Bands of rows where the gradients of queries and keys are summed in one pass, which reads each pair of patches once: one for each thread. 0: they would be so thin
+ * that most neighbours touch two. Sums are the same in one pass and in two. */
+static int64_t bands_of_both(SnlsContext *ctx, const SnlsMatch *m, int64_t thinnest)
+{
+    const int64_t bands = m->batch ? (ctx->threads + m->batch - 1) / m->batch : 1;
+    return m->ps > 1 && (bands == 1 || m->height / bands >= thinnest) ? bands : 0;
 }
 
 /* Whether the pixels of a patch row lie without gaps in all videos that are read or written. */
@@ -83,9 +92,10 @@ SnlsStatus snls_cpu_match_backward(SnlsContext *ctx, const SnlsMatch *m, const S
     CpuGrad p = grad_of(ctx, m, g);
     const bool keys = g->key.data && g->dist.data, queries = (g->query.data && g->dist.data) || g->centre.data;
     const int64_t patch = m->ps * m->dilation, query_bands = bands_of(ctx, m, 8, 4 * patch), key_bands = bands_of(ctx, m, 4, 16 + 4 * patch);
-    const int64_t reaches = keys && (key_bands > 1 || m->refine) ? m->batch * m->frames * m->rows : 0;
+    const int64_t both = keys && queries ? bands_of_both(ctx, m, 16 + 4 * patch) : 0;
+    const int64_t reaches = keys && (key_bands > 1 || both > 1 || m->refine) ? m->batch * m->frames * m->rows : 0;
     SNLS_TRY(take_tensors(ctx, m, g));
-    p.spare_size = (m->features * m->ps * m->ps + 15) / 16 * 16 + snls_grad_spare();
+    p.spare_size = ((m->features * m->ps + SNLS_GRAD_PAGE) * m->ps + SNLS_GRAD_PAGE + 15) / 16 * 16 + snls_grad_spare();
     snls_arena_begin(&ctx->arena);
     snls_cpu_video_plan(ctx, &m->query);
     snls_cpu_video_plan(ctx, &m->key);
@@ -102,8 +112,14 @@ SnlsStatus snls_cpu_match_backward(SnlsContext *ctx, const SnlsMatch *m, const S
     p.reach = snls_arena_claim(&ctx->arena, reaches, sizeof *p.reach);
     p.pixels = is_joined(&p) ? m->ps : 1;
     p.inside = is_taken_whole(&p);
-    if (queries || p.reach) snls_grad_queries(ctx, &p, query_bands);
-    if (keys) snls_grad_keys(ctx, &p, key_bands);
+    if (both && p.inside) {
+        if (both > 1) snls_grad_reaches(ctx, &p);
+        else p.reach = NULL;
+        snls_grad_queries(ctx, &p, both, true);
+    } else {
+        if (queries || p.reach) snls_grad_queries(ctx, &p, query_bands, false);
+        if (keys) snls_grad_keys(ctx, &p, key_bands);
+    }
     snls_cpu_sum_finish(ctx, &p.d_query, &g->query);
     snls_cpu_sum_finish(ctx, &p.d_key, &g->key);
     return SNLS_OK;

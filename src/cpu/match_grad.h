@@ -204,6 +204,12 @@ static inline void snls_grad_walk(const CpuGrad *p, int64_t i, const CpuKept *ke
     }
 }
 
+/* The row of queries at hand and the rows of the video, or of a key frame, that are owned: [first, end). */
+typedef struct CpuGradBand {
+    int64_t b, t, i, first, end;
+    float  *spare;
+} CpuGradBand;
+
 /* Both patches inside their frames, taps and all, so that one call of the dsp table has them: the usual case. */
 typedef struct CpuInside {
     SnlsPair pair;
@@ -228,6 +234,7 @@ static inline bool snls_grad_inside(const CpuGrad *p, int64_t b, int64_t t, int6
     in->pair.at = snls_cpu_pixel(&p->c.key, b, kept->frame, in->key_y, in->key_x) + channel;
     in->pair.q = snls_cpu_pixel(&p->c.query, b, t, in->query_y, in->query_x) + channel;
     in->pair.prod = m->prod;
+    in->pair.out = NULL;
     for (int a = 0; a < 4; a++) in->pair.w[a] = (float)(in->along_y[a >> 1] * in->along_x[a & 1]);
     in->patch = (SnlsPatch){p->c.query.step[3], p->c.query.step[2], m->ps, m->ps, 0};
     in->grid = (SnlsGrid){p->c.key.step[3], p->c.key.step[2], m->features, (fy != 0) * 2 + (fx != 0)};
@@ -281,8 +288,30 @@ static inline void snls_grad_prefetch(const CpuVideo *v, int64_t b, const CpuKep
 
 enum { SNLS_GRAD_LIST = 64 }; /* neighbours found before the first of them is worked on */
 
-/* The passes. bands: into how many parts the rows of a frame are cut; no sum depends on it. */
-void snls_grad_queries(SnlsContext *ctx, const CpuGrad *p, int64_t bands);
+/* What a neighbour adds to d key in the rows of the band. in: of a patch inside its frame, or NULL; where it has been pulled already, pair.out holds that (l2). */
+void snls_grad_spread(const CpuGrad *p, const CpuGradBand *band, const CpuKept *kept, CpuInside *in);
+
+/* Where the pull of a patch goes. Rows of videos are often a multiple of 4096 bytes apart, and a load of an address that is such a multiple from that of a store
+ * not long ago waits for it. So each row begins half of that away from the key's row. */
+enum { SNLS_GRAD_PAGE = 1024 }; /* floats */
+static inline float *snls_grad_pull_at(const CpuGrad *p, const CpuGradBand *band, CpuInside *in)
+{
+    const int64_t row = p->c.m.ps * p->c.m.features;
+    const uintptr_t here = (uintptr_t)band->spare / sizeof(float), there = (uintptr_t)in->pair.at / sizeof(float) + SNLS_GRAD_PAGE / 2;
+    in->pair.out_down = row + (in->grid.down - row) % SNLS_GRAD_PAGE;
+    if (in->pair.out_down < row) in->pair.out_down += SNLS_GRAD_PAGE;
+    return band->spare + (there - here) % SNLS_GRAD_PAGE;
+}
+
+static inline bool snls_grad_spreads(const CpuGrad *p, const CpuGradBand *band, const CpuInside *in)
+{
+    return in->key_y + p->c.m.ps + (in->grid.shape >> 1) > band->first && in->key_y < band->end;
+}
+
+/* The passes. bands: into how many parts the rows of a frame are cut; no sum depends on it. both: d key on the way too, for which reaches must be known where bands
+ * are several; then the second pass is not needed. */
+void snls_grad_reaches(SnlsContext *ctx, const CpuGrad *p);
+void snls_grad_queries(SnlsContext *ctx, const CpuGrad *p, int64_t bands, bool both);
 void snls_grad_keys(SnlsContext *ctx, const CpuGrad *p, int64_t bands);
 int64_t snls_grad_spare(void); /* floats that a thread needs beside a run of pixels */
 

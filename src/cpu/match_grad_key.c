@@ -12,14 +12,13 @@ typedef struct Hit {
 enum { HITS = 512, PLACES = 64 }; /* hits of a list; places looked at before it is seen whether the list is full */
 
 typedef struct Band {
-    int64_t b, frame, t, i;       /* the key frame; the row of queries at hand, ... */
-    int64_t left, right;          /* ... and its columns */
-    int64_t first, end;           /* rows of the frame */
+    CpuGradBand at;
+    int64_t frame;                /* of the key */
+    int64_t left, right;          /* columns of the row of queries */
     int64_t low, count;           /* numbers of the frame's window; unused by refine */
     int64_t hits;
     Hit     *hit;
     CpuKept *list;
-    float   *spare;
 } Band;
 
 #define LIST_FLOATS (SNLS_GRAD_LIST * sizeof(CpuKept) / sizeof(float))
@@ -27,7 +26,7 @@ typedef struct Band {
 
 int64_t snls_grad_spare(void) { return (int64_t)(LIST_FLOATS + HIT_FLOATS); }
 
-static inline void spread_run(const CpuGrad *p, const Band *band, const CpuPair *pair, float *frame, const float *q, float *to, float g, int64_t n)
+static inline void spread_run(const CpuGrad *p, const CpuGradBand *band, const CpuPair *pair, float *frame, const float *q, float *to, float g, int64_t n)
 {
     const SnlsDsp *dsp = p->c.dsp;
     float *tap[4], weight[4];
@@ -42,14 +41,14 @@ static inline void spread_run(const CpuGrad *p, const Band *band, const CpuPair 
 static inline void spread_pair(const CpuGrad *p, const CpuKept *kept, const CpuPair *pair, void *user)
 {
     const SnlsMatch *m = &p->c.m;
-    const Band *band = user;
+    const CpuGradBand *band = user;
     bool here = false;
     for (int a = 0; a < 2; a++) here |= pair->y.weight[a] != 0 && pair->y.at[a] >= band->first && pair->y.at[a] < band->end;
     if (!here) return;
     const int64_t joined = p->pixels > 1 ? pair->pixels : 1, channel = kept->head * m->features;
     const float g = m->prod ? kept->g : 2 * kept->g, *q = snls_cpu_pixel(&p->c.query, band->b, band->t, pair->query_y, pair->query_x) + channel;
-    float *frame = snls_cpu_pixel(&p->c.key, band->b, band->frame, 0, 0) + channel;
-    float *to = snls_cpu_pixel(&p->d_key, band->b, band->frame, 0, 0) + channel;
+    float *frame = snls_cpu_pixel(&p->c.key, band->b, kept->frame, 0, 0) + channel;
+    float *to = snls_cpu_pixel(&p->d_key, band->b, kept->frame, 0, 0) + channel;
     spread_run(p, band, pair, frame, q, to, g, joined * m->features);
     for (int64_t i = joined; i < pair->pixels; i++) {
         frame += m->dilation * p->c.key.step[3];
@@ -60,32 +59,36 @@ static inline void spread_pair(const CpuGrad *p, const CpuKept *kept, const CpuP
 }
 
 /* A whole patch: the pull on each of its pixels, spread over the taps in the band. */
-static void spread_inside(const CpuGrad *p, const Band *band, const CpuKept *kept, const CpuInside *in)
+static void spread_inside(const CpuGrad *p, const CpuGradBand *band, const CpuKept *kept, CpuInside *in)
 {
     const SnlsMatch *m = &p->c.m;
-    if (in->key_y + m->ps + (in->grid.shape >> 1) <= band->first || in->key_y >= band->end) return;
+    if (!snls_grad_spreads(p, band, in)) return;
     SnlsPatch patch = in->patch;
-    SnlsGrid to = {p->d_key.step[3], p->d_key.step[2], m->features, in->grid.shape};
-    const float *pull = in->pair.q, g = m->prod ? kept->g : 2 * kept->g;
+    const SnlsGrid to = {p->d_key.step[3], p->d_key.step[2], m->features, in->grid.shape};
+    const float g = m->prod ? kept->g : 2 * kept->g;
     float w[4];
     for (int a = 0; a < 4; a++) w[a] = g * in->pair.w[a];
-    if (!m->prod) {
-        p->c.dsp->diff_patch(band->spare, &in->pair, &patch, &in->grid);
-        pull = band->spare;
-        patch.right = m->features, patch.down = m->ps * m->features;
+    if (!m->prod && !in->pair.out) {
+        in->pair.out = snls_grad_pull_at(p, band, in);
+        p->c.dsp->pull_patch(NULL, NULL, 0, &in->pair, &patch, &in->grid);
     }
-    float *at = snls_cpu_pixel(&p->d_key, band->b, band->frame, in->key_y, in->key_x) + kept->head * m->features;
-    p->c.dsp->spread_patch(at, w, pull, &patch, band->first - in->key_y, band->end - in->key_y, &to);
+    if (!m->prod) patch.right = m->features, patch.down = in->pair.out_down;
+    float *at = snls_cpu_pixel(&p->d_key, band->b, kept->frame, in->key_y, in->key_x) + kept->head * m->features;
+    p->c.dsp->spread_patch(at, w, m->prod ? in->pair.q : in->pair.out, &patch, band->first - in->key_y, band->end - in->key_y, &to);
+}
+
+void snls_grad_spread(const CpuGrad *p, const CpuGradBand *band, const CpuKept *kept, CpuInside *in)
+{
+    if (in) spread_inside(p, band, kept, in);
+    else if (p->c.m.ps == 1) snls_grad_single(p, band->i, kept, spread_pair, (void *)(uintptr_t)band);
+    else snls_grad_walk(p, band->i, kept, spread_pair, (void *)(uintptr_t)band);
 }
 
 static void take_list(const CpuGrad *p, Band *band, int64_t n)
 {
-    const bool single = p->c.m.ps == 1;
     CpuInside in;
     for (const CpuKept *kept = band->list; kept < band->list + n; kept++)
-        if (snls_grad_inside(p, band->b, band->t, band->i, kept, &in)) spread_inside(p, band, kept, &in);
-        else if (single) snls_grad_single(p, band->i, kept, spread_pair, band);
-        else snls_grad_walk(p, band->i, kept, spread_pair, band);
+        snls_grad_spread(p, &band->at, kept, snls_grad_inside(p, band->at.b, band->at.t, band->at.i, kept, &in) ? &in : NULL);
 }
 
 static void take_hits(const CpuGrad *p, const CpuGradQuery *row, Band *band)
@@ -98,8 +101,8 @@ static void take_hits(const CpuGrad *p, const CpuGradQuery *row, Band *band)
         if (!snls_grad_kept(p, &at, hit->id, kept) || kept->frame != band->frame) continue;
         kept->g = snls_grad_dist(p, &at, hit->place);
         if (m->ps == 1) {
-            if (!m->prod) snls_grad_prefetch(&p->c.key, band->b, kept, m->features);
-            snls_grad_prefetch(&p->d_key, band->b, kept, m->features);
+            if (!m->prod) snls_grad_prefetch(&p->c.key, band->at.b, kept, m->features);
+            snls_grad_prefetch(&p->d_key, band->at.b, kept, m->features);
         }
         if (++n < SNLS_GRAD_LIST) continue;
         take_list(p, band, n);
@@ -128,7 +131,7 @@ static inline void look_at_places(const CpuGrad *p, const CpuGradQuery *at, int6
 static void key_row(const CpuGrad *p, Band *band)
 {
     const SnlsMatch *m = &p->c.m;
-    const CpuGradQuery row = snls_grad_row(p, band->b, band->t, band->i);
+    const CpuGradQuery row = snls_grad_row(p, band->at.b, band->at.t, band->at.i);
     for (int64_t j = band->left; j < band->right; j++)
         for (int64_t head = 0; head < m->heads; head++) {
             const CpuGradQuery at = snls_grad_query(p, &row, j, head);
@@ -143,9 +146,9 @@ static void key_row(const CpuGrad *p, Band *band)
 /* The slot in which queries of time t see the band's frame; false: none. */
 static bool find_slot(const SnlsMatch *m, Band *band)
 {
-    const int64_t turned = snls_slot_frame(band->t, m->windows, m->wt, m->frames) + m->windows; /* slot s there: turned - s */
-    const int64_t slot = band->frame >= band->t ? band->frame - band->t : turned - band->frame;
-    if (slot < 0 || slot >= m->windows || snls_slot_frame(band->t, slot, m->wt, m->frames) != band->frame) return false;
+    const int64_t turned = snls_slot_frame(band->at.t, m->windows, m->wt, m->frames) + m->windows; /* slot s there: turned - s */
+    const int64_t slot = band->frame >= band->at.t ? band->frame - band->at.t : turned - band->frame;
+    if (slot < 0 || slot >= m->windows || snls_slot_frame(band->at.t, slot, m->wt, m->frames) != band->frame) return false;
     band->count = m->side * m->side;
     band->low = slot * band->count;
     return true;
@@ -153,19 +156,32 @@ static bool find_slot(const SnlsMatch *m, Band *band)
 
 static bool touches(const CpuReach *r, const Band *band)
 {
-    return r->top < band->end && r->bottom >= band->first && r->first_frame <= band->frame && r->last_frame >= band->frame;
+    return r->top < band->at.end && r->bottom >= band->at.first && r->first_frame <= band->frame && r->last_frame >= band->frame;
 }
 
-/* Times inside rows: what the queries of one row at all times reach is still at hand. */
+/* A row of queries at a time, if it may reach the band. */
+static void key_time(const CpuGrad *p, Band *band, int64_t t, int64_t i)
+{
+    const SnlsMatch *m = &p->c.m;
+    const CpuReach *reach = p->reach ? &p->reach[(band->at.b * m->frames + t) * m->rows + i] : NULL;
+    band->at.t = t;
+    band->at.i = i;
+    if ((!reach || touches(reach, band)) && (m->refine || find_slot(m, band))) key_row(p, band);
+}
+
+/* Single pixels: times inside rows, so that what the queries of one row at all times reach is still at hand. Patches: times outside, as where both
+ * gradients are summed in one pass. */
 static void key_band(const CpuGrad *p, Band *band)
 {
     const SnlsMatch *m = &p->c.m;
-    const int64_t far = m->refine ? m->frames : 2 * m->wt;
+    const int64_t far = m->refine ? m->frames : 2 * m->wt, columns = m->columns;
     const int64_t begin = band->frame > far ? band->frame - far : 0, end = band->frame + far < m->frames ? band->frame + far + 1 : m->frames;
-    for (band->i = 0; band->i < m->rows; band->i++)
-        for (band->t = begin; band->t < end; band->t++) {
-            const CpuReach *reach = p->reach ? &p->reach[(band->b * m->frames + band->t) * m->rows + band->i] : NULL;
-            if ((!reach || touches(reach, band)) && (m->refine || find_slot(m, band))) key_row(p, band);
+    const int64_t times = p->inside ? 1 : end - begin;
+    for (int64_t from = begin; from < end; from += times)
+        for (band->left = 0; band->left < columns; band->left = band->right) {
+            band->right = band->left + p->tile < columns ? band->left + p->tile : columns;
+            for (int64_t i = 0; i < m->rows; i++)
+                for (int64_t t = from; t < from + times; t++) key_time(p, band, t, i);
         }
 }
 
@@ -177,13 +193,10 @@ void snls_grad_keys(SnlsContext *ctx, const CpuGrad *p, int64_t bands)
     for (int64_t u = 0; u < units; u++) {
         const int64_t band = u % bands, plane = u / bands;
         float *spare = p->spare + snls_cpu_thread() * p->spare_size;
-        Band at = {.b = plane / m->frames, .frame = plane % m->frames, .first = band * m->height / bands, .end = (band + 1) * m->height / bands};
+        Band at = {.frame = plane % m->frames};
+        at.at = (CpuGradBand){.b = plane / m->frames, .first = band * m->height / bands, .end = (band + 1) * m->height / bands, .spare = spare + snls_grad_spare()};
         at.list = (CpuKept *)(void *)spare;
         at.hit = (Hit *)(void *)(spare + LIST_FLOATS);
-        at.spare = spare + snls_grad_spare();
-        for (at.left = 0; at.left < m->columns; at.left = at.right) {
-            at.right = at.left + p->tile < m->columns ? at.left + p->tile : m->columns;
-            key_band(p, &at);
-        }
+        key_band(p, &at);
     }
 }

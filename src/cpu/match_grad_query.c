@@ -4,13 +4,13 @@
 #include "cpu/threads.h"
 
 typedef struct Band {
-    int64_t b, t, i;       /* the row of queries at hand, ... */
-    int64_t left, right;   /* ... and its columns */
-    int64_t first, end;    /* rows of the video */
+    CpuGradBand at;        /* rows of the video */
+    int64_t left, right;   /* columns of the row of queries */
     CpuKept *list;
-    float  *spare;
     bool    own;           /* the query at hand stands in this band */
-    bool    want_query;
+    bool    want_query, want_key;
+    bool    want_any;      /* else only reaches are looked for */
+    bool    want_reach;
     bool    want_place;    /* of the neighbour at hand */
     double  by_y, by_x;    /* dL/d position of the neighbour at hand */
 } Band;
@@ -47,28 +47,28 @@ static inline void pull_run(const CpuGrad *p, Band *band, const CpuPair *pair, f
     if (p->c.m.prod) {
         if (to) {
             const int taps = snls_grad_taps(pair, frame, p->c.key.step, 0, INT64_MAX, 1, tap, weight);
-            dsp->blend(band->spare, (const float *const *)tap, weight, taps, n);
-            dsp->axpy(to, g, band->spare, n);
+            dsp->blend(band->at.spare, (const float *const *)tap, weight, taps, n);
+            dsp->axpy(to, g, band->at.spare, n);
         }
         if (band->want_place) pull_place(p, band, pair, frame, q, g, n);
         return;
     }
     const int taps = snls_grad_taps(pair, frame, p->c.key.step, 0, INT64_MAX, 1, tap, weight);
-    dsp->blend_sub(band->spare, q, (const float *const *)tap, weight, taps, n);
-    if (to) dsp->axpy(to, -2 * g, band->spare, n);
-    if (band->want_place) pull_place(p, band, pair, frame, band->spare, 2 * g, n);
+    dsp->blend_sub(band->at.spare, q, (const float *const *)tap, weight, taps, n);
+    if (to) dsp->axpy(to, -2 * g, band->at.spare, n);
+    if (band->want_place) pull_place(p, band, pair, frame, band->at.spare, 2 * g, n);
 }
 
 static inline void pull_pair(const CpuGrad *p, const CpuKept *kept, const CpuPair *pair, void *user)
 {
     const SnlsMatch *m = &p->c.m;
     Band *band = user;
-    const bool here = band->want_query && pair->query_y >= band->first && pair->query_y < band->end;
+    const bool here = band->want_query && pair->query_y >= band->at.first && pair->query_y < band->at.end;
     if (!here && !band->want_place) return;
     const int64_t joined = p->pixels > 1 ? pair->pixels : 1, channel = kept->head * m->features;
-    float *frame = snls_cpu_pixel(&p->c.key, band->b, kept->frame, 0, 0) + channel;
-    const float *q = snls_cpu_pixel(&p->c.query, band->b, band->t, pair->query_y, pair->query_x) + channel;
-    float *to = here ? snls_cpu_pixel(&p->d_query, band->b, band->t, pair->query_y, pair->query_x) + channel : NULL;
+    float *frame = snls_cpu_pixel(&p->c.key, band->at.b, kept->frame, 0, 0) + channel;
+    const float *q = snls_cpu_pixel(&p->c.query, band->at.b, band->at.t, pair->query_y, pair->query_x) + channel;
+    float *to = here ? snls_cpu_pixel(&p->d_query, band->at.b, band->at.t, pair->query_y, pair->query_x) + channel : NULL;
     pull_run(p, band, pair, frame, q, to, kept->g, joined * m->features);
     for (int64_t i = joined; i < pair->pixels; i++) {
         frame += m->dilation * p->c.key.step[3];
@@ -78,33 +78,36 @@ static inline void pull_pair(const CpuGrad *p, const CpuKept *kept, const CpuPai
     }
 }
 
-/* A whole patch: all rows for the place, those in the band for the query. The sums for the place are made in one call whatever
- * the band is, so that they do not depend on it. */
+/* A whole patch: all rows for the place, those in the band for the query, and what it pulls at the key. The sums for the place are made in one call
+ * whatever the band is, so that they do not depend on it. */
 static void pull_inside(const CpuGrad *p, Band *band, const CpuKept *kept, CpuInside *in)
 {
     const SnlsMatch *m = &p->c.m;
     const SnlsDsp *dsp = p->c.dsp;
-    const int64_t first = in->query_y < band->first ? band->first - in->query_y : 0, end = in->query_y + m->ps > band->end ? band->end - in->query_y : m->ps;
+    const int64_t first = in->query_y < band->at.first ? band->at.first - in->query_y : 0, end = in->query_y + m->ps > band->at.end ? band->at.end - in->query_y : m->ps;
     const float g = m->prod ? kept->g : -2 * kept->g;
-    float along[4], *to = band->want_query && end > first ? snls_cpu_pixel(&p->d_query, band->b, band->t, in->query_y, in->query_x) + kept->head * m->features : NULL;
-    const bool whole = end - first == m->ps;
-    if (band->want_place) {
-        dsp->pull_patch(along, whole ? to : NULL, g, &in->pair, &in->patch, &in->grid);
-        const double scale = m->prod ? kept->g : 2 * (double)kept->g;
-        add_place(band, in->along_y, in->along_x, along, scale, scale);
-        if (whole) return;
+    float along[4], *to = band->want_query && end > first ? snls_cpu_pixel(&p->d_query, band->at.b, band->at.t, in->query_y, in->query_x) + kept->head * m->features : NULL;
+    const bool whole = end - first == m->ps, key = band->want_key && snls_grad_spreads(p, &band->at, in);
+    in->pair.out = key && !m->prod ? snls_grad_pull_at(p, &band->at, in) : NULL;
+    dsp->pull_patch(band->want_place ? along : NULL, whole ? to : NULL, g, &in->pair, &in->patch, &in->grid);
+    const double scale = m->prod ? kept->g : 2 * (double)kept->g;
+    if (band->want_place) add_place(band, in->along_y, in->along_x, along, scale, scale);
+    if (to && !whole) {
+        SnlsPair pair = in->pair;
+        SnlsPatch patch = in->patch;
+        pair.at += first * in->grid.down, pair.q += first * patch.down;
+        pair.out = NULL;
+        patch.rows = end - first;
+        dsp->pull_patch(NULL, to + first * patch.down, g, &pair, &patch, &in->grid);
     }
-    if (!to) return;
-    in->pair.at += first * in->grid.down, in->pair.q += first * in->patch.down;
-    in->patch.rows = end - first;
-    dsp->pull_patch(NULL, to + first * in->patch.down, g, &in->pair, &in->patch, &in->grid);
+    if (key) snls_grad_spread(p, &band->at, kept, in);
 }
 
 static void add_centre(const CpuGrad *p, const CpuKept *kept, Band *band)
 {
     const SnlsMatch *m = &p->c.m;
     const SnlsTensor *seeds = &p->g.offset, *sums = &p->g.centre;
-    const int64_t b = band->b, t = band->t, i = band->i, step = sums->stride[sums->ndim - 1];
+    const int64_t b = band->at.b, t = band->at.t, i = band->at.i, step = sums->stride[sums->ndim - 1];
     if (seeds->data) {
         const float *seed = (const float *)seeds->data + snls_at6(seeds, b, kept->head, t, i, kept->j, kept->place);
         band->by_y += seed[seeds->stride[6]];
@@ -138,9 +141,11 @@ static void take_list(const CpuGrad *p, Band *band, int64_t n)
         band->want_place = want_centre && p->g.dist.data;
         band->by_y = band->by_x = 0;
         CpuInside in;
-        if (snls_grad_inside(p, band->b, band->t, band->i, kept, &in)) pull_inside(p, band, kept, &in);
-        else if (m->ps == 1) snls_grad_single(p, band->i, kept, pull_pair, band);
-        else snls_grad_walk(p, band->i, kept, pull_pair, band);
+        const bool inside = snls_grad_inside(p, band->at.b, band->at.t, band->at.i, kept, &in);
+        if (inside) pull_inside(p, band, kept, &in);
+        else if (m->ps == 1) snls_grad_single(p, band->at.i, kept, pull_pair, band);
+        else snls_grad_walk(p, band->at.i, kept, pull_pair, band);
+        if (band->want_key && !inside) snls_grad_spread(p, &band->at, kept, NULL);
         if (want_centre) add_centre(p, kept, band);
     }
 }
@@ -149,16 +154,15 @@ static void take_list(const CpuGrad *p, Band *band, int64_t n)
 static inline int64_t find(const CpuGrad *p, const CpuGradQuery *at, Band *band, int64_t n, CpuReach *reach)
 {
     const SnlsMatch *m = &p->c.m;
-    const bool wanted = band->want_query || p->g.centre.data;
     for (int64_t place = 0; place < m->kept; place++) {
         CpuKept *kept = &band->list[n];
         const int32_t id = snls_grad_number(p, at, place);
         if (id < 0 || !snls_grad_kept(p, at, id, kept)) continue;
-        if (p->reach) extend(m, kept, reach);
-        if (!wanted) continue;
+        if (band->want_reach) extend(m, kept, reach);
+        if (!band->want_any) continue;
         kept->place = place;
         kept->g = snls_grad_dist(p, at, place);
-        if (m->ps == 1) snls_grad_prefetch(&p->c.key, band->b, kept, m->features);
+        if (m->ps == 1) snls_grad_prefetch(&p->c.key, band->at.b, kept, m->features);
         if (++n < SNLS_GRAD_LIST) continue;
         take_list(p, band, n);
         n = 0;
@@ -169,9 +173,9 @@ static inline int64_t find(const CpuGrad *p, const CpuGradQuery *at, Band *band,
 static void query_row(const CpuGrad *p, Band *band)
 {
     const SnlsMatch *m = &p->c.m;
-    const CpuGradQuery row = snls_grad_row(p, band->b, band->t, band->i);
+    const CpuGradQuery row = snls_grad_row(p, band->at.b, band->at.t, band->at.i);
     CpuReach none = {m->height, -1, m->frames, -1}, reach = none, *all = &none;
-    if (p->reach && band->own) all = &p->reach[(band->b * m->frames + band->t) * m->rows + band->i];
+    if (band->want_reach && band->own) all = &p->reach[(band->at.b * m->frames + band->at.t) * m->rows + band->at.i];
     if (band->left > 0) reach = *all;
     int64_t n = 0;
     for (int64_t j = band->left; j < band->right; j++)
@@ -183,33 +187,61 @@ static void query_row(const CpuGrad *p, Band *band)
     *all = reach;
 }
 
+static bool reaches(const CpuGrad *p, const Band *band)
+{
+    if (!band->want_key || !p->reach) return band->want_key;
+    const CpuReach *r = &p->reach[(band->at.b * p->c.m.frames + band->at.t) * p->c.m.rows + band->at.i];
+    return r->top < band->at.end && r->bottom >= band->at.first;
+}
+
 static void query_band(const CpuGrad *p, Band *band)
 {
     const SnlsMatch *m = &p->c.m;
-    for (band->i = 0; band->i < m->rows; band->i++) {
-        const int64_t y = band->i * m->stride0, half = m->ps / 2;
-        int64_t top = y - m->dilation * half, bottom = y + m->dilation * (m->ps - 1 - half);
-        snls_grad_fold(m->height, &top, &bottom);
-        band->own = y >= band->first && y < band->end;
-        if (band->own || (band->want_query && top < band->end && bottom >= band->first)) query_row(p, band);
+    for (band->left = 0; band->left < m->columns; band->left = band->right) {
+        band->right = band->left + p->tile < m->columns ? band->left + p->tile : m->columns;
+        for (band->at.i = 0; band->at.i < m->rows; band->at.i++) {
+            const int64_t y = band->at.i * m->stride0, half = m->ps / 2;
+            int64_t top = y - m->dilation * half, bottom = y + m->dilation * (m->ps - 1 - half);
+            snls_grad_fold(m->height, &top, &bottom);
+            band->own = y >= band->at.first && y < band->at.end;
+            if (band->own || (band->want_query && top < band->at.end && bottom >= band->at.first) || reaches(p, band)) query_row(p, band);
+        }
     }
 }
 
-void snls_grad_queries(SnlsContext *ctx, const CpuGrad *p, int64_t bands)
+static Band band_of(const CpuGrad *p, int64_t b, int64_t t)
+{
+    float *spare = p->spare + snls_cpu_thread() * p->spare_size;
+    return (Band){.at = {.b = b, .t = t, .end = p->c.m.height, .spare = spare + snls_grad_spare()}, .list = (CpuKept *)(void *)spare};
+}
+
+void snls_grad_reaches(SnlsContext *ctx, const CpuGrad *p)
 {
     const SnlsMatch *m = &p->c.m;
-    const int64_t units = m->batch * m->frames * bands;
+#pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 16)
+    for (int64_t u = 0; u < m->batch * m->frames * m->rows; u++) {
+        Band band = band_of(p, u / m->rows / m->frames, u / m->rows % m->frames);
+        band.at.i = u % m->rows;
+        band.right = m->columns;
+        band.own = band.want_reach = true;
+        query_row(p, &band);
+    }
+}
+
+void snls_grad_queries(SnlsContext *ctx, const CpuGrad *p, int64_t bands, bool both)
+{
+    const SnlsMatch *m = &p->c.m;
+    const int64_t times = both ? m->frames : 1, units = m->batch * m->frames / times * bands; /* both: a band has its rows of all frames */
 #pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 1)
     for (int64_t u = 0; u < units; u++) {
-        const int64_t band = u % bands, plane = u / bands;
-        float *spare = p->spare + snls_cpu_thread() * p->spare_size;
-        Band at = {.b = plane / m->frames, .t = plane % m->frames, .first = band * m->height / bands, .end = (band + 1) * m->height / bands};
-        at.list = (CpuKept *)(void *)spare;
-        at.spare = spare + snls_grad_spare();
-        at.want_query = p->d_query.data && p->g.dist.data;
-        for (at.left = 0; at.left < m->columns; at.left = at.right) {
-            at.right = at.left + p->tile < m->columns ? at.left + p->tile : m->columns;
-            query_band(p, &at);
-        }
+        const int64_t number = u % bands, plane = u / bands * times;
+        Band band = band_of(p, plane / m->frames, plane % m->frames);
+        band.at.first = number * m->height / bands;
+        band.at.end = (number + 1) * m->height / bands;
+        band.want_query = p->d_query.data && p->g.dist.data;
+        band.want_key = both;
+        band.want_any = band.want_query || p->g.centre.data || both;
+        band.want_reach = p->reach && !both;
+        for (int64_t t = 0; t < times; t++, band.at.t++) query_band(p, &band);
     }
 }

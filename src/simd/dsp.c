@@ -214,20 +214,11 @@ static void pull_patch_c(float *along, float *to, float g, const SnlsPair *pair,
         for (ptrdiff_t i = 0; i < grid->n; i++) {
             const float read = read_c(pair, at + i, grid), d = pair->prod ? read : read - q[i], x = pair->prod ? q[i] : d;
             if (to) to[there + i] += g * d;
+            if (pair->out && !pair->prod) pair->out[r * pair->out_down + c * grid->n + i] = d;
             for (int m = 0; along && m < 4; m++) s[m][i % LANES] += x * at[i + (m & 1) * grid->right + (m >> 1) * grid->down];
         }
     }
     for (int m = 0; along && m < 4; m++) along[m] = lanes_sum(s[m]);
-}
-
-static void diff_patch_c(float *out, const SnlsPair *pair, const SnlsPatch *patch, const SnlsGrid *grid)
-{
-    for (ptrdiff_t r = 0; r < patch->rows; r++)
-        for (ptrdiff_t c = 0; c < patch->run; c++)
-            for (ptrdiff_t i = 0; i < grid->n; i++) {
-                const float read = read_c(pair, pair->at + r * grid->down + c * grid->right + i, grid);
-                *out++ = pair->prod ? read : read - pair->q[r * patch->down + c * patch->right + i];
-            }
 }
 
 /* The same conversions as base/half.h, which simd/ may not include; test_dsp holds the two equal, bit for bit. */
@@ -301,7 +292,7 @@ void snls_dsp_init_c(SnlsDsp *dsp)
         .blend = blend_c, .dot_blend = dot_blend_c, .l2_blend = l2_blend_c, .bends = bends_c,
         .blend_sub = blend_sub_c, .dots = dots_c, .unblend = unblend_c,
         .axpy = axpy_c, .scale = scale_c, .sub = sub_c,
-        .place = snls_place, .mix = mix_c, .mix_run = mix_run_c, .spread_pixels = spread_pixels_c, .pull_patch = pull_patch_c, .diff_patch = diff_patch_c, .dot_patch = dot_patch_c, .spread_patch = spread_patch_c,
+        .place = snls_place, .mix = mix_c, .mix_run = mix_run_c, .spread_pixels = spread_pixels_c, .pull_patch = pull_patch_c, .dot_patch = dot_patch_c, .spread_patch = spread_patch_c,
         .from_f16 = from_f16_c, .from_bf16 = from_bf16_c, .to_f16 = to_f16_c, .to_bf16 = to_bf16_c,
     };
 }

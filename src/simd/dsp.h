@@ -45,6 +45,8 @@ typedef struct SnlsPair {
     const float *at, *q; /* q: the patch's first pixel */
     float w[4];
     int prod;
+    float *out;          /* where e goes (not with prod); or NULL */
+    ptrdiff_t out_down;  /* floats from a row of it to the next; its pixels lie side by side */
 } SnlsPair;
 
 /* Queries next to each other: `count` places each, those of the next one `places` further on, its patch `step` floats. */
@@ -105,11 +107,10 @@ typedef struct SnlsDsp {
     void (*spread_pixels)(const SnlsPlaces *to, ptrdiff_t i, ptrdiff_t count, const float *g, ptrdiff_t of_k, const SnlsGrid *grid);
 
     /* The gradients of a score. For every pixel of the patch e is the read less q, or (prod) the read.
-     * pull_patch: to[i] += g*e[i] where `to` is given (it lies as q does); along[0 .. 3], where given, is the sum over all pixels of
-     *   <e, tap> for the four taps, or (prod) <q, tap>: for that all four must be there, whatever the shape.
-     * diff_patch: e itself, at pixel (r, s) of out in r*run*n + s*n. */
+     * to[i] += g*e[i] where `to` is given (it lies as q does); along[0 .. 3], where given, is the sum over all pixels of
+     * <e, tap> for the four taps, or (prod) <q, tap>: for that all four must be there, whatever the shape; e itself goes to pair->out.
+     * Nothing of it depends on what else is wanted. */
     void (*pull_patch)(float *along, float *to, float g, const SnlsPair *pair, const SnlsPatch *patch, const SnlsGrid *grid);
-    void (*diff_patch)(float *out, const SnlsPair *pair, const SnlsPatch *patch, const SnlsGrid *grid);
 
     /* storage types; to_* round to nearest even, NaN stays NaN, f16 overflow becomes infinity, denormals are kept */
     void (*from_f16)(float *out, const uint16_t *in, ptrdiff_t n);

@@ -1,6 +1,6 @@
-/* pair_body.h: bends, pull_patch and diff_patch of dsp.h, written once; included after patch_body.h, with v_mul and v_sub beside what that
+/* pair_body.h: bends and pull_patch of dsp.h, written once; included after patch_body.h, with v_mul and v_sub beside what that
  * needs. A column of the grid is read once for the pixels left and right of it. Constants select the code: shape, prod,
- * whether sums along the taps are wanted, whether e itself is (diff), and whole (two registers, no mask). */
+ * whether sums along the taps are wanted, whether e itself is added or written (into), and whole (two registers, no mask). */
 
 ALWAYS void add_bends(Vec sum[3], const float *k, const float *right, const float *lower, const float *both, const int whole, Mask mask)
 {
@@ -37,9 +37,11 @@ ALWAYS Vec pair_read(const PairRow *c, Vec upper_left, Vec upper_right, Vec lowe
     return x;
 }
 
-/* e of a row of pixels, added to `to` times g, or written to `out`. */
+enum { INTO_PATCH = 1, INTO_OUT = 2 };
+
+/* e of a row of pixels, added to `to` times g, and written to `out`. */
 ALWAYS void pair_row(Vec sum[4][2], float *to, float *out, ptrdiff_t n, const PairRow *c, const float *at, const float *q, ptrdiff_t run, const int shape,
-                     const int prod, const int along, const int diff, const int vectors, const int whole, Mask mask)
+                     const int prod, const int along, const int into, const int vectors, const int whole, Mask mask)
 {
     const int beside = along || (shape & 1), lower = along || (shape & 2);
     Vec x[2][2], y[2][2];
@@ -54,8 +56,8 @@ ALWAYS void pair_row(Vec sum[4][2], float *to, float *out, ptrdiff_t n, const Pa
             if (lower) y[1][v] = read_vec(at + c->down + v * LANES, whole, mask);
             const Vec read = pair_read(c, x[0][v], y[0][v], x[1][v], y[1][v], shape);
             const Vec other = prod && !along ? read : read_vec(q + v * LANES, whole, mask), e = prod ? read : v_sub(read, other), d = prod ? other : e;
-            if (!diff && to) write_vec(to + v * LANES, v_fma(c->g, e, read_vec(to + v * LANES, whole, mask)), whole, mask);
-            if (diff) write_vec(out + v * LANES, e, whole, mask);
+            if (into & INTO_PATCH) write_vec(to + v * LANES, v_fma(c->g, e, read_vec(to + v * LANES, whole, mask)), whole, mask);
+            if (into & INTO_OUT) write_vec(out + v * LANES, e, whole, mask);
             if (along) {
                 sum[0][v] = v_fma(d, x[0][v], sum[0][v]);
                 sum[1][v] = v_fma(d, y[0][v], sum[1][v]);
@@ -64,13 +66,13 @@ ALWAYS void pair_row(Vec sum[4][2], float *to, float *out, ptrdiff_t n, const Pa
             }
             x[0][v] = y[0][v], x[1][v] = y[1][v];
         }
-        if (to) to += c->step;
-        if (diff) out += n;
+        if (into & INTO_PATCH) to += c->step;
+        if (into & INTO_OUT) out += n;
     }
 }
 
-ALWAYS void pair_patch(float *along_out, float *to, float *out, float g, const SnlsPair *pair, const SnlsPatch *patch, const SnlsGrid *grid, const int shape,
-                       const int prod, const int along, const int diff)
+ALWAYS void pair_patch(float *along_out, float *to, float g, const SnlsPair *pair, const SnlsPatch *patch, const SnlsGrid *grid, const int shape,
+                       const int prod, const int along, const int into)
 {
     const ptrdiff_t n = grid->n, rows = patch->rows, run = patch->run;
     PairRow c = { { v_zero(), v_zero(), v_zero(), v_zero() }, v_set(g), grid->right, grid->down, patch->right };
@@ -81,12 +83,12 @@ ALWAYS void pair_patch(float *along_out, float *to, float *out, float g, const S
     }
     for (ptrdiff_t r = 0; r < rows; r++) {
         const float *const at = pair->at + r * grid->down, *const q = pair->q + r * patch->down;
-        float *const here = to ? to + r * patch->down : NULL, *const there = diff ? out + r * run * n : NULL;
+        float *const here = into & INTO_PATCH ? to + r * patch->down : NULL, *const there = into & INTO_OUT ? pair->out + r * pair->out_down : NULL;
         ptrdiff_t i = 0;
         for (; i + 2 * LANES <= n; i += 2 * LANES)
-            pair_row(sum, here ? here + i : NULL, diff ? there + i : NULL, n, &c, at + i, q + i, run, shape, prod, along, diff, 2, 1, v_mask(LANES));
+            pair_row(sum, here ? here + i : NULL, there ? there + i : NULL, n, &c, at + i, q + i, run, shape, prod, along, into, 2, 1, v_mask(LANES));
         for (; i < n; i += LANES)
-            pair_row(sum, here ? here + i : NULL, diff ? there + i : NULL, n, &c, at + i, q + i, run, shape, prod, along, diff, 1, 0, v_mask(n - i));
+            pair_row(sum, here ? here + i : NULL, there ? there + i : NULL, n, &c, at + i, q + i, run, shape, prod, along, into, 1, 0, v_mask(n - i));
     }
     if (along)
         _mm_storeu_ps(along_out,
@@ -94,40 +96,31 @@ ALWAYS void pair_patch(float *along_out, float *to, float *out, float g, const S
 }
 
 typedef void PullPatch(float *along, float *to, float g, const SnlsPair *pair, const SnlsPatch *patch, const SnlsGrid *grid);
-typedef void DiffPatch(float *out, const SnlsPair *pair, const SnlsPatch *patch, const SnlsGrid *grid);
 
-#define PULL(shape, prod, along)                                                                                                                      \
-    static void pull_##shape##_##prod##_##along(float *sums, float *to, float g, const SnlsPair *pair, const SnlsPatch *patch, const SnlsGrid *grid) \
-    {                                                                                                                                                 \
-        pair_patch(sums, to, NULL, g, pair, patch, grid, shape, prod, along, 0);                                                                        \
+/* into: what is given of `to` and pair->out */
+#define PULL(shape, prod, along, into)                                                                                                            \
+    static void pull_##shape##_##prod##_##along##_##into(float *sums, float *to, float g, const SnlsPair *pair, const SnlsPatch *patch, \
+                                                         const SnlsGrid *grid)                                                                      \
+    {                                                                                                                                               \
+        pair_patch(sums, to, g, pair, patch, grid, shape, prod, along, into);                                                                  \
     }
-#define DIFF(shape, prod)                                                                                                            \
-    PULL(shape, prod, 0)                                                                                                             \
-    PULL(shape, prod, 1)                                                                                                             \
-    static void diff_##shape##_##prod(float *out, const SnlsPair *pair, const SnlsPatch *patch, const SnlsGrid *grid)                \
-    {                                                                                                                                \
-        pair_patch(NULL, NULL, out, 0, pair, patch, grid, shape, prod, 0, 1);                                                           \
-    }
-#define SHAPE(shape) DIFF(shape, 0) DIFF(shape, 1)
+#define PULLS(shape, along) PULL(shape, 0, along, 0) PULL(shape, 0, along, 1) PULL(shape, 0, along, 2) PULL(shape, 0, along, 3) PULL(shape, 1, along, 0) PULL(shape, 1, along, 1)
+#define SHAPE(shape) PULLS(shape, 0) PULLS(shape, 1)
 SHAPE(0) SHAPE(1) SHAPE(2) SHAPE(3)
-
-static PullPatch *const pull_of[4][2][2] = {
-    { { pull_0_0_0, pull_0_0_1 }, { pull_0_1_0, pull_0_1_1 } },
-    { { pull_1_0_0, pull_1_0_1 }, { pull_1_1_0, pull_1_1_1 } },
-    { { pull_2_0_0, pull_2_0_1 }, { pull_2_1_0, pull_2_1_1 } },
-    { { pull_3_0_0, pull_3_0_1 }, { pull_3_1_0, pull_3_1_1 } },
-};
-static DiffPatch *const diff_of[4][2] = { { diff_0_0, diff_0_1 }, { diff_1_0, diff_1_1 }, { diff_2_0, diff_2_1 }, { diff_3_0, diff_3_1 } };
 #undef SHAPE
-#undef DIFF
+#undef PULLS
 #undef PULL
+
+#define L2(shape, along) { pull_##shape##_0_##along##_0, pull_##shape##_0_##along##_1, pull_##shape##_0_##along##_2, pull_##shape##_0_##along##_3 }
+#define PROD(shape, along) { pull_##shape##_1_##along##_0, pull_##shape##_1_##along##_1, NULL, NULL }
+#define SHAPE(shape) { { L2(shape, 0), L2(shape, 1) }, { PROD(shape, 0), PROD(shape, 1) } }
+static PullPatch *const pull_of[4][2][2][4] = { SHAPE(0), SHAPE(1), SHAPE(2), SHAPE(3) };
+#undef SHAPE
+#undef PROD
+#undef L2
 
 static void pull_patch(float *along, float *to, float g, const SnlsPair *pair, const SnlsPatch *patch, const SnlsGrid *grid)
 {
-    if (along || to) pull_of[grid->shape][pair->prod != 0][along != NULL](along, to, g, pair, patch, grid);
-}
-
-static void diff_patch(float *out, const SnlsPair *pair, const SnlsPatch *patch, const SnlsGrid *grid)
-{
-    diff_of[grid->shape][pair->prod != 0](out, pair, patch, grid);
+    const int into = (to ? INTO_PATCH : 0) | (pair->out && !pair->prod ? INTO_OUT : 0);
+    if (along || into) pull_of[grid->shape][pair->prod != 0][along != NULL][into](along, to, g, pair, patch, grid);
 }
