@@ -80,16 +80,18 @@ class Networks(unittest.TestCase):
     @needs_torch
     @needs_cuda
     def test_cuda(self):
-        video = torch.from_numpy(self.noisy).cuda()
+        psnr, video = lambda done: snls.metrics.psnr(self.clean, done), torch.from_numpy(self.noisy).cuda()
+        want = self.net(self.noisy[:4], 30)
         for dtype, most in (("float32", 0.2), ("auto", 1)):  # mean differences from the CPU's result, of 255
             try:
                 with open_model("stan", device="cuda", dtype=dtype) as net:
-                    got, plain = net(video, 30), net(self.noisy, 30)
+                    got, plain, short = net(video, 30), net(self.noisy, 30), net(self.noisy[:4], 30)
             except RuntimeError as error:
                 self.skipTest(str(error))  # libsnls_nn_cuda.so is not there, or cuDNN is not
-            self.assertTrue(got.is_cuda and type(plain) is np.ndarray and (got.cpu().numpy() == plain).all())
-            self.assertLess(float(np.abs(plain - self.want).mean()), most)
-            self.assertGreater(snls.metrics.psnr(self.clean, plain), snls.metrics.psnr(self.clean, self.noisy) + 8)
+            self.assertTrue(got.is_cuda and type(plain) is np.ndarray)
+            self.assertLess(float(np.abs(got.cpu().numpy() - plain).mean()), 0.01)
+            self.assertLess(float(np.abs(short - want).mean()), most)
+            self.assertGreater(psnr(plain), psnr(self.want) - 0.3)  # longer clips in windows, whose ends know less of the frames about
         self.assertTrue(snls.denoise(video, 30, method="stan").is_cuda)
 
     def test_refused(self):
