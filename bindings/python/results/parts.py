@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""parts.py: what the parts of a small backward call cost, in microseconds: python3 parts.py [cpu|cuda]; h200-parts.log is what it printed on one.
+"""parts.py: what the parts of a small backward call cost, in microseconds: python3 parts.py [cpu|cuda]; h200-parts.log is what its first form printed on one.
 
 "host" is the time until the next call can be made, "with wait" that of a round of 50 with the GPU's work at its end. Reaches into the package."""
 import sys
