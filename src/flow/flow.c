@@ -208,7 +208,7 @@ SnlsStatus snls_flow_pairs(SnlsContext *ctx, const SnlsFlowPair *pairs, int64_t 
             SnlsContext *worker = &workers[snls_flow_thread()];
             const SnlsStatus mine = flow_of(worker, &pairs[i], params);
             if (mine >= 0) continue;
-#pragma omp critical(snls_flow_pairs)
+#pragma omp critical /* without a name: one of gcc is a global symbol */
             {
                 status = mine;
                 memcpy(ctx->error, worker->error, sizeof ctx->error);
