@@ -223,6 +223,16 @@ static void clips_by_pairs(void)
         }
 }
 
+static void pairs_refused(SnlsContext *ctx)
+{
+    SnlsFlowParams params;
+    snls_flow_defaults(&params);
+    const SnlsFlowPair pairs[2] = { make_pair(&motions[0], 16, 16), make_pair(&motions[0], 16, 20) };
+    CHECK(snls_flow_pairs(ctx, NULL, 0, &params) == SNLS_OK, "no pairs: %s", snls_error(ctx));
+    CHECK(snls_flow_pairs(ctx, NULL, 1, &params) == SNLS_ERR_ARG && snls_flow_pairs(ctx, pairs, 1, NULL) == SNLS_ERR_ARG, "a struct that is missing");
+    CHECK(snls_flow_pairs(ctx, pairs, 2, &params) == SNLS_ERR_SHAPE && strstr(snls_error(ctx), "pair 1 is 20 x 16"), "two sizes: %s", snls_error(ctx));
+}
+
 static void fields(SnlsContext *ctx)
 {
     SnlsTensor f = spec_tensor(SNLS_F32, SHAPE(12, 20, 2)), b = spec_tensor(SNLS_F32, SHAPE(12, 20, 2)),
@@ -350,6 +360,7 @@ int main(void)
         pyramid(ctx);
         layouts(ctx);
         clips(ctx);
+        pairs_refused(ctx);
         fields(ctx);
         refused(ctx);
     }

@@ -86,6 +86,10 @@ typedef struct SnlsFlowPair {
 
 SNLS_API SnlsStatus snls_flow(SnlsContext *ctx, const SnlsFlowPair *pair, const SnlsFlowParams *params);
 
+/* Several pairs of one size: what snls_flow gives for each. They go side by side on the context's threads where memory for
+ * that is not much (1 GiB), which is faster than one after the other on all threads. */
+SNLS_API SnlsStatus snls_flow_pairs(SnlsContext *ctx, const SnlsFlowPair *pairs, int64_t count, const SnlsFlowParams *params);
+
 /* Of a clip what snls_flow_compose takes: forward[t] leads from frame t to t+1, backward[t] to t-1; 0 where there is no
  * such frame. One of them may have no data. */
 typedef struct SnlsFlowClip {

@@ -1,7 +1,6 @@
 /* flow.c: optical flow of a pair and of a clip: checks, frames to luma, the method, the result to the caller's view. */
 #include "flow/check.h"
 #include "flow/methods.h"
-#include "flow/pairs.h"
 #include <math.h>
 #include <string.h>
 
@@ -176,46 +175,59 @@ SnlsStatus snls_flow(SnlsContext *ctx, const SnlsFlowPair *pair, const SnlsFlowP
 
 #define BESIDE_MAX ((int64_t)1 << 30) /* bytes of scratch of all of them */
 
-/* Contexts with one thread each, as many as there are threads and pairs; none where they would take too much memory. */
-static int32_t open_workers(SnlsContext *ctx, SnlsContext *workers, int64_t count, const SnlsFlowPair *pair, const SnlsFlowParams *params)
+/* A context with one thread, and how the pairs it took went. */
+typedef struct Worker { SnlsContext ctx; SnlsStatus status; } Worker;
+
+/* As many as there are threads and pairs; none where they would take too much memory. */
+static int32_t open_workers(SnlsContext *ctx, Worker *workers, int64_t count, const SnlsFlowPair *pair, const SnlsFlowParams *params)
 {
     const int32_t wanted = count < ctx->threads ? (int32_t)count : ctx->threads;
     int32_t n = 0;
     bool fits = true;
     for (; fits && n < wanted; n++) {
-        workers[n] = *ctx;
-        workers[n].threads = 1;
-        workers[n].arena = (SnlsArena){ .device = ctx->arena.device };
-        fits = reserve(&workers[n], params, pair->from.shape[0], pair->from.shape[1]) >= 0 && workers[n].arena.capacity <= BESIDE_MAX / wanted;
+        SnlsContext *own = &workers[n].ctx;
+        *own = *ctx;
+        own->threads = 1;
+        own->arena = (SnlsArena){ .device = ctx->arena.device };
+        workers[n].status = SNLS_OK;
+        fits = reserve(own, params, pair->from.shape[0], pair->from.shape[1]) >= 0 && own->arena.capacity <= BESIDE_MAX / wanted;
     }
-    while (!fits && n > 0) snls_arena_release(&workers[--n].arena, &ctx->scratch);
+    while (!fits && n > 0) snls_arena_release(&workers[--n].ctx.arena, &ctx->scratch);
     return n;
+}
+
+static SnlsStatus run_beside(SnlsContext *ctx, Worker *workers, int32_t n, const SnlsFlowPair *pairs, int64_t count, const SnlsFlowParams *params)
+{
+#pragma omp parallel for num_threads(n) schedule(dynamic, 1)
+    for (int64_t i = 0; i < count; i++) {
+        Worker *w = &workers[snls_flow_thread()];
+        if (w->status >= 0) w->status = flow_of(&w->ctx, &pairs[i], params);
+    }
+    SnlsStatus status = SNLS_OK;
+    for (int32_t i = 0; i < n; i++) {
+        if (status >= 0 && workers[i].status < 0) status = snls_fail(ctx, workers[i].status, "%s", workers[i].ctx.error);
+        snls_arena_release(&workers[i].ctx.arena, &ctx->scratch);
+    }
+    return status;
 }
 
 SnlsStatus snls_flow_pairs(SnlsContext *ctx, const SnlsFlowPair *pairs, int64_t count, const SnlsFlowParams *params)
 {
+    if (!ctx) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(ctx, (pairs || count < 1) && params, SNLS_ERR_ARG, "flow_pairs: a struct is missing (NULL)");
     SNLS_TRY(snls_flow_check_params(ctx, params));
-    for (int64_t i = 0; i < count; i++) SNLS_TRY(check_pair(ctx, &pairs[i]));
-    if (count < 1) return SNLS_OK;
-    SnlsContext *workers = ctx->threads > 1 && count > 1 && !ctx->scratch_limit ? snls_mem_alloc(&ctx->allocator, ctx->threads * (int64_t)sizeof *workers) : NULL;
+    for (int64_t i = 0; i < count; i++) {
+        SNLS_TRY(check_pair(ctx, &pairs[i]));
+        SNLS_REQUIRE(ctx, pairs[i].from.shape[0] == pairs[0].from.shape[0] && pairs[i].from.shape[1] == pairs[0].from.shape[1], SNLS_ERR_SHAPE,
+                     "flow_pairs: pair %lld is %lld x %lld pixels, the first is %lld x %lld", (long long)i, (long long)pairs[i].from.shape[1], (long long)pairs[i].from.shape[0],
+                     (long long)pairs[0].from.shape[1], (long long)pairs[0].from.shape[0]);
+    }
+    Worker *workers = ctx->threads > 1 && count > 1 && !ctx->scratch_limit ? snls_mem_alloc(&ctx->allocator, ctx->threads * (int64_t)sizeof *workers) : NULL;
     const int32_t n = workers ? open_workers(ctx, workers, count, &pairs[0], params) : 0;
     SnlsStatus status = SNLS_OK;
-    if (n < 2) /* one after the other, each on all threads */
+    if (n) status = run_beside(ctx, workers, n, pairs, count, params);
+    else /* one after the other, each on all threads */
         for (int64_t i = 0; i < count && status >= 0; i++) status = flow_of(ctx, &pairs[i], params);
-    else {
-#pragma omp parallel for num_threads(n) schedule(dynamic, 1)
-        for (int64_t i = 0; i < count; i++) {
-            SnlsContext *worker = &workers[snls_flow_thread()];
-            const SnlsStatus mine = flow_of(worker, &pairs[i], params);
-            if (mine >= 0) continue;
-#pragma omp critical /* without a name: one of gcc is a global symbol */
-            {
-                status = mine;
-                memcpy(ctx->error, worker->error, sizeof ctx->error);
-            }
-        }
-    }
-    for (int32_t i = 0; i < n; i++) snls_arena_release(&workers[i].arena, &ctx->scratch);
     snls_mem_free(&ctx->allocator, workers);
     return status;
 }

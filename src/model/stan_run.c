@@ -1,6 +1,5 @@
 /* stan_run.c: STAN and STAN-S on clips: windows of frames that overlap, sizes that are no multiple of four, flow. Values are 0..1
  * inside. */
-#include "flow/pairs.h"
 #include "model/stan_s_stream.h"
 #include <string.h>
 
