@@ -27,9 +27,10 @@ static void choose_strip(const CpuTile *tile, CpuKeys *k)
     const SnlsMatch *m = &tile->c->m;
     double least = 0;
     for (int64_t strip = STRIP_MAX; strip >= tile->lanes; strip /= 2) {
-        const int64_t blocks = (strip * m->stride0 + tile->span + BLOCK - 3) / BLOCK, room = CACHE / live_bytes(tile, blocks) - (m->windows - 1);
-        const int64_t together = room < 1 ? 1 : room > m->frames ? m->frames : room, frames = together + m->windows - 1;
-        const double cost = (double)(blocks * BLOCK) / (double)strip * (double)(frames < m->frames ? frames : m->frames) / (double)together;
+        const int64_t blocks = (strip * m->stride0 + tile->span + BLOCK - 3) / BLOCK, held = CACHE / live_bytes(tile, blocks);
+        const int64_t room = held < m->frames ? held - (m->windows - 1) : m->frames, together = room < 1 ? 1 : room;
+        const int64_t frames = together + m->windows - 1 < m->frames ? together + m->windows - 1 : m->frames;
+        const double cost = (double)(blocks * BLOCK * frames) / (double)(strip * together);
         if (strip > tile->lanes && room < 1) continue;
         if (least > 0 && cost >= least) continue;
         least = cost;

@@ -13,11 +13,17 @@ static void point_bends(const CpuTile *tile, const CpuTilePlace *p, int64_t fram
     }
 }
 
+/* Scores of run r at shift j of the box, ps 1: a tile is one block wide. */
+static float *box_row(const CpuTile *tile, const CpuTileScratch *s, int64_t r, int64_t j)
+{
+    return s->box + ((j & (s->depth - 1)) * tile->rows + r) * s->size_x * tile->lanes;
+}
+
 /* Where run r's scores at each shift along y are, and its corrections. */
 static void point_runs(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, int64_t r, CpuTileScratch *s)
 {
     const float **runs = snls_tile_runs(tile, s, r);
-    for (int64_t j = 0; j < s->size_y; j++) runs[j] = snls_tile_box(tile, s, r, j & (s->depth - 1));
+    for (int64_t j = 0; j < s->size_y; j++) runs[j] = tile->c->m.ps == 1 ? box_row(tile, s, r, j) : snls_tile_box(tile, s, r, j);
     runs[s->size_y] = runs[0];
     if (tile->planes.bend) point_bends(tile, p, frame, r, s);
 }
@@ -78,10 +84,10 @@ static void products_of_row(const CpuTile *tile, const Rows *w, int64_t y, int64
     float *line[SNLS_TILE_ROWS_MAX];
     SnlsTileDots dots = {.out_step = m->stride0 * tile->lanes, .query = s->query + (first * m->features + f) * tile->lanes, .query_row = m->features * tile->lanes,
                          .key_pitch = pitch, .ahead = next - row, .features = features, .rows = (int)(end - first), .add = f > 0, .square = !m->prod};
-    for (int64_t r = first; r < end; r++) line[r - first] = snls_tile_box(tile, s, r, (y - w->query_y[r] - s->origin_y) & (s->depth - 1)); /* a tile is one block wide */
+    for (int64_t r = first; r < end; r++) line[r - first] = box_row(tile, s, r, y - w->query_y[r] - s->origin_y);
     for (int64_t phase = 0; phase < m->stride0; phase++) /* shifts whose keys lie side by side */
         for (int64_t d = phase; d < s->size_x; d += tile->t.columns * m->stride0) {
-            const int64_t columns = (s->size_x - d + m->stride0 - 1) / m->stride0;
+            const int64_t columns = m->stride0 == 1 ? s->size_x - d : (s->size_x - d + m->stride0 - 1) / m->stride0; /* divisions are slow */
             dots.columns = (int)(columns < tile->t.columns ? columns : tile->t.columns);
             dots.key = row + s->key_place[d];
             for (int64_t r = 0; r < end - first; r++) dots.out[r] = line[r] + d * tile->lanes;
@@ -114,7 +120,7 @@ static void take_plain(const CpuTile *tile, int64_t r, int64_t slot, int64_t j, 
 {
     const int64_t a = j - s->y[r].low[0];
     if (a < 0 || a >= tile->c->m.side) return;
-    snls_tile_enter_row(tile, r, slot, a, snls_tile_box(tile, s, r, j & (s->depth - 1)) + s->x[r].low[0] * tile->lanes, s);
+    snls_tile_enter_row(tile, r, slot, a, box_row(tile, s, r, j) + s->x[r].low[0] * tile->lanes, s);
 }
 
 /* Rows of the box that have to be there at the same time. */
@@ -177,10 +183,9 @@ void snls_tile_box_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t sl
     const SnlsMatch *m = &tile->c->m;
     for (int64_t d = 0; d < s->size_x; d++) {
         const int64_t x = p->j0 * m->stride0 + s->origin_x + d + tile->planes.margin;
-        s->place[d] = x % m->stride0 * tile->planes.phase + x / m->stride0;
+        s->place[d] = m->stride0 == 1 ? x : x % m->stride0 * tile->planes.phase + x / m->stride0;
         s->item[d] = d * tile->blocks * tile->lanes;
     }
-    s->depth = INT64_C(1) << 40; /* all */
     if (m->ps == 1) pixel_scores(tile, p, slot, s);
     else snls_tile_patch_scores(tile, p, snls_slot_frame(p->t, slot, m->wt, m->frames), s);
 }
