@@ -176,6 +176,12 @@ static void draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
         shape[3] = rng_int(rng, 1, 22);
         shape[4] = c->s.params.heads * RNG_PICK(rng, 16, 16, 5, 20, 32, 40);
     }
+    if (kind == ANY && c->s.params.ps == 1 && rng_one_in(rng, 8)) { /* several strips of tiles, each cut more than once on its way down */
+        shape[2] = rng_int(rng, 41, 60);
+        shape[3] = rng_int(rng, 60, 130);
+        shape[4] = rng_int(rng, 1, 3);
+        c->s.params.ws = (int32_t)rng_int(rng, 1, 3);
+    }
     const SnlsDtype type = kind == LONG && rng_one_in(rng, 3) ? SNLS_BF16 : SNLS_F32;
     const double scale = RNG_PICK(rng, 1, 50), level = RNG_PICK(rng, 0, 0, 128);
     c->largest = scale + level;
