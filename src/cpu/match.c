@@ -161,6 +161,7 @@ SnlsStatus snls_cpu_match_forward(SnlsContext *ctx, const SnlsMatch *m)
     plan_scratch(ctx, &c);
     const bool sieve = snls_cpu_sieve_applies(ctx, m), tiles = !sieve && snls_cpu_tile_applies(m);
     if (sieve) snls_cpu_sieve_plan(ctx, &c);
+    c.whole_flow = tiles && snls_cpu_tile_whole_flow(m);
     if (tiles) snls_cpu_tile_plan(ctx, &c);
     SNLS_TRY(snls_scratch_commit(ctx, m->op));
     snls_cpu_video_claim(ctx, &c.query, &m->query);

@@ -14,6 +14,7 @@ typedef struct CpuMatch {
     CpuVideo query, key;
     const SnlsDsp *dsp;
     int64_t k; /* length of a sorted list: k, or all candidates of a group where those are fewer */
+    bool whole_flow; /* known to point at pixels, not between them */
 } CpuMatch;
 
 /* What one thread needs for one query at a time. */
@@ -48,6 +49,7 @@ SnlsStatus snls_cpu_match_backward(SnlsContext *ctx, const SnlsMatch *m, const S
 
 /* The fast way, where it applies: many neighbouring queries at once (tile.c). Plan, then claim, then run. */
 bool snls_cpu_tile_applies(const SnlsMatch *m);
+bool snls_cpu_tile_whole_flow(const SnlsMatch *m);
 void snls_cpu_tile_plan(SnlsContext *ctx, const CpuMatch *c);
 void snls_cpu_tile_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *scratch);
 

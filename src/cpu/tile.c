@@ -32,11 +32,30 @@ bool snls_cpu_tile_applies(const SnlsMatch *m)
            m->windows < SNLS_LIST_SLOTS && m->windows * m->side * m->side < SNLS_TILE_NONE;
 }
 
+/* No flow vector points between pixels: an l2 then needs no corrections. Only looked at where it helps and lies in one piece. */
+bool snls_cpu_tile_whole_flow(const SnlsMatch *m)
+{
+    enum { AT_ONCE = 1024 };
+    const float *flow = m->centre.data, round = 0x1.8p23f; /* leaves no fraction in a sum */
+    SnlsTensor dense = m->centre;
+    if (m->prod || !m->flow_slots) return false;
+    snls_tensor_contiguous(&dense);
+    if (memcmp(dense.stride, m->centre.stride, (size_t)dense.ndim * sizeof *dense.stride) != 0) return false;
+    const int64_t count = snls_tensor_elements(&dense);
+    for (int64_t i = 0; i < count; i += AT_ONCE) {
+        const int64_t n = count - i < AT_ONCE ? count - i : AT_ONCE;
+        int odd = 0;
+        for (int64_t j = 0; j < n; j++) odd |= flow[i + j] + round - round != flow[i + j];
+        if (odd) return false;
+    }
+    return true;
+}
+
 static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
 {
     const SnlsMatch *m = &c->m;
     CpuTile tile = {.c = c, .whole = m->stride1 == floor(m->stride1), .cells = m->side * m->side};
-    const bool fractions = !m->nearest && (m->flow_slots || !tile.whole);
+    const bool fractions = !m->nearest && ((m->flow_slots && !c->whole_flow) || !tile.whole);
     snls_tile_init(&tile.t, ctx->cpu_level);
     tile.lanes = tile.t.lanes;
     tile.rows = m->ps == 1 ? tile.t.rows : PATCH_ROWS;
