@@ -34,7 +34,7 @@ typedef struct CpuPlanes {
 
 /* Rows of keys that a thread holds for tiles of single pixels (tile_key.c): feature f of pixel base + phase + n*stride0 of a row at f*pitch + phase's
  * place + n. */
-#define SNLS_TILE_KEY_BLOCK 16 /* pixels that are turned over together */
+#define SNLS_TILE_KEY_BLOCK 8 /* pixels that are turned over together */
 
 typedef struct CpuKeys {
     int64_t strip;             /* queries across */

@@ -4,7 +4,7 @@
 #include "cpu/tile.h"
 #include <string.h>
 
-enum { BLOCK = SNLS_TILE_KEY_BLOCK, SLACK = 16, STRIP_MAX = 64, CACHE = 1200 << 10, CHUNK_MAX = 16, CHUNK_MIN = 8, UNITS = 10 };
+enum { BLOCK = SNLS_TILE_KEY_BLOCK, LINE = 16, SLACK = 16, STRIP_MAX = 64, CACHE = 1200 << 10, CHUNK_MAX = 16, CHUNK_MIN = 8, UNITS = 10 };
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -27,7 +27,7 @@ static void choose_strip(const CpuTile *tile, CpuKeys *k)
     const SnlsMatch *m = &tile->c->m;
     double least = 0;
     for (int64_t strip = STRIP_MAX; strip >= tile->lanes; strip /= 2) {
-        const int64_t blocks = (strip * m->stride0 + tile->span + BLOCK - 3) / BLOCK, held = CACHE / live_bytes(tile, blocks);
+        const int64_t blocks = ceil_div(strip * m->stride0 + tile->span - 2, BLOCK), held = CACHE / live_bytes(tile, blocks);
         const int64_t room = held < m->frames ? held - (m->windows - 1) : m->frames, together = room < 1 ? 1 : room;
         const int64_t frames = together + m->windows - 1 < m->frames ? together + m->windows - 1 : m->frames;
         const double cost = (double)(blocks * BLOCK * frames) / (double)(strip * together);
@@ -50,9 +50,9 @@ void snls_tile_keys_layout(CpuTile *tile)
     while (k->chunk > CHUNK_MIN && strips * ceil_div(down, k->chunk) * ceil_div(m->frames, k->together) < UNITS) k->chunk /= 2;
     while (k->together > 1 && strips * ceil_div(down, k->chunk) * ceil_div(m->frames, k->together) < UNITS) k->together--;
     k->frames = k->together + m->windows - 1 < m->frames ? k->together + m->windows - 1 : m->frames;
-    k->phase = ceil_div(k->strip + ceil_div(tile->box_max + 2 * SLACK, m->stride0), BLOCK) * BLOCK;
+    k->phase = ceil_div(k->strip + ceil_div(tile->box_max + 2 * SLACK, m->stride0), LINE) * LINE;
     k->pitch = k->phase * m->stride0;
-    if (k->pitch / BLOCK % 2 == 0) k->pitch += BLOCK; /* an odd number of cache lines: else features would fight for a few sets of the first cache */
+    if (k->pitch / LINE % 2 == 0) k->pitch += LINE; /* an odd number of cache lines: else features would fight for a few sets of the first cache */
     k->row = k->pitch * m->features;
     const int64_t rows = (tile->rows - 1) * m->stride0 + tile->box_max;
     k->rows = power_of_two(rows < m->height ? rows : m->height);

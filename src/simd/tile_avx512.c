@@ -44,6 +44,14 @@ static inline int append_lanes(uint32_t *out, uint32_t base, uint32_t bits)
 #define IN_REGISTER(v) __asm__("" : "+v"(v))
 #define TURN turn_16_most
 
+static inline void turn_eight(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step, Vec *most)
+{
+    __m256 half = _mm512_castps512_ps256(*most);
+    turn_8_most(out, pitch, in, step, &half);
+    *most = _mm512_mask_blend_ps(0xff, *most, _mm512_castps256_ps512(half));
+}
+#define TURN_EIGHT turn_eight
+
 #define OWN_WINDOWS
 #include "simd/tile_window_avx512.h"
 #include "simd/tile_body.h"

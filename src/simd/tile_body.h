@@ -4,7 +4,7 @@
  *   m_equal(const int32_t *, int) lanes equal to a number; m_nonzero(Vec); v_pick(Mask, no, yes);
  *   v_fma_where(Mask, a, b, c) = a*b+c or c; m_number(a): not NaN; m_not_below(Mask, a, b): both Mask and not a <= b; m_bits(a, b): bit l set where a <= b;
  *   IN_REGISTER(v): the compiler must hold v in a register; TURN(out, pitch, in, step, most): out[f*pitch + x] = in[x*step + f] for x, f < LANES, and the Vec
- *   at most raised to magnitudes, where NaN does not count */
+ *   at most raised to magnitudes, where NaN does not count; TURN_EIGHT, where LANES is more: the same for x, f < 8 */
 #include "simd/tile.h"
 
 #define ALWAYS static inline __attribute__((always_inline))
@@ -94,13 +94,19 @@ static float widest(Vec most)
     return top;
 }
 
-/* Blocks of LANES pixels by LANES features, then what is left of features and of pixels. */
+/* Blocks of LANES pixels by LANES features, then, where those are not the same, of eight by eight, then what is left of features and of pixels. */
 static float planes(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step, ptrdiff_t n, ptrdiff_t features)
 {
-    const ptrdiff_t whole_x = n / LANES * LANES, whole_f = features / LANES * LANES;
+    ptrdiff_t whole_x = n / LANES * LANES, whole_f = features / LANES * LANES;
     Vec most = v_zero();
     for (ptrdiff_t x = 0; x < whole_x; x += LANES)
         for (ptrdiff_t f = 0; f < whole_f; f += LANES) TURN(out + f * pitch + x, pitch, in + x * step + f, step, &most);
+#ifdef TURN_EIGHT
+    for (ptrdiff_t x = 0; x < n / 8 * 8; x += 8)
+        for (ptrdiff_t f = x < whole_x ? whole_f : 0; f < features / 8 * 8; f += 8) TURN_EIGHT(out + f * pitch + x, pitch, in + x * step + f, step, &most);
+    whole_x = n / 8 * 8;
+    whole_f = features / 8 * 8;
+#endif
     const float more = planes_rest(out + whole_f * pitch, pitch, in + whole_f, step, whole_x, features - whole_f);
     const float rest = planes_rest(out + whole_x, pitch, in + whole_x * step, step, n - whole_x, features), top = widest(most);
     return top > more && top > rest ? top : more > rest ? more : rest;
