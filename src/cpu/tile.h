@@ -48,8 +48,8 @@ typedef struct CpuKeyRow { int64_t y, first, end; float peak; } CpuKeyRow; /* ro
 
 typedef struct CpuKeyFrame {
     float     *data;
-    CpuKeyRow *held;       /* row y at place y % rows */
-    int64_t    base, rows; /* rows: a power of two */
+    CpuKeyRow *held; /* row y at place y % rows */
+    int64_t    base, rows;
 } CpuKeyFrame;
 
 typedef struct CpuFetch { const char *at; int64_t step, lines, rows, done; } CpuFetch; /* cache lines to fetch ahead: rows `step` bytes apart */

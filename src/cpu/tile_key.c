@@ -8,13 +8,6 @@ enum { BLOCK = SNLS_TILE_KEY_BLOCK, LINE = 16, SLACK = 16, STRIP_MAX = 64, CACHE
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-static int64_t power_of_two(int64_t n)
-{
-    int64_t p = 1;
-    while (p < n) p *= 2;
-    return p;
-}
-
 /* Bytes that the rows of one frame take in the caches. */
 static int64_t live_bytes(const CpuTile *tile, int64_t blocks)
 {
@@ -54,8 +47,8 @@ void snls_tile_keys_layout(CpuTile *tile)
     k->pitch = k->phase * m->stride0;
     if (k->pitch / LINE % 2 == 0) k->pitch += LINE; /* an odd number of cache lines: else features would fight for a few sets of the first cache */
     k->row = k->pitch * m->features;
-    const int64_t rows = (tile->rows - 1) * m->stride0 + tile->box_max;
-    k->rows = power_of_two(rows < m->height ? rows : m->height);
+    k->rows = (tile->rows - 1) * m->stride0 + tile->box_max;
+    if (k->rows > m->height) k->rows = m->height;
 }
 
 void snls_tile_keys_begin(const CpuTile *tile, CpuTileScratch *s)
@@ -74,13 +67,13 @@ static float turn_over(const CpuTile *tile, const float *row, int64_t x, int64_t
     return tile->t.planes(out + first, tile->keys.pitch, row + x * tile->c->key.step[3] + first * step, step, end - first, m->features);
 }
 
-/* Blocks [first, end) of row y. */
-static void load_blocks(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, int64_t y, CpuKeyFrame *k, CpuKeyRow *held, int64_t first, int64_t end)
+/* Blocks [first, end) of a row. */
+static void load_blocks(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuKeyFrame *k, CpuKeyRow *held, int64_t first, int64_t end)
 {
     const SnlsMatch *m = &tile->c->m;
-    const float *row = snls_cpu_pixel(&tile->c->key, p->b, frame, y, 0) + p->head * m->features;
+    const float *row = snls_cpu_pixel(&tile->c->key, p->b, frame, held->y, 0) + p->head * m->features;
     for (int64_t phase = 0; first < end && phase < m->stride0; phase++) {
-        float *out = k->data + (y & (k->rows - 1)) * tile->keys.row + phase * tile->keys.phase + first * BLOCK;
+        float *out = k->data + (held - k->held) * tile->keys.row + phase * tile->keys.phase + first * BLOCK;
         const float peak = turn_over(tile, row, k->base + phase + first * BLOCK * m->stride0, (end - first) * BLOCK, out);
         held->peak = peak > held->peak ? peak : held->peak;
     }
@@ -90,7 +83,7 @@ static void load_blocks(const CpuTile *tile, const CpuTilePlace *p, int64_t fram
 static void start(const CpuTile *tile, const CpuTilePlace *p, int64_t x, int64_t rows, CpuKeyFrame *k)
 {
     k->base = x - SLACK - p->j0 % tile->keys.strip * tile->c->m.stride0;
-    k->rows = power_of_two(rows); /* no more than needed: rows that come round again are still in the cache */
+    k->rows = rows + 2 < tile->keys.rows ? rows + 2 : tile->keys.rows; /* hardly more than needed: rows that come round again are still in the cache */
     for (int64_t i = 0; i < k->rows; i++) k->held[i].y = -1;
 }
 
@@ -119,11 +112,11 @@ float snls_tile_hold_keys(const CpuTile *tile, const CpuTilePlace *p, int64_t fr
     const int64_t first = (x0 - k->base) / m->stride0 / BLOCK, end = (x1 - 1 - k->base) / m->stride0 / BLOCK + 1;
     float peak = 0;
     if (frame == p->t) plan_fetch(tile, p, x0 + s->size_x / 2, to, s);
-    for (int64_t y = y0; y < y1; y++) {
-        CpuKeyRow *held = &k->held[y & (k->rows - 1)];
+    CpuKeyRow *held = k->held + y0 % k->rows;
+    for (int64_t y = y0; y < y1; y++, held = held + 1 == k->held + k->rows ? k->held : held + 1) {
         if (held->y != y) *held = (CpuKeyRow){y, first, first, 0};
-        if (first < held->first) load_blocks(tile, p, frame, y, k, held, first, held->first), held->first = first;
-        if (end > held->end) load_blocks(tile, p, frame, y, k, held, held->end, end), held->end = end;
+        if (first < held->first) load_blocks(tile, p, frame, k, held, first, held->first), held->first = first;
+        if (end > held->end) load_blocks(tile, p, frame, k, held, held->end, end), held->end = end;
         peak = held->peak > peak ? held->peak : peak;
     }
     return peak;

@@ -59,8 +59,14 @@ static void mix_row(const CpuTile *tile, int64_t r, int64_t a, CpuTileScratch *s
 typedef struct Rows {
     const CpuTilePlace *p;
     const CpuKeyFrame *keys;
-    int64_t slot, query_y[SNLS_TILE_ROWS_MAX];
+    int64_t slot, at; /* at: place of the key row */
 } Rows;
+
+/* Shift along y, in the box, of key row y for the queries of row r. */
+static int64_t shift_of(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t y, const CpuTileScratch *s)
+{
+    return y - (p->i0 + r) * tile->c->m.stride0 - s->origin_y;
+}
 
 /* Some lines that the tile below will need. */
 static void fetch(CpuFetch *f, int64_t lines)
@@ -79,12 +85,12 @@ static void fetch(CpuFetch *f, int64_t lines)
 static void products_of_row(const CpuTile *tile, const Rows *w, int64_t y, int64_t first, int64_t end, int64_t f, int64_t features, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
-    const int64_t pitch = tile->keys.pitch, mask = w->keys->rows - 1;
-    const float *row = w->keys->data + (y & mask) * tile->keys.row + f * pitch, *next = w->keys->data + ((y + 1) & mask) * tile->keys.row + f * pitch;
+    const int64_t pitch = tile->keys.pitch, next = w->at + 1 < w->keys->rows ? 1 : 1 - w->keys->rows;
+    const float *row = w->keys->data + w->at * tile->keys.row + f * pitch;
     float *line[SNLS_TILE_ROWS_MAX];
     SnlsTileDots dots = {.out_step = m->stride0 * tile->lanes, .query = s->query + (first * m->features + f) * tile->lanes, .query_row = m->features * tile->lanes,
-                         .key_pitch = pitch, .ahead = next - row, .features = features, .rows = (int)(end - first), .add = f > 0, .square = !m->prod};
-    for (int64_t r = first; r < end; r++) line[r - first] = box_row(tile, s, r, y - w->query_y[r] - s->origin_y);
+                         .key_pitch = pitch, .ahead = next * tile->keys.row, .features = features, .rows = (int)(end - first), .add = f > 0, .square = !m->prod};
+    for (int64_t r = first; r < end; r++) line[r - first] = box_row(tile, s, r, shift_of(tile, w->p, r, y, s));
     for (int64_t phase = 0; phase < m->stride0; phase++) /* shifts whose keys lie side by side */
         for (int64_t d = phase; d < s->size_x; d += tile->t.columns * m->stride0) {
             const int64_t columns = m->stride0 == 1 ? s->size_x - d : (s->size_x - d + m->stride0 - 1) / m->stride0; /* divisions are slow */
@@ -141,7 +147,6 @@ static void begin_rows(const CpuTile *tile, Rows *w, int64_t frame, CpuTileScrat
     for (int64_t r = 0; r < w->p->rows; r++) {
         const CpuAxis *x = &s->x[r], *y = &s->y[r];
         CpuTaken *taken = &s->taken[r];
-        w->query_y[r] = (w->p->i0 + r) * m->stride0;
         taken->rows = s->together[r] ? 0 : m->side;
         taken->entered = s->together[r] && s->together[r] == snls_tile_lanes(snls_tile_active(tile, w->p, r)) && snls_tile_enters_rows(tile);
         taken->plain = taken->entered && is_stretch(tile, x) && !y->between && y->low[0] == y->high[0];
@@ -161,17 +166,18 @@ static void pixel_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t slo
     const int64_t frame = snls_slot_frame(p->t, slot, m->wt, m->frames);
     Rows w = {.p = p, .keys = snls_tile_key_frame(tile, s, frame), .slot = slot};
     begin_rows(tile, &w, frame, s);
-    const int64_t from = w.query_y[0] + s->origin_y, to = w.query_y[p->rows - 1] + s->origin_y + s->size_y;
+    const int64_t from = p->i0 * m->stride0 + s->origin_y, to = from + (p->rows - 1) * m->stride0 + s->size_y, top = from < 0 ? 0 : from;
     for (int64_t f = 0; f < m->features; f += SNLS_TILE_FEATURES) {
         const int64_t left = m->features - f, features = left < SNLS_TILE_FEATURES ? left : SNLS_TILE_FEATURES;
-        for (int64_t y = from < 0 ? 0 : from; y < to && y < m->height; y++) {
-            int64_t first = 0, end = p->rows; /* rows whose box holds y: a run, since query_y rises */
-            while (first < end && y - w.query_y[first] - s->origin_y >= s->size_y) first++;
-            while (end > first && y - w.query_y[end - 1] - s->origin_y < 0) end--;
+        w.at = top % w.keys->rows;
+        for (int64_t y = top; y < to && y < m->height; y++, w.at = w.at + 1 < w.keys->rows ? w.at + 1 : 0) {
+            int64_t first = 0, end = p->rows; /* rows whose box holds y */
+            while (first < end && shift_of(tile, p, first, y, s) >= s->size_y) first++;
+            while (end > first && shift_of(tile, p, end - 1, y, s) < 0) end--;
             if (end <= first) continue;
             products_of_row(tile, &w, y, first, end, f, features, s);
             for (int64_t r = first; features == left && r < end; r++)
-                (s->taken[r].plain ? take_plain : take_rows)(tile, r, slot, y - w.query_y[r] - s->origin_y, s);
+                (s->taken[r].plain ? take_plain : take_rows)(tile, r, slot, shift_of(tile, p, r, y, s), s);
         }
     }
     for (int64_t r = 0; r < p->rows; r++) /* those next to rows beyond the frame, which they do not need */
