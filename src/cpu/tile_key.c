@@ -4,7 +4,7 @@
 #include "cpu/tile.h"
 #include <string.h>
 
-enum { BLOCK = SNLS_TILE_KEY_BLOCK, LINE = 16, SLACK = 16, STRIP_MAX = 64, CACHE = 1200 << 10, CHUNK_MAX = 16, CHUNK_MIN = 8, UNITS = 10 };
+enum { BLOCK = SNLS_TILE_KEY_BLOCK, LINE = 16, SLACK = 16, STRIP_MAX = 64, CACHE = 1200 << 10, CHUNK_MAX = 16, CHUNK_MIN = 4, UNITS = 16 };
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

@@ -24,15 +24,7 @@ static inline void turn_8(__m256 row[8])
     }
 }
 
-static inline void turn_8_by_8(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step)
-{
-    __m256 row[8];
-    for (int i = 0; i < 8; i++) row[i] = _mm256_loadu_ps(in + i * step);
-    turn_8(row);
-    for (int i = 0; i < 8; i++) _mm256_storeu_ps(out + i * pitch, row[i]);
-}
-
-/* The same; *most is raised to the largest magnitude, lane by lane. */
+/* Eight by eight from memory to memory; *most is raised to the largest magnitude, lane by lane. */
 static inline __attribute__((always_inline)) void turn_8_most(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step, __m256 *most)
 {
     const __m256 sign = _mm256_set1_ps(-0.0f);
