@@ -23,7 +23,7 @@ may_include()
     src/io)   echo "io base snls/types.h snls/context.h snls/io.h snls/safetensors.h" ;;
     src/nn)   echo "nn simd base $api" ;;
     src/nn_cuda) echo "nn_cuda nn model cuda base $api snls/train.h" ;;
-    src/model) echo "model nn flow op base $api snls/flow.h snls/denoise.h snls/safetensors.h snls/model.h snls/train.h" ;;
+    src/model) echo "model nn op base $api snls/flow.h snls/denoise.h snls/safetensors.h snls/model.h snls/train.h" ;;
     cli)      echo "cli bench $api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/pipeline.h snls/safetensors.h snls/model.h snls/train.h snls/snls.h" ;;
     bench)    echo "bench $api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/pipeline.h snls/safetensors.h snls/model.h snls/train.h snls/snls.h" ;;
     examples) echo "$api snls/flow.h snls/denoise.h snls/metrics.h snls/io.h snls/video.h snls/pipeline.h snls/safetensors.h snls/model.h snls/train.h snls/snls.h" ;;
