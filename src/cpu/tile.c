@@ -117,7 +117,8 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, CpuTake take, Cp
     const int64_t shifts = m->ps > 1 ? tile->t.patch_rows * tile->t.patch_columns : 0;
     s->product = take(arena, shifts * (tile->pixel_rows + 3) * lanes, sizeof(float)); /* sums look further than they need to */
     s->sums = take(arena, shifts * tile->rows * tile->pixel_columns + 2 * lanes, sizeof(float));
-    s->box = take(arena, queries * 2 * area + 2 * tile->blocks * lanes, sizeof(float)); /* a power of two of rows; interpolation may look one shift past the end */
+    /* single pixels: a power of two of rows; interpolation may look one shift past the end */
+    s->box = take(arena, queries * (m->ps == 1 ? 2 : 1) * area + 2 * tile->blocks * lanes, sizeof(float));
     s->mixed = take(arena, (box + 1) * lanes, sizeof(float));
     s->bends = take(arena, (box + 1) * lanes, sizeof(float));
     s->value = take(arena, tile->cells * lanes * (m->ps == 1 || tile->slots > 1 ? tile->runs * tile->slots : 1), sizeof(float));
