@@ -120,11 +120,12 @@ SnlsStatus snls_journal_read(SnlsContext *ctx, SnlsJournal *j, int64_t *size)
 
 enum { SPARE_FRAMES = 16 };
 
-/* The output needs the rest of the disk more than this: an encoder that meets a full disk cannot go on. */
+/* The output needs the rest of the disk more than this: an encoder that meets a full disk cannot go on. A file system of no blocks has no limit
+ * that it tells. */
 static bool disk_is_short(const SnlsJournal *j, int64_t size)
 {
     struct statvfs disk;
-    return !fstatvfs(j->fd, &disk) && (double)disk.f_bavail * (double)disk.f_frsize < SPARE_FRAMES * (double)size;
+    return !fstatvfs(j->fd, &disk) && disk.f_blocks && (double)disk.f_bavail * (double)disk.f_frsize < SPARE_FRAMES * (double)size;
 }
 
 void snls_journal_add(SnlsJournal *j, int64_t size, const double noise[SNLS_NOISE])
