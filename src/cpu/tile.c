@@ -187,6 +187,7 @@ static void run_tile(const CpuTile *tile, const CpuTilePlace *p, CpuTileScratch 
     const SnlsMatch *m = &tile->c->m;
     s->peak = snls_tile_load_query(tile, p, s->query);
     s->waiting = 0;
+    s->fetch[0] = s->fetch[1] = (CpuFetch){.rows = 0}; /* nothing to fetch ahead until the tile's own frame says what */
     snls_tile_begin_lists(tile, s);
     for (int64_t slot = 0; slot < m->windows; slot++) {
         const bool last = slot == m->windows - 1 || m->each || s->waiting + 1 == tile->slots;
