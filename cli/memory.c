@@ -9,9 +9,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+enum { LINE = 64 }; /* bytes of a cache line, on which blocks begin: wide reads and matrix tiles that cross lines take twice as long */
+
 typedef union Header { /* before each block: its size, so that giving it back can be counted; 0: it lies in a file */
     size_t size;
-    max_align_t align;
+    char line[LINE];
 } Header;
 
 static _Atomic size_t held;
@@ -41,8 +43,8 @@ static void *take(size_t size, void *opaque)
         return mapped ? mapped + 1 : NULL;
     }
     const size_t before = atomic_load(&held);
-    if (size > limit || before > limit - size) return NULL;
-    Header *header = malloc(size + sizeof *header);
+    if (size > limit || before > limit - size || size > SIZE_MAX / 2) return NULL;
+    Header *header = aligned_alloc(LINE, (size + sizeof *header + LINE - 1) / LINE * LINE);
     if (!header) return NULL;
     header->size = size;
     atomic_fetch_add(&held, size);

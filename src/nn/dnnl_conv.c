@@ -151,10 +151,11 @@ static SnlsStatus make_packed(SnlsContext *ctx, const NnStep *s, Conv *c, Job jo
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t desc = NULL;
     c->packed_bytes[job] = (int64_t)dnnl_memory_desc_get_size(order);
-    p->block = snls_mem_alloc(&ctx->allocator, c->packed_bytes[job]);
+    p->block = snls_mem_alloc(&ctx->allocator, c->packed_bytes[job] + SNLS_ALIGN);
     SNLS_REQUIRE(ctx, p->block, SNLS_ERR_MEMORY, "network: no memory for packed weights");
     p->version = *s->version - 1;
-    DNNL(ctx, dnnl_memory_create(&p->memory, order, shared->engine, p->block), "packed weights");
+    char *line = (char *)p->block + (SNLS_ALIGN - (uintptr_t)p->block % SNLS_ALIGN) % SNLS_ALIGN; /* matrix tiles that cross lines take twice as long */
+    DNNL(ctx, dnnl_memory_create(&p->memory, order, shared->engine, line), "packed weights");
     DNNL(ctx, dnnl_memory_create(&p->plain, &c->weight, shared->engine, job == BY_WEIGHTS ? s->dp[0].data : s->p[0].data), "weights");
     dnnl_status_t status = dnnl_primitive_attr_create(&attr);
     if (job == BY_WEIGHTS && status == dnnl_success) { /* gradients add: from packed to plain, with a sum */
