@@ -1,4 +1,4 @@
-/* clips.c: the clips of a folder. */
+/* clips.c: the clips of a folder, or a single one. */
 #define _XOPEN_SOURCE 700
 #include "clips.h"
 #include "frames.h"
@@ -10,7 +10,7 @@
 
 static bool is_clip(const char *path)
 {
-    static const char *const suffixes[] = { ".npy", ".mkv", ".mp4", ".y4m", ".mov", ".avi", ".webm" };
+    static const char *const suffixes[] = { ".npy", ".mkv", ".mp4", ".y4m", ".mov", ".avi", ".webm", ".m4v", ".mpg", ".mpeg", ".ts", ".m2ts", ".wmv", ".flv", ".ogv", ".3gp", ".mxf", ".gif" };
     struct stat info;
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
         if (snls_path_ends(path, suffixes[i])) return true;
@@ -21,6 +21,12 @@ static int by_name(const void *a, const void *b) { return strcmp(*(char *const *
 
 const char *name_of(const char *path) { return strrchr(path, '/') ? strrchr(path, '/') + 1 : path; }
 
+static int keep(Clips *clips, const char *path)
+{
+    clips->path[clips->count] = strdup(path);
+    return clips->path[clips->count++] ? EXIT_DONE : fail(EXIT_MEMORY, "out of memory");
+}
+
 static int add_clip(Clips *clips, const char *folder, const char *name, const char *only)
 {
     char path[4096];
@@ -28,12 +34,13 @@ static int add_clip(Clips *clips, const char *folder, const char *name, const ch
     if (name[0] == '.' || written < 0 || (size_t)written >= sizeof path || !is_clip(path)) return EXIT_DONE;
     if (only && !strstr(name, only)) return EXIT_DONE;
     if (clips->count == CLIPS_MAX) return fail(EXIT_INPUT, "%s: holds more than %d clips", folder, CLIPS_MAX);
-    clips->path[clips->count] = strdup(path);
-    return clips->path[clips->count++] ? EXIT_DONE : fail(EXIT_MEMORY, "out of memory");
+    return keep(clips, path);
 }
 
 int clips_list(Clips *clips, const char *folder, const char *only)
 {
+    struct stat info;
+    if (!stat(folder, &info) && S_ISREG(info.st_mode)) return keep(clips, folder); /* one clip */
     DIR *open = opendir(folder);
     int code = open ? EXIT_DONE : fail(EXIT_INPUT, "%s: cannot be opened as a folder of clips", folder);
     for (struct dirent *entry; !code && (entry = readdir(open));) code = add_clip(clips, folder, entry->d_name, only);

@@ -250,7 +250,7 @@ int cmd_eval(int argc, char **argv)
     int code;
     SnlsOption options[64];
     const char *sigma = NULL;
-    const Arg args[] = { { "data", "DIR", "folder of clean clips: folders of images, .npy, videos", &e.data },
+    const Arg args[] = { { "data", "DIR", "folder of clean clips: folders of images, .npy, videos; or one .npy or video", &e.data },
                          { "sigma", "LIST", "standard deviations of the noise (10,20,30,40,50)", &sigma },
                          { "only", "TEXT", "only clips whose name holds this", &e.only },
                          { "model", "PATH",

@@ -1,9 +1,10 @@
 /* cmd_train.c: trains STAN-S on a folder of clean clips. Checkpoints appear whole or not at all; TERM and USR1 save and stop. */
 #define _XOPEN_SOURCE 700
+#include "checkpoint.h"
 #include "clips.h"
 #include "frames.h"
 #include "train_log.h"
-#include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@ typedef struct Train {
     char command[1024]; /* that was given, for the file of weights */
     const char *data, *out, *checkpoint, *log_path, *curve, *init;
     bool resume;
+    Checkpoint state;
     TrainLog log;
     Clips clips;
     SnlsTrainReport last;
@@ -42,22 +44,12 @@ static int load_clips(Train *t)
     return code;
 }
 
-static int save(Train *t)
-{
-    char part[4096];
-    if (!t->checkpoint) return EXIT_DONE;
-    snprintf(part, sizeof part, "%s.part", t->checkpoint);
-    const SnlsStatus status = snls_trainer_save(t->trainer, part);
-    if (status < 0) return fail_library(t->ctx, status, true);
-    if (rename(part, t->checkpoint)) return fail(EXIT_OUTPUT, "%s: cannot be renamed: %s", part, strerror(errno));
-    return EXIT_DONE;
-}
-
 static void tell(Train *t, double begun, int64_t first, int64_t steps)
 {
     static double told;
     const double now = seconds_now(), each = (now - begun) / (double)(t->last.step - first);
-    t->gain += (t->last.psnr - t->last.psnr_noisy - t->gain) * (t->last.step - first < 20 ? 1.0 / (double)(t->last.step - first) : 0.05);
+    const double gain = t->last.psnr - t->last.psnr_noisy; /* without noise none */
+    if (isfinite(gain)) t->gain += (gain - t->gain) * (t->last.step - first < 20 ? 1.0 / (double)(t->last.step - first) : 0.05);
     if (now - told < 1 && t->last.step < steps) return;
     told = now;
     fprintf(stderr, "step %lld of %lld  loss %.5f  PSNR %+.2f dB above noisy  %.3f s/step  %.0f s left\n", (long long)t->last.step, (long long)steps, t->last.loss, t->gain, each,
@@ -80,11 +72,23 @@ static int run_steps(Train *t, int64_t steps)
         if (status < 0) return fail_library(t->ctx, status, false);
         code = EXIT_DONE;
         if (told) code = train_log_step(&t->log, &t->last, seconds_now() - start), start = seconds_now();
-        if (!code && t->every && step % t->every == 0) code = save(t);
+        if (!code && t->every && step % t->every == 0) code = checkpoint_save(&t->state, t->ctx, t->trainer);
         if (code) return code;
         if (told) tell(t, begun, first, steps);
     }
     return EXIT_DONE;
+}
+
+static int report(Train *t)
+{
+    if (!t->common.json) return EXIT_DONE;
+    json_t *r = report_begin(t->ctx);
+    json_object_set_new(r, "steps", json_integer(snls_trainer_done(t->trainer)));
+    json_object_set_new(r, "stopped", json_boolean(asked));
+    json_object_set_new(r, "parameters", json_integer(snls_trainer_parameters(t->trainer)));
+    json_object_set_new(r, "loss", json_real_or_null(t->last.step ? t->last.loss : NAN));
+    json_object_set_new(r, "gain", json_real_or_null(t->last.step ? t->gain : NAN));
+    return report_print(r);
 }
 
 static int finish(Train *t)
@@ -96,32 +100,62 @@ static int finish(Train *t)
     int code = status < 0 ? fail_library(t->ctx, status, true) : EXIT_DONE;
     if (!code && t->curve) code = train_curve(&t->log, output_path(t->curve));
     if (!code) code = outputs_commit();
-    if (code || !t->common.json) return code;
-    json_t *report = report_begin(t->ctx);
-    json_object_set_new(report, "steps", json_integer(t->last.step));
-    json_object_set_new(report, "parameters", json_integer(snls_trainer_parameters(t->trainer)));
-    json_object_set_new(report, "loss", json_real_or_null(t->last.loss));
-    json_object_set_new(report, "gain", json_real_or_null(t->gain));
-    return report_print(report);
+    return code ? code : report(t);
+}
+
+/* A run goes on as it began: an option that says otherwise would be passed over in silence. */
+static int check_resumed(Train *t)
+{
+    SnlsTrainParams was, defaults;
+    snls_trainer_params(t->trainer, &was);
+    snls_train_defaults(&defaults);
+    for (const SnlsOption *o = snls_train_options(); o->name; o++) {
+        char given[48], then[48], none[48];
+        snls_option_format(o, &t->params, given, sizeof given);
+        snls_option_format(o, &was, then, sizeof then);
+        snls_option_format(o, &defaults, none, sizeof none);
+        if (strcmp(given, none) && strcmp(given, then)) return fail(EXIT_USAGE, "--%s is %s, but the run in %s began with %s; --resume goes on with that", o->name, given, t->checkpoint, then);
+    }
+    return EXIT_DONE;
 }
 
 static int open_trainer(Train *t)
 {
     const SnlsStatus status = t->resume ? snls_trainer_resume(&t->trainer, t->ctx, t->checkpoint) : snls_trainer_open(&t->trainer, t->ctx, &t->params);
+    const char *why = snls_error(t->ctx);
+    if (status == SNLS_ERR_ARG && !t->resume && !strncmp(why, "train: ", 7)) return fail(EXIT_USAGE, "--%s", why + 7); /* begins with the option's name */
     if (status < 0) return fail_library(t->ctx, status, false);
     if (t->init && snls_trainer_load(t->trainer, t->init) < 0) return fail(EXIT_INPUT, "%s", snls_error(t->ctx));
-    return EXIT_DONE;
+    return t->resume ? check_resumed(t) : EXIT_DONE;
+}
+
+/* Everything that can be wrong with a name is found before the work. */
+static int open_files(Train *t)
+{
+    if (!snls_path_ends(t->out, ".safetensors")) return fail(EXIT_USAGE, "OUT is %s, must end in .safetensors: by that weights are known again", t->out);
+    if (t->log_path && t->checkpoint && !strcmp(t->log_path, t->checkpoint)) return fail(EXIT_USAGE, "--log and --checkpoint are both %s", t->log_path);
+    int code = checkpoint_open(&t->state, t->checkpoint, t->resume || t->common.overwrite);
+    if (!code && t->log_path) input_note(t->log_path);
+    if (!code) code = output_add(t->out, t->common.overwrite);
+    if (!code && t->curve) code = output_add(t->curve, t->common.overwrite);
+    return code;
+}
+
+static int stop(Train *t)
+{
+    fprintf(stderr, "stopped after step %lld%s\n", (long long)snls_trainer_done(t->trainer),
+            t->checkpoint ? "; --resume goes on from the checkpoint" : "; nothing was saved: there is no --checkpoint");
+    return report(t);
 }
 
 static int work(Train *t)
 {
     SnlsTrainParams p;
-    int code = output_add(t->out, t->common.overwrite);
-    if (!code && t->curve) code = output_add(t->curve, t->common.overwrite);
+    int code = open_files(t);
     if (!code) code = open_context(&t->common, &t->ctx);
     if (!code) code = open_trainer(t);
     if (!code) code = load_clips(t);
-    if (!code) code = train_log_open(&t->log, t->log_path);
+    if (!code) code = train_log_open(&t->log, t->log_path, t->resume ? snls_trainer_done(t->trainer) : -1);
     if (code) return code;
     snls_trainer_params(t->trainer, &p);
     fprintf(stderr, "%lld parameters, %d clips, %d steps\n", (long long)snls_trainer_parameters(t->trainer), t->clips.count, (int)p.steps);
@@ -130,10 +164,8 @@ static int work(Train *t)
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGUSR1, &action, NULL);
     code = run_steps(t, p.steps);
-    if (!code) code = save(t);
-    if (code || !asked) return code ? code : finish(t);
-    fprintf(stderr, "stopped after step %lld%s\n", (long long)t->last.step, t->checkpoint ? "; --resume goes on from the checkpoint" : "; nothing was saved: there is no --checkpoint");
-    return EXIT_DONE;
+    if (!code) code = checkpoint_save(&t->state, t->ctx, t->trainer);
+    return code ? code : asked ? stop(t) : finish(t);
 }
 
 /* The trainer's options and one of our own, as one table over Train. */
@@ -147,18 +179,26 @@ static void make_options(SnlsOption *list, int room)
     list[count] = (SnlsOption){ 0 };
 }
 
+/* As much of the command as there is room for, byte for byte where it is plain text: metadata must be UTF-8, which names of files need not be. */
 static void keep_command(Train *t, int argc, char **argv)
 {
-    int at = snprintf(t->command, sizeof t->command, "snls");
-    for (int i = 0; i < argc && at >= 0 && at < (int)sizeof t->command; i++)
-        at += snprintf(t->command + at, sizeof t->command - (size_t)at, " %s", argv[i]);
+    size_t at = 0;
+    for (int i = -1; i < argc; i++) {
+        const char *word = i < 0 ? "snls" : argv[i];
+        json_t *text = json_text(word);
+        const int wrote = snprintf(t->command + at, sizeof t->command - at, "%s%s", i < 0 ? "" : " ", text ? json_string_value(text) : "?");
+        json_decref(text);
+        if (wrote < 0 || (size_t)wrote >= sizeof t->command - at) break;
+        at += (size_t)wrote;
+    }
+    t->command[at] = 0; /* without the word that was cut */
 }
 
 int cmd_train(int argc, char **argv)
 {
     static Train t;
     static const char *const names[] = { "DATA", "OUT.safetensors" };
-    static const char *const help[] = { "folder of clean clips: folders of images, .npy, videos", "the weights" };
+    static const char *const help[] = { "folder of clean clips: folders of images, .npy, videos; or one .npy or video", "the weights" };
     int code;
     SnlsOption options[64];
     const char *given[2] = { NULL, NULL };
@@ -185,6 +225,7 @@ int cmd_train(int argc, char **argv)
     t.data = given[0], t.out = given[1];
     code = work(&t);
     train_log_close(&t.log);
+    checkpoint_close(&t.state);
     snls_trainer_close(&t.trainer);
     clips_free(&t.clips);
     snls_close(&t.ctx);

@@ -1,11 +1,16 @@
 /* train_log.c: JSON lines and the curve of a training. */
+#define _XOPEN_SOURCE 700
 #include "train_log.h"
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static int add_point(TrainLog *log, double step, double gain)
 {
+    if (!isfinite(gain)) return EXIT_DONE; /* without noise there is nothing to gain on */
     if (log->count == log->room) {
         const int64_t room = log->room ? 2 * log->room : 256;
         Point *more = realloc(log->points, sizeof *more * (size_t)room);
@@ -18,28 +23,63 @@ static int add_point(TrainLog *log, double step, double gain)
     return EXIT_DONE;
 }
 
-static int read_lines(TrainLog *log, FILE *old)
+typedef struct Lines { /* of a log that is there already */
+    int64_t done; /* steps of the run that goes on, -1: one that begins */
+    off_t end, cut; /* of the last whole line; of the last one that the run has behind it */
+    bool ours, whole; /* every line is a step's; the last one has its end */
+} Lines;
+
+static int read_line(TrainLog *log, const char *text, Lines *l)
 {
-    char line[1024];
+    json_t *row = json_loads(text, 0, NULL);
+    const json_t *step = json_object_get(row, "step"), *psnr = json_object_get(row, "psnr"), *noisy = json_object_get(row, "psnr_noisy");
+    const bool number = json_is_number(step);
+    const double at = number ? json_number_value(step) : 0;
     int code = EXIT_DONE;
-    while (!code && fgets(line, sizeof line, old)) {
-        json_t *row = json_loads(line, 0, NULL);
-        const json_t *step = json_object_get(row, "step"), *psnr = json_object_get(row, "psnr"), *noisy = json_object_get(row, "psnr_noisy");
-        if (json_is_number(step) && json_is_number(psnr) && json_is_number(noisy))
-            code = add_point(log, json_number_value(step), json_number_value(psnr) - json_number_value(noisy));
-        json_decref(row);
-    }
+    l->ours = l->ours && number;
+    if (number && (l->done < 0 || at <= (double)l->done)) l->cut = l->end;
+    if (number && json_is_number(psnr) && json_is_number(noisy)) code = add_point(log, at, json_number_value(psnr) - json_number_value(noisy));
+    json_decref(row);
     return code;
 }
 
-int train_log_open(TrainLog *log, const char *path)
+static int read_lines(TrainLog *log, FILE *old, Lines *l)
 {
-    if (!path) return EXIT_DONE;
+    char *line = NULL;
+    size_t room = 0;
+    int code = EXIT_DONE;
+    for (ssize_t length; !code && (length = getline(&line, &room, old)) > 0;) {
+        l->whole = line[length - 1] == '\n';
+        if (!l->whole) break;
+        l->end += length;
+        code = read_line(log, line, l);
+    }
+    free(line);
+    return code;
+}
+
+/* A run that was killed may have left half a line, and steps that it does again: the log of a run that goes on has each once. A file of
+ * something else is only added to. */
+static int go_on(TrainLog *log, const char *path, int64_t done)
+{
+    struct stat info;
+    Lines l = { .done = done, .ours = true, .whole = true };
+    if (stat(path, &info) || !S_ISREG(info.st_mode)) return EXIT_DONE; /* a pipe or a device would not end */
     FILE *old = fopen(path, "r");
-    const int code = old ? read_lines(log, old) : EXIT_DONE;
+    const int code = old ? read_lines(log, old, &l) : EXIT_DONE;
     if (old) fclose(old);
     if (code) return code;
+    if (done >= 0 && l.ours && l.cut < info.st_size && truncate(path, l.cut)) return fail(EXIT_OUTPUT, "%s: cannot be written: %s", path, strerror(errno));
     log->file = fopen(path, "a");
+    if (log->file && !l.whole && !(done >= 0 && l.ours)) fputc('\n', log->file);
+    return EXIT_DONE;
+}
+
+int train_log_open(TrainLog *log, const char *path, int64_t done)
+{
+    const int code = path ? go_on(log, path, done) : EXIT_DONE;
+    if (code || !path) return code;
+    if (!log->file) log->file = fopen(path, "a");
     return log->file ? EXIT_DONE : fail(EXIT_OUTPUT, "%s: cannot be opened: %s", path, strerror(errno));
 }
 
@@ -71,7 +111,7 @@ static void find_means(const TrainLog *log, double *mean, double *low, double *h
         const int64_t begin = log->count * i / MEANS, end = log->count * (i + 1) / MEANS;
         mean[i] = 0;
         for (int64_t k = begin; k < end; k++) mean[i] += log->points[k].gain / (double)(end - begin);
-        if (end == begin) mean[i] = i ? mean[i - 1] : log->points[0].gain;
+        if (end == begin) mean[i] = i ? mean[i - 1] : log->count ? log->points[0].gain : 0;
         if (!i || mean[i] < *low) *low = mean[i];
         if (!i || mean[i] > *high) *high = mean[i];
     }
@@ -82,7 +122,7 @@ static void draw(FILE *f, const TrainLog *log)
 {
     double mean[MEANS], low = 0, high = 1;
     find_means(log, mean, &low, &high);
-    const double last = log->points[log->count - 1].step, plot_w = WIDTH - LEFT - RIGHT, plot_h = HEIGHT - TOP - BOTTOM;
+    const double last = log->count ? log->points[log->count - 1].step : 0, plot_w = WIDTH - LEFT - RIGHT, plot_h = HEIGHT - TOP - BOTTOM;
     fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n"
                "<text x=\"%d\" y=\"20\" font-size=\"14\">PSNR above the noisy clips, dB</text>\n", WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT);
     for (int i = 0; i <= 4; i++) {
@@ -92,7 +132,7 @@ static void draw(FILE *f, const TrainLog *log)
         fprintf(f, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f</text>\n", LEFT + plot_w * i / 4, HEIGHT - BOTTOM + 18, last * i / 4);
     }
     fprintf(f, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">steps</text>\n<polyline fill=\"none\" stroke=\"#1b6ca8\" stroke-width=\"2\" points=\"", LEFT + plot_w / 2, HEIGHT - 6);
-    for (int i = 0; i < MEANS; i++) fprintf(f, "%.1f,%.1f ", LEFT + plot_w * (i + 0.5) / MEANS, TOP + plot_h * (high - mean[i]) / (high - low));
+    for (int i = 0; i < MEANS && log->count; i++) fprintf(f, "%.1f,%.1f ", LEFT + plot_w * (i + 0.5) / MEANS, TOP + plot_h * (high - mean[i]) / (high - low));
     fputs("\"/>\n</svg>\n", f);
 }
 
@@ -100,7 +140,7 @@ int train_curve(const TrainLog *log, const char *path)
 {
     FILE *f = fopen(path, "w");
     if (!f) return fail(EXIT_OUTPUT, "%s: cannot be written: %s", path, strerror(errno));
-    if (log->count) draw(f, log);
+    draw(f, log);
     const int bad = ferror(f);
     return fclose(f) || bad ? fail(EXIT_OUTPUT, "%s: cannot be written: %s", path, strerror(errno)) : EXIT_DONE;
 }

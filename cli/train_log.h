@@ -13,8 +13,9 @@ typedef struct TrainLog {
     int64_t count, room;
 } TrainLog;
 
-/* Opens the file for appending; what it holds already belongs to the curve. path may be NULL. */
-int train_log_open(TrainLog *log, const char *path);
+/* Opens the file for appending; what it holds already belongs to the curve. done: steps of a run that goes on, whose lines behind them are
+ * cut off; -1: a run that begins. path may be NULL. */
+int train_log_open(TrainLog *log, const char *path, int64_t done);
 int train_log_step(TrainLog *log, const SnlsTrainReport *r, double seconds);
 void train_log_close(TrainLog *log);
 

@@ -37,6 +37,17 @@ done
 cmp whole.state parts.state || die "a run that was stopped twice ends elsewhere"
 ls ./*.part 2>/dev/null && die "half files are left"
 
+# Killed, with half a line in the log and steps behind the checkpoint: it ends at the same place, and the log has every step once.
+"$snls" train clips killed.safetensors $options --checkpoint killed.state --log killed.jsonl 2>killed.err &
+pid=$!
+for _ in $(seq 500); do [ "$(cat killed.jsonl 2>/dev/null | wc -l)" -gt 9 ] && break; sleep 0.02; done
+kill -KILL $pid; wait $pid 2>/dev/null
+printf '{"step":4' >>killed.jsonl
+"$snls" train clips killed.safetensors $options --checkpoint killed.state --log killed.jsonl --resume -y --json >killed.json 2>killed.err || die "resume after KILL: $(cat killed.err)"
+cmp whole.state killed.state || die "a run that was killed ends elsewhere"
+[ "$(sed 's/,"seconds.*//' whole.jsonl)" = "$(sed 's/,"seconds.*//' killed.jsonl)" ] || die "the log of a run that was killed is another: $(grep -n -v '^{"step":[0-9]*,.*}$' killed.jsonl | head -3)"
+grep -q '"stopped": false' killed.json || die "the report does not tell whether it was stopped"
+
 psnr=$("$snls" eval --data unseen --sigma 30 --model whole.safetensors --threads 1 --json | sed 's/.*"clip": "mean"[^}]*"psnr": \([0-9.]*\).*/\1/')
 awk -v p="$psnr" 'BEGIN { exit !(p > 22.5) }' || die "18.6 dB become only $psnr"
 
@@ -47,7 +58,19 @@ fails() # CODE COMMAND...
     [ $got = "$want" ] && [ "$(wc -l <err)" = 1 ] || die "$*: exit $got with $(wc -l <err) lines, expected $want: $(cat err)"
 }
 fails 7 "$snls" train clips whole.safetensors $options
-fails 2 "$snls" train clips new.safetensors --crop 30
+fails 2 "$snls" train clips new.safetensors --crop 30; grep -q -- '--crop is 30' err || die "the option is not named: $(cat err)"
+fails 2 "$snls" train clips new.weights $options
+fails 7 "$snls" train clips new.safetensors $options --checkpoint whole.state
+fails 7 "$snls" train clips new.safetensors $options --checkpoint nowhere/run.state
+fails 7 "$snls" train clips new.safetensors $options --checkpoint /dev/null; [ -c /dev/null ] || die "/dev/null was replaced"
+fails 2 "$snls" train clips new.safetensors $options --checkpoint new.safetensors
+fails 2 "$snls" train clips new.safetensors --resume --checkpoint whole.state --width 9
+timeout 60 "$snls" train clips new.safetensors $options --log /dev/full 2>err; [ $? = 7 ] || die "a log without room: $(tail -1 err)"
+head -c 5000 whole.state >cut.state; fails 3 "$snls" train clips new.safetensors --resume --checkpoint cut.state
+name=$(printf 'caf\351'); mkdir "$name" && cp clips/1.npy "$name" && "$snls" train "$name/1.npy" name.safetensors --width 1 --blocks 0 --wt 0 --frames 1 --crop 8 --batch 1 --steps 2 \
+    --sigma-high 0 --curve name.svg 2>err || die "one clip, in a folder whose name is no UTF-8: $(cat err)"
+grep -q nan name.svg && die "a curve through nothing"
+[ -e new.safetensors ] && die "a run that failed wrote weights"
 fails 2 "$snls" train clips new.safetensors --resume
 fails 3 "$snls" train nowhere new.safetensors $options
 fails 3 "$snls" train clips new.safetensors --frames 50 --crop 24
