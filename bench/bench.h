@@ -110,6 +110,8 @@ typedef struct BenchSettings {
     int32_t height, width, frames, features; /* in place of the cases' own; 0: theirs */
     int32_t runs;
     double limit;       /* seconds, after which a case gets no further runs */
+    int32_t target_least, target_runs; /* of what a target compares: at least, at most */
+    double target_limit;               /* seconds of one target, after which there are no more than the least */
     double side_budget; /* seconds for the plain loop, and for ref */
     BenchTier tier;
     const char *op, *filter; /* NULL: all */
@@ -124,13 +126,19 @@ typedef struct BenchTimed {
     BenchCall *call;
     bool backward;
     SnlsContext *ctx;
-    double seconds; /* median */
+    double seconds, best; /* median, least */
     int runs;
     double times[BENCH_RUNS];
 } BenchTimed;
 
-/* In turn, so that what disturbs the machine disturbs all of them: ratios are good to a few percent. */
-SnlsStatus bench_time(BenchTimed *timed, int count, int32_t runs, double limit);
+typedef struct BenchEffort {
+    int32_t least, most; /* runs of each */
+    double limit;        /* seconds of all together, after which there are no more than the least */
+    int32_t threads, cpu_level; /* of multiply-add bursts between the runs; 0 threads: none */
+} BenchEffort;
+
+/* In turn, so that what disturbs the machine disturbs all of them. fma_rate: the best burst, where there are any. */
+SnlsStatus bench_time(BenchTimed *timed, int count, const BenchEffort *effort, double *fma_rate);
 
 /* On a GPU; the context's backend says where. */
 bool bench_on_device(const BenchSettings *s);
@@ -142,7 +150,7 @@ typedef struct BenchResult {
     BenchCase which;
     bool backward, skipped; /* skipped: not enough memory */
     int32_t threads;
-    double seconds; /* median */
+    double seconds, best; /* median, least */
     int runs;
     double flops, bytes, output_bytes;
     double working_set;         /* bytes of all tensors */
@@ -170,11 +178,12 @@ typedef struct BenchPoint { /* one direction of a case, on as many threads */
     BenchCase which;
     bool backward, want_plain;
     int32_t threads; /* 0: those of the settings */
-    double seconds, fma_rate, flops, bytes, working_set, scratch, plain_seconds;
+    int runs;
+    double seconds, best, fma_rate, flops, bytes, working_set, scratch, plain_seconds; /* seconds: median, best: least */
 } BenchPoint;
 
 /* All of them in memory together and timed in turn, up to BENCH_POINTS. SNLS_ERR_MEMORY where they do not fit. */
-SnlsStatus bench_points(const BenchSettings *s, int32_t cpu_level, BenchPoint *points, int count, char *why);
+SnlsStatus bench_points(const BenchSettings *s, const BenchEffort *effort, BenchPoint *points, int count, char *why);
 
 typedef struct BenchSeries {
     char name[80];
@@ -182,7 +191,7 @@ typedef struct BenchSeries {
     int count;
     double x[BENCH_POINTS];
     BenchPoint points[BENCH_POINTS];
-    double slope; /* log-log; NaN: could not be measured */
+    double slope, slope_median; /* log-log, of the least times and of the medians; NaN: could not be measured */
 } BenchSeries;
 
 double bench_slope(const double *x, const double *y, int count);
@@ -194,7 +203,9 @@ typedef struct BenchTarget {
     const char *unit; /* "% of FMA rate" */
     BenchSense sense;
     double goal, within; /* within: for BENCH_WITHIN */
-    double measured;     /* NaN: could not be measured here */
+    double measured;     /* of the least times; NaN: could not be measured here */
+    double median;       /* the same of the medians; NaN: none */
+    int runs;            /* of each thing compared; 0: not a matter of time */
     char detail[96];
 } BenchTarget;
 

@@ -74,6 +74,7 @@ static void set_measured(const BenchReport *r, const BenchResult *one, json_t *j
     const char *bound;
     const double least = bench_result_floor(r, one, &bound);
     set(j, "seconds", one->seconds);
+    set(j, "best_seconds", one->best);
     set(j, "flops", one->flops);
     set(j, "bytes", one->bytes);
     set(j, "flops_per_second", one->flops / one->seconds);
@@ -81,6 +82,7 @@ static void set_measured(const BenchReport *r, const BenchResult *one, json_t *j
     set(j, "fma_flops_per_second_beside", one->fma_rate);
     set(j, "limit_seconds", least);
     set(j, "of_limit", least / one->seconds);
+    set(j, "of_limit_best", least / one->best);
     json_object_set_new(j, "bound", json_string(bound));
     set(j, "tensor_bytes", one->working_set);
     set(j, "output_bytes", one->output_bytes);
@@ -117,10 +119,12 @@ static json_t *series_json(const BenchSeries *s)
     json_object_set_new(j, "axis", json_string(s->axis));
     json_object_set_new(j, "name", json_string(s->name));
     set(j, "slope", s->slope);
+    set(j, "slope_median", s->slope_median);
     for (int i = 0; i < s->count; i++) {
         json_t *point = json_object();
         set(point, "value", s->x[i]);
         set(point, "seconds", s->points[i].seconds);
+        set(point, "best_seconds", s->points[i].best);
         set(point, "scratch_bytes", s->points[i].scratch);
         json_object_set_new(point, "threads", json_integer(s->points[i].threads));
         json_object_set_new(point, "case", json_string(s->points[i].which.name));
@@ -140,6 +144,11 @@ static json_t *target_json(const BenchTarget *t)
     set(j, "goal", t->goal);
     if (t->sense == BENCH_WITHIN) set(j, "within", t->within);
     set(j, "measured", t->measured);
+    if (t->runs) {
+        json_object_set_new(j, "estimator", json_string("best")); /* reports without this key have medians */
+        set(j, "measured_median", t->median);
+        json_object_set_new(j, "runs", json_integer(t->runs));
+    }
     json_object_set_new(j, "met", isnan(t->measured) ? json_null() : json_boolean(bench_target_met(t)));
     json_object_set_new(j, "detail", json_string(t->detail));
     return j;

@@ -27,20 +27,37 @@ static SnlsStatus once(BenchTimed *t)
     return status;
 }
 
-SnlsStatus bench_time(BenchTimed *timed, int count, int32_t runs, double limit)
+/* A burst of multiply-adds now and then: not so often that it takes as long as the runs. */
+static void add_burst(const BenchEffort *e, double *last, double *rate)
+{
+    if (!e->threads || bench_now() - *last < 0.1) return;
+    *rate = fmax(*rate, bench_fma_rate(e->threads, e->cpu_level, 0, e->most > 1 ? 2 : 1));
+    *last = bench_now();
+}
+
+SnlsStatus bench_time(BenchTimed *timed, int count, const BenchEffort *e, double *fma_rate)
 {
     SnlsStatus status = SNLS_OK;
+    double last = -INFINITY;
+    add_burst(e, &last, fma_rate);
     const double begin = bench_now();
     for (int i = 0; i < count; i++) timed[i].runs = 0;
     for (int i = 0; i < count && status >= 0; i++) status = once(&timed[i]);
     /* the first call takes scratch and touches memory, so it counts only where it is the only one */
-    const bool only = runs < 2 || bench_now() - begin > limit * count;
+    const bool only = e->most < 2 || (e->least < 2 && bench_now() - begin > e->limit);
     for (int i = 0; i < count && only; i++) timed[i].runs = 1;
-    while (status >= 0 && !only && timed[0].runs < runs && timed[0].runs < BENCH_RUNS &&
-           (!timed[0].runs || bench_now() - begin < limit * count))
+    while (status >= 0 && !only && timed[0].runs < e->most && timed[0].runs < BENCH_RUNS &&
+           (timed[0].runs < e->least || bench_now() - begin < e->limit)) {
+        add_burst(e, &last, fma_rate);
         for (int i = 0; i < count && status >= 0; i++)
             if ((status = once(&timed[i])) >= 0) timed[i].runs++;
-    for (int i = 0; i < count; i++) timed[i].seconds = median(timed[i].times, timed[i].runs);
+    }
+    last = -INFINITY;
+    add_burst(e, &last, fma_rate);
+    for (int i = 0; i < count; i++) {
+        timed[i].seconds = median(timed[i].times, timed[i].runs); /* sorts them */
+        timed[i].best = timed[i].runs ? timed[i].times[0] : NAN;
+    }
     return status;
 }
 
@@ -77,6 +94,7 @@ static SnlsStatus measure_on_device(const BenchSettings *s, BenchCall *c, BenchR
     status = said(timed.ctx, bench_device_time(&timed, s->runs), why);
     if (status >= 0) status = said(timed.ctx, snls_device_wait(timed.ctx), why);
     r->seconds = median(timed.times, timed.runs);
+    r->best = timed.runs ? timed.times[0] : NAN;
     r->runs = timed.runs;
     add_needs(&timed, r);
     snls_close(&timed.ctx);
@@ -89,15 +107,14 @@ static SnlsStatus measure_direction(const BenchSettings *s, int32_t cpu_level, B
     SnlsStatus status = snls_open(&timed.ctx, &s->context);
     if (status < 0) return status;
     r->threads = snls_threads(timed.ctx);
-    const int attempts = s->tier == BENCH_QUICK ? 1 : 5;
-    const double before_runs = bench_fma_rate(r->threads, cpu_level, 0, attempts);
+    const BenchEffort effort = { 1, s->runs, s->limit, r->threads, cpu_level };
     bench_rss_reset();
     const double before = bench_rss();
-    status = said(timed.ctx, bench_time(&timed, 1, s->runs, s->limit), why);
+    status = said(timed.ctx, bench_time(&timed, 1, &effort, &r->fma_rate), why);
     r->rss_peak = bench_rss_peak();
     r->rss_above = fmax(r->rss_peak - before, 0);
-    r->fma_rate = fmax(before_runs, bench_fma_rate(r->threads, cpu_level, 0, attempts));
     r->seconds = timed.seconds;
+    r->best = timed.best;
     r->runs = timed.runs;
     add_needs(&timed, r);
     snls_close(&timed.ctx);
@@ -145,7 +162,8 @@ static SnlsStatus measure_ref(const BenchSettings *s, const BenchCase *which, Be
     status = said(c.ctx, bench_call_make(&c), why);
     for (int i = 0; i < 2 && status >= 0; i++) {
         BenchTimed timed = { .call = &c, .backward = i, .ctx = c.ctx };
-        status = said(c.ctx, bench_time(&timed, 1, 1, 0), why);
+        const BenchEffort one = { .least = 1, .most = 1 };
+        status = said(c.ctx, bench_time(&timed, 1, &one, NULL), why);
         results[i].ref_queries = bench_queries(&crop);
         results[i].ref_seconds = timed.seconds * bench_queries(which) / results[i].ref_queries;
     }

@@ -93,31 +93,36 @@ static void print_series(const BenchReport *r)
         const BenchSeries *s = &r->series[i];
         char slope[24];
         printf("%-8s %-20s %6s ", s->axis, s->name, number_text(s->slope, "%.2f", slope));
-        for (int j = 0; j < s->count; j++) printf(" %g: %.3f", s->x[j], s->points[j].seconds * 1e3);
+        for (int j = 0; j < s->count; j++) printf(" %g: %.3f", s->x[j], s->points[j].best * 1e3);
         printf("\n");
     }
-    printf("slope: of the line through log(time) against log(value); 1 is linear, 2 quadratic.\n");
+    printf("slope: of the line through log(time) against log(value); 1 is linear, 2 quadratic. Times: the least of up to "
+           "%d runs, taken in turn.\n",
+           (int)r->settings.runs);
 }
 
 static void print_targets(const BenchReport *r)
 {
     int met = 0;
-    printf("\n%-62s %-28s %13s %9s %-4s %s\n", "target", "", "goal", "measured", "met", "");
+    printf("\n%-62s %-28s %13s %9s %-4s %8s  %s\n", "target", "", "goal", "measured", "met", "median", "");
     for (int i = 0; i < r->target_count; i++) {
         const BenchTarget *t = &r->targets[i];
-        char goal[32], measured[24];
+        char goal[32], measured[24], median[24];
         const bool good = bench_target_met(t);
         if (t->sense == BENCH_WITHIN) snprintf(goal, sizeof goal, "%.2f +- %.2f", t->goal, t->within);
         else snprintf(goal, sizeof goal, "%s %g", t->sense == BENCH_AT_LEAST ? ">=" : "<=", t->goal);
-        printf("%-62s %-28s %13s %9s %-4s %s\n", t->work, t->unit, goal, number_text(t->measured, "%.2f", measured),
+        printf("%-62s %-28s %13s %9s %-4s %8s  %s\n", t->work, t->unit, goal, number_text(t->measured, "%.2f", measured),
                isnan(t->measured) ? "-"
                : good             ? "yes"
                                   : "no",
-               t->detail);
+               number_text(t->runs ? t->median : NAN, "%.2f", median), t->detail);
         met += good;
     }
-    printf("%d of %d met. Those that are ratios were run in turn. Against PyTorch: tools/bench_torch.py.\n", met,
-           r->target_count);
+    printf("%d of %d met. Against PyTorch: tools/bench_torch.py.\n", met, r->target_count);
+    if (!bench_on_device(&r->settings))
+        printf("measured: of the least times of %d to %d runs (%g s a target), what is compared run in turn, and of the best bursts of "
+               "multiply-adds\nbetween them; median: the same of the median times.\n",
+               (int)r->settings.target_least, (int)r->settings.target_runs, r->settings.target_limit);
 }
 
 void bench_print(const BenchReport *r)

@@ -27,36 +27,43 @@ static SnlsStatus prepare(const BenchSettings *s, const BenchPoint *p, BenchCall
     return status;
 }
 
+/* The least of three: what is compared with it is the least of its runs too. */
+static double plain_seconds(const BenchSettings *s, const BenchCall *call, bool backward)
+{
+    double queries, difference, best = bench_plain(call, backward, s->side_budget, &queries, &difference);
+    for (int i = 1; i < (s->tier == BENCH_QUICK ? 1 : 3); i++)
+        best = fmin(best, bench_plain(call, backward, s->side_budget, &queries, &difference));
+    return best * bench_queries(call->which);
+}
+
 static void finish(const BenchSettings *s, BenchPoint *p, const BenchCall *call, const BenchTimed *timed)
 {
-    double queries, difference;
     p->seconds = timed->seconds;
+    p->best = timed->best;
+    p->runs = timed->runs;
     p->threads = snls_threads(timed->ctx);
     p->flops = bench_flops(call, p->backward);
     p->bytes = bench_bytes(call, p->backward);
     p->working_set = bench_bytes(call, false) - bench_output_bytes(call, false) + bench_output_bytes(call, p->backward);
     p->scratch = (double)snls_scratch_peak(timed->ctx);
-    p->plain_seconds = NAN;
-    if (p->want_plain)
-        p->plain_seconds =
-            bench_plain(call, p->backward, s->side_budget, &queries, &difference) * bench_queries(&p->which);
+    p->plain_seconds = p->want_plain ? plain_seconds(s, call, p->backward) : NAN;
 }
 
-SnlsStatus bench_points(const BenchSettings *s, int32_t cpu_level, BenchPoint *points, int count, char *why)
+SnlsStatus bench_points(const BenchSettings *s, const BenchEffort *effort, BenchPoint *points, int count, char *why)
 {
     BenchCall calls[BENCH_POINTS] = { { 0 } };
     BenchTimed timed[BENCH_POINTS] = { { 0 } };
     SnlsStatus status = SNLS_OK;
     for (int i = 0; i < count && status >= 0; i++) status = prepare(s, &points[i], &calls[i], &timed[i], why);
     if (status >= 0) {
-        const int32_t threads = snls_threads(timed[0].ctx);
-        const int attempts = s->tier == BENCH_QUICK ? 1 : 5;
-        const double before = bench_fma_rate(threads, cpu_level, 0, attempts);
-        status = bench_time(timed, count, s->runs, s->limit);
-        for (int i = 0; i < count; i++)
+        BenchEffort with_bursts = *effort;
+        double fma_rate = 0;
+        with_bursts.threads = snls_threads(timed[0].ctx);
+        status = bench_time(timed, count, &with_bursts, &fma_rate);
+        for (int i = 0; i < count; i++) {
             if (status < 0 && snls_error(timed[i].ctx)[0]) snprintf(why, 512, "%s", snls_error(timed[i].ctx));
-        points[0].fma_rate = fmax(before, bench_fma_rate(threads, cpu_level, 0, attempts));
-        for (int i = 1; i < count; i++) points[i].fma_rate = points[0].fma_rate;
+            points[i].fma_rate = fma_rate;
+        }
     }
     for (int i = 0; i < count; i++) {
         if (status >= 0) finish(s, &points[i], &calls[i], &timed[i]);
@@ -112,10 +119,11 @@ static SnlsStatus add_one(BenchReport *r, const BenchCase *base, const Axis *axi
     if (!grown) return SNLS_ERR_MEMORY;
     r->series = grown;
     BenchSeries *s = &r->series[r->series_count];
-    *s = (BenchSeries){ .axis = axis->name, .count = axis->count, .slope = NAN };
+    *s = (BenchSeries){ .axis = axis->name, .count = axis->count, .slope = NAN, .slope_median = NAN };
     snprintf(s->name, sizeof s->name, "%s %s", base->op, backward ? "backward" : "forward");
     if (r->settings.progress) r->settings.progress(s->name);
-    double seconds[BENCH_POINTS];
+    double seconds[BENCH_POINTS], best[BENCH_POINTS];
+    const BenchEffort effort = { 1, r->settings.runs, r->settings.limit * s->count, 0, r->cpu_level };
     for (int i = 0; i < s->count; i++) {
         BenchPoint *p = &s->points[i];
         p->which = *base;
@@ -127,11 +135,12 @@ static SnlsStatus add_one(BenchReport *r, const BenchCase *base, const Axis *axi
         if (!strcmp(axis->name, "ws")) s->x[i] = p->which.ws;
         bench_name(&p->which);
     }
-    const SnlsStatus status = bench_points(&r->settings, r->cpu_level, s->points, s->count, r->why);
+    const SnlsStatus status = bench_points(&r->settings, &effort, s->points, s->count, r->why);
     if (status == SNLS_ERR_MEMORY) return SNLS_OK; /* left out */
     if (status < 0) return status;
-    for (int i = 0; i < s->count; i++) seconds[i] = s->points[i].seconds;
-    s->slope = bench_slope(s->x, seconds, s->count);
+    for (int i = 0; i < s->count; i++) seconds[i] = s->points[i].seconds, best[i] = s->points[i].best;
+    s->slope = bench_slope(s->x, best, s->count);
+    s->slope_median = bench_slope(s->x, seconds, s->count);
     r->series_count++;
     return SNLS_OK;
 }

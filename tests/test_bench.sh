@@ -18,6 +18,8 @@ bench --threads 1 --op search --svg "$work/cases.svg" >"$work/table" || fail "--
 grep -q 'search .* forward ' "$work/table" || fail "the table has no row for search"
 bench --threads 1 --scaling --targets --json --svg "$work/lines.svg" >"$work/lines.json" || fail "--scaling --targets ends with $?"
 
+bench --threads 1 --targets --runs 3 --json >"$work/turns.json" || fail "--targets --runs 3 ends with $?"
+
 bench --op nothing 2>/dev/null
 [ $? = 2 ] || fail "--op nothing is not refused with 2"
 bench --case 'no such case' 2>/dev/null
@@ -44,9 +46,9 @@ ops = {"search", "search_all", "refine", "flow_compose", "weights", "gather", "g
 assert {(r["op"], r["direction"]) for r in report["results"]} == {(o, d) for o in ops for d in ("forward", "backward")}
 for r in report["results"]:
     for key in ("name", "group", "parameters", "runs", "seconds", "flops", "bytes", "limit_seconds", "of_limit", "bound",
-                "scratch_bytes", "output_bytes", "speedup_over_plain", "speedup_over_ref"):
+                "best_seconds", "of_limit_best", "scratch_bytes", "output_bytes", "speedup_over_plain", "speedup_over_ref"):
         assert key in r, (r["name"], key)
-    assert r["seconds"] > 0 and r["flops"] > 0 and r["bytes"] > 0 and r["of_limit"] > 0, r["name"]
+    assert 0 < r["best_seconds"] <= r["seconds"] and r["flops"] > 0 and r["bytes"] > 0 and r["of_limit"] > 0, r["name"]
     if r["op"] == "search" or (r["op"], r["direction"]) == ("gather_add", "forward"):
         assert r["speedup_over_plain"] > 0, r["name"]
     if r["plain_difference"] is not None:  # the plain loop computes the same, so comparing their times is fair
@@ -56,6 +58,13 @@ report = json.load(open(folder + "/lines.json"))
 assert {s["axis"] for s in report["scaling"]} >= {"pixels", "frames", "ws", "ps", "F"}
 assert all(len(s["points"]) > 2 and s["slope"] is not None for s in report["scaling"])
 assert len(report["targets"]) > 20 and all(t["measured"] is not None for t in report["targets"])
+timed = [t for t in report["targets"] if "estimator" in t]
+assert len(timed) > 20 and all(t["estimator"] == "best" and t["runs"] == 1 for t in timed)
+assert all(t["measured_median"] == t["measured"] for t in timed)  # of one run they are the same
+
+for t in json.load(open(folder + "/turns.json"))["targets"]:  # of three they are not, and the least is on the better side
+    if t["unit"].startswith("%"):
+        assert t["runs"] == 3 and t["measured"] >= t["measured_median"] > 0, t["work"]
 
 for name in ("cases", "lines"):
     root = tree.parse("%s/%s.svg" % (folder, name)).getroot()
