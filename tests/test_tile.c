@@ -1,10 +1,13 @@
 /* test_tile.c: search at sizes where queries are worked on in tiles (frames wider than a vector, smooth flow), against every
  * candidate of ref's search_all. test_ops draws from the whole parameter space, where such cases are rare.
- *   test_tile [--backend cuda] [--products | --few | --long] [SEED [COUNT]]
+ *   test_tile [--backend cuda] [--products | --few | --long | --steps] [SEED [COUNT]]
  * --products: single pixels of many features compared by products, which a GPU's matrix units do.
  * --few: 3 x 3 patches of several heads with few features in small windows, and l2 of single pixels, which a GPU does four features a lane.
- * --long: lists of 11 to 64 by l2 of single pixels, and as many given places ranked anew by refine. */
+ * --long: lists of 11 to 64 by l2 of single pixels, and as many given places ranked anew by refine.
+ * --steps: single pixels of many features, several candidates to a pixel, which matrix tiles take by cells. */
 /* ctest: args=1 40 */
+/* ctest: name=steps args=--steps 1 12 */
+/* ctest: name=steps-many label=slow timeout=600 args=--steps 1000 60 */
 /* ctest: name=cuda label=cuda args=--backend cuda 1 300 */
 /* ctest: name=cuda-products label=cuda args=--backend cuda --products 1 150 */
 /* ctest: name=cuda-few label=cuda args=--backend cuda --few 1 200 */
@@ -17,8 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum TileKind { ANY, PRODUCTS, FEW, LONG } TileKind;
-static const char *const kinds[] = {"", " --products", " --few", " --long"};
+typedef enum TileKind { ANY, PRODUCTS, FEW, LONG, STEPS } TileKind;
+static const char *const kinds[] = {"", " --products", " --few", " --long", " --steps"};
 
 typedef struct TileCase {
     SnlsSearch s, all;
@@ -108,6 +111,15 @@ static void draw_long_params(SnlsSearchParams *p, Rng *rng)
     p->interp = p->stride1 == 1 && rng_one_in(rng, 4);
 }
 
+static void draw_steps_params(SnlsSearchParams *p, Rng *rng)
+{
+    p->ps = p->dilation = 1;
+    p->interp = SNLS_INTERP_BILINEAR;
+    p->ws = (int32_t)RNG_PICK(rng, 1, 2, 3, 4, 7, 8, 9, 15);
+    p->k = (int32_t)RNG_PICK(rng, 1, 3, 3, 5, 10, 13);
+    p->stride1 = RNG_PICK(rng, 0.5, 0.5, 0.25);
+}
+
 /* alike stays set where the video is all alike and whole. */
 static SnlsTensor draw_video(Rng *rng, SnlsDtype type, const int64_t *shape, double scale, double level, bool *alike)
 {
@@ -162,6 +174,7 @@ static void draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
     if (products && rng_one_in(rng, 3)) c->s.params.ws = (int32_t)rng_int(rng, 8, 16);
     if (kind == FEW) draw_few_params(&c->s.params, rng);
     if (kind == LONG) draw_long_params(&c->s.params, rng);
+    if (kind == STEPS) draw_steps_params(&c->s.params, rng);
     const int64_t reach = c->s.params.ps > 3 ? 4 : 8, side = c->s.params.ws > 5 ? 26 : 40;
     int64_t shape[5] = {1, 2 * c->s.params.wt + 1 + rng_int(rng, 0, 1), rng_int(rng, 1, 22), rng_int(rng, 1, side), rng_int(rng, 1, reach)};
     if (c->s.params.ps == 1 && (products || rng_one_in(rng, 2))) shape[4] = RNG_PICK(rng, 16, 16, 19, 31, 33, 70); /* chunks of features */
@@ -175,6 +188,11 @@ static void draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
         shape[2] = rng_int(rng, 1, 14);
         shape[3] = rng_int(rng, 1, 22);
         shape[4] = c->s.params.heads * RNG_PICK(rng, 16, 16, 5, 20, 32, 40);
+    }
+    if (kind == STEPS) {
+        shape[2] = rng_int(rng, 1, 14);
+        shape[3] = rng_int(rng, 1, 22);
+        shape[4] = RNG_PICK(rng, 16, 19, 32, 33, 64, 70);
     }
     if (kind == ANY && c->s.params.ps == 1 && rng_one_in(rng, 8)) { /* several strips of tiles, each cut more than once on its way down */
         shape[2] = rng_int(rng, 41, 60);
@@ -440,7 +458,7 @@ int main(int argc, char **argv)
         argv += 2;
     }
     TileKind kind = ANY;
-    for (int i = PRODUCTS; i <= LONG && argc > 1; i++)
+    for (int i = PRODUCTS; i <= STEPS && argc > 1; i++)
         if (!strcmp(argv[1], kinds[i] + 1)) kind = (TileKind)i;
     argc -= kind != ANY;
     argv += kind != ANY;

@@ -44,16 +44,15 @@ static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 static CpuSieve sieve_of(SnlsContext *ctx, const CpuMatch *c)
 {
     const SnlsMatch *m = &c->m;
-    CpuSieve v = {.c = c, .phases = (int64_t)(1 / m->stride1)};
+    CpuSieve v = {.c = c, .steps = (int32_t)(1 / m->stride1)};
     snls_sieve_init(&v.s, ctx->cpu_level);
-    const int64_t natural = reach_of(m) + 2 + (SIEVE_EDGE - 1) * m->stride0, scans = v.phases * v.phases;
+    const int64_t natural = reach_of(m) + 2 + (SIEVE_EDGE - 1) * m->stride0;
     v.columns_max = at_most((natural + SIEVE_LANES - 1) / SIEVE_LANES * SIEVE_LANES, SNLS_SIEVE_SIDE);
     v.rows_max = at_most(natural + SLACK, SNLS_SIEVE_SIDE);
     v.bits = v.columns_max <= 16 ? 4 : v.columns_max <= 32 ? 5 : 6;
-    v.room = at_most((m->each ? 1 : m->windows) * scans * v.rows_max, ROWS_MAX);
-    if (v.room < scans * v.rows_max) v.room = scans * v.rows_max;
+    v.room = at_most((m->each ? 1 : m->windows) * v.rows_max, ROWS_MAX);
     v.boxes = at_most(v.room, BOXES);
-    if (v.boxes < scans) v.boxes = scans;
+    if (v.boxes < SNLS_SIEVE_FEW_BOXES) v.boxes = SNLS_SIEVE_FEW_BOXES;
     v.keys.parts = 1;
     snls_sieve_keys_layout(&v);
     return v;
@@ -63,20 +62,15 @@ static void take_table(SnlsArena *arena, const CpuSieve *v, CpuTake take, SnlsSi
 {
     const SnlsMatch *m = &v->c->m;
     t->at = take(arena, v->boxes, sizeof(float *));
-    t->head = take(arena, v->boxes, sizeof(int32_t));
+    t->slot = take(arena, v->boxes, sizeof(int32_t));
     t->origin_y = take(arena, v->boxes, sizeof(int32_t));
     t->origin_x = take(arena, v->boxes, sizeof(int32_t));
-    t->base_y = take(arena, v->boxes * SIEVE_LANES, sizeof(int32_t));
-    t->base_x = take(arena, v->boxes * SIEVE_LANES, sizeof(int32_t));
-    t->fraction_y = take(arena, v->boxes * SIEVE_LANES, sizeof(float));
-    t->fraction_x = take(arena, v->boxes * SIEVE_LANES, sizeof(float));
-    t->first_x = take(arena, v->boxes * SIEVE_LANES, sizeof(int32_t));
-    t->end_x = take(arena, v->boxes * SIEVE_LANES, sizeof(int32_t));
     t->down = v->c->key.step[2];
     t->right = v->c->key.step[3];
     t->last_y = (int32_t)(m->height - 1);
     t->last_x = (int32_t)(m->width - 1);
-    t->phases = (int32_t)v->phases;
+    t->steps = v->steps;
+    t->slots = (int32_t)m->windows;
 }
 
 static void take_scratch(SnlsArena *arena, const CpuSieve *v, CpuTake take, CpuSieveScratch *s)
@@ -90,7 +84,11 @@ static void take_scratch(SnlsArena *arena, const CpuSieve *v, CpuTake take, CpuS
     s->slot = take(arena, windows, sizeof(CpuSieveSlot));
     s->rows = take(arena, v->boxes, sizeof(SnlsSieveRows));
     s->between = take(arena, v->boxes, sizeof(uint8_t));
+    const int64_t slots = windows < SNLS_SIEVE_FEW_SLOTS ? SNLS_SIEVE_FEW_SLOTS : windows;
+    s->axis_y = take(arena, slots, sizeof(SnlsSieveLanes));
+    s->axis_x = take(arena, slots, sizeof(SnlsSieveLanes));
     take_table(arena, v, take, &s->table);
+    s->table.y = s->axis_y, s->table.x = s->axis_x;
     s->centre_y = take(arena, windows * lanes, sizeof(double));
     s->centre_x = take(arena, windows * lanes, sizeof(double));
     s->origin_y = take(arena, windows * lanes, sizeof(int32_t));
@@ -114,7 +112,7 @@ static void take_keys(SnlsArena *arena, int threads, CpuSieve *v, CpuTake take)
 {
     const SnlsMatch *m = &v->c->m;
     CpuSieveKeys *k = &v->keys;
-    const int64_t pixels = m->windows * k->rows * k->width, bends = m->nearest || (!m->flow_slots && v->phases == 1) ? 0 : pixels;
+    const int64_t pixels = m->windows * k->rows * k->width, bends = m->nearest || (!m->flow_slots && v->steps == 1) ? 0 : pixels;
     k->data = take(arena, pixels * 2 * k->padded, sizeof(uint16_t)); /* room for two parts, in use or not */
     k->peak = take(arena, m->windows * k->rows, sizeof(float));
     k->frame = take(arena, m->windows, sizeof(int64_t));

@@ -11,7 +11,7 @@
 #include "cpu/match.h"
 #include "simd/sieve.h"
 
-enum { SIEVE_LANES = SNLS_SIEVE_LANES, SIEVE_EDGE = 4, SIEVE_GROUP = 2, SIEVE_PHASES = 4, SIEVE_BATCH = 16, SIEVE_ENTRIES = 8192 };
+enum { SIEVE_LANES = SNLS_SIEVE_LANES, SIEVE_EDGE = 4, SIEVE_GROUP = 2, SIEVE_BATCH = 16, SIEVE_ENTRIES = 8192 };
 
 /* Key frames in bf16 parts, a ring of 2*wt+1: pixel (y, x) of the frame at place p of the ring is at data + ((p*rows + y)*width + x)*parts*padded. One row
  * and some columns of zeros follow the frame. For l2 a score is |k|^2 - 2<q, k>: `add` holds |k|^2, and three planes the corrections between pixels. */
@@ -27,9 +27,7 @@ typedef struct CpuSieveKeys {
 
 typedef struct CpuSieveSlot {
     int64_t  frame;
-    uint32_t valid;                       /* lanes with candidates */
-    /* Phase p holds the candidates p, p+phases, ... of a window: one pixel apart, at floors base, base+1, ... */
-    SnlsSieveLanes y[SIEVE_PHASES], x[SIEVE_PHASES];
+    uint32_t valid; /* lanes with candidates */
 } CpuSieveSlot;
 
 struct CpuSieveScratch;
@@ -38,7 +36,7 @@ struct CpuSieveScratch;
 typedef struct CpuSieveJob {
     struct CpuSieveScratch *s;
     SnlsSieveMake make;
-    int64_t  slot, first, used; /* number of its first box and row of least in the tile */
+    int64_t  slot, box, used; /* its number in the tile, and that of its first row of least */
     uint32_t lanes;
     int32_t  y, x;
     int      rows, columns;
@@ -56,7 +54,7 @@ typedef struct CpuSieve {
     const CpuMatch *c;
     SnlsSieve s;
     CpuSieveKeys keys;
-    int64_t phases;                       /* candidates of a pixel's length: 1/stride1 */
+    int32_t steps;                        /* candidates of a pixel's length: 1/stride1 */
     int64_t rows_max, columns_max;        /* key rows and columns of a box; columns in whole runs of 16 */
     int64_t room, boxes;                  /* rows of cells and boxes that a thread can hold */
     int     bits;                         /* of a column's number */
@@ -74,8 +72,9 @@ typedef struct CpuSieveScratch {
     float    *top;             /* (k, lanes): least rough scores */
     float    *best;            /* (k, lanes): exact ones, and where they are */
     uint32_t *place;
-    uint32_t *entry[2];        /* candidates at pixels, and between them */
+    uint32_t *entry[2];        /* cells with candidates at pixels, and between them */
     CpuSieveSlot *slot;        /* windows */
+    SnlsSieveLanes *axis_y, *axis_x; /* of each slot */
     SnlsSieveRows *rows;       /* of each box */
     uint8_t  *between;         /* of each box: its candidates lie between pixels */
     SnlsSieveTable table;      /* of all boxes */

@@ -48,46 +48,49 @@ static void enter_waiting(const CpuSieve *v, CpuSieveScratch *s)
     for (int64_t l = 0; l < SIEVE_LANES; l++) s->waiting[l] = 0;
 }
 
-static void wait_for_list(const CpuSieve *v, const SnlsSievePairs *pairs, const float *score, ptrdiff_t n, CpuSieveScratch *s)
+static void wait_for_list(const CpuSieve *v, const SnlsSieveFound *found, CpuSieveScratch *s)
 {
-    for (ptrdiff_t i = 0; i < n; i++) {
-        const uint32_t l = pairs->lane[i];
+    for (ptrdiff_t i = 0; i < found->count; i++) {
+        const uint32_t l = found->lane[i];
         const int row = s->waiting[l]++;
-        s->score[row][l] = score[i];
-        s->score_place[row][l] = pairs->place[i];
+        s->score[row][l] = found->score[i];
+        s->score_place[row][l] = found->place[i];
         if (row == SIEVE_BATCH - 1) enter_waiting(v, s);
     }
 }
 
-/* Exact scores, sixteen at a time; the next sixteen are fetched meanwhile. */
-static void score_entries(const CpuSieve *v, const uint32_t *entry, ptrdiff_t count, int taps, CpuSieveScratch *s)
+/* Exact scores of sixteen cells at a time; the next sixteen are fetched meanwhile. */
+static void score_entries(const CpuSieve *v, const uint32_t *entry, ptrdiff_t count, int taps, const float *limit, CpuSieveScratch *s)
 {
     SnlsSievePairs pairs[2];
-    float score[SIEVE_LANES];
+    SnlsSieveFound found;
     if (count) v->s.look_up(&pairs[0], entry, count, &s->table, taps);
     for (ptrdiff_t i = 0; i < count; i += SIEVE_LANES) {
         const SnlsSievePairs *now = &pairs[i / SIEVE_LANES % 2];
         const ptrdiff_t left = count - i;
         if (left > SIEVE_LANES) v->s.look_up(&pairs[(i / SIEVE_LANES + 1) % 2], entry + i + SIEVE_LANES, left - SIEVE_LANES, &s->table, taps);
-        v->s.scores(score, now, taps, v->c->m.prod, v->c->m.features);
-        wait_for_list(v, now, score, left < SIEVE_LANES ? left : SIEVE_LANES, s);
+        v->s.scores(&found, now, taps, v->c->m.prod, v->c->m.features, limit);
+        wait_for_list(v, &found, s);
     }
     s->hits += count;
 }
 
+/* Cells whose least rough score is not above the bar; of their candidates those whose exact score is not. */
 void snls_sieve_pick(const CpuSieve *v, CpuSieveScratch *s)
 {
-    float bar[SIEVE_LANES];
+    float bar[SIEVE_LANES], limit[SIEVE_LANES];
     ptrdiff_t count[2] = {0, 0};
     bars(v, s, bar);
+    s->table.boxes = (int32_t)s->boxes;
+    for (int64_t l = 0; l < SIEVE_LANES; l++) limit[l] = bar[l] + (v->c->m.prod ? 0 : s->norm[l]); /* rough l2 lacks |q|^2 */
     for (int64_t b = 0; b < s->boxes; b++) {
         const SnlsSieveRows *rows = &s->rows[b];
         const int kind = s->between[b];
         for (int row = 0; (row = v->s.hits(rows, &s->table, b, row, bar, s->entry[kind], &count[kind], SIEVE_ENTRIES)) < rows->rows; count[kind] = 0)
-            score_entries(v, s->entry[kind], count[kind], kind ? 4 : 1, s);
+            score_entries(v, s->entry[kind], count[kind], kind ? 4 : 1, limit, s);
     }
-    score_entries(v, s->entry[0], count[0], 1, s);
-    score_entries(v, s->entry[1], count[1], 4, s);
+    score_entries(v, s->entry[0], count[0], 1, limit, s);
+    score_entries(v, s->entry[1], count[1], 4, limit, s);
     enter_waiting(v, s);
     s->boxes = s->used = 0;
 }

@@ -1,18 +1,16 @@
 /* sieve_window.c: where the windows of sixteen queries are in a slot, and the boxes of keys around them. */
 #include "cpu/sieve.h"
 
-/* Cells of one axis of one lane, of all phases: candidates first .. end-1 of the window lie inside the frame. */
-static void set_lane(const CpuSieve *v, SnlsSieveLanes *phase, int64_t l, double centre, int64_t origin, int64_t first, int64_t end)
+/* One axis of one lane: candidates from .. to-1 of the window lie inside the frame. */
+static void set_lane(const CpuSieve *v, SnlsSieveLanes *axis, int64_t l, double centre, int64_t origin, int64_t from, int64_t to)
 {
-    const int64_t n = v->phases;
-    for (int64_t p = 0; p < n; p++) {
-        const double place = snls_window_place(centre, v->c->m.stride1, p, origin);
-        const int64_t base = (int64_t)floor(place);
-        phase[p].base[l] = (int32_t)base;
-        phase[p].fraction[l] = (float)(place - (double)base);
-        phase[p].first[l] = (int32_t)(base + (first > p ? (first - p + n - 1) / n : 0));
-        phase[p].end[l] = (int32_t)(base + (end > p ? (end - p + n - 1) / n : 0));
-    }
+    const double steps = v->steps, place = snls_window_place(centre, v->c->m.stride1, 0, origin) * steps, base = floor(place);
+    axis->base[l] = (int32_t)base;
+    axis->fraction[l] = (float)((place - base) / steps);
+    axis->from[l] = (int32_t)from;
+    axis->to[l] = (int32_t)to;
+    axis->first[l] = (int32_t)floor((base + (double)from) / steps);
+    axis->end[l] = (int32_t)floor((base + (double)to - 1) / steps) + 1;
 }
 
 /* A window that is reflected, slid, cut or undefined: by the definition. */
@@ -32,16 +30,15 @@ static void set_special(const CpuSieve *v, const CpuSieveTile *p, int64_t slot, 
     snls_match_valid_run(w.x, m->stride1, w.origin_x, m->side, m->width, &column0, &column1);
     if (row0 == row1 || column0 == column1) return;
     s->slot[slot].valid |= 1u << l;
-    set_lane(v, s->slot[slot].y, l, w.y, w.origin_y, row0, row1);
-    set_lane(v, s->slot[slot].x, l, w.x, w.origin_x, column0, column1);
+    set_lane(v, &s->axis_y[slot], l, w.y, w.origin_y, row0, row1);
+    set_lane(v, &s->axis_x[slot], l, w.x, w.origin_x, column0, column1);
 }
 
 static uint32_t plain_windows(const CpuSieve *v, const CpuSieveTile *p, int64_t slot, CpuSieveScratch *s)
 {
     const SnlsMatch *m = &v->c->m;
     const int64_t lane0 = slot * SIEVE_LANES;
-    SnlsSieveLanes *y = s->slot[slot].y, *x = s->slot[slot].x;
-    SnlsSieveWindows w = {.all = snls_cpu_lane_windows(m), .y = s->y, .x = s->x, .centre_y = s->centre_y + lane0, .centre_x = s->centre_x + lane0, .origin_y = s->origin_y + lane0, .origin_x = s->origin_x + lane0};
+    SnlsSieveWindows w = {.all = snls_cpu_lane_windows(m), .side = (int32_t)m->side, .steps = v->steps, .y = s->y, .x = s->x, .centre_y = s->centre_y + lane0, .centre_x = s->centre_x + lane0, .origin_y = s->origin_y + lane0, .origin_x = s->origin_x + lane0};
     if (snls_match_has_centre(m, slot)) {
         const SnlsQuery q = snls_sieve_query(p, 0);
         w.flow = (const float *)m->centre.data + snls_match_centre_at(m, &q, slot);
@@ -49,13 +46,7 @@ static uint32_t plain_windows(const CpuSieve *v, const CpuSieveTile *p, int64_t 
         w.step_y = snls_match_step_y(m);
         for (int64_t i = 0; i < SIEVE_EDGE; i++) __builtin_prefetch(w.flow + (SIEVE_EDGE + i) * m->centre.stride[m->centre.ndim - 3]); /* of the tile below */
     }
-    uint32_t plain = 0;
-    for (int64_t phase = 0; phase < v->phases; phase++) {
-        w.first = (double)phase;
-        w.side = (int32_t)((m->side - phase + v->phases - 1) / v->phases);
-        plain = v->s.windows(&w, &y[phase], &x[phase]);
-    }
-    return plain;
+    return v->s.windows(&w, &s->axis_y[slot], &s->axis_x[slot]);
 }
 
 void snls_sieve_slot(const CpuSieve *v, const CpuSieveTile *p, int64_t slot, CpuSieveScratch *s)
@@ -66,21 +57,6 @@ void snls_sieve_slot(const CpuSieve *v, const CpuSieveTile *p, int64_t slot, Cpu
     const uint32_t plain = plain_windows(v, p, slot, s);
     s->slot[slot].valid = plain & p->active;
     for (uint32_t rest = p->active & ~plain; rest; rest &= rest - 1) set_special(v, p, slot, __builtin_ctz(rest), s);
-}
-
-/* First and last cell of each lane over all phases. */
-static void find_extent(const CpuSieve *v, const SnlsSieveLanes *phase, uint32_t lanes, SnlsSieveLanes *e)
-{
-    *e = phase[0];
-    for (int64_t p = 1; p < v->phases; p++)
-        for (uint32_t rest = lanes; rest; rest &= rest - 1) {
-            const int l = __builtin_ctz(rest);
-            if (phase[p].first[l] == phase[p].end[l]) continue;
-            const bool none = e->first[l] == e->end[l];
-            if (none || phase[p].first[l] < e->first[l]) e->first[l] = phase[p].first[l];
-            if (none || phase[p].end[l] > e->end[l]) e->end[l] = phase[p].end[l];
-            if (phase[p].fraction[l] != 0) e->fraction[l] = phase[p].fraction[l]; /* whether there is one is what counts */
-        }
 }
 
 /* The box's keys: cells [y, y + key_rows) x [x, ...) of the slot's frame. */
@@ -122,64 +98,52 @@ static void fetch_below(const CpuSieve *v, const CpuSieveTile *p, int64_t frame,
     }
 }
 
-static void add_job(const CpuSieve *v, const CpuSieveTile *p, int64_t slot, uint32_t lanes, const SnlsSieveLanes *extent, const SnlsSieveSpan *y, const SnlsSieveSpan *x,
+static void add_job(const CpuSieve *v, const CpuSieveTile *p, int64_t slot, uint32_t lanes, const SnlsSieveSpan *y, const SnlsSieveSpan *x,
                     CpuSieveJobs *jobs, CpuSieveScratch *s)
 {
     const CpuSieveSlot *w = &s->slot[slot];
-    const int64_t scans = v->phases * v->phases;
     const int rows = y->end - y->first, columns = x->end - x->first;
-    const int key_rows = rows + v->s.between(&extent[0], lanes), key_columns = columns + v->s.between(&extent[1], lanes);
+    const int by = v->s.between(&s->axis_y[slot], lanes, v->steps), bx = v->s.between(&s->axis_x[slot], lanes, v->steps), key_rows = rows + by, key_columns = columns + bx;
     CpuSieveJob *job = &jobs->job[jobs->count];
-    *job = (CpuSieveJob){.s = s, .slot = slot, .first = s->boxes, .used = s->used, .lanes = lanes, .y = y->first, .x = x->first, .rows = rows, .columns = columns};
+    *job = (CpuSieveJob){.s = s, .slot = slot, .box = s->boxes, .used = s->used, .lanes = lanes, .y = y->first, .x = x->first, .rows = rows, .columns = columns};
     job->make = (SnlsSieveMake){.keys = keys_at(v, w->frame, y->first, x->first), .query = s->query, .out = jobs->product[jobs->count % 2],
                                 .tiles = (key_columns + SIEVE_LANES - 1) / SIEVE_LANES};
     job->make.units = key_rows * job->make.tiles;
-    job->make.ring = job->make.tiles == 1 && scans == 1 ? SNLS_SIEVE_RING : 0;
+    job->make.ring = job->make.tiles == 1 ? SNLS_SIEVE_RING : 0;
     if (job->make.ring) job->make.out = jobs->product[0]; /* nothing of a box is stored before the one before it is done with */
-    const float *at = snls_cpu_pixel(&v->c->key, p->b, w->frame, y->first, x->first) + p->head * v->c->m.features;
-    for (int64_t i = 0; i < scans; i++) s->table.at[s->boxes + i] = at;
+    s->table.at[s->boxes] = snls_cpu_pixel(&v->c->key, p->b, w->frame, y->first, x->first) + p->head * v->c->m.features;
+    s->table.slot[s->boxes] = (int32_t)slot;
+    s->table.origin_y[s->boxes] = y->first;
+    s->table.origin_x[s->boxes] = x->first;
+    s->between[s->boxes] = by || bx;
     note_norms(v, w->frame, y->first, key_rows, s);
     fetch_below(v, p, w->frame, y, x);
     jobs->count++;
-    s->boxes += scans;
-    s->used += scans * rows;
+    s->boxes++;
+    s->used += rows;
 }
 
 uint32_t snls_sieve_plan_slot(const CpuSieve *v, const CpuSieveTile *p, int64_t slot, uint32_t lanes, CpuSieveJobs *jobs, CpuSieveScratch *s)
 {
-    const int64_t scans = v->phases * v->phases;
-    SnlsSieveLanes extent[2];
-    if (!lanes) return 0;
-    find_extent(v, s->slot[slot].y, lanes, &extent[0]);
-    find_extent(v, s->slot[slot].x, lanes, &extent[1]);
     while (lanes) {
         SnlsSieveSpan y, x;
-        uint32_t taken = v->s.fit(&extent[1], lanes, (int32_t)v->columns_max, &x);
-        taken = v->s.fit(&extent[0], taken, (int32_t)v->rows_max, &y);
-        if (s->used + scans * (y.end - y.first) > v->room || s->boxes + scans > v->boxes || jobs->count == SIEVE_JOBS) break;
-        add_job(v, p, slot, taken, extent, &y, &x, jobs, s);
+        uint32_t taken = v->s.fit(&s->axis_x[slot], lanes, (int32_t)v->columns_max, &x);
+        taken = v->s.fit(&s->axis_y[slot], taken, (int32_t)v->rows_max, &y);
+        if (s->used + (y.end - y.first) > v->room || s->boxes == v->boxes || jobs->count == SIEVE_JOBS) break;
+        add_job(v, p, slot, taken, &y, &x, jobs, s);
         lanes &= ~taken;
     }
     return lanes;
 }
 
-/* One box: a scan for each pair of phases, of the same products. */
 static void run_job(const CpuSieve *v, CpuSieveJob *job, SnlsSieveMake *next)
 {
     CpuSieveScratch *s = job->s;
-    const CpuSieveSlot *w = &s->slot[job->slot];
-    const int64_t scans = v->phases * v->phases;
-    for (int64_t i = 0; i < scans; i++) {
-        const int64_t box = job->first + i, first_y = i / v->phases, first_x = i % v->phases;
-        const SnlsSieveView view = {.y = &w->y[first_y], .x = &w->x[first_x], .lanes = job->lanes, .origin_y = job->y, .origin_x = job->x};
-        s->table.head[box] = (int32_t)(job->slot << 20 | first_y << 10 | first_x);
-        s->table.origin_y[box] = job->y;
-        s->table.origin_x[box] = job->x;
-        s->between[box] = v->s.between(view.y, job->lanes) || v->s.between(view.x, job->lanes);
-        s->rows[box] = (SnlsSieveRows){.rows = job->rows, .columns = job->columns, .bits = v->bits};
-        for (int n = 0; n < 3; n++) s->rows[box].least[n] = s->least[n] + (job->used + i * job->rows) * SIEVE_LANES;
-        v->s.scan(&s->rows[box], &job->make, &view, s->top, v->c->k, &s->table, box, i + 1 < scans ? NULL : next);
-    }
+    const SnlsSieveView view = {.y = &s->axis_y[job->slot], .x = &s->axis_x[job->slot], .lanes = job->lanes, .origin_y = job->y, .origin_x = job->x, .steps = v->steps};
+    SnlsSieveRows *rows = &s->rows[job->box];
+    *rows = (SnlsSieveRows){.rows = job->rows, .columns = job->columns, .bits = v->bits};
+    for (int n = 0; n < 3; n++) rows->least[n] = s->least[n] + job->used * SIEVE_LANES;
+    v->s.scan(rows, &job->make, &view, s->top, v->c->k, next);
 }
 
 void snls_sieve_run_jobs(const CpuSieve *v, CpuSieveJobs *jobs)

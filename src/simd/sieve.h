@@ -24,8 +24,8 @@ typedef struct SnlsSieveKeys {
     ptrdiff_t add_down;
 } SnlsSieveKeys;
 
-/* Products of a box in the making: key rows of `tiles` runs of 16 keys; a run is a unit, (16 keys, lanes) floats of out. A box that is scanned once and is one
- * run wide takes turns in few rows, which stay in the first cache: ring is SNLS_SIEVE_RING. Else it has all its rows, and ring is 0. */
+/* Products of a box in the making: key rows of `tiles` runs of 16 keys; a run is a unit, (16 keys, lanes) floats of out. A box that is one run wide takes
+ * turns in few rows, which stay in the first cache: ring is SNLS_SIEVE_RING. Else it has all its rows, and ring is 0. */
 #define SNLS_SIEVE_RING 8
 typedef struct SnlsSieveMake {
     SnlsSieveKeys keys;
@@ -34,10 +34,11 @@ typedef struct SnlsSieveMake {
     int tiles, units, ring, made, stored;
 } SnlsSieveMake;
 
-/* The cells of each lane along an axis: floors of the places of its candidates. base: of the first candidate; [first, end): those inside the frame. */
+/* What a lane looks at along an axis. A cell is what lies between a whole pixel x and the next; it holds `steps` candidates, the first at x + fraction, the
+ * others 1/steps apart, numbers steps*x - base and on of the lane's window. [from, to): numbers inside the frame; [first, end): cells that hold one. */
 typedef struct SnlsSieveLanes {
-    int32_t base[SNLS_SIEVE_LANES], first[SNLS_SIEVE_LANES], end[SNLS_SIEVE_LANES];
-    float   fraction[SNLS_SIEVE_LANES]; /* place - floor, the same for all cells of a lane */
+    int32_t base[SNLS_SIEVE_LANES], first[SNLS_SIEVE_LANES], end[SNLS_SIEVE_LANES], from[SNLS_SIEVE_LANES], to[SNLS_SIEVE_LANES];
+    float   fraction[SNLS_SIEVE_LANES];
 } SnlsSieveLanes;
 
 typedef struct SnlsSieveSpan { int32_t first, end; } SnlsSieveSpan;
@@ -46,41 +47,52 @@ typedef struct SnlsSieveSpan { int32_t first, end; } SnlsSieveSpan;
 typedef struct SnlsSieveView {
     const SnlsSieveLanes *y, *x;
     uint32_t lanes;
-    int32_t  origin_y, origin_x;
+    int32_t  origin_y, origin_x, steps;
 } SnlsSieveView;
 
-/* What is kept of the scores of a box: of every row of cells the three least, lane by lane, (rows, lanes). Their lowest bits hold the
- * column. Infinity: there is none. */
+/* What is kept of the scores of a box: of every row of cells the three least, lane by lane, (rows, lanes), each the least of its cell. Their lowest bits
+ * hold the column. Infinity: there is none. */
 typedef struct SnlsSieveRows {
     float *least[3];
     int rows, columns, bits;
+    float scale; /* what scores are multiplied by, a power of two: as `scan` finds it best */
 } SnlsSieveRows;
 
-/* A candidate: box, row, column and lane, 16, 6, 6 and 4 bits. */
+/* A cell of a lane: box, row, column and lane, 16, 6, 6 and 4 bits. */
 static inline uint32_t snls_sieve_entry(uint32_t box, uint32_t row, uint32_t column, uint32_t lane)
 {
     return box << 16 | row << 10 | column << 4 | lane;
 }
 
-/* What the entries of all boxes are looked up in. Of each box: */
+/* What the entries of all boxes are looked up in. There is room for so few of both at least. Of each box: */
+#define SNLS_SIEVE_FEW_SLOTS 4
+#define SNLS_SIEVE_FEW_BOXES 8
 typedef struct SnlsSieveTable {
     const float **at;              /* the key pixel at its origin, in f32 */
-    int32_t *head;                 /* slot << 20 | first row << 10 | first column */
-    int32_t *origin_y, *origin_x;
-    int32_t *base_y, *base_x;      /* (boxes, lanes) */
-    float   *fraction_y, *fraction_x;
-    int32_t *first_x, *end_x;      /* (boxes, lanes): columns of each lane, from the box's origin */
+    int32_t *slot, *origin_y, *origin_x;
+    /* of each slot */
+    const SnlsSieveLanes *y, *x;
     /* of all: floats to the pixel below and to the right; the last row and column of the frame; candidates to a pixel; the queries' pixels */
     ptrdiff_t down, right;
-    int32_t last_y, last_x, phases;
+    int32_t last_y, last_x, steps, slots, boxes;
     const float *const *query;
 } SnlsSieveTable;
 
-typedef struct SnlsSievePairs { /* 16 pairs of pixels; keys are four taps with weights, or one */
+#define SNLS_SIEVE_STEPS 4
+typedef struct SnlsSievePairs { /* 16 pairs of a query and a cell; of the cell's four pixels, or of the first only */
     const float *query[SNLS_SIEVE_LANES], *tap[4][SNLS_SIEVE_LANES];
-    float    weight[4][SNLS_SIEVE_LANES];
-    uint32_t lane[SNLS_SIEVE_LANES], place[SNLS_SIEVE_LANES]; /* place: as list.h says */
+    float    fraction_y[SNLS_SIEVE_LANES], fraction_x[SNLS_SIEVE_LANES];
+    uint32_t lane[SNLS_SIEVE_LANES], place[SNLS_SIEVE_LANES]; /* place: as list.h says, of the cell's first candidate */
+    uint16_t in_y[SNLS_SIEVE_STEPS], in_x[SNLS_SIEVE_STEPS];  /* of which pairs the candidates of a cell are there, along each axis */
+    int steps;
 } SnlsSievePairs;
+
+/* Candidates with their exact scores. */
+typedef struct SnlsSieveFound {
+    ptrdiff_t count;
+    float    score[SNLS_SIEVE_LANES * (SNLS_SIEVE_STEPS * SNLS_SIEVE_STEPS + 1)];
+    uint32_t lane[SNLS_SIEVE_LANES * (SNLS_SIEVE_STEPS * SNLS_SIEVE_STEPS + 1)], place[SNLS_SIEVE_LANES * (SNLS_SIEVE_STEPS * SNLS_SIEVE_STEPS + 1)];
+} SnlsSieveFound;
 
 /* Windows of 16 queries at (y, x) in one slot. flow + at[l] is the lane's flow along x, step_y further along y; NULL: none. */
 typedef struct SnlsSieveWindows {
@@ -89,8 +101,7 @@ typedef struct SnlsSieveWindows {
     ptrdiff_t step_y;
     const double *y, *x;
     SnlsLaneWindows all;
-    double  first;                       /* cell whose place is wanted; of `side` cells that are whole pixels apart it is the first */
-    int32_t side;
+    int32_t side, steps;
     double *centre_y, *centre_x;         /* out */
     int32_t *origin_y, *origin_x;
 } SnlsSieveWindows;
@@ -107,26 +118,25 @@ typedef struct SnlsSieve {
 
     /* Lanes of `lanes` that fit `size` cells, one more for interpolation, with the first of them; from where to where. */
     uint32_t (*fit)(const SnlsSieveLanes *axis, uint32_t lanes, int32_t size, SnlsSieveSpan *span);
-    int (*between)(const SnlsSieveLanes *axis, uint32_t lanes); /* some fraction is not 0 */
+    int (*between)(const SnlsSieveLanes *axis, uint32_t lanes, int32_t steps); /* some candidate is not at a pixel */
 
     /* All products of the first box, unless it has a ring. `scan` makes those of a box with a ring, and begins or makes the next. */
     void (*make)(SnlsSieveMake *box);
 
-    /* Scores of rows x columns cells from the products of their box. top: the k least so far, of three a row, sorted, (k, lanes).
-     * Fills row `number` of the table's arrays of lanes. next: begun, or made, meanwhile; or NULL. */
-    void (*scan)(const SnlsSieveRows *to, SnlsSieveMake *box, const SnlsSieveView *view, float *top, ptrdiff_t k, const SnlsSieveTable *table,
-                 ptrdiff_t number, SnlsSieveMake *next);
+    /* Scores of rows x columns cells from the products of their box. top: the k least so far, of three cells a row, sorted, (k, lanes). next: begun, or
+     * made, meanwhile; or NULL. */
+    void (*scan)(SnlsSieveRows *to, SnlsSieveMake *box, const SnlsSieveView *view, float *top, ptrdiff_t k, SnlsSieveMake *next);
 
     /* Entries of rows `row` and on whose score is not above the lane's bar, appended to out; *count of them so far. Where all three of a row are
      * not above it, all cells of the lane are. Returns the row where it stopped for want of room, or the number of rows. room must be
      * more than 4*columns*16. */
     int (*hits)(const SnlsSieveRows *from, const SnlsSieveTable *table, ptrdiff_t box, int row, const float *bar, uint32_t *out, ptrdiff_t *count, ptrdiff_t room);
 
-    /* Up to 16 entries as pairs of pixels, which are fetched; the rest repeats the first. */
+    /* Up to 16 entries as pairs of pixels, which are fetched; the rest repeats the first, and is not there. */
     void (*look_up)(SnlsSievePairs *out, const uint32_t *entry, ptrdiff_t n, const SnlsSieveTable *table, int taps);
 
-    /* Scores of 16 pairs: dot times -1 (prod) or squared distance, over n features. taps: 1 or 4. */
-    void (*scores)(float *out, const SnlsSievePairs *pairs, int taps, int prod, ptrdiff_t n);
+    /* Scores of the candidates of 16 pairs, those not above the lane's limit: dot times -1 (prod) or squared distance, over n features. taps: 1 or 4. */
+    void (*scores)(SnlsSieveFound *out, const SnlsSievePairs *pairs, int taps, int prod, ptrdiff_t n, const float *limit);
 
     /* n rows of scores and places into sorted lists of k, lane by lane; on a tie the lower place is first. */
     void (*keep)(float *best, uint32_t *best_place, ptrdiff_t k, const float *score, const uint32_t *place, ptrdiff_t n);
@@ -139,7 +149,8 @@ typedef struct SnlsSieve {
 
 int snls_sieve_usable(void);                      /* whether this machine and its operating system have the tiles */
 int snls_sieve_init(SnlsSieve *sieve, int level); /* 0: this machine, or this level, has none */
-void snls_sieve_init_amx(SnlsSieve *sieve);       /* sieve_amx.c and sieve_fine_amx.c */
+void snls_sieve_init_amx(SnlsSieve *sieve);       /* sieve_amx.c; the others: sieve_scan_amx.c, sieve_fine_amx.c */
+void snls_sieve_init_scan_amx(SnlsSieve *sieve);
 void snls_sieve_init_fine_amx(SnlsSieve *sieve);
 
 #endif

@@ -1,0 +1,134 @@
+/* sieve_make_amx.h: products of sixteen queries with the keys of a box on matrix tiles, in the making while sieve_scan_amx.c scans. */
+#ifndef SNLS_SIEVE_MAKE_AMX_H
+#define SNLS_SIEVE_MAKE_AMX_H
+
+#include "simd/sieve.h"
+#include <immintrin.h>
+
+#define ALWAYS static inline __attribute__((always_inline))
+enum { LANES = SNLS_SIEVE_LANES, CHUNK = SNLS_SIEVE_CHUNK };
+
+/* Four units are under way at a time, in tiles 0 to 3; 4 and 5 are for keys, 6 and 7 for queries. A unit is stored when its tile is needed again, so
+ * that nobody waits for the latency of a product. Up to two tiles of queries stay where they are: one chunk, two chunks, or a chunk in two parts. */
+enum { ONE, CHUNKS, PARTS, MANY };
+
+ALWAYS int kind_of(const SnlsSieveMake *m)
+{
+    const int tiles = m->keys.chunks * m->keys.parts;
+    return tiles == 1 ? ONE : tiles > 2 ? MANY : m->keys.chunks == 2 ? CHUNKS : PARTS;
+}
+
+ALWAYS float *unit_out(const SnlsSieveMake *m, int unit) { return m->out + (ptrdiff_t)(m->ring ? unit % SNLS_SIEVE_RING : unit) * 256; }
+
+#define STORE(SUM) { _tile_stored(SUM, unit_out(m, m->stored), 64); m->stored++; }
+
+ALWAYS const uint16_t *unit_keys(const SnlsSieveMake *m, int unit)
+{
+    const int row = m->tiles == 1 ? unit : unit / m->tiles;
+    return m->keys.at + row * m->keys.down + (unit - row * m->tiles) * LANES * m->keys.right;
+}
+
+#define UNIT(SUM, FREE)                                        \
+    case SUM:                                                  \
+        if (m->made >= 4) STORE(SUM)                           \
+        _tile_zero(SUM);                                       \
+        _tile_loadd(FREE, at, bytes);                          \
+        _tile_dpbf16ps(SUM, FREE, 6);                          \
+        if (kind == PARTS) _tile_dpbf16ps(SUM, FREE, 7);       \
+        if (kind != ONE) _tile_loadd(FREE, at + CHUNK, bytes); \
+        if (kind == CHUNKS) _tile_dpbf16ps(SUM, FREE, 7);      \
+        if (kind == PARTS) _tile_dpbf16ps(SUM, FREE, 6);       \
+        break;
+
+ALWAYS void make_unit(SnlsSieveMake *m, const int kind)
+{
+    const ptrdiff_t bytes = m->keys.right * (ptrdiff_t)sizeof(uint16_t);
+    const uint16_t *at = unit_keys(m, m->made);
+    switch (m->made % 4) {
+        UNIT(0, 4)
+        UNIT(1, 5)
+        UNIT(2, 4)
+        UNIT(3, 5)
+    }
+    m->made++;
+}
+
+/* Queries of many chunks do not stay in tiles: four units share what is loaded of them. Chunks go by twos, since the lines of a key come in twos from the
+ * second cache: 29 cycles a product instead of 47 (lab/tiles.c). Units past the last repeat it, and are not stored. */
+#define FOUR(DO) DO(0, 4) DO(1, 5) DO(2, 4) DO(3, 5)
+#define BEGIN_SUM(SUM, FREE)           \
+    if (m->made >= 4) STORE(SUM)       \
+    _tile_zero(SUM);
+#define WITH_HIGH(SUM, FREE)                       \
+    _tile_loadd(FREE, at[SUM] + c * CHUNK, bytes); \
+    _tile_dpbf16ps(SUM, FREE, 6);
+#define WITH_TWO(SUM, FREE)                              \
+    _tile_loadd(4, at[SUM] + c * CHUNK, bytes);          \
+    _tile_dpbf16ps(SUM, 4, 6);                           \
+    _tile_loadd(5, at[SUM] + (c + 1) * CHUNK, bytes);    \
+    _tile_dpbf16ps(SUM, 5, 7);
+#define WITH_BOTH(SUM, FREE)                                           \
+    WITH_HIGH(SUM, FREE)                                               \
+    _tile_dpbf16ps(SUM, FREE, 7);                                      \
+    _tile_loadd(FREE, at[SUM] + (m->keys.chunks + c) * CHUNK, bytes);  \
+    _tile_dpbf16ps(SUM, FREE, 6);
+
+static void make_four(SnlsSieveMake *m)
+{
+    const ptrdiff_t bytes = m->keys.right * (ptrdiff_t)sizeof(uint16_t);
+    const uint16_t *at[4];
+    for (int i = 0; i < 4; i++) at[i] = unit_keys(m, m->made + i < m->units ? m->made + i : m->units - 1);
+    FOUR(BEGIN_SUM)
+    for (ptrdiff_t c = 0; c < m->keys.chunks; c++) {
+        _tile_loadd(6, m->query + c * LANES * CHUNK, 64);
+        if (m->keys.parts == 1 && c + 1 < m->keys.chunks) {
+            _tile_loadd(7, m->query + (c + 1) * LANES * CHUNK, 64);
+            FOUR(WITH_TWO)
+            c++;
+            continue;
+        }
+        if (m->keys.parts == 1) {
+            FOUR(WITH_HIGH)
+            continue;
+        }
+        _tile_loadd(7, m->query + (m->keys.chunks + c) * LANES * CHUNK, 64);
+        FOUR(WITH_BOTH)
+    }
+    m->made = m->made + 4 < m->units ? m->made + 4 : m->units;
+}
+
+/* Units until so many are made; their queries go into the tiles before the first. */
+static void make_until(SnlsSieveMake *m, int units)
+{
+    const int kind = kind_of(m);
+    if (m->made == 0 && units > 0 && kind != MANY) {
+        _tile_loadd(6, m->query, 64);
+        if (kind != ONE) _tile_loadd(7, m->query + LANES * CHUNK, 64);
+    }
+    switch (kind) {
+    case ONE: while (m->made < units) make_unit(m, ONE); break;
+    case CHUNKS: while (m->made < units) make_unit(m, CHUNKS); break;
+    case PARTS: while (m->made < units) make_unit(m, PARTS); break;
+    default: while (m->made < units) make_four(m);
+    }
+}
+
+static void make_rest(SnlsSieveMake *m)
+{
+    make_until(m, m->units);
+    while (m->stored < m->made) {
+        switch (m->stored % 4) {
+        case 0: STORE(0) break;
+        case 1: STORE(1) break;
+        case 2: STORE(2) break;
+        case 3: STORE(3) break;
+        }
+    }
+}
+
+static void make_first(SnlsSieveMake *m)
+{
+    if (!m->ring) make_rest(m);
+}
+
+#endif
