@@ -12,7 +12,7 @@ typedef enum Job { FORWARD = 0, BY_DATA = 1, BY_WEIGHTS = 2, JOBS = 3 } Job;
 typedef struct Packed { /* weights in the order of a primitive, and the way there (or back: gradients) */
     dnnl_memory_t    memory, plain;
     dnnl_primitive_t reorder;
-    void            *block;
+    char            *block;
     int32_t          version;
 } Packed;
 
@@ -21,6 +21,7 @@ typedef struct Conv {
     dnnl_primitive_desc_t forward_desc; /* a hint for the other two */
     Packed            packed[JOBS];
     dnnl_memory_desc_t in, out, bias, weight; /* weight: as the parameter lies */
+    dnnl_memory_desc_t room[JOBS]; /* scratch. oneDNN's own is bound to the thread that made a primitive, and who runs a network may come from any thread */
     dnnl_dims_t       stride, pad_low, pad_high;
     int64_t           packed_bytes[JOBS];
 } Conv;
@@ -127,11 +128,12 @@ static dnnl_status_t describe_job(const NnStep *s, const Conv *c, Job job, dnnl_
 static bool own_gelu(const NnStep *s) { return s->u.conv.act == NN_GELU && s->y[0].dtype == SNLS_BF16 && !s->x[1].data; }
 
 /* Activation, then the residual, which lies in the output before the convolution runs. */
-static dnnl_status_t forward_attributes(const NnStep *s, dnnl_primitive_attr_t *attr)
+static dnnl_status_t attributes(const NnStep *s, Job job, dnnl_primitive_attr_t *attr)
 {
     dnnl_post_ops_t ops;
     dnnl_status_t status = dnnl_primitive_attr_create(attr);
-    if (status != dnnl_success) return status;
+    if (status == dnnl_success) status = dnnl_primitive_attr_set_scratchpad_mode(*attr, dnnl_scratchpad_mode_user);
+    if (status != dnnl_success || job != FORWARD) return status;
     status = dnnl_post_ops_create(&ops);
     if (status == dnnl_success && s->u.conv.act == NN_GELU && !own_gelu(s)) status = dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_gelu_erf, 0, 0);
     if (status == dnnl_success && s->u.conv.act != NN_GELU && s->u.conv.act != NN_LINEAR)
@@ -144,6 +146,8 @@ static dnnl_status_t forward_attributes(const NnStep *s, dnnl_primitive_attr_t *
 
 /* ---- making ---- */
 
+static char *on_line(char *block) { return block + (SNLS_ALIGN - (uintptr_t)block % SNLS_ALIGN) % SNLS_ALIGN; }
+
 static SnlsStatus make_packed(SnlsContext *ctx, const NnStep *s, Conv *c, Job job, const dnnl_memory_desc_t *order)
 {
     const Shared *shared = s->shared;
@@ -154,8 +158,7 @@ static SnlsStatus make_packed(SnlsContext *ctx, const NnStep *s, Conv *c, Job jo
     p->block = snls_mem_alloc(&ctx->allocator, c->packed_bytes[job] + SNLS_ALIGN);
     SNLS_REQUIRE(ctx, p->block, SNLS_ERR_MEMORY, "network: no memory for packed weights");
     p->version = *s->version - 1;
-    char *line = (char *)p->block + (SNLS_ALIGN - (uintptr_t)p->block % SNLS_ALIGN) % SNLS_ALIGN; /* matrix tiles that cross lines take twice as long */
-    DNNL(ctx, dnnl_memory_create(&p->memory, order, shared->engine, line), "packed weights");
+    DNNL(ctx, dnnl_memory_create(&p->memory, order, shared->engine, on_line(p->block)), "packed weights"); /* matrix tiles that cross lines take twice as long */
     DNNL(ctx, dnnl_memory_create(&p->plain, &c->weight, shared->engine, job == BY_WEIGHTS ? s->dp[0].data : s->p[0].data), "weights");
     dnnl_status_t status = dnnl_primitive_attr_create(&attr);
     if (job == BY_WEIGHTS && status == dnnl_success) { /* gradients add: from packed to plain, with a sum */
@@ -180,11 +183,12 @@ static SnlsStatus make_job(SnlsContext *ctx, const NnStep *s, Conv *c, Job job)
     dnnl_primitive_attr_t attr = NULL;
     if (c->primitive[job]) return SNLS_OK;
     DNNL(ctx, describe_job(s, c, job, &desc), "a convolution");
-    dnnl_status_t status = job == FORWARD ? forward_attributes(s, &attr) : dnnl_success;
+    dnnl_status_t status = attributes(s, job, &attr);
     if (status == dnnl_success) status = dnnl_primitive_desc_create(&made, &desc, attr, shared->engine, c->forward_desc);
     if (status == dnnl_success) status = dnnl_primitive_create(&c->primitive[job], made);
     if (attr) dnnl_primitive_attr_destroy(attr);
     SnlsStatus result = check(ctx, status, "a convolution");
+    if (result >= 0) c->room[job] = *dnnl_primitive_desc_query_md(made, dnnl_query_scratchpad_md, 0);
     if (result >= 0) result = make_packed(ctx, s, c, job, dnnl_primitive_desc_query_md(made, job == BY_WEIGHTS ? dnnl_query_diff_weights_md : dnnl_query_weights_md, 0));
     if (job == FORWARD) c->forward_desc = made;
     else if (made) dnnl_primitive_desc_destroy(made);
@@ -208,7 +212,7 @@ static SnlsStatus conv_of(SnlsContext *ctx, NnStep *s, Conv **out)
 
 typedef struct Argument { int name; const dnnl_memory_desc_t *desc; void *data; dnnl_memory_t memory; } Argument; /* memory given: used as it is */
 
-enum { ARGUMENTS = 4 };
+enum { ARGUMENTS = 5 };
 
 static SnlsStatus execute(SnlsContext *ctx, const Shared *shared, dnnl_primitive_t primitive, const Argument *list, int count)
 {
@@ -226,6 +230,8 @@ static SnlsStatus execute(SnlsContext *ctx, const Shared *shared, dnnl_primitive
     return check(ctx, status, "run");
 }
 
+static int64_t room_bytes(const Conv *c, Job job) { return (int64_t)dnnl_memory_desc_get_size(&c->room[job]); }
+
 static SnlsStatus pack(SnlsContext *ctx, NnStep *s, Conv *c, Job job)
 {
     Packed *p = &c->packed[job];
@@ -240,10 +246,14 @@ SnlsStatus snls_nn_dnnl_conv_forward(SnlsContext *ctx, NnStep *s)
     Conv *c = NULL;
     SNLS_TRY(conv_of(ctx, s, &c));
     SNLS_TRY(pack(ctx, s, c, FORWARD));
+    snls_arena_begin(&ctx->arena);
+    snls_arena_plan(&ctx->arena, room_bytes(c, FORWARD), 1);
+    SNLS_TRY(snls_scratch_commit(ctx, "conv"));
+    void *room = snls_arena_claim(&ctx->arena, room_bytes(c, FORWARD), 1);
     if (s->x[1].data && s->x[1].data != s->y[0].data) memcpy(s->y[0].data, s->x[1].data, (size_t)(snls_tensor_elements(&s->y[0]) * snls_dtype_size((SnlsDtype)s->y[0].dtype)));
     const Argument list[] = { { DNNL_ARG_SRC, &c->in, s->x[0].data, NULL }, { DNNL_ARG_WEIGHTS, NULL, NULL, c->packed[FORWARD].memory },
-                              { DNNL_ARG_DST, &c->out, s->y[0].data, NULL }, { DNNL_ARG_BIAS, &c->bias, s->p[1].data, NULL } };
-    SNLS_TRY(execute(ctx, s->shared, c->primitive[FORWARD], list, s->p[1].data ? 4 : 3));
+                              { DNNL_ARG_DST, &c->out, s->y[0].data, NULL }, { DNNL_ARG_SCRATCHPAD, &c->room[FORWARD], room, NULL }, { DNNL_ARG_BIAS, &c->bias, s->p[1].data, NULL } };
+    SNLS_TRY(execute(ctx, s->shared, c->primitive[FORWARD], list, s->p[1].data ? 5 : 4));
     const int64_t channels = s->y[0].shape[3];
     if (own_gelu(s)) snls_nn_rows_gelu(ctx, s->y[0].data, &(NnRows){ snls_tensor_elements(&s->y[0]) / channels, channels, SNLS_BF16 });
     return SNLS_OK;
@@ -266,22 +276,22 @@ static const float *pull_of(const NnStep *s, float *scratch)
     return scratch;
 }
 
-static SnlsStatus data_gradient(SnlsContext *ctx, NnStep *s, Conv *c, const float *pull, float *scratch)
+static SnlsStatus data_gradient(SnlsContext *ctx, NnStep *s, Conv *c, const float *pull, float *scratch, void *room)
 {
     SNLS_TRY(pack(ctx, s, c, BY_DATA));
     const Argument list[] = { { DNNL_ARG_DIFF_DST, &c->out, (void *)(uintptr_t)pull, NULL }, { DNNL_ARG_WEIGHTS, NULL, NULL, c->packed[BY_DATA].memory },
-                              { DNNL_ARG_DIFF_SRC, &c->in, scratch, NULL } };
-    SNLS_TRY(execute(ctx, s->shared, c->primitive[BY_DATA], list, 3));
+                              { DNNL_ARG_DIFF_SRC, &c->in, scratch, NULL }, { DNNL_ARG_SCRATCHPAD, &c->room[BY_DATA], room, NULL } };
+    SNLS_TRY(execute(ctx, s->shared, c->primitive[BY_DATA], list, 4));
     add_to(s->dx[0].data, scratch, snls_tensor_elements(&s->dx[0]), ctx->threads);
     return SNLS_OK;
 }
 
-static SnlsStatus weight_gradient(SnlsContext *ctx, NnStep *s, Conv *c, const float *pull, float *bias)
+static SnlsStatus weight_gradient(SnlsContext *ctx, NnStep *s, Conv *c, const float *pull, float *bias, void *room)
 {
     const Packed *p = &c->packed[BY_WEIGHTS];
     const Argument list[] = { { DNNL_ARG_SRC, &c->in, s->x[0].data, NULL }, { DNNL_ARG_DIFF_DST, &c->out, (void *)(uintptr_t)pull, NULL },
-                              { DNNL_ARG_DIFF_WEIGHTS, NULL, NULL, p->memory }, { DNNL_ARG_DIFF_BIAS, &c->bias, bias, NULL } };
-    SNLS_TRY(execute(ctx, s->shared, c->primitive[BY_WEIGHTS], list, s->p[1].data ? 4 : 3));
+                              { DNNL_ARG_DIFF_WEIGHTS, NULL, NULL, p->memory }, { DNNL_ARG_SCRATCHPAD, &c->room[BY_WEIGHTS], room, NULL }, { DNNL_ARG_DIFF_BIAS, &c->bias, bias, NULL } };
+    SNLS_TRY(execute(ctx, s->shared, c->primitive[BY_WEIGHTS], list, s->p[1].data ? 5 : 4));
     const Argument back[] = { { DNNL_ARG_FROM, NULL, NULL, p->memory }, { DNNL_ARG_TO, NULL, NULL, p->plain } };
     SNLS_TRY(execute(ctx, s->shared, p->reorder, back, 2));
     if (s->dp[1].data) add_to(s->dp[1].data, bias, s->dp[1].shape[0], 1);
@@ -296,14 +306,17 @@ SnlsStatus snls_nn_dnnl_conv_backward(SnlsContext *ctx, NnStep *s)
     if (s->dx[0].data) SNLS_TRY(make_job(ctx, s, c, BY_DATA));
     if (s->dp[0].data) SNLS_TRY(make_job(ctx, s, c, BY_WEIGHTS));
     const int64_t sizes[3] = { snls_tensor_elements(&s->y[0]), snls_tensor_elements(&s->x[0]), s->y[0].shape[3] };
+    const int64_t by_data = s->dx[0].data ? room_bytes(c, BY_DATA) : 0, by_weights = s->dp[0].data ? room_bytes(c, BY_WEIGHTS) : 0, most = by_data > by_weights ? by_data : by_weights;
     float *scratch[3];
     snls_arena_begin(&ctx->arena);
     for (int i = 0; i < 3; i++) snls_arena_plan(&ctx->arena, sizes[i], sizeof(float));
+    snls_arena_plan(&ctx->arena, most, 1);
     SNLS_TRY(snls_scratch_commit(ctx, "conv"));
     for (int i = 0; i < 3; i++) scratch[i] = snls_arena_claim(&ctx->arena, sizes[i], sizeof(float));
+    void *room = snls_arena_claim(&ctx->arena, most, 1);
     const float *pull = pull_of(s, scratch[0]);
-    if (s->dx[0].data) SNLS_TRY(data_gradient(ctx, s, c, pull, scratch[1]));
-    if (s->dp[0].data) SNLS_TRY(weight_gradient(ctx, s, c, pull, scratch[2]));
+    if (s->dx[0].data) SNLS_TRY(data_gradient(ctx, s, c, pull, scratch[1], room));
+    if (s->dp[0].data) SNLS_TRY(weight_gradient(ctx, s, c, pull, scratch[2], room));
     if (s->dx[1].data) add_to(s->dx[1].data, s->dy[0].data, sizes[0], ctx->threads);
     return SNLS_OK;
 }
