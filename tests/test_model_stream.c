@@ -93,11 +93,28 @@ static void check_bands(int64_t h, int64_t wanted, int64_t halo)
     CHECK(next == h, "h %d, %d rows, halo %d: ends at row %d", (int)h, (int)wanted, (int)halo, (int)next);
 }
 
+static bool same_band(const Bands *a, const Bands *b) { return a->from == b->from && a->low == b->low && a->high == b->high && a->rows == b->rows; }
+
+/* By number, as threads take them, and in a number that they can share. */
+static void check_bands_by_number(int64_t h, int64_t wanted, int64_t halo)
+{
+    for (int64_t shares = 1; shares < 5; shares++) {
+        const Bands all = snls_bands_shared(h, wanted, halo, shares);
+        int64_t count = 0;
+        bool same = true;
+        for (Bands b = all; snls_bands_next(&b); count++) {
+            const Bands at = snls_bands_at(&all, count);
+            same &= same_band(&at, &b);
+        }
+        CHECK(same && count == snls_bands_count(&all), "%d rows in bands of %d, %d about them, for %d: %d bands, %d were said", (int)h, (int)wanted, (int)halo, (int)shares, (int)count, (int)snls_bands_count(&all));
+    }
+}
+
 static void all_bands(void)
 {
     for (int64_t h = 1; h < 50; h++)
         for (int64_t wanted = 1; wanted < 20; wanted++)
-            for (int64_t halo = 1; halo < 5; halo++) check_bands(h, wanted, halo);
+            for (int64_t halo = 1; halo < 5; halo++) check_bands(h, wanted, halo), check_bands_by_number(h, wanted, halo);
 }
 
 /* ---- equal results ---- */

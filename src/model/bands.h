@@ -18,6 +18,29 @@ static inline Bands snls_bands(int64_t h, int64_t wanted, int64_t halo)
     return (Bands){ .h = h, .rows = count == 1 ? h : (inner + count - 1) / count + 2 * halo, .halo = halo };
 }
 
+/* The same in a number of bands that `shares` divides, where each brings more rows than it needs about it. */
+static inline Bands snls_bands_shared(int64_t h, int64_t wanted, int64_t halo, int64_t shares)
+{
+    const int64_t inner = h - 2 * halo, count = wanted < 1 || inner < 1 ? 1 : (inner + wanted - 1) / wanted, even = (count + shares - 1) / shares * shares;
+    return snls_bands(h, inner > 2 * halo * even ? (inner + even - 1) / even : wanted, halo);
+}
+
+static inline int64_t snls_bands_count(const Bands *b)
+{
+    const int64_t inner = b->h - 2 * b->halo, each = b->rows - 2 * b->halo;
+    return b->rows == b->h || each < 1 ? 1 : (inner + each - 1) / each;
+}
+
+static inline Bands snls_bands_at(const Bands *b, int64_t i) /* the i-th that snls_bands_next comes to */
+{
+    Bands at = *b;
+    at.low = i ? b->halo + i * (b->rows - 2 * b->halo) : 0;
+    at.from = i ? at.low - b->halo : 0;
+    at.high = at.from + b->rows - b->halo;
+    if (at.from + b->rows >= b->h) at.from = b->h - b->rows, at.high = b->h;
+    return at;
+}
+
 static inline bool snls_bands_next(Bands *b)
 {
     if (b->high == b->h) return false;

@@ -5,12 +5,19 @@
 #include "model/stan_s_stream.h"
 #include "model/bands.h"
 #include <string.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
-enum { MIN_FRAMES = 5, FIXED = STAN_S_OUT + 1 };
+/* Up to so many threads each take whole bands, with networks of their own; more would have too few bands and too much memory, and share each band instead.
+ * Whole bands need no waiting for each other between layers, stay in one core's cache, and let a core that is disturbed take fewer. */
+enum { MIN_FRAMES = 5, FIXED = STAN_S_OUT + 1, MOST_WORKERS = 4 };
 
 typedef struct Plane { char *data; int64_t h, w, c; } Plane; /* elements of the model's type */
 
 typedef struct Part { NnNet net; StanSPart is; Bands bands; int64_t w; } Part;
+
+typedef struct Worker { SnlsContext ctx; Part *parts; SnlsStatus status; } Worker; /* parts: FIXED - 1 kinds and one fused part for each block */
 
 typedef struct Held { /* a frame from its push to its pull */
     float  *noisy, *small; /* (h,w,3) as given; (H/4,W/4,4) averaged, 0..1 */
@@ -27,12 +34,15 @@ struct StanSStream {
     StanSConfig c;
     bool        lean;
     int64_t     h, w, H, W, room, slots; /* of a frame; padded to multiples of 4; frames held; frames a search sees */
-    Part       *parts;                   /* FIXED - 1 kinds and one fused part for each block */
+    Worker      workers[MOST_WORKERS];
+    int32_t     worker_count;
+    Part       *lists; /* of all workers; held, levels and their planes follow */
     Held       *held;
     Level      *levels;
     Plane       in, half[4], quarter[2], full, colours; /* in work; in: colours 0..1 and sigma; half[0], half[2]: x, half[1], half[3]: features */
     float      *gates, *dist, *offset;
-    double     *sums, sigma;
+    double     *sums, sigma; /* sums: of the channels of each band */
+    int64_t     most_bands;
     int64_t     pushed, real, pulled; /* frames of the scene; real: without mirrored ones at its end */
     bool        finished;
     char       *block;
@@ -80,14 +90,17 @@ static void lay_out(StanSStream *s)
     s->full = plane(s, 1, s->c.width);
     s->colours = plane(s, 1, 3);
     s->gates = claim(s, 4 * s->c.width * (int64_t)sizeof(float));
-    s->sums = claim(s, 4 * s->c.width * (int64_t)sizeof(double));
+    s->sums = claim(s, s->most_bands * 4 * s->c.width * (int64_t)sizeof(double));
     s->dist = claim(s, lowest * (int64_t)sizeof(float));
     s->offset = claim(s, lowest * 3 * (int64_t)sizeof(float));
 }
 
 /* ---- parts ---- */
 
-static Part *part(StanSStream *s, StanSPartKind kind, int64_t number) { return &s->parts[kind == STAN_S_FUSED ? FIXED + number - 1 : (int64_t)kind]; }
+/* Frames that more than one thread is worth it for. Who sets the rows of bands has reasons of his own. */
+static bool is_large(const StanSStream *s) { return s->m->params.rows || s->H * s->W >= 256 * 256; }
+
+static int64_t part_number(StanSPartKind kind, int64_t number) { return kind == STAN_S_FUSED ? FIXED + number - 1 : (int64_t)kind; }
 
 static Bands bands_of(const StanSStream *s, StanSPartKind kind, int64_t number, int64_t *w)
 {
@@ -97,77 +110,131 @@ static Bands bands_of(const StanSStream *s, StanSPartKind kind, int64_t number, 
     const int64_t scale = shapes[kind].scale, halo = kind == STAN_S_FUSED && number == s->c.blocks ? 1 : shapes[kind].halo;
     *w = s->W / scale;
     const int64_t channels = shapes[kind].channels * (kind == STAN_S_FUSED ? s->slots : 1) * s->c.width, row = *w * channels * snls_dtype_size((SnlsDtype)s->m->dtype);
-    return snls_bands(s->H / scale, snls_model_band(s->m, row), halo);
+    return snls_bands_shared(s->H / scale, snls_model_band(s->m, row), halo, s->worker_count);
 }
 
-static void build_part(StanSStream *s, StanSPartKind kind, int64_t number)
+static void build_part(StanSStream *s, Worker *worker, StanSPartKind kind, int64_t number)
 {
-    Part *p = part(s, kind, number);
-    snls_nn_begin(&p->net, s->m->ctx, &s->m->stage[0].params, s->m->dtype, false);
+    Part *p = &worker->parts[part_number(kind, number)];
+    snls_nn_begin(&p->net, &worker->ctx, &s->m->stage[0].params, s->m->dtype, false);
     p->bands = bands_of(s, kind, number, &p->w);
     p->is = snls_stan_s_part(&p->net, &s->c, kind, number, p->bands.rows, p->w);
-    if (s->H * s->W >= 256 * 256) p->net.one_thread = 0; /* a band is small, the frame is not */
+    if (is_large(s)) p->net.one_thread = 0; /* a band is small, the frame is not */
+    const int64_t bands = snls_bands_count(&p->bands);
+    if (bands > s->most_bands) s->most_bands = bands;
 }
 
 static void build_parts(StanSStream *s)
 {
-    for (int kind = 0; kind < FIXED; kind++)
-        for (int64_t i = 1; i <= (kind == STAN_S_FUSED ? s->c.blocks : 1); i++) build_part(s, (StanSPartKind)kind, i);
+    for (int32_t w = 0; w < s->worker_count; w++)
+        for (int kind = 0; kind < FIXED; kind++)
+            for (int64_t i = 1; i <= (kind == STAN_S_FUSED ? s->c.blocks : 1); i++) build_part(s, &s->workers[w], (StanSPartKind)kind, i);
+}
+
+static void open_workers(StanSStream *s, Part *parts)
+{
+    const int32_t threads = s->m->ctx->threads;
+    s->worker_count = is_large(s) && threads <= MOST_WORKERS ? threads : 1;
+    for (int32_t i = 0; i < s->worker_count; i++) {
+        Worker *w = &s->workers[i];
+        w->ctx = *s->m->ctx;
+        w->ctx.arena = (SnlsArena){ 0 };
+        if (s->worker_count > 1) w->ctx.threads = 1;
+        w->parts = parts + i * (FIXED + s->c.blocks);
+    }
 }
 
 /* Where an input's rows come from: features times gates, plus x where there is one (no gates: features alone); or what the
  * search has found at a level. store: keeps the rows that come out. */
 typedef enum SourceKind { FEATURES, FOUND } SourceKind;
 typedef struct Source { SourceKind kind; const Plane *features, *x, *store; const float *gates; int64_t level; } Source;
-static void fill_found(StanSStream *s, int64_t t, int64_t level, int64_t from, int64_t rows, const SnlsTensor *to);
+static void fill_found(const StanSStream *s, const SnlsContext *ctx, int64_t t, int64_t level, int64_t from, int64_t rows, const SnlsTensor *to);
 
 static char *row_of(const Plane *p, const SnlsTensor *like, int64_t y) { return p->data + y * p->w * p->c * snls_dtype_size((SnlsDtype)like->dtype); }
 
 static NnRows rows_of(const Plane *p, int64_t rows, int32_t dtype) { return (NnRows){ rows * p->w, p->c, dtype }; }
 
-static void copy_rows(StanSStream *s, const Plane *to, const char *from, int64_t y, int64_t rows)
+static void copy_rows(const StanSStream *s, const SnlsContext *ctx, const Plane *to, const char *from, int64_t y, int64_t rows)
 {
     const int64_t bytes = to->w * to->c * snls_dtype_size((SnlsDtype)s->m->dtype);
     char *at = to->data + y * bytes;
-#pragma omp parallel for num_threads(s->m->ctx->threads) schedule(static)
+    (void)ctx;
+#pragma omp parallel for num_threads(ctx->threads) schedule(static)
     for (int64_t i = 0; i < rows; i++) memcpy(at + i * bytes, from + i * bytes, (size_t)bytes);
 }
 
-static void load(StanSStream *s, int64_t t, const Source *src, const Bands *b, const SnlsTensor *to)
+static void load(const StanSStream *s, SnlsContext *ctx, int64_t t, const Source *src, const Bands *b, const SnlsTensor *to)
 {
     const int64_t scale = to->shape[1] / b->rows, from = b->from * scale, rows = b->rows * scale;
     const NnRows all = { rows * to->shape[2], to->shape[3], to->dtype };
-    if (src->kind == FOUND) fill_found(s, t, src->level, from, rows, to);
-    else if (src->gates) snls_nn_rows_gate(s->m->ctx, to->data, row_of(src->features, to, from), src->gates, src->x ? row_of(src->x, to, from) : NULL, &all);
-    else copy_rows(s, &(Plane){ to->data, rows, to->shape[2], to->shape[3] }, row_of(src->features, to, from), 0, rows);
-    if (src->store) copy_rows(s, src->store, row_of(&(Plane){ to->data, rows, to->shape[2], to->shape[3] }, to, (b->low - b->from) * scale), b->low * scale, (b->high - b->low) * scale);
+    if (src->kind == FOUND) fill_found(s, ctx, t, src->level, from, rows, to);
+    else if (src->gates) snls_nn_rows_gate(ctx, to->data, row_of(src->features, to, from), src->gates, src->x ? row_of(src->x, to, from) : NULL, &all);
+    else copy_rows(s, ctx, &(Plane){ to->data, rows, to->shape[2], to->shape[3] }, row_of(src->features, to, from), 0, rows);
+    if (src->store) copy_rows(s, ctx, src->store, row_of(&(Plane){ to->data, rows, to->shape[2], to->shape[3] }, to, (b->low - b->from) * scale), b->low * scale, (b->high - b->low) * scale);
 }
 
 /* Rows low .. high of a network's output into a plane. */
-static const char *unload(StanSStream *s, const SnlsTensor *from, const Bands *b, const Plane *to)
+static const char *unload(const StanSStream *s, const SnlsContext *ctx, const SnlsTensor *from, const Bands *b, const Plane *to)
 {
     const int64_t scale = from->shape[1] / b->rows;
     const char *rows = row_of(&(Plane){ from->data, from->shape[1], from->shape[2], from->shape[3] }, from, (b->low - b->from) * scale);
-    copy_rows(s, to, rows, b->low * scale, (b->high - b->low) * scale);
+    copy_rows(s, ctx, to, rows, b->low * scale, (b->high - b->low) * scale);
     return rows;
 }
 
-/* Runs a part over frame t. The last of its outputs are features, whose gates it finds; eca: the name of theirs, NULL: none are wanted. */
-static SnlsStatus run_part(StanSStream *s, Part *p, int64_t t, const Source *src, const Plane *const *out, const char *eca, float *gates)
+/* A part over frame t: where its inputs come from and where its outputs go. The last output is features, whose sums are wanted where eca names
+ * their gates' parameter. */
+typedef struct Run { StanSStream *s; int64_t part, t; const Source *src; const Plane *const *out; const char *eca; } Run;
+
+static const Plane *features_of(const Run *r) { return r->out[r->s->workers[0].parts[r->part].is.out[1] >= 0]; }
+
+static SnlsStatus run_band(const Run *r, Worker *w, const Bands *b, int64_t number)
 {
+    Part *p = &w->parts[r->part];
     const NnValue *v = p->net.values;
-    const Plane *features = out[p->is.out[1] >= 0];
-    const int64_t c = features->c;
-    memset(s->sums, 0, (size_t)c * sizeof *s->sums);
-    for (Bands b = p->bands; snls_bands_next(&b);) {
-        for (int i = 0; i < 3 && p->is.in[i] >= 0; i++) load(s, t, &src[i], &b, &v[p->is.in[i]].t);
-        SNLS_TRY(snls_nn_forward(&p->net));
-        const char *rows = NULL;
-        for (int i = 0; i < 2 && p->is.out[i] >= 0; i++) rows = unload(s, &v[p->is.out[i]].t, &b, out[i]);
-        const int64_t scale = features->h / b.h;
-        if (eca) snls_nn_rows_sum(s->m->ctx, s->sums, rows, &(NnRows){ (b.high - b.low) * scale * features->w, c, s->m->dtype });
+    const Plane *features = features_of(r);
+    const char *rows = NULL;
+    for (int i = 0; i < 3 && p->is.in[i] >= 0; i++) load(r->s, &w->ctx, r->t, &r->src[i], b, &v[p->is.in[i]].t);
+    SNLS_TRY(snls_nn_forward(&p->net));
+    for (int i = 0; i < 2 && p->is.out[i] >= 0; i++) rows = unload(r->s, &w->ctx, &v[p->is.out[i]].t, b, r->out[i]);
+    if (r->eca) snls_nn_rows_sum(&w->ctx, r->s->sums + number * features->c, rows, &(NnRows){ (b->high - b->low) * (features->h / b->h) * features->w, features->c, r->s->m->dtype });
+    return SNLS_OK;
+}
+
+static Worker *this_worker(StanSStream *s)
+{
+#ifdef _OPENMP
+    return &s->workers[s->worker_count > 1 ? omp_get_thread_num() : 0];
+#else
+    return &s->workers[0];
+#endif
+}
+
+static void run_bands(const Run *r, int64_t count)
+{
+    for (int32_t i = 0; i < r->s->worker_count; i++) r->s->workers[i].status = SNLS_OK;
+#pragma omp parallel for num_threads(r->s->worker_count) schedule(dynamic, 1) if (r->s->worker_count > 1)
+    for (int64_t i = 0; i < count; i++) {
+        Worker *w = this_worker(r->s);
+        const Bands band = snls_bands_at(&w->parts[r->part].bands, i);
+        if (w->status >= 0) w->status = run_band(r, w, &band, i);
     }
+}
+
+/* Bands go to whoever is free; their sums are added in the order of bands, so that it does not matter who that was. */
+static SnlsStatus run_part(StanSStream *s, StanSPartKind kind, int64_t number, int64_t t, const Source *src, const Plane *const *out, const char *eca, float *gates)
+{
+    const int64_t which = part_number(kind, number);
+    const Part *p = &s->workers[0].parts[which];
+    Run r = { .s = s, .part = which, .t = t, .src = src, .out = out, .eca = eca };
+    const Plane *features = features_of(&r);
+    const int64_t c = features->c, bands = snls_bands_count(&p->bands);
+    memset(s->sums, 0, (size_t)(bands * c) * sizeof *s->sums);
+    run_bands(&r, bands);
+    for (int32_t i = 0; i < s->worker_count; i++)
+        if (s->workers[i].status < 0) return snls_fail(s->m->ctx, s->workers[i].status, "%s", s->workers[i].ctx.error);
     if (!eca) return SNLS_OK;
+    for (int64_t i = c; i < bands * c; i++) s->sums[i % c] += s->sums[i];
     const NnParam *taps = snls_nn_params_find(p->net.params, snls_nn_name("%s.eca.weight", eca).text);
     snls_nn_gates(gates, s->sums, (double)(features->h * features->w), snls_nn_param_view(p->net.params, taps, p->net.params->value).data, c);
     return SNLS_OK;
@@ -222,9 +289,9 @@ static SnlsStatus encode_upper(StanSStream *s, int64_t t)
     Held *f = frame(s, t);
     const Plane *const skip0[] = { &f->skip0, NULL }, *const first[] = { &s->half[0], &s->half[1] }, *const second[] = { &s->half[3], NULL };
     read_frame(s, t);
-    SNLS_TRY(run_part(s, part(s, STAN_S_IN, 1), t, &(Source){ .features = &s->in }, skip0, "enc0.0", f->gates));
-    SNLS_TRY(run_part(s, part(s, STAN_S_DOWN0, 1), t, &(Source){ .features = &f->skip0, .gates = f->gates }, first, "enc1.0", s->gates));
-    return run_part(s, part(s, STAN_S_ENC1, 1), t, &(Source){ .features = &s->half[1], .x = &s->half[0], .gates = s->gates, .store = &s->half[2] }, second, "enc1.1", s->gates);
+    SNLS_TRY(run_part(s, STAN_S_IN, 1, t, &(Source){ .features = &s->in }, skip0, "enc0.0", f->gates));
+    SNLS_TRY(run_part(s, STAN_S_DOWN0, 1, t, &(Source){ .features = &f->skip0, .gates = f->gates }, first, "enc1.0", s->gates));
+    return run_part(s, STAN_S_ENC1, 1, t, &(Source){ .features = &s->half[1], .x = &s->half[0], .gates = s->gates, .store = &s->half[2] }, second, "enc1.1", s->gates);
 }
 
 static SnlsTensor parameter(const StanSStream *s, const char *name)
@@ -233,15 +300,20 @@ static SnlsTensor parameter(const StanSStream *s, const char *name)
     return snls_nn_param_view(params, snls_nn_params_find(params, name), params->value);
 }
 
-/* Block number of frame t is done: x = quarter[0] + gates * quarter[1], and its norm, which fusions read. */
+/* Block number of frame t is done: x = quarter[0] + gates * quarter[1], and its norm, which fusions read; row by row, so that norms find x in a cache. */
 static void finish_block(StanSStream *s, int64_t number, int64_t t)
 {
     Level *l = &s->levels[number];
-    const int64_t place = t % s->slots;
-    const NnRows rows = rows_of(&s->quarter[0], s->quarter[0].h, s->m->dtype);
+    const Plane *x = &l->x[t % s->slots], *norm = &l->norm[t % s->slots];
+    const NnRows row = rows_of(x, 1, s->m->dtype);
+    const int64_t bytes = row.pixels * row.channels * snls_dtype_size((SnlsDtype)row.dtype);
     const SnlsTensor scale = parameter(s, snls_nn_name("mid.%d.fusion.norm.weight", (int)number).text), shift = parameter(s, snls_nn_name("mid.%d.fusion.norm.bias", (int)number).text);
-    snls_nn_rows_gate(s->m->ctx, l->x[place].data, s->quarter[1].data, s->gates, s->quarter[0].data, &rows);
-    snls_nn_rows_norm(s->m->ctx, l->norm[place].data, l->x[place].data, &scale, &shift, STAN_S_EPS, &rows);
+#pragma omp parallel for num_threads(s->m->ctx->threads) schedule(static)
+    for (int64_t y = 0; y < x->h; y++) {
+        const int64_t at = y * bytes;
+        snls_nn_rows_gate(s->m->ctx, x->data + at, s->quarter[1].data + at, s->gates, s->quarter[0].data + at, &row);
+        snls_nn_rows_norm(s->m->ctx, norm->data + at, x->data + at, &scale, &shift, STAN_S_EPS, &row);
+    }
     l->done = t + 1;
 }
 
@@ -252,7 +324,7 @@ static SnlsStatus encode(StanSStream *s, int64_t t)
     f->matched = false;
     SNLS_TRY(encode_upper(s, t));
     average(s, f);
-    SNLS_TRY(run_part(s, part(s, STAN_S_DOWN1, 1), t, &(Source){ .features = &s->half[3], .x = &s->half[2], .gates = s->gates, .store = &f->skip1 }, out, "mid.0", s->gates));
+    SNLS_TRY(run_part(s, STAN_S_DOWN1, 1, t, &(Source){ .features = &s->half[3], .x = &s->half[2], .gates = s->gates, .store = &f->skip1 }, out, "mid.0", s->gates));
     finish_block(s, 0, t);
     return SNLS_OK;
 }
@@ -295,26 +367,26 @@ static SnlsStatus match(StanSStream *s, int64_t t)
 }
 
 /* What the search has found in the frames about, side by side. */
-static void fill_found(StanSStream *s, int64_t t, int64_t level, int64_t from, int64_t rows, const SnlsTensor *to)
+static void fill_found(const StanSStream *s, const SnlsContext *ctx, int64_t t, int64_t level, int64_t from, int64_t rows, const SnlsTensor *to)
 {
     const int64_t w = s->W / STAN_S_SCALE, lowest = s->H / STAN_S_SCALE * w, bytes = 4 * s->c.width * snls_dtype_size((SnlsDtype)to->dtype), slots = s->slots;
     const int32_t *found = frame(s, t)->match;
     const char *planes[2 * STAN_S_WT_MOST + 1];
     for (int64_t k = 0; k < slots; k++) planes[k] = s->levels[level].norm[frame_of_slot(s, t, k) % slots].data;
-#pragma omp parallel for num_threads(s->m->ctx->threads) schedule(static)
+    (void)ctx;
+#pragma omp parallel for num_threads(ctx->threads) schedule(static)
     for (int64_t i = 0; i < rows * w; i++)
         for (int64_t k = 0; k < slots; k++) memcpy((char *)to->data + (i * slots + k) * bytes, planes[k] + found[k * lowest + from * w + i] * bytes, (size_t)bytes);
 }
 
 static SnlsStatus fused(StanSStream *s, int64_t t, int64_t number)
 {
-    Part *p = part(s, STAN_S_FUSED, number);
     const bool last = number == s->c.blocks;
     const Plane *x = &s->levels[number - 1].x[t % s->slots];
     const Plane *const out[] = { last ? &s->half[0] : &s->quarter[0], last ? &s->half[1] : &s->quarter[1] };
     const Source src[] = { { .kind = FOUND, .level = number - 1 }, { .features = x }, { .features = &frame(s, t)->skip1 } };
     if (!frame(s, t)->matched) SNLS_TRY(match(s, t));
-    return run_part(s, p, t, src, out, last ? "dec1.0" : snls_nn_name("mid.%d", (int)number).text, s->gates);
+    return run_part(s, STAN_S_FUSED, number, t, src, out, last ? "dec1.0" : snls_nn_name("mid.%d", (int)number).text, s->gates);
 }
 
 static SnlsStatus next_block(StanSStream *s, int64_t number)
@@ -353,10 +425,10 @@ static SnlsStatus decode(StanSStream *s, int64_t t, float *out)
         snls_nn_rows_gate(s->m->ctx, f->skip1.data, s->half[3].data, s->gates, s->half[2].data, &rows);
     }
     SNLS_TRY(fused(s, t, s->c.blocks));
-    SNLS_TRY(run_part(s, part(s, STAN_S_DEC1, 1), t, &(Source){ .features = &s->half[1], .x = &s->half[0], .gates = s->gates, .store = &s->half[2] }, half, "dec1.1", s->gates));
+    SNLS_TRY(run_part(s, STAN_S_DEC1, 1, t, &(Source){ .features = &s->half[1], .x = &s->half[0], .gates = s->gates, .store = &s->half[2] }, half, "dec1.1", s->gates));
     const Source up[] = { { .features = &s->half[3], .x = &s->half[2], .gates = s->gates }, { .features = &f->skip0, .gates = f->gates } };
-    SNLS_TRY(run_part(s, part(s, STAN_S_UP0, 1), t, up, full, "dec0.0", s->gates));
-    SNLS_TRY(run_part(s, part(s, STAN_S_OUT, 1), t, &(Source){ .features = &s->full, .gates = s->gates }, colours, NULL, NULL));
+    SNLS_TRY(run_part(s, STAN_S_UP0, 1, t, up, full, "dec0.0", s->gates));
+    SNLS_TRY(run_part(s, STAN_S_OUT, 1, t, &(Source){ .features = &s->full, .gates = s->gates }, colours, NULL, NULL));
     const SnlsTensor added = snls_tensor(s->colours.data, (SnlsDtype)s->m->dtype, 3, (const int64_t[]){ s->H, s->W, 3 });
 #pragma omp parallel for num_threads(s->m->ctx->threads) schedule(static)
     for (int64_t y = 0; y < s->h; y++)
@@ -365,6 +437,8 @@ static SnlsStatus decode(StanSStream *s, int64_t t, float *out)
 }
 
 /* ---- the stream ---- */
+
+static int64_t net_count(const StanSStream *s) { return s->worker_count * (FIXED + s->c.blocks); }
 
 static int64_t most_frames(const StanSConfig *c)
 {
@@ -375,13 +449,13 @@ static int64_t most_frames(const StanSConfig *c)
 static SnlsStatus make_lists(StanSStream *s)
 {
     const SnlsAllocator *a = &s->m->ctx->allocator;
-    const int64_t parts = FIXED + s->c.blocks, planes = 2 * s->c.blocks * s->slots;
+    const int64_t parts = (FIXED + s->c.blocks) * MOST_WORKERS, planes = 2 * s->c.blocks * s->slots;
     const int64_t bytes = parts * (int64_t)sizeof(Part) + s->room * (int64_t)sizeof(Held) + s->c.blocks * (int64_t)sizeof(Level) + planes * (int64_t)sizeof(Plane);
     char *block = snls_mem_alloc(a, bytes);
     SNLS_REQUIRE(s->m->ctx, block, SNLS_ERR_MEMORY, "model: no memory for its lists");
     memset(block, 0, (size_t)bytes);
-    s->parts = (Part *)(void *)block;
-    s->held = (Held *)(void *)(s->parts + parts);
+    s->lists = (Part *)(void *)block;
+    s->held = (Held *)(void *)(s->lists + parts);
     s->levels = (Level *)(void *)(s->held + s->room);
     Plane *plane_list = (Plane *)(void *)(s->levels + s->c.blocks);
     for (int64_t i = 0; i < s->c.blocks; i++) s->levels[i].x = plane_list + 2 * i * s->slots, s->levels[i].norm = s->levels[i].x + s->slots;
@@ -398,8 +472,9 @@ static SnlsStatus begin(StanSStream **out, SnlsModel *m, const SnlsModelStreamPa
     s->H = (s->h + STAN_S_SCALE - 1) / STAN_S_SCALE * STAN_S_SCALE, s->W = (s->w + STAN_S_SCALE - 1) / STAN_S_SCALE * STAN_S_SCALE;
     *out = s;
     SNLS_TRY(make_lists(s));
-    lay_out(s);
+    open_workers(s, s->lists);
     build_parts(s);
+    lay_out(s);
     return SNLS_OK;
 }
 
@@ -408,8 +483,10 @@ SnlsStatus snls_stan_s_stream_open(StanSStream **out, SnlsModel *m, const SnlsMo
     SNLS_TRY(begin(out, m, p));
     StanSStream *s = *out;
     const int64_t bytes = s->used;
-    for (int64_t i = 0; i < FIXED + s->c.blocks; i++)
-        if (s->parts[i].net.ctx) SNLS_TRY(snls_nn_commit(&s->parts[i].net));
+    for (int64_t i = 0; i < net_count(s); i++) {
+        const SnlsStatus status = s->lists[i].net.ctx ? snls_nn_commit(&s->lists[i].net) : SNLS_OK;
+        if (status < 0) return snls_fail(m->ctx, status, "%s", s->lists[i].net.ctx->error);
+    }
     s->block = snls_mem_alloc(&m->ctx->allocator, bytes + SNLS_ALIGN);
     SNLS_REQUIRE(m->ctx, s->block, SNLS_ERR_MEMORY, "model: no memory for %lld bytes of frames", (long long)bytes);
     s->used = (int64_t)((SNLS_ALIGN - (uintptr_t)s->block % SNLS_ALIGN) % SNLS_ALIGN);
@@ -421,8 +498,8 @@ int64_t snls_stan_s_stream_memory(SnlsModel *m, const SnlsModelStreamParams *p)
 {
     StanSStream *s = NULL;
     int64_t bytes = begin(&s, m, p) < 0 ? -1 : s->used;
-    for (int64_t i = 0; bytes >= 0 && i < FIXED + s->c.blocks; i++) {
-        const int64_t values = s->parts[i].net.ctx ? snls_nn_bytes(&s->parts[i].net) : 0;
+    for (int64_t i = 0; bytes >= 0 && i < net_count(s); i++) {
+        const int64_t values = s->lists[i].net.ctx ? snls_nn_bytes(&s->lists[i].net) : 0;
         bytes = values < 0 ? -1 : bytes + values;
     }
     snls_stan_s_stream_close(&s);
@@ -434,8 +511,9 @@ void snls_stan_s_stream_close(StanSStream **stream)
     StanSStream *s = *stream;
     if (!s) return;
     const SnlsAllocator *a = &s->m->ctx->allocator;
-    for (int64_t i = 0; s->parts && i < FIXED + s->c.blocks; i++) snls_nn_free(&s->parts[i].net);
-    snls_mem_free(a, s->parts);
+    for (int64_t i = 0; s->lists && i < net_count(s); i++) snls_nn_free(&s->lists[i].net);
+    for (int32_t i = 0; i < s->worker_count; i++) snls_arena_release(&s->workers[i].ctx.arena, &s->workers[i].ctx.scratch);
+    snls_mem_free(a, s->lists);
     snls_mem_free(a, s->block);
     snls_mem_free(a, s);
     *stream = NULL;
