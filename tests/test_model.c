@@ -95,7 +95,7 @@ static void parameter_counts(void)
 static const char *stan_s_metadata[] = { "architecture", "stan-s", "width", "4", "blocks", "1", "ws", "3", "wt", "1" };
 
 /* Weights of a small STAN-S, as a file with one thing wrong. */
-typedef enum Fault { NONE, MISSING, MORE, SHAPE_OF_ONE, ARCHITECTURE, SETTING, TYPE } Fault;
+typedef enum Fault { NONE, MISSING, MORE, SHAPE_OF_ONE, ARCHITECTURE, SETTING, TYPE, NOT_FINITE, COUNT_OF_STEPS, LARGE } Fault;
 
 static void write_weights(Fault fault, uint64_t seed)
 {
@@ -106,29 +106,49 @@ static void write_weights(Fault fault, uint64_t seed)
     memcpy(metadata, stan_s_metadata, sizeof metadata);
     if (fault == ARCHITECTURE) metadata[1] = "resnet";
     if (fault == SETTING) metadata[3] = "4x";
+    if (fault == LARGE) metadata[3] = "256", metadata[5] = "64"; /* 2 GB of weights, says a small file */
     snls_nn_begin(&net, ref, &params, SNLS_F32, false);
     snls_stan_s_build(&net, &c, &(StanShape){ 1, 5, 16, 16 });
     snls_nn_params_allocate(ref, &params, false);
     snls_nn_params_init(&params, seed);
     SnlsNamedTensor *list = calloc((size_t)params.count + 1, sizeof *list);
     for (int64_t i = 0; i < params.count; i++) list[i] = (SnlsNamedTensor){ params.list[i].name, snls_nn_param_view(&params, &params.list[i], params.value) };
-    list[params.count] = (SnlsNamedTensor){ "more", list[0].tensor };
+    list[params.count] = (SnlsNamedTensor){ fault == COUNT_OF_STEPS ? "in.num_batches_tracked" : "more", list[0].tensor }; /* there is no batch norm */
+    if (fault == NOT_FINITE) ((float *)params.value)[7] = NAN;
     if (fault == SHAPE_OF_ONE) list[0].tensor.shape[0]--;
     if (fault == TYPE) list[0].tensor.dtype = SNLS_I32;
-    const SnlsSafetensors file = { list, params.count + (fault == MORE) - (fault == MISSING), metadata, 5, NULL };
+    const SnlsSafetensors file = { list, params.count + (fault == MORE || fault == COUNT_OF_STEPS) - (fault == MISSING), metadata, 5, NULL };
     CHECK(snls_safetensors_write(ref, path, &file) >= 0, "%s", snls_error(ref));
     free(list);
     snls_nn_free(&net);
     snls_nn_params_free(ref, &params);
 }
 
+static int64_t largest; /* block that was asked for */
+
+static void *watch(size_t bytes, void *opaque)
+{
+    (void)opaque;
+    if ((int64_t)bytes > largest) largest = (int64_t)bytes;
+    return malloc(bytes);
+}
+
+static void forget(void *memory, void *opaque)
+{
+    (void)opaque;
+    free(memory);
+}
+
 static void bad_files(void)
 {
     SnlsModel *model;
-    for (Fault f = MISSING; f <= TYPE; f++) {
+    for (Fault f = MISSING; f <= LARGE; f++) {
         write_weights(f, 1);
+        largest = 0;
         const SnlsStatus status = snls_model_open(&model, cpu, path, NULL);
         CHECK(status == (f == ARCHITECTURE ? SNLS_ERR_UNSUPPORTED : SNLS_ERR_FORMAT) && !model, "fault %d: %d (%s)", (int)f, (int)status, snls_error(cpu));
+        CHECK(!strncmp(snls_error(cpu), path, strlen(path)), "fault %d: the file is not named: %s", (int)f, snls_error(cpu));
+        CHECK(largest < 4 << 20, "fault %d: %lld bytes were taken at once", (int)f, (long long)largest);
         if (model) snls_model_close(&model);
     }
     CHECK(snls_model_open(&model, cpu, "/nowhere", NULL) == SNLS_ERR_IO && !model, "opened nothing: %s", snls_error(cpu));
@@ -301,7 +321,7 @@ int main(int argc, char **argv)
 {
     (void)argc;
     snprintf(path, sizeof path, "/tmp/snls_test_model.%d.safetensors", (int)getpid());
-    if (snls_open(&ref, &(SnlsContextParams){ .backend = "ref" }) < 0 || snls_open(&cpu, &(SnlsContextParams){ .backend = "cpu", .threads = 1 }) < 0) return 1;
+    if (snls_open(&ref, &(SnlsContextParams){ .backend = "ref" }) < 0 || snls_open(&cpu, &(SnlsContextParams){ .backend = "cpu", .threads = 1, .allocator = { watch, forget, NULL } }) < 0) return 1;
     check_repeat("%s", argv[0]);
     parameter_counts();
     for (uint64_t seed = 1; seed <= 3; seed++) {

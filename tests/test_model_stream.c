@@ -177,15 +177,30 @@ static void stream_equals_run(const Architecture *a, const Clip *c)
     free_model(&m);
 }
 
+/* Where a network has no stream of its own, as on a GPU, windows hold all that a frame depends on: a clip of several equals one run. */
+static void windows_equal_network(const Clip *c)
+{
+    const StanSConfig config = { .width = 2, .blocks = 2, .ws = 3, .wt = 2 };
+    SnlsModel windows = make_model(ref, &snls_stan_s, SNLS_F32, &config), frames = make_model(cpu, &snls_stan_s, SNLS_F32, &config);
+    float *got = check_alloc(2 * floats_of(c), sizeof *got);
+    const float *want = run(&frames, c, 2), *one = run(&windows, c, 0);
+    stream_twice(&windows, c, false, got);
+    CHECK(c->frames > snls_model_reach(&windows) * 3, "one window holds the clip");
+    CHECK(difference(want, got, floats_of(c)) < 0.05, "windows of a stream differ by %g", difference(want, got, floats_of(c)));
+    CHECK(difference(want, one, floats_of(c)) < 0.05, "windows of a run differ by %g", difference(want, one, floats_of(c)));
+    free_model(&windows);
+    free_model(&frames);
+}
+
 /* ---- memory ---- */
 
-typedef struct Count { int64_t now, peak; } Count;
+typedef struct Count { int64_t now, peak, most; } Count; /* most: 0, or bytes of the largest block there is */
 typedef union Size { int64_t bytes; max_align_t align; } Size;
 
 static void *count_alloc(size_t bytes, void *opaque)
 {
     Count *c = opaque;
-    Size *s = malloc(sizeof *s + bytes);
+    Size *s = c->most && (int64_t)bytes > c->most ? NULL : malloc(sizeof *s + bytes);
     if (!s) return NULL;
     s->bytes = (int64_t)bytes;
     c->now += s->bytes;
@@ -223,6 +238,21 @@ static void memory_as_planned(const Architecture *a, int64_t frames, int64_t h, 
     CHECK(count.now == 0, "%lld bytes are left", (long long)count.now);
 }
 
+/* Where there is no memory for windows that hold everything, shorter ones do. */
+static void short_windows(const Clip *c)
+{
+    Count count = { 0 };
+    SnlsContext *ctx = NULL;
+    if (!CHECK(snls_open(&ctx, &(SnlsContextParams){ .backend = "ref", .threads = 1, .allocator = { count_alloc, count_free, &count } }) >= 0, "no context")) return;
+    SnlsModel m = make_model(ctx, &snls_stan_s, SNLS_F32, &(StanSConfig){ .width = 1, .blocks = 6, .ws = 3, .wt = 1 });
+    snls_nn_free(&m.stage[0].net);
+    count.most = snls_model_stage_bytes(&m, 0, 3 * snls_model_reach(&m), c->h, c->w) - 1;
+    const float *out = run(&m, c, 0);
+    CHECK(m.short_windows && difference(out, c->noisy, floats_of(c)) > 0.01, "short windows: %d", m.short_windows);
+    free_model(&m);
+    snls_close(&ctx);
+}
+
 int main(int argc, char **argv)
 {
     const Clip clips[] = { { 7, 50, 37, draw_clip(7 * 50 * 37 * 3, 1) }, { 1, 50, 37, draw_clip(50 * 37 * 3, 2) }, { 3, 17, 20, draw_clip(3 * 17 * 20 * 3, 3) }, { 11, 36, 12, draw_clip(11 * 36 * 12 * 3, 4) } };
@@ -238,6 +268,8 @@ int main(int argc, char **argv)
     for (int i = 1; i < 4; i++) stream_equals_network(&clips[i], &(StanSConfig){ .width = 2, .blocks = 1 + i % 3, .ws = 3, .wt = i % 3 });
     stream_equals_run(&snls_stan_s, &clips[0]);
     stream_equals_run(&snls_fastdvdnet, &clips[2]);
+    windows_equal_network(&(Clip){ 20, 8, 8, draw_clip(20 * 8 * 8 * 3, 6) });
+    short_windows(&(Clip){ 22, 24, 32, draw_clip(22 * 24 * 32 * 3, 7) });
     memory_as_planned(&snls_stan_s, 5, 160, 240, true);
     memory_as_planned(&snls_dvdnet, 1, 128, 200, false);
     memory_as_planned(&snls_fastdvdnet, 1, 128, 200, false);

@@ -1,9 +1,10 @@
 /* model.c: networks from files: opening, the size of frames, running. What a network computes is in its own file. */
+#define _POSIX_C_SOURCE 200809L
 #include "model/stan_s_stream.h"
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const Architecture *const architectures[] = { &snls_dvdnet, &snls_fastdvdnet, &snls_stan, &snls_stan_s };
 enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };
@@ -34,6 +35,8 @@ SnlsStatus snls_model_scratch(SnlsModel *m, int64_t count)
     SNLS_REQUIRE(m->ctx, m->scratch, SNLS_ERR_MEMORY, "model: no memory for %lld numbers", (long long)count);
     return SNLS_OK;
 }
+
+int64_t snls_model_reach(const SnlsModel *m) { return m->architecture->reach ? m->architecture->reach(m) : m->architecture->radius; }
 
 /* ---- networks ---- */
 
@@ -85,109 +88,6 @@ SnlsStatus snls_model_forward(Stage *s, int inputs)
     return snls_nn_fetch(&s->net, s->out);
 }
 
-/* ---- weights ---- */
-
-static SnlsStatus find_tensor(SnlsModel *m, const SnlsSafetensors *file, const char *name, const SnlsTensor **t)
-{
-    *t = snls_safetensors_find(file, name);
-    SNLS_REQUIRE(m->ctx, *t, SNLS_ERR_FORMAT, "model: the file of weights has no tensor %s", name);
-    SNLS_REQUIRE(m->ctx, (*t)->data && snls_is_float((*t)->dtype), SNLS_ERR_FORMAT, "model: %s is no tensor of floating-point numbers", name);
-    return SNLS_OK;
-}
-
-static SnlsStatus require_elements(SnlsModel *m, const char *name, const SnlsTensor *t, const NnParam *p)
-{
-    bool same = t->ndim == p->ndim;
-    for (int32_t i = 0; same && i < p->ndim; i++) same = t->shape[i] == p->shape[i];
-    char want[96], got[96];
-    snls_shape_text(want, sizeof want, p->shape, p->ndim);
-    snls_shape_text(got, sizeof got, t->shape, t->ndim);
-    SNLS_REQUIRE(m->ctx, same, SNLS_ERR_FORMAT, "model: %s has shape %s, must be %s", name, got, want);
-    return SNLS_OK;
-}
-
-SnlsStatus snls_model_copy(SnlsModel *m, const SnlsSafetensors *file, const char *name, const NnParams *params, const char *parameter)
-{
-    const SnlsTensor *t = NULL;
-    const NnParam *p = snls_nn_params_find(params, parameter);
-    SNLS_TRY(find_tensor(m, file, name, &t));
-    SNLS_TRY(require_elements(m, name, t, p));
-    const SnlsTensor to = snls_nn_param_view(params, p, params->value);
-    for (int64_t i = 0; i < p->count; i++) snls_store(&to, i, snls_load(t, i));
-    return SNLS_OK;
-}
-
-#define NORM_EPS 1e-5
-
-SnlsStatus snls_model_fold(SnlsModel *m, const SnlsSafetensors *file, const char *conv, const char *norm, const NnParams *params, int64_t *used)
-{
-    static const char *const parts[4] = { "weight", "bias", "running_mean", "running_var" };
-    const SnlsTensor *t[4] = { NULL };
-    const NnName name = snls_nn_name("%s.weight", conv);
-    SNLS_TRY(snls_model_copy(m, file, name.text, params, name.text));
-    ++*used;
-    if (!norm) return SNLS_OK;
-    const NnParam *w = snls_nn_params_find(params, name.text), *b = snls_nn_params_find(params, snls_nn_name("%s.bias", conv).text);
-    for (int i = 0; i < 4; i++, ++*used) {
-        const NnName part = snls_nn_name("%s.%s", norm, parts[i]);
-        SNLS_TRY(find_tensor(m, file, part.text, &t[i]));
-        SNLS_TRY(require_elements(m, part.text, t[i], b));
-    }
-    const SnlsTensor weight = snls_nn_param_view(params, w, params->value), bias = snls_nn_param_view(params, b, params->value);
-    for (int64_t i = 0; i < w->count; i++) {
-        const int64_t c = i / (w->count / b->count);
-        snls_store(&weight, i, snls_load(&weight, i) * snls_load(t[0], c) / sqrt(snls_load(t[3], c) + NORM_EPS));
-    }
-    for (int64_t c = 0; c < b->count; c++)
-        snls_store(&bias, c, snls_load(t[1], c) - snls_load(t[2], c) * snls_load(t[0], c) / sqrt(snls_load(t[3], c) + NORM_EPS));
-    return SNLS_OK;
-}
-
-static SnlsStatus load_by_name(SnlsModel *m, const Stage *s, const SnlsSafetensors *file, int64_t *used)
-{
-    for (int64_t i = 0; i < s->params.count; i++, ++*used) SNLS_TRY(snls_model_copy(m, file, s->params.list[i].name, &s->params, s->params.list[i].name));
-    return SNLS_OK;
-}
-
-/* Counts that batch norm kept while it was trained are no weights. */
-static int64_t tensors_that_count(const SnlsSafetensors *file)
-{
-    int64_t count = 0;
-    for (int64_t i = 0; i < file->count; i++) count += !strstr(file->tensors[i].name, "num_batches_tracked");
-    return count;
-}
-
-SnlsStatus snls_model_setting(SnlsModel *m, const SnlsSafetensors *file, const char *key, int64_t low, int64_t high, int64_t *value)
-{
-    const char *text = snls_safetensors_metadata(file, key);
-    char *end = NULL;
-    if (!text) return SNLS_OK;
-    const long long number = strtoll(text, &end, 10);
-    SNLS_REQUIRE(m->ctx, *text && !*end && number >= low && number <= high, SNLS_ERR_FORMAT, "model: %s in the file's metadata is %.32s, must be %lld to %lld", key, text,
-                 (long long)low, (long long)high);
-    *value = number;
-    return SNLS_OK;
-}
-
-/* Stages first to last come from this file, and use all of it. */
-static SnlsStatus load_stages(SnlsModel *m, int first, int last, const SnlsSafetensors *file)
-{
-    enum { SMALL = 32 }; /* a size at which every architecture can be built: it makes the list of parameters */
-    int64_t used = 0;
-    if (m->architecture->configure) SNLS_TRY(m->architecture->configure(m, file));
-    for (int i = first; i <= last; i++) {
-        Stage *s = &m->stage[i];
-        s->params.dtype = SNLS_F32;
-        SNLS_TRY(snls_model_stage(m, i, 2 * m->architecture->radius + 1, SMALL, SMALL));
-        SNLS_TRY(m->architecture->load ? m->architecture->load(m, s, i, file, &used) : load_by_name(m, s, file, &used));
-        s->params.version++;
-        SNLS_TRY(snls_nn_params_send(m->ctx, &s->params));
-    }
-    SNLS_REQUIRE(m->ctx, used == tensors_that_count(file), SNLS_ERR_FORMAT, "model: the file has %lld tensors, %s uses %lld",
-                 (long long)tensors_that_count(file), m->architecture->name, (long long)used);
-    return SNLS_OK;
-}
-
 /* ---- opening ---- */
 
 static const Architecture *architecture_called(const char *name)
@@ -197,10 +97,12 @@ static const Architecture *architecture_called(const char *name)
     return NULL;
 }
 
-static bool ends_with(const char *text, const char *end)
+/* What is wrong is wrong with this file. */
+static SnlsStatus blame(SnlsModel *m, const char *path, SnlsStatus status)
 {
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && !strcmp(text + n - m, end);
+    char why[512];
+    snprintf(why, sizeof why, "%s", snls_error(m->ctx));
+    return snls_fail(m->ctx, status, "%.200s: %s", path, strncmp(why, "model: ", 7) ? why : why + 7);
 }
 
 static SnlsStatus open_file(SnlsModel *m, const char *path)
@@ -214,9 +116,9 @@ static SnlsStatus open_file(SnlsModel *m, const char *path)
         status = snls_fail(m->ctx, SNLS_ERR_UNSUPPORTED, "model: the architecture in the file's metadata is %.32s, must be dvdnet, fastdvdnet, stan or stan-s", name ? name : "missing");
     else if (m->architecture->files[0])
         status = snls_fail(m->ctx, SNLS_ERR_UNSUPPORTED, "model: %s has several files, give their folder", name);
-    if (status >= 0) status = load_stages(m, 0, m->architecture->stages - 1, &file);
+    if (status >= 0) status = snls_model_load(m, 0, m->architecture->stages - 1, &file);
     snls_safetensors_free(m->ctx, &file);
-    return status;
+    return status < 0 ? blame(m, path, status) : SNLS_OK;
 }
 
 /* A folder holds the files of dvdnet, the only architecture that has several. */
@@ -229,9 +131,9 @@ static SnlsStatus open_folder(SnlsModel *m, const char *folder)
         const int length = snprintf(path, sizeof path, "%s/%s", folder, m->architecture->files[i]);
         SNLS_REQUIRE(m->ctx, length > 0 && (size_t)length < sizeof path, SNLS_ERR_ARG, "model: the folder's name is too long");
         SNLS_TRY(snls_safetensors_read(m->ctx, path, &file));
-        const SnlsStatus status = load_stages(m, i, i, &file);
+        const SnlsStatus status = snls_model_load(m, i, i, &file);
         snls_safetensors_free(m->ctx, &file);
-        SNLS_TRY(status);
+        if (status < 0) return blame(m, path, status);
     }
     return SNLS_OK;
 }
@@ -248,6 +150,12 @@ static int32_t choose_dtype(const SnlsModel *m)
 #endif
 }
 
+static bool is_folder(const char *path)
+{
+    struct stat info;
+    return !stat(path, &info) && S_ISDIR(info.st_mode);
+}
+
 static SnlsStatus open_model(SnlsModel *m, const char *path)
 {
     SNLS_REQUIRE(m->ctx, m->params.dtype == -1 || m->params.dtype == SNLS_F32 || m->params.dtype == SNLS_BF16, SNLS_ERR_ARG, "model_open: dtype must be f32 or bf16");
@@ -259,7 +167,7 @@ static SnlsStatus open_model(SnlsModel *m, const char *path)
         const SnlsStatus status = snls_open(&m->here, &(SnlsContextParams){ .backend = "cpu", .threads = m->ctx->threads, .allocator = m->ctx->allocator });
         SNLS_REQUIRE(m->ctx, status >= 0, status, "model: no context for this processor");
     }
-    SNLS_TRY(ends_with(path, ".safetensors") ? open_file(m, path) : open_folder(m, path));
+    SNLS_TRY(is_folder(path) ? open_folder(m, path) : open_file(m, path));
     SnlsModelInfo info;
     snls_model_info(m, &info);
     SNLS_REQUIRE(m->ctx, !m->architecture->parameters || m->architecture->parameters == info.parameters, SNLS_ERR_FORMAT,

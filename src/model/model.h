@@ -29,6 +29,8 @@ typedef struct Architecture {
     SnlsStatus (*run)(struct SnlsModel *m, const SnlsModelRun *run);
     /* Bytes that a run on a window of this many frames takes, -1: an error. */
     int64_t (*memory)(struct SnlsModel *m, int64_t frames, int64_t h, int64_t w);
+    /* Frames on either side that a frame's result depends on, NULL: radius. */
+    int64_t (*reach)(const struct SnlsModel *m);
     int32_t     chunk;      /* frames that a stream gives to one run, besides the radius on either side */
     int64_t     parameters; /* what it must have; 0: that depends on its configuration */
 } Architecture;
@@ -46,7 +48,10 @@ struct SnlsModel {
     int64_t             scratch_count;
     struct StanSStream *stream; /* of STAN-S's runs on this processor, kept between them */
     int64_t             stream_size[2];
+    bool                short_windows; /* there was no memory for windows that hold all that a frame depends on */
 };
+
+int64_t snls_model_reach(const SnlsModel *m);
 
 /* The stage's network for this size, built where it is not there yet. */
 SnlsStatus snls_model_stage(SnlsModel *m, int stage, int64_t n, int64_t h, int64_t w);
@@ -60,6 +65,9 @@ int64_t snls_model_band(const SnlsModel *m, int64_t row_bytes);
 /* Inputs of a stage (values in, in+1, ...) and its output as this processor sees them; a run of the stage sends and fetches them. */
 SnlsStatus snls_model_views(Stage *s, int inputs, SnlsTensor *in, SnlsTensor *out);
 SnlsStatus snls_model_forward(Stage *s, int inputs);
+
+/* Stages first to last come from this file, and use all of it. */
+SnlsStatus snls_model_load(SnlsModel *m, int first, int last, const SnlsSafetensors *file);
 
 /* A whole number from a file's metadata: fallback where there is none. */
 SnlsStatus snls_model_setting(SnlsModel *m, const SnlsSafetensors *file, const char *key, int64_t low, int64_t high, int64_t *value);

@@ -1,9 +1,10 @@
 /* stan_run.c: STAN and STAN-S on clips: windows of frames that overlap, sizes that are no multiple of four, flow. Values are 0..1
  * inside. */
 #include "model/stan_s_stream.h"
+#include <math.h>
 #include <string.h>
 
-enum { RADIUS = 2, LONGEST = 12, SCALE = 4 }; /* LONGEST: frames of a window, so that memory does not grow with the clip */
+enum { RADIUS = 2, LONGEST = 12, SCALE = 4, FARTHEST = 16 }; /* LONGEST: frames of a window, so that memory does not grow with the clip */
 
 typedef struct Job {
     SnlsModel *m;
@@ -49,6 +50,22 @@ static SnlsFlowPair pair_of(const Job *j, int64_t from, int64_t to, float *flow)
     return (SnlsFlowPair){ plane(clip + snls_reflect(from, frames) * size, j->h, j->w, 3), plane(clip + snls_reflect(to, frames) * size, j->h, j->w, 3), plane(flow, j->h, j->w, 2) };
 }
 
+/* As the published network has it: bilinear, corner on corner, in pixels of the smaller frame. */
+static void shrink_flow(const Job *j, const float *from, float *to)
+{
+    const int64_t h = j->h / SCALE, w = j->w / SCALE;
+    const double dy = h > 1 ? (double)(j->h - 1) / (double)(h - 1) : 0, dx = w > 1 ? (double)(j->w - 1) / (double)(w - 1) : 0;
+    for (int64_t i = 0; i < h * w; i++) {
+        const double y = dy * (double)(i / w), x = dx * (double)(i % w), fy = y - floor(y), fx = x - floor(x);
+        const int64_t y0 = (int64_t)y, x0 = (int64_t)x, y1 = y0 + 1 < j->h ? y0 + 1 : y0, x1 = x0 + 1 < j->w ? x0 + 1 : x0;
+        for (int c = 0; c < 2; c++) {
+            const double top = (1 - fx) * (double)from[(y0 * j->w + x0) * 2 + c] + fx * (double)from[(y0 * j->w + x1) * 2 + c];
+            const double bottom = (1 - fx) * (double)from[(y1 * j->w + x0) * 2 + c] + fx * (double)from[(y1 * j->w + x1) * 2 + c];
+            to[2 * i + c] = (float)(((1 - fy) * top + fy * bottom) * (c ? (double)h / (double)j->h : (double)w / (double)j->w));
+        }
+    }
+}
+
 /* Flow from frame to frame and back of a window, at full resolution in full, shrunk in forward and backward. */
 static SnlsStatus small_flows(Job *j, int64_t first, float *full, float *forward, float *backward)
 {
@@ -61,10 +78,7 @@ static SnlsStatus small_flows(Job *j, int64_t first, float *full, float *forward
     snls_flow_defaults(&params);
     params.method = j->m->params.flow;
     SNLS_TRY(snls_flow_pairs(j->m->here, pairs, n, &params));
-    for (int64_t i = 0; i < n; i++) {
-        const SnlsTensor out = plane(i % 2 ? backward + (i / 2 + 1) * size : forward + i / 2 * size, j->h / SCALE, j->w / SCALE, 2);
-        SNLS_TRY(snls_flow_resize(j->m->here, &pairs[i].flow, &out));
-    }
+    for (int64_t i = 0; i < n; i++) shrink_flow(j, full + i * field, i % 2 ? backward + (i / 2 + 1) * size : forward + i / 2 * size);
     return SNLS_OK;
 }
 
@@ -96,16 +110,17 @@ static SnlsStatus run_window(Job *j, int64_t first, int64_t from, int64_t to, bo
     return SNLS_OK;
 }
 
-static SnlsStatus run_windows(Job *j, bool flow)
+/* Of a window the frames that have radius others beside them, or the end of the clip, are kept. */
+static SnlsStatus run_windows_of(Job *j, int64_t longest, int64_t radius, bool flow)
 {
     const int64_t clip = j->run->frames.shape[0], end = j->run->first + j->run->count;
-    j->frames = clip < 2 * RADIUS + 1 ? 2 * RADIUS + 1 : clip > LONGEST ? LONGEST : clip;
+    j->frames = clip < 2 * RADIUS + 1 ? 2 * RADIUS + 1 : clip > longest ? longest : clip;
     SNLS_TRY(snls_model_stage(j->m, 0, j->frames, j->padded_h, j->padded_w));
     for (int64_t from = j->run->first; from < end;) {
-        int64_t first = from - RADIUS;
+        int64_t first = from - radius;
         if (first > clip - j->frames) first = clip - j->frames;
         if (first < 0) first = 0;
-        int64_t to = first + j->frames >= clip ? clip : first + j->frames - RADIUS;
+        int64_t to = first + j->frames >= clip ? clip : first + j->frames - radius;
         if (to > end) to = end;
         SNLS_TRY(run_window(j, first, from, to, flow));
         from = to;
@@ -113,7 +128,26 @@ static SnlsStatus run_windows(Job *j, bool flow)
     return SNLS_OK;
 }
 
-static int64_t window_memory(SnlsModel *m, int64_t frames, int64_t h, int64_t w) { return snls_model_stage_bytes(m, 0, frames < LONGEST ? frames : LONGEST, h, w); }
+static int64_t longest_window(const SnlsModel *m)
+{
+    const int64_t all = 3 * snls_model_reach(m);
+    return m->short_windows || all < LONGEST ? LONGEST : all;
+}
+
+/* Windows as long as frames depend on one another; where a GPU has no memory for them short ones, whose frames miss the farthest. */
+static SnlsStatus run_windows(Job *j, bool flow)
+{
+    SnlsModel *m = j->m;
+    const SnlsStatus status = run_windows_of(j, longest_window(m), m->short_windows ? RADIUS : snls_model_reach(m), flow);
+    if (status != SNLS_ERR_MEMORY || longest_window(m) == LONGEST) return status;
+    m->short_windows = true;
+    return run_windows_of(j, LONGEST, RADIUS, flow);
+}
+
+static int64_t window_memory(SnlsModel *m, int64_t frames, int64_t h, int64_t w)
+{
+    return snls_model_stage_bytes(m, 0, frames < longest_window(m) ? frames : longest_window(m), h, w);
+}
 
 /* ---- STAN ---- */
 
@@ -134,8 +168,8 @@ static SnlsStatus run_stan(SnlsModel *m, const SnlsModelRun *run)
 
 static int64_t stan_memory(SnlsModel *m, int64_t frames, int64_t h, int64_t w)
 {
-    const int64_t run = window_memory(m, frames, h, w);
-    return run < 0 ? -1 : run + (h * w * 2 + 2 * frames * (h / SCALE) * (w / SCALE) * 2) * (int64_t)sizeof(float);
+    const int64_t run = window_memory(m, frames, h, w), n = frames < LONGEST ? frames : LONGEST;
+    return run < 0 ? -1 : run + (2 * (n - 1) * h * w * 2 + 2 * n * (h / SCALE) * (w / SCALE) * 2) * (int64_t)sizeof(float);
 }
 
 const Architecture snls_stan = { .name = "stan", .radius = RADIUS, .chunk = 4, .stages = 1, .build = build_stan, .run = run_stan, .memory = stan_memory, .parameters = 12073694 };
@@ -149,6 +183,13 @@ static SnlsStatus configure(SnlsModel *m, const SnlsSafetensors *file)
     SNLS_TRY(snls_model_setting(m, file, "blocks", 0, 64, &m->stan_s.blocks));
     SNLS_TRY(snls_model_setting(m, file, "ws", 1, 255, &m->stan_s.ws));
     return snls_model_setting(m, file, "wt", 0, RADIUS, &m->stan_s.wt);
+}
+
+/* Each fusion looks wt frames further, at the ends of a clip twice as far to one side. */
+static int64_t stan_s_reach(const SnlsModel *m)
+{
+    const int64_t far = m->stan_s.blocks ? m->stan_s.wt * (m->stan_s.blocks + 1) : 0;
+    return far < RADIUS ? RADIUS : far > FARTHEST ? FARTHEST : far;
 }
 
 static void build_stan_s(SnlsModel *m, Stage *s, int stage, int64_t n, int64_t h, int64_t w)
@@ -203,4 +244,5 @@ static SnlsStatus run_stan_s(SnlsModel *m, const SnlsModelRun *run)
 
 static int64_t stan_s_memory(SnlsModel *m, int64_t frames, int64_t h, int64_t w) { return window_memory(m, frames, (h + SCALE - 1) / SCALE * SCALE, (w + SCALE - 1) / SCALE * SCALE); }
 
-const Architecture snls_stan_s = { .name = "stan-s", .radius = RADIUS, .chunk = 4, .stages = 1, .configure = configure, .build = build_stan_s, .run = run_stan_s, .memory = stan_s_memory };
+const Architecture snls_stan_s = { .name = "stan-s", .radius = RADIUS, .chunk = 4, .stages = 1, .configure = configure, .build = build_stan_s, .run = run_stan_s, .memory = stan_s_memory,
+                                   .reach = stan_s_reach };

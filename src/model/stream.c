@@ -1,5 +1,5 @@
 /* stream.c: frames one after the other through a network: by its own stream where it has one, else by runs on a window that slides along
- * the scene, a chunk of frames at a time with the network's radius on either side. */
+ * the scene, a chunk of frames at a time with all that they depend on on either side. */
 #include "model/stan_s_stream.h"
 #include <string.h>
 
@@ -16,7 +16,8 @@ struct SnlsModelStream {
 };
 
 static int64_t frame_floats(const SnlsModelStreamParams *p) { return p->height * p->width * 3; }
-static int64_t window_frames(const SnlsModel *m) { return m->architecture->chunk + 2 * m->architecture->radius; }
+static int64_t chunk_of(const SnlsModel *m) { return m->architecture->chunk > snls_model_reach(m) ? m->architecture->chunk : snls_model_reach(m); }
+static int64_t window_frames(const SnlsModel *m) { return chunk_of(m) + 2 * snls_model_reach(m); }
 
 static SnlsStatus check_size(SnlsContext *ctx, const SnlsModelStreamParams *p)
 {
@@ -28,7 +29,7 @@ static SnlsStatus open_stream(SnlsModelStream *s)
 {
     SnlsContext *ctx = s->m->ctx;
     if (snls_stan_s_streams(s->m)) return snls_stan_s_stream_open(&s->own, s->m, &s->params);
-    s->radius = s->m->architecture->radius, s->chunk = s->m->architecture->chunk, s->room = window_frames(s->m);
+    s->radius = snls_model_reach(s->m), s->chunk = chunk_of(s->m), s->room = window_frames(s->m);
     s->window = snls_mem_alloc(&ctx->allocator, (s->room + s->chunk) * frame_floats(&s->params) * (int64_t)sizeof(float));
     SNLS_REQUIRE(ctx, s->window, SNLS_ERR_MEMORY, "model: no memory for a window of %lld frames", (long long)s->room);
     s->out = s->window + s->room * frame_floats(&s->params);
@@ -64,10 +65,19 @@ int64_t snls_model_stream_memory(SnlsModel *m, const SnlsModelStreamParams *para
     if (!m || check_size(m->ctx, params) < 0) return -1;
     if (snls_stan_s_streams(m)) return snls_stan_s_stream_memory(m, params);
     const int64_t run = m->architecture->memory(m, window_frames(m), params->height, params->width);
-    return run < 0 ? -1 : run + (window_frames(m) + m->architecture->chunk) * frame_floats(params) * (int64_t)sizeof(float);
+    return run < 0 ? -1 : run + (window_frames(m) + chunk_of(m)) * frame_floats(params) * (int64_t)sizeof(float);
 }
 
 int64_t snls_model_stream_delay(const SnlsModelStream *s) { return !s ? 0 : s->own ? snls_stan_s_stream_delay(s->own) : s->room; }
+
+/* Those that nobody looks at any more, not before their place is wanted: the last frames of a scene then have a whole window too. */
+static void drop_frames(SnlsModelStream *s)
+{
+    const int64_t drop = s->done > s->radius ? s->done - s->radius : 0, floats = frame_floats(&s->params);
+    memmove(s->window, s->window + drop * floats, (size_t)((s->count - drop) * floats) * sizeof(float));
+    s->count -= drop;
+    s->done -= drop;
+}
 
 SnlsStatus snls_model_stream_push(SnlsModelStream *s, const float *frame, double sigma)
 {
@@ -75,6 +85,7 @@ SnlsStatus snls_model_stream_push(SnlsModelStream *s, const float *frame, double
     SNLS_REQUIRE(s->m->ctx, frame && sigma >= 0 && sigma <= 255, SNLS_ERR_ARG, "model_stream: a frame and a sigma of 0 to 255 are needed, sigma is %g", sigma);
     if (s->own) return snls_stan_s_stream_push(s->own, frame, sigma);
     if (s->finished) s->count = s->done = 0, s->finished = false;
+    if (s->count == s->room) drop_frames(s);
     SNLS_REQUIRE(s->m->ctx, s->count < s->room, SNLS_ERR_ARG, "model: finished frames have not been pulled");
     s->sigma = sigma;
     memcpy(s->window + s->count++ * frame_floats(&s->params), frame, (size_t)frame_floats(&s->params) * sizeof *frame);
@@ -91,13 +102,11 @@ SnlsStatus snls_model_stream_finish(SnlsModelStream *s)
 
 static SnlsStatus run_window(SnlsModelStream *s, int64_t count)
 {
-    const int64_t h = s->params.height, w = s->params.width, floats = frame_floats(&s->params), drop = s->done + count > s->radius ? s->done + count - s->radius : 0;
+    const int64_t h = s->params.height, w = s->params.width;
     const SnlsModelRun run = { .first = s->done, .count = count, .sigma = s->sigma,
                                .frames = snls_tensor(s->window, SNLS_F32, 4, (const int64_t[]){ s->count, h, w, 3 }), .out = snls_tensor(s->out, SNLS_F32, 4, (const int64_t[]){ count, h, w, 3 }) };
     SNLS_TRY(snls_model_run(s->m, &run));
-    memmove(s->window, s->window + drop * floats, (size_t)((s->count - drop) * floats) * sizeof(float));
-    s->count -= drop;
-    s->done += count - drop;
+    s->done += count;
     s->ready = count;
     s->given = 0;
     return SNLS_OK;
