@@ -215,16 +215,19 @@ ALWAYS Least scan_halves(const Scan *s, const float *above, const float *below, 
     return least;
 }
 
-/* Into the sorted lists; 0: no lane had use for it. */
-ALWAYS int enter(float *top, ptrdiff_t k, __m512 v)
+/* Three sorted ones into the sorted lists, in one pass over them. Without a test whether some lane has use for the second or third: with sixteen lanes one mostly
+ * has, and nobody could foresee it. */
+ALWAYS void enter_three(float *top, ptrdiff_t k, const __m512 *with)
 {
-    if (!_mm512_cmp_ps_mask(v, _mm512_loadu_ps(top + (k - 1) * LANES), _CMP_LT_OQ)) return 0;
+    __m512 a = with[0], b = with[1], c = with[2];
+    if (!_mm512_cmp_ps_mask(a, _mm512_loadu_ps(top + (k - 1) * LANES), _CMP_LT_OQ)) return;
     for (ptrdiff_t j = 0; j < k; j++) {
-        const __m512 have = _mm512_loadu_ps(top + j * LANES);
-        _mm512_storeu_ps(top + j * LANES, _mm512_min_ps(v, have));
-        v = _mm512_max_ps(v, have);
+        const __m512 have = _mm512_loadu_ps(top + j * LANES), x = _mm512_min_ps(a, have), y = _mm512_min_ps(b, x);
+        _mm512_storeu_ps(top + j * LANES, _mm512_min_ps(c, y));
+        a = _mm512_max_ps(a, have);
+        b = _mm512_max_ps(b, x);
+        c = _mm512_max_ps(c, y);
     }
-    return 1;
 }
 
 /* The three least of two sorted threes, sorted: no branch that nobody could foresee. */
@@ -256,7 +259,7 @@ ALWAYS void note(const Scan *s, int cell, Least least, const Range *y, float *to
     for (int i = 0; i < 3; i++) _mm512_storeu_ps(s->to->least[i] + cell * LANES, three[i]);
     const __m512 unit = _mm512_set1_ps(1 / s->to->scale), scores[3] = {_mm512_mul_ps(three[0], unit), _mm512_mul_ps(three[1], unit), _mm512_mul_ps(three[2], unit)};
     if (k == 3) merge_three(top, scores);
-    else for (int i = 0; i < 3 && enter(top, k, scores[i]); i++) {}
+    else enter_three(top, k, scores);
 }
 
 ALWAYS Axis axis_of(const SnlsSieveLanes *axis, uint32_t lanes, int32_t origin, int32_t steps)
