@@ -1,4 +1,5 @@
 /* cmd_model.c: what a file of weights holds, and how long its network takes. */
+#include "manifest.h"
 #include "weights.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,19 +14,22 @@ static json_t *tensors_json(const SnlsSafetensors *file)
     return list;
 }
 
-static int print_json(SnlsContext *ctx, const SnlsSafetensors *file, int64_t elements)
+static int print_json(SnlsContext *ctx, const SnlsSafetensors *file, const Manifest *m, int64_t elements)
 {
     json_t *report = report_begin(ctx), *metadata = json_object();
     for (int64_t i = 0; i < file->metadata_count; i++) json_object_set_new(metadata, file->metadata[2 * i], json_text(file->metadata[2 * i + 1]));
     json_object_set_new(report, "metadata", metadata);
     json_object_set_new(report, "elements", json_integer(elements));
+    json_object_set_new(report, "sha256", json_string(m->sha256));
+    json_object_set_new(report, "manifest", *m->path ? json_text(m->path) : json_null());
     json_object_set_new(report, "tensors", tensors_json(file));
     return report_print(report);
 }
 
-static int print_text(const SnlsSafetensors *file, int64_t elements)
+static int print_text(const SnlsSafetensors *file, const Manifest *m, int64_t elements)
 {
     for (int64_t i = 0; i < file->metadata_count; i++) printf("%-16s %s\n", file->metadata[2 * i], file->metadata[2 * i + 1]);
+    printf("%-16s %s%s%s\n", "sha256", m->sha256, *m->path ? ", as in " : "", m->path);
     printf("%lld numbers in %lld tensors\n", (long long)elements, (long long)file->count);
     for (int64_t i = 0; i < file->count; i++) {
         const SnlsTensor *t = &file->tensors[i].tensor;
@@ -108,10 +112,12 @@ static int print_file(SnlsContext *ctx, const char *path, bool json)
 {
     SnlsSafetensors file = { 0 };
     int64_t elements = 0;
+    Manifest manifest;
     const SnlsStatus status = snls_safetensors_read(ctx, path, &file);
     if (status < 0) return fail_library(ctx, status, false);
+    int code = manifest_check(&manifest, path);
     for (int64_t i = 0; i < file.count; i++) elements += snls_tensor_elements(&file.tensors[i].tensor);
-    const int code = json ? print_json(ctx, &file, elements) : print_text(&file, elements);
+    if (!code) code = json ? print_json(ctx, &file, &manifest, elements) : print_text(&file, &manifest, elements);
     snls_safetensors_free(ctx, &file);
     return code;
 }

@@ -12,6 +12,13 @@ got=$(sha256sum < "$weights/stan-s.safetensors" | cut -d' ' -f1)
 [ "$got" = "$want" ] || bad "the checksum of stan-s.safetensors is $got, its manifest has $want"
 "$snls" model "$weights/stan-s.safetensors" --json > model.json || bad "snls model"
 [ "$(number model.json "['elements']")" = "$(number "$weights/stan-s.json" "['parameters']")" ] || bad "the number of parameters is not the manifest's"
+[ "$(number model.json "['sha256']")" = "$want" ] || bad "snls model has another checksum than sha256sum"
+cp "$weights/stan-s.safetensors" "$weights/stan-s.json" . && printf x | dd of=stan-s.safetensors bs=1 seek=3000000 conv=notrunc 2>/dev/null
+"$snls" model stan-s.safetensors >/dev/null 2>err; [ $? = 8 ] && grep -q manifest err || bad "a changed byte is not noticed: $(cat err)"
+for n in 0 1 55 56 63 64 65 119 120 1000; do # where the last block ends
+    head -c $n /dev/zero >a.bin; printf '\075\000\000\000\000\000\000\000{"a":{"dtype":"U8","shape":[%5d],"data_offsets":[0,%5d]}}' $n $n | cat - a.bin >a.safetensors
+    [ "$("$snls" model a.safetensors | sed -n 's/^sha256 *//p')" = "$(sha256sum <a.safetensors | cut -d' ' -f1)" ] || bad "checksum of $n bytes more"
+done
 
 "$snls" synth clean.npy --frames 5 --height 64 --width 96 --seed 3 >/dev/null && "$snls" noise clean.npy noisy.npy --sigma 30 >/dev/null || bad "no clip"
 "$snls" denoise noisy.npy out.npy --method stan --sigma 30 --clean clean.npy --json > run.json 2>err || bad "denoise --method stan: $(cat err)"
