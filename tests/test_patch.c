@@ -1,4 +1,4 @@
-/* test_patch.c: place, mix, dot_patch, spread_patch and pull_patch of the dsp table: every instruction set against plain sums in double.
+/* test_patch.c: place, mix, mix_bent, dot_patch, spread_patch and pull_patch of the dsp table: every instruction set against plain sums in double.
  *   test_patch         many seeds        test_patch SEED   that one
  */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
@@ -220,6 +220,38 @@ static void check_mix_run(Test *t, PatchCase *c, int kind)
     free(want);
 }
 
+/* Rows and columns by a list, in any order. */
+static void check_mix_bent(Test *t, PatchCase *c, int kind)
+{
+    const SnlsPatch *const p = &c->patch;
+    const ptrdiff_t n = c->grid.n, rows = p->rows + (c->grid.shape >> 1), run = p->run + (c->grid.shape & 1), size = (p->rows - 1) * p->down + (p->run - 1) * p->right + n;
+    const float *row[PATCH + 1], w[4] = { c->w[0][0], c->w[1][0], c->w[2][0], c->w[3][0] };
+    ptrdiff_t column[PATCH + 1];
+    float *const out = place_out(t->out, &t->rng, size, sizeof *out), *const before = malloc((size_t)(size + 1) * sizeof *before);
+    for (ptrdiff_t r = 0; r < rows; r++) row[r] = c->video[0] + rng_int(&t->rng, 0, rows - 1) * c->grid.down;
+    for (ptrdiff_t s = 0; s < run; s++) column[s] = rng_int(&t->rng, 0, run - 1) * c->grid.right;
+    fill(&t->rng, out, size, kind);
+    memcpy(before, out, (size_t)size * sizeof *out);
+    t->dsp.mix_bent(out, p, row, column, w, &c->grid);
+    CHECK(guards_hold(t->out, out, size, sizeof *out), "%s mix_bent n=%td wrote outside", t->level, n);
+    for (ptrdiff_t e = 0; e < p->rows * p->run * n; e++) {
+        const ptrdiff_t r = e / n / p->run, s = e / n % p->run, i = e % n, at = r * p->down + s * p->right + i;
+        Sum sum = { before[at], fabs((double)before[at]), 1 };
+        for (int m = 0; m < 4; m++) {
+            if ((m & c->grid.shape) != m) continue;
+            const double term = (double)w[m] * row[r + (m >> 1)][column[s + (m & 1)] + i];
+            sum_add(&sum, term, fabs(term));
+        }
+        CHECK(sum_near(&sum, out[at], 4), "%s mix_bent n=%td %tdx%td shape %d: [%td] is %.9g, want %.9g", t->level, n, p->rows, p->run, c->grid.shape, at, out[at], sum.value);
+    }
+    for (ptrdiff_t r = 0; r < p->rows; r++) { /* cut into single rows it must give the same bits, and touch no gap */
+        const SnlsPatch one = { p->right, p->down, 1, p->run, 0 };
+        t->dsp.mix_bent(before + r * p->down, &one, row + r, column, w, &c->grid);
+    }
+    CHECK(!memcmp(out, before, (size_t)size * sizeof *out), "%s mix_bent n=%td %tdx%td depends on how it is cut", t->level, n, p->rows, p->run);
+    free(before);
+}
+
 /* What the page says about a place, where one reflection is enough; false: another shape. */
 static bool is_placed(const SnlsSite *s, const float *offset, double column, const float *at, int64_t row)
 {
@@ -277,6 +309,7 @@ static void check_patches(Test *t, ptrdiff_t n, int kind)
     patch_case(t, &c, n < 1 ? 1 : n, kind);
     check_mix(t, &c, kind);
     check_mix_run(t, &c, kind);
+    check_mix_bent(t, &c, kind);
     check_dot_patch(t, &c);
     check_pair(t, &c, kind);
     check_spread_patch(t, &c, kind);

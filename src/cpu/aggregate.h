@@ -60,7 +60,8 @@ typedef struct CpuSpace {
     float *x;                      /* columns from the first query */
     float *offset, *weight, *sums; /* 3, 1 and 4 a neighbour */
     CpuAxis *axis_y, *axis_x;      /* one a row and a column of a patch */
-    float *patch;                  /* pixels for one that crosses a border */
+    const float **bent_row;        /* rows and columns of one that crosses a border */
+    ptrdiff_t *bent_column;
     bool even;                     /* all have one shape; all and shape are of the queries from `first` on */
     int64_t first;
 } CpuSpace;

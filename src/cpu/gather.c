@@ -71,23 +71,23 @@ static void add_pixel(const CpuAggregate *c, const CpuQuery *q, const SnlsNeighb
     c->dsp->mix(to, &(SnlsPatch){0, 0, 1, 1, 0}, &place, 0, 1, 0, &grid);
 }
 
-/* One neighbour whose patch crosses a border: the pixels it reads, reflected, are laid beside each other and read like any patch.
+/* One neighbour whose patch crosses a border: rows and columns that it reads are reflected, each on its own.
  * (Reflecting the pixels on both sides of a place is reflecting the place.) */
 static void add_reflected(const CpuAggregate *c, const CpuSpace *space, const Band *band, const CpuQuery *q, int64_t k, const SnlsNeighbour *n, float weight)
 {
     const SnlsAggregate *a = &c->a;
-    const int64_t y = (int64_t)n->y, x = (int64_t)n->x, pitch = (a->ps + 1) * c->channels;
+    const int64_t y = (int64_t)n->y, x = (int64_t)n->x, to_y = snls_cpu_y(a, q, 0), to_x = snls_cpu_x(a, q, 0);
     const double fy = n->y - (double)y, fx = n->x - (double)x;
-    const SnlsGrid grid = {.right = c->channels, .down = pitch, .n = c->channels, .shape = (fy != 0) * 2 + (fx != 0)};
-    for (int64_t r = 0; r < a->ps + (fy != 0); r++) {
-        const float *row = snls_cpu_pixel(&c->source, q->b, n->frame, snls_cpu_reflect(y + r - a->ps / 2, a->height), 0) + q->head * c->channels;
-        for (int64_t s = 0; s < a->ps + (fx != 0); s++)
-            memcpy(space->patch + r * pitch + s * c->channels, row + snls_cpu_reflect(x + s - a->ps / 2, a->width) * c->source.step[3], (size_t)c->channels * sizeof *row);
-    }
-    const float upper = (float)(1 - fy) * weight, lower = (float)fy * weight, left = (float)(1 - fx), right = (float)fx, *at = space->patch;
-    float w[4] = {upper * left, upper * right, lower * left, lower * right};
-    const SnlsPlaces place = {&at, {&w[0], &w[1], &w[2], &w[3]}, &k, NULL};
-    add_patch(c, band, q, &grid, &place, 0, 1);
+    const CpuRange r = {to_y < band->first ? band->first - to_y : 0, to_y + a->ps > band->end ? band->end - to_y : a->ps}, s = snls_cpu_range(to_x, a->ps, a->width);
+    const SnlsPatch patch = {snls_cpu_step_x(c), snls_cpu_step_y(c), r.end - r.first, s.end - s.first, 0};
+    const SnlsGrid grid = snls_cpu_grid(c, (fy != 0) * 2 + (fx != 0));
+    if (patch.rows <= 0) return;
+    for (int64_t i = r.first; i < r.end + (fy != 0); i++)
+        space->bent_row[i - r.first] = snls_cpu_pixel(&c->source, q->b, n->frame, snls_cpu_reflect(y + i - a->ps / 2, a->height), 0) + q->head * c->channels;
+    for (int64_t i = s.first; i < s.end + (fx != 0); i++) space->bent_column[i - s.first] = snls_cpu_reflect(x + i - a->ps / 2, a->width) * grid.right;
+    const float upper = (float)(1 - fy) * weight, lower = (float)fy * weight, left = (float)(1 - fx), right = (float)fx;
+    const float w[4] = {upper * left, upper * right, lower * left, lower * right};
+    c->dsp->mix_bent(snls_cpu_destination(c, q, k, to_y + r.first, to_x + s.first), &patch, space->bent_row, space->bent_column, w, &grid);
 }
 
 static void add_outside(const CpuAggregate *c, const CpuSpace *space, const Band *band, const CpuQuery *q, int64_t k)
@@ -121,12 +121,24 @@ static void add_query(const CpuAggregate *c, const CpuSpace *space, const Band *
     for (int64_t n = 0; n < l.count[CPU_OUTSIDE]; n++) add_outside(c, space, band, q, l.of[CPU_OUTSIDE]->k[n]);
 }
 
-/* Queries [q->j, end) whose neighbours all have one shape and whose patches do not reach beyond the sides of the frame. */
+/* The end of the queries from q on, before `end`, whose neighbours all have one shape and whose patches do not reach beyond the sides of the frame. */
+static int64_t end_of_run(const CpuAggregate *c, const CpuSpace *space, const CpuQuery *q, int64_t end)
+{
+    const SnlsAggregate *a = &c->a;
+    const int64_t n = a->neighbours;
+    const unsigned char *const first = space->shape + (q->j - space->first) * n, *shape = first;
+    if (snls_cpu_x(a, q, 0) < 0 || n < 1 || *first >= CPU_SHAPES) return q->j;
+    while (end > q->j && (end - 1) * a->stride0 + snls_cpu_after(a) >= a->width) end--;
+    if (space->even) return end;
+    while (shape < first + (end - q->j) * n && *shape == *first) shape++;
+    return q->j + (shape - first) / n;
+}
+
 static void add_run(const CpuAggregate *c, const CpuSpace *space, const Band *band, const CpuQuery *q, int64_t end)
 {
     const SnlsAggregate *a = &c->a;
-    const SnlsGrid grid = snls_cpu_grid(c, space->shape[0]);
     const int64_t y = snls_cpu_y(a, q, 0), x = snls_cpu_x(a, q, 0), n = a->neighbours, at = (q->j - space->first) * n;
+    const SnlsGrid grid = snls_cpu_grid(c, space->shape[at]);
     const CpuRange r = {y < band->first ? band->first - y : 0, y + a->ps > band->end ? band->end - y : a->ps};
     const SnlsPatch patch = {snls_cpu_step_x(c), snls_cpu_step_y(c), r.end - r.first, a->ps, 0};
     const SnlsRun run = {end - q->j, c->stack ? 1 : n, n, a->stride0 * snls_cpu_step_x(c), c->set};
@@ -146,17 +158,18 @@ static void clear_pixels(const CpuAggregate *c, const CpuQuery *q, int64_t count
 /* As many queries at once as may be. */
 static void add_some(const CpuAggregate *c, const CpuSpace *space, const Band *band, CpuQuery q, int64_t end)
 {
-    const SnlsAggregate *a = &c->a;
-    const bool together = space->even && (a->dilation == 1 || a->ps == 1);
-    if (c->set && !together) clear_pixels(c, &q, end - q.j);
-    if (together) {
-        int64_t last = end;
-        for (; q.j < end && snls_cpu_x(a, &q, 0) < 0; q.j++) add_query(c, space, band, &q);
-        while (last > q.j && (last - 1) * a->stride0 + snls_cpu_after(a) >= a->width) last--;
-        add_run(c, space, band, &q, last);
-        q.j = last;
+    const bool together = c->a.dilation == 1 || c->a.ps == 1;
+    while (q.j < end) {
+        const int64_t last = together ? end_of_run(c, space, &q, end) : q.j;
+        if (last > q.j) {
+            add_run(c, space, band, &q, last);
+            q.j = last;
+            continue;
+        }
+        if (c->set) clear_pixels(c, &q, 1);
+        add_query(c, space, band, &q);
+        q.j++;
     }
-    for (; q.j < end; q.j++) add_query(c, space, band, &q);
 }
 
 static void add_queries(const CpuAggregate *c, SnlsSite *site, CpuSpace *space, const Band *band, int64_t i)

@@ -25,12 +25,9 @@ int64_t snls_cpu_columns_at_once(const CpuAggregate *c)
     return together * (columns < 2 ? 2 : columns);
 }
 
-/* The pixels that a patch reads. */
-static int64_t patch_floats(const SnlsAggregate *a) { return (a->ps + 1) * (a->ps + 1) * a->features; }
-
 int64_t snls_cpu_space_size(const SnlsAggregate *a)
 {
-    const int64_t bytes = padded(a->neighbours) * NEIGHBOUR_BYTES + 2 * a->ps * (int64_t)sizeof(CpuAxis) + patch_floats(a) * (int64_t)sizeof(float);
+    const int64_t bytes = padded(a->neighbours) * NEIGHBOUR_BYTES + 2 * a->ps * (int64_t)sizeof(CpuAxis) + 2 * (a->ps + 1) * (int64_t)sizeof(void *);
     return (bytes + SNLS_ALIGN - 1) / SNLS_ALIGN * SNLS_ALIGN;
 }
 
@@ -65,7 +62,8 @@ CpuSpace snls_cpu_space(const CpuAggregate *c)
     s.shape = (unsigned char *)cut(&at, 8 * n);
     s.axis_y = (CpuAxis *)(void *)cut(&at, c->a.ps * (int64_t)sizeof(CpuAxis));
     s.axis_x = (CpuAxis *)(void *)cut(&at, c->a.ps * (int64_t)sizeof(CpuAxis));
-    s.patch = (float *)(void *)cut(&at, patch_floats(&c->a) * (int64_t)sizeof(float));
+    s.bent_row = (const float **)(void *)cut(&at, (c->a.ps + 1) * (int64_t)sizeof *s.bent_row);
+    s.bent_column = (ptrdiff_t *)(void *)cut(&at, (c->a.ps + 1) * (int64_t)sizeof *s.bent_column);
     for (int64_t j = 0, i = 0; j < s.queries; j++)
         for (int64_t k = 0; k < c->a.neighbours; k++, i++) {
             s.all.k[i] = k;

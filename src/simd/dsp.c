@@ -162,6 +162,14 @@ static void mix_run_c(float *out, const SnlsPatch *patch, const SnlsRun *run, co
     }
 }
 
+static void mix_bent_c(float *out, const SnlsPatch *patch, const float *const *row, const ptrdiff_t *column, const float w[4], const SnlsGrid *grid)
+{
+    for (ptrdiff_t r = 0; r < patch->rows; r++)
+        for (ptrdiff_t s = 0; s < patch->run; s++)
+            for (int m = 0; m < 4; m++)
+                if ((m & grid->shape) == m) axpy_c(out + r * patch->down + s * patch->right, w[m], row[r + (m >> 1)] + column[s + (m & 1)], grid->n);
+}
+
 static void dot_patch_c(float *out, const SnlsPlaces *from, ptrdiff_t count, ptrdiff_t shift, const float *g, const SnlsPatch *patch, const SnlsGrid *grid)
 {
     for (ptrdiff_t i = 0; i < count; i++, out += 4) {
@@ -292,7 +300,7 @@ void snls_dsp_init_c(SnlsDsp *dsp)
         .blend = blend_c, .dot_blend = dot_blend_c, .l2_blend = l2_blend_c, .bends = bends_c,
         .blend_sub = blend_sub_c, .dots = dots_c, .unblend = unblend_c,
         .axpy = axpy_c, .scale = scale_c, .sub = sub_c,
-        .place = snls_place, .mix = mix_c, .mix_run = mix_run_c, .spread_pixels = spread_pixels_c, .pull_patch = pull_patch_c, .dot_patch = dot_patch_c, .spread_patch = spread_patch_c,
+        .place = snls_place, .mix = mix_c, .mix_run = mix_run_c, .mix_bent = mix_bent_c, .spread_pixels = spread_pixels_c, .pull_patch = pull_patch_c, .dot_patch = dot_patch_c, .spread_patch = spread_patch_c,
         .from_f16 = from_f16_c, .from_bf16 = from_bf16_c, .to_f16 = to_f16_c, .to_bf16 = to_bf16_c,
     };
 }

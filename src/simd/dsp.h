@@ -94,6 +94,7 @@ typedef struct SnlsDsp {
     /* A patch against the pixels around neighbours, one pixel of the patch for one of the grid.
      * mix: the patch out += sum over places from i on of the blends around at + shift and on, one a pixel.
      * mix_run: the same for every query of a run.
+     * mix_bent: the same of one place, where a patch crosses a border: pixel (r, s) of what it reads is row[r] + column[s].
      * dot_patch: out[4*i .. 4*i+3] = sum over patch pixels of <g, pixel of place i>, one sum for each of the four, 0 for
      *   those not in shape; g of place i is g + k[i]*of_k.
      * spread_patch: the adjoint of mix: the patch g added to the pixels from out on with weights w; of these pixel rows
@@ -101,6 +102,7 @@ typedef struct SnlsDsp {
      * spread_pixels: the same of patches of one pixel, g + k[i]*of_k for place i, one place after the other; `at` is written to. */
     void (*mix)(float *out, const SnlsPatch *patch, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t count, ptrdiff_t shift, const SnlsGrid *grid);
     void (*mix_run)(float *out, const SnlsPatch *patch, const SnlsRun *run, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t shift, const SnlsGrid *grid);
+    void (*mix_bent)(float *out, const SnlsPatch *patch, const float *const *row, const ptrdiff_t *column, const float w[4], const SnlsGrid *grid);
     void (*dot_patch)(float *out, const SnlsPlaces *from, ptrdiff_t count, ptrdiff_t shift, const float *g, const SnlsPatch *patch, const SnlsGrid *grid);
     void (*spread_patch)(float *out, const float *w, const float *g, const SnlsPatch *patch, ptrdiff_t first, ptrdiff_t end, const SnlsGrid *grid);
 

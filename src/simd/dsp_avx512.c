@@ -392,6 +392,7 @@ void snls_dsp_init_avx512(SnlsDsp *dsp) /* bfloat16 stays with AVX2: two shifts 
     dsp->place = place_avx512;
     dsp->mix = mix;
     dsp->mix_run = mix_run;
+    dsp->mix_bent = mix_bent;
     dsp->spread_pixels = spread_pixels;
     dsp->pull_patch = pull_patch;
     dsp->dot_patch = dot_patch;

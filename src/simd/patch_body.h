@@ -154,13 +154,69 @@ ALWAYS void set_pixels(float *out, const SnlsRun *run, const SnlsPlaces *from, p
             mix_one_chunk(out + q * run->step + c, from, i + q * run->places, i + q * run->places + run->count, shift + c, grid, shape, 1, 0, v_mask(n - c), 1);
 }
 
+/* Runs of patches of three by three, between pixels: what every query would set up anew is in registers. */
+static void mix_threes(float *out, const SnlsPatch *patch, const SnlsRun *run, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t shift, const SnlsGrid *grid)
+{
+    enum { VECTORS_3 = VECTORS(3, 3) };
+    const SnlsPlaces places = *from; /* lest what is written be thought to change them */
+    const SnlsPatch three = *patch;
+    const SnlsGrid g = *grid;
+    const SnlsRun r = *run;
+    ptrdiff_t c = 0;
+    for (; c + VECTORS_3 * LANES <= g.n; c += VECTORS_3 * LANES)
+        for (ptrdiff_t q = 0; q < r.queries; q++)
+            mix_chunk(out + q * r.step + c, &three, &places, i + q * r.places, i + q * r.places + r.count, shift + c, &g, 3, 3, 3, VECTORS_3, 1, v_mask(LANES));
+    for (; c < g.n; c += LANES)
+        for (ptrdiff_t q = 0; q < r.queries; q++)
+            mix_chunk(out + q * r.step + c, &three, &places, i + q * r.places, i + q * r.places + r.count, shift + c, &g, 3, 3, 3, 1, 0, v_mask(g.n - c));
+}
+
 static void mix_run(float *out, const SnlsPatch *patch, const SnlsRun *run, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t shift, const SnlsGrid *grid)
 {
     if (run->set && grid->shape == 0) set_pixels(out, run, from, i, shift, grid, 0);
     else if (run->set && grid->shape == 1) set_pixels(out, run, from, i, shift, grid, 1);
     else if (run->set && grid->shape == 2) set_pixels(out, run, from, i, shift, grid, 2);
     else if (run->set) set_pixels(out, run, from, i, shift, grid, 3);
+    else if (patch->rows == 3 && patch->run == 3 && grid->shape == 3) mix_threes(out, patch, run, from, i, shift, grid);
     else for (ptrdiff_t q = 0; q < run->queries; q++) mix(out + q * run->step, patch, from, i + q * run->places, run->count, shift, grid);
+}
+
+/* ---- mix_bent: pixels in the order of mix, and so the same bits wherever a patch is cut ---- */
+
+ALWAYS Vec bent_pixel(const float *const *row, const ptrdiff_t *column, const Vec w[4], const int shape, const int whole, Mask mask)
+{
+    Vec sum = v_zero();
+    UNROLL for (int m = 0; m < 4; m++)
+        if ((m & shape) == m) sum = v_fma(w[m], read_vec(row[m >> 1] + column[m & 1], whole, mask), sum);
+    return sum;
+}
+
+ALWAYS void bent_row(float *out, ptrdiff_t along, ptrdiff_t run, const float *const *row, const ptrdiff_t *column, const Vec w[4], ptrdiff_t n, const int shape)
+{
+    const float *rows[2] = { row[0], shape >> 1 ? row[1] : row[0] };
+    for (ptrdiff_t s = 0; s < run; s++, out += along, column++) {
+        ptrdiff_t i = 0;
+        for (; i + LANES <= n; i += LANES) {
+            const float *const at[2] = { rows[0] + i, rows[1] + i };
+            v_store(out + i, v_add(v_load(out + i), bent_pixel(at, column, w, shape, 1, v_mask(LANES))));
+        }
+        if (i == n) continue;
+        const float *const at[2] = { rows[0] + i, rows[1] + i };
+        const Mask mask = v_mask(n - i);
+        v_store_part(out + i, mask, v_add(v_load_part(out + i, mask), bent_pixel(at, column, w, shape, 0, mask)));
+    }
+}
+
+static void mix_bent(float *out, const SnlsPatch *patch, const float *const *row, const ptrdiff_t *column, const float w[4], const SnlsGrid *grid)
+{
+    const Vec by[4] = { v_set(w[0]), v_set(w[1]), v_set(w[2]), v_set(w[3]) };
+    const ptrdiff_t right = patch->right, run = patch->run, n = grid->n;
+    for (ptrdiff_t r = 0; r < patch->rows; r++, out += patch->down, row++) {
+        if (grid->shape == 0) bent_row(out, right, run, row, column, by, n, 0);
+        else if (grid->shape == 1) bent_row(out, right, run, row, column, by, n, 1);
+        else if (grid->shape == 2) bent_row(out, right, run, row, column, by, n, 2);
+        else bent_row(out, right, run, row, column, by, n, 3);
+    }
 }
 
 /* ---- dot_patch: <g, left pixel> and <g before, the same pixel> share the pixel; one sum over the lanes at the end ---- */
