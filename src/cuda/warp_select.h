@@ -240,7 +240,9 @@ template <int CELLS> static __device__ __forceinline__ WarpScan<CELLS> warp_scan
     return s;
 }
 
-/* All windows whole: row n of cells lies between rows n and n + 1 of the window's own pixels. row: of the pass; of: of the step. */
+/* All windows whole: row n of cells lies between rows n and n + 1 of the window's own pixels. row: of the pass; of: of the step. On whole pixels the
+ * last cell has no column to its right: what an earlier kernel left in shared memory there may be NaN, and 0 times NaN would have the group done again,
+ * rightly but in other bits. */
 template <int CELLS, int TILES, bool SHORT> static __device__ __forceinline__ void warp_scan_whole(const WarpWork *t, WarpScan<CELLS> *s, WarpBest *best, int row, int of)
 {
     const int side = (int)t->p->c.m.side, n = row - s->tap - 1, cells = n >= 0 && n < side ? s->cells : 0;
@@ -249,7 +251,7 @@ template <int CELLS, int TILES, bool SHORT> static __device__ __forceinline__ vo
     float left = scores[0];
 #pragma unroll
     for (int i = 0; i < CELLS; i++) {
-        const float right = scores[(i + 1) * WARP_PITCH], here = warp_blend(left, right, s->fx[0]), value = warp_blend(s->above[i], here, s->fy);
+        const float right = scores[(i + 1) * WARP_PITCH], here = s->fx[0] == 0 ? left : warp_blend(left, right, s->fx[0]), value = warp_blend(s->above[i], here, s->fy);
         warp_offer<SHORT>(t, best, i < cells, value, id + (uint32_t)i);
         s->above[i] = here;
         left = right;
