@@ -113,10 +113,10 @@ static void make_until(SnlsSieveMake *m, int units)
     }
 }
 
-static void make_rest(SnlsSieveMake *m)
+/* Of those made, until so many are stored. */
+static void store_until(SnlsSieveMake *m, int units)
 {
-    make_until(m, m->units);
-    while (m->stored < m->made) {
+    while (m->stored < m->made && m->stored < units) {
         switch (m->stored % 4) {
         case 0: STORE(0) break;
         case 1: STORE(1) break;
@@ -124,6 +124,12 @@ static void make_rest(SnlsSieveMake *m)
         case 3: STORE(3) break;
         }
     }
+}
+
+static void make_rest(SnlsSieveMake *m)
+{
+    make_until(m, m->units);
+    store_until(m, m->units);
 }
 
 static void make_first(SnlsSieveMake *m)

@@ -330,7 +330,7 @@ ALWAYS void make_some(const Work *w, int row, int rows)
     const int wanted = row + 1 + AHEAD;
     if (box->stored < box->units) {
         make_until(box, wanted < box->units ? wanted : box->units);
-        if (box->made == box->units) make_rest(box);
+        if (box->made == box->units) store_until(box, row + SNLS_SIEVE_RING - 1); /* the row before this one may still be wanted */
     } else if (next && next->ring) {
         make_until(next, wanted - rows < next->units ? wanted - rows : next->units);
     } else if (next) {
