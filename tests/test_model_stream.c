@@ -5,7 +5,6 @@
 #include "model/bands.h"
 #include "model/model.h"
 #include <math.h>
-#include <pthread.h>
 #include <snls/snls.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,7 +194,7 @@ static void windows_equal_network(const Clip *c)
 
 /* ---- memory ---- */
 
-typedef struct Count { int64_t now, peak, most; pthread_t caller; int elsewhere; } Count; /* most: 0, or bytes of the largest block there is; elsewhere: calls that are not the caller's */
+typedef struct Count { int64_t now, peak, most; } Count; /* most: 0, or bytes of the largest block there is */
 typedef union Size { int64_t bytes; max_align_t align; } Size;
 
 static void *count_alloc(size_t bytes, void *opaque)
@@ -205,7 +204,6 @@ static void *count_alloc(size_t bytes, void *opaque)
     if (!s) return NULL;
     s->bytes = (int64_t)bytes;
     c->now += s->bytes;
-    c->elsewhere += !pthread_equal(pthread_self(), c->caller);
     if (c->now > c->peak) c->peak = c->now;
     return s + 1;
 }
@@ -255,19 +253,6 @@ static void short_windows(const Clip *c)
     snls_close(&ctx);
 }
 
-/* Threads take bands; an allocator is asked by the caller's alone. */
-static void memory_on_one_thread(const Clip *clip)
-{
-    Count count = { .caller = pthread_self() };
-    SnlsContext *ctx = NULL;
-    if (!CHECK(snls_open(&ctx, &(SnlsContextParams){ .backend = "cpu", .threads = 3, .allocator = { count_alloc, count_free, &count } }) >= 0, "no context")) return;
-    SnlsModel m = make_model(ctx, &snls_stan_s, SNLS_F32, &(StanSConfig){ .width = 4, .blocks = 2, .ws = 3, .wt = 1 });
-    for (int32_t rows = 2; rows < 30; rows += 9) run(&m, clip, rows);
-    CHECK(!count.elsewhere, "memory is taken on other threads, %d times", count.elsewhere);
-    free_model(&m);
-    snls_close(&ctx);
-}
-
 int main(int argc, char **argv)
 {
     const Clip clips[] = { { 7, 50, 37, draw_clip(7 * 50 * 37 * 3, 1) }, { 1, 50, 37, draw_clip(50 * 37 * 3, 2) }, { 3, 17, 20, draw_clip(3 * 17 * 20 * 3, 3) }, { 11, 36, 12, draw_clip(11 * 36 * 12 * 3, 4) } };
@@ -285,7 +270,6 @@ int main(int argc, char **argv)
     stream_equals_run(&snls_fastdvdnet, &clips[2]);
     windows_equal_network(&(Clip){ 20, 8, 8, draw_clip(20 * 8 * 8 * 3, 6) });
     short_windows(&(Clip){ 22, 24, 32, draw_clip(22 * 24 * 32 * 3, 7) });
-    memory_on_one_thread(&clips[0]);
     memory_as_planned(&snls_stan_s, 5, 160, 240, true);
     memory_as_planned(&snls_dvdnet, 1, 128, 200, false);
     memory_as_planned(&snls_fastdvdnet, 1, 128, 200, false);

@@ -21,6 +21,7 @@ typedef enum SnlsCpuLevel {
 } SnlsCpuLevel;
 
 /* Where the memory of a context comes from. Both functions or neither; alloc returns memory aligned for any type, or NULL.
+ * Networks on several threads call them from each.
  * Blocks that begin on a cache line (64 bytes) are faster: up to twice where all of an operator's reads are wide. */
 typedef struct SnlsAllocator {
     void *(*alloc)(size_t bytes, void *opaque);

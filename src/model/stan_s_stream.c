@@ -15,7 +15,7 @@ enum { MIN_FRAMES = 5, FIXED = STAN_S_OUT + 1, MOST_WORKERS = 4 };
 
 typedef struct Plane { char *data; int64_t h, w, c; } Plane; /* elements of the model's type */
 
-typedef struct Part { NnNet net; StanSPart is; Bands bands; int64_t w; bool begun; } Part; /* begun: a frame has gone through (the first worker's tells) */
+typedef struct Part { NnNet net; StanSPart is; Bands bands; int64_t w; } Part;
 
 typedef struct Worker { SnlsContext ctx; Part *parts; SnlsStatus status; } Worker; /* parts: FIXED - 1 kinds and one fused part for each block */
 
@@ -201,47 +201,38 @@ static SnlsStatus run_band(const Run *r, Worker *w, const Bands *b, int64_t numb
     return SNLS_OK;
 }
 
-static int this_thread(void)
+static Worker *this_worker(StanSStream *s)
 {
 #ifdef _OPENMP
-    return omp_get_thread_num();
+    return &s->workers[s->worker_count > 1 ? omp_get_thread_num() : 0];
 #else
-    return 0;
+    return &s->workers[0];
 #endif
 }
 
-static void try_band(const Run *r, Worker *w, int64_t number)
-{
-    const Bands band = snls_bands_at(&w->parts[r->part].bands, number);
-    if (w->status >= 0) w->status = run_band(r, w, &band, number);
-}
-
-/* The first band of each worker comes before the others, on the caller's thread: there layers take what memory they keep, and nobody said that the
- * allocator may be called by several threads. */
 static void run_bands(const Run *r, int64_t count)
 {
-    StanSStream *s = r->s;
-    const int32_t n = count < s->worker_count ? (int32_t)count : s->worker_count;
-    const int64_t first = s->workers[0].parts[r->part].begun ? 0 : n;
-    for (int32_t i = 0; i < s->worker_count; i++) s->workers[i].status = SNLS_OK;
-    for (int32_t i = 0; i < first; i++) try_band(r, &s->workers[i], i);
-#pragma omp parallel for num_threads(n) schedule(dynamic, 1)
-    for (int64_t i = first; i < count; i++) try_band(r, &s->workers[this_thread()], i);
+    for (int32_t i = 0; i < r->s->worker_count; i++) r->s->workers[i].status = SNLS_OK;
+#pragma omp parallel for num_threads(r->s->worker_count) schedule(dynamic, 1) if (r->s->worker_count > 1)
+    for (int64_t i = 0; i < count; i++) {
+        Worker *w = this_worker(r->s);
+        const Bands band = snls_bands_at(&w->parts[r->part].bands, i);
+        if (w->status >= 0) w->status = run_band(r, w, &band, i);
+    }
 }
 
 /* Bands go to whoever is free; their sums are added in the order of bands, so that it does not matter who that was. */
 static SnlsStatus run_part(StanSStream *s, StanSPartKind kind, int64_t number, int64_t t, const Source *src, const Plane *const *out, const char *eca, float *gates)
 {
     const int64_t which = part_number(kind, number);
-    Part *p = &s->workers[0].parts[which];
-    const Run r = { .s = s, .part = which, .t = t, .src = src, .out = out, .eca = eca };
+    const Part *p = &s->workers[0].parts[which];
+    Run r = { .s = s, .part = which, .t = t, .src = src, .out = out, .eca = eca };
     const Plane *features = features_of(&r);
     const int64_t c = features->c, bands = snls_bands_count(&p->bands);
     memset(s->sums, 0, (size_t)(bands * c) * sizeof *s->sums);
     run_bands(&r, bands);
     for (int32_t i = 0; i < s->worker_count; i++)
         if (s->workers[i].status < 0) return snls_fail(s->m->ctx, s->workers[i].status, "%s", s->workers[i].ctx.error);
-    p->begun = true;
     if (!eca) return SNLS_OK;
     for (int64_t i = c; i < bands * c; i++) s->sums[i % c] += s->sums[i];
     const NnParam *taps = snls_nn_params_find(p->net.params, snls_nn_name("%s.eca.weight", eca).text);
