@@ -36,20 +36,26 @@ StanNet snls_stan_s_build(NnNet *net, const StanSConfig *c, const StanShape *sha
 SnlsSearchParams snls_stan_s_search(const StanSConfig *c);
 
 /* The same network in parts that see rows of one frame: what lies between two channel attentions, and between two fusions of frames.
- * A block of number n ends with x + gate * features; parts give x and the features before the gate, which is known when all rows are. */
+ * A block ends with x + gate * features, and the gate is known when all rows are: its part gives the features, and who reads them gates them.
+ * Between blocks are parts that look at no neighbours: few rows at a time do not cost more there, and stay in a cache. */
 #define STAN_S_EPS 1e-6       /* of its norms */
 enum { STAN_S_SCALE = 4 };    /* the lowest level's pixel in pixels */
 typedef enum StanSPartKind {  /* in; out. w and rows are those of the coarsest value */
     STAN_S_IN,    /* in; features of enc0.0 */
-    STAN_S_DOWN0, /* skip0 (2 rows x 2 w); x, features of enc1.0 */
-    STAN_S_ENC1,  /* x; features of enc1.1 */
-    STAN_S_DOWN1, /* skip1 (2 rows x 2 w); x, features of mid.0 */
-    STAN_S_FUSED, /* found features, x of block number - 1; x, features of mid.number. number = blocks: also skip1 (2 rows x 2 w); x, features of dec1.0 */
-    STAN_S_DEC1,  /* x; features of dec1.1 */
-    STAN_S_UP0,   /* x, skip0 (2 rows x 2 w); features of dec0.0 */
+    STAN_S_DOWN0, /* skip0 (2 rows x 2 w); x */
+    STAN_S_ENC10, /* x; features of enc1.0 */
+    STAN_S_ENC11, /* x; features of enc1.1 */
+    STAN_S_DOWN1, /* skip1 (2 rows x 2 w); x */
+    STAN_S_MID,   /* x; features of mid.number */
+    STAN_S_FUSE,  /* found features, x of block number; x of block number + 1, or of the way up */
+    STAN_S_JOIN1, /* x, skip1 (2 rows x 2 w); x (2 rows x 2 w) */
+    STAN_S_DEC10, /* x; features of dec1.0 */
+    STAN_S_DEC11, /* x; features of dec1.1 */
+    STAN_S_JOIN0, /* x, skip0 (2 rows x 2 w); x (2 rows x 2 w) */
+    STAN_S_DEC0,  /* x; features of dec0.0 */
     STAN_S_OUT,   /* gated features of dec0.0; what is to be added to the colours */
 } StanSPartKind;
-typedef struct StanSPart { int32_t in[3], out[2]; } StanSPart; /* numbers of values, -1: none */
+typedef struct StanSPart { int32_t in[2], out; } StanSPart; /* numbers of values, -1: none */
 StanSPart snls_stan_s_part(NnNet *net, const StanSConfig *c, StanSPartKind kind, int64_t number, int64_t rows, int64_t w);
 
 #endif

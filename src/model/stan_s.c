@@ -122,51 +122,58 @@ StanNet snls_stan_s_build(NnNet *net, const StanSConfig *c, const StanShape *s)
 /* Read anew before every run: its memory may serve others behind it. */
 static int32_t input(NnNet *net, int64_t rows, int64_t w, int64_t c) { return snls_nn_value(net, 4, (const int64_t[]){ 1, rows, w, c }, net->dtype); }
 
-static StanSPart part_of(int32_t in0, int32_t in1, int32_t in2, int32_t out0, int32_t out1) { return (StanSPart){ { in0, in1, in2 }, { out0, out1 } }; }
-
-static StanSPart build_down(NnNet *net, const StanSConfig *c, int64_t rows, int64_t w, int level, const char *name)
+static StanSPart build_down(NnNet *net, const StanSConfig *c, int64_t rows, int64_t w, int level)
 {
     const int32_t x = input(net, 2 * rows, 2 * w, c->width << (level - 1));
-    const int32_t d = resample(net, x, level == 1 ? "down0" : "down1", c->width << level, false);
-    snls_nn_keep(net, d);
-    return part_of(x, -1, -1, d, features(net, d, name, false));
+    return (StanSPart){ { x, -1 }, resample(net, x, level == 1 ? "down0" : "down1", c->width << level, false) };
 }
 
-static StanSPart build_block(NnNet *net, const StanSConfig *c, int64_t rows, int64_t w, const char *name)
+static StanSPart build_block(NnNet *net, const StanSConfig *c, int64_t rows, int64_t w, int level, const char *name)
 {
-    const int32_t x = input(net, rows, w, 2 * c->width);
-    return part_of(x, -1, -1, features(net, x, name, false), -1);
+    const int32_t x = input(net, rows, w, c->width << level);
+    return (StanSPart){ { x, -1 }, features(net, x, name, !level) };
 }
 
-/* The fusion of block number - 1, then block number, or the way up from the lowest level. */
-static StanSPart build_fused(NnNet *net, const StanSConfig *c, int64_t rows, int64_t w, int64_t number)
+static StanSPart build_fuse(NnNet *net, const StanSConfig *c, int64_t rows, int64_t w, int64_t number)
 {
-    const bool last = number == c->blocks;
-    const int32_t found = input(net, rows, w, 4 * c->width * (2 * c->wt + 1)), b = input(net, rows, w, 4 * c->width);
-    const int32_t skip = last ? input(net, 2 * rows, 2 * w, 2 * c->width) : -1;
-    int32_t x = fuse(net, found, b, snls_nn_name("mid.%d.fusion", (int)number - 1).text);
-    if (last) x = join(net, x, skip, "up1", "fuse1");
-    snls_nn_keep(net, x);
-    return part_of(found, b, skip, x, features(net, x, last ? "dec1.0" : snls_nn_name("mid.%d", (int)number).text, false));
+    const int32_t found = input(net, rows, w, 4 * c->width * (2 * c->wt + 1)), x = input(net, rows, w, 4 * c->width);
+    return (StanSPart){ { found, x }, fuse(net, found, x, snls_nn_name("mid.%d.fusion", (int)number).text) };
+}
+
+static StanSPart build_join(NnNet *net, const StanSConfig *c, int64_t rows, int64_t w, int level)
+{
+    const int32_t x = input(net, rows, w, c->width << (level + 1)), skip = input(net, 2 * rows, 2 * w, c->width << level);
+    return (StanSPart){ { x, skip }, join(net, x, skip, level ? "up1" : "up0", level ? "fuse1" : "fuse0") };
+}
+
+static StanSPart build_in(NnNet *net, const StanSConfig *c, int64_t rows, int64_t w)
+{
+    const int32_t x = input(net, rows, w, 4);
+    return (StanSPart){ { x, -1 }, features(net, conv3(net, x, "in", c->width, NN_LEAKY, AFTER_RELU, -1), "enc0.0", true) };
+}
+
+static StanSPart build_out(NnNet *net, const StanSConfig *c, int64_t rows, int64_t w)
+{
+    const int32_t x = input(net, rows, w, c->width);
+    return (StanSPart){ { x, -1 }, conv3(net, x, "out", 3, NN_LINEAR, FIRST_GUESS, -1) };
 }
 
 StanSPart snls_stan_s_part(NnNet *net, const StanSConfig *c, StanSPartKind kind, int64_t number, int64_t rows, int64_t w)
 {
-    int32_t x, skip;
     switch (kind) {
-    case STAN_S_IN:
-        x = input(net, rows, w, 4);
-        return part_of(x, -1, -1, features(net, conv3(net, x, "in", c->width, NN_LEAKY, AFTER_RELU, -1), "enc0.0", true), -1);
-    case STAN_S_DOWN0: return build_down(net, c, rows, w, 1, "enc1.0");
-    case STAN_S_ENC1: return build_block(net, c, rows, w, "enc1.1");
-    case STAN_S_DOWN1: return build_down(net, c, rows, w, 2, "mid.0");
-    case STAN_S_FUSED: return build_fused(net, c, rows, w, number);
-    case STAN_S_DEC1: return build_block(net, c, rows, w, "dec1.1");
-    case STAN_S_UP0:
-        x = input(net, rows, w, 2 * c->width), skip = input(net, 2 * rows, 2 * w, c->width);
-        return part_of(x, skip, -1, features(net, join(net, x, skip, "up0", "fuse0"), "dec0.0", true), -1);
+    case STAN_S_IN: return build_in(net, c, rows, w);
+    case STAN_S_DOWN0: return build_down(net, c, rows, w, 1);
+    case STAN_S_ENC10: return build_block(net, c, rows, w, 1, "enc1.0");
+    case STAN_S_ENC11: return build_block(net, c, rows, w, 1, "enc1.1");
+    case STAN_S_DOWN1: return build_down(net, c, rows, w, 2);
+    case STAN_S_MID: return build_block(net, c, rows, w, 2, snls_nn_name("mid.%d", (int)number).text);
+    case STAN_S_FUSE: return build_fuse(net, c, rows, w, number);
+    case STAN_S_JOIN1: return build_join(net, c, rows, w, 1);
+    case STAN_S_DEC10: return build_block(net, c, rows, w, 1, "dec1.0");
+    case STAN_S_DEC11: return build_block(net, c, rows, w, 1, "dec1.1");
+    case STAN_S_JOIN0: return build_join(net, c, rows, w, 0);
+    case STAN_S_DEC0: return build_block(net, c, rows, w, 0, "dec0.0");
     case STAN_S_OUT: break;
     }
-    x = input(net, rows, w, c->width);
-    return part_of(x, -1, -1, conv3(net, x, "out", 3, NN_LINEAR, FIRST_GUESS, -1), -1);
+    return build_out(net, c, rows, w);
 }

@@ -11,13 +11,13 @@
 
 /* Up to so many threads each take whole bands, with networks of their own; more would have too few bands and too much memory, and share each band instead.
  * Whole bands need no waiting for each other between layers, stay in one core's cache, and let a core that is disturbed take fewer. */
-enum { MIN_FRAMES = 5, FIXED = STAN_S_OUT + 1, MOST_WORKERS = 4 };
+enum { MIN_FRAMES = 5, KINDS = STAN_S_OUT + 1, MOST_WORKERS = 4 };
 
 typedef struct Plane { char *data; int64_t h, w, c; } Plane; /* elements of the model's type */
 
 typedef struct Part { NnNet net; StanSPart is; Bands bands; int64_t w; } Part;
 
-typedef struct Worker { SnlsContext ctx; Part *parts; SnlsStatus status; } Worker; /* parts: FIXED - 1 kinds and one fused part for each block */
+typedef struct Worker { SnlsContext ctx; Part *parts; SnlsStatus status; } Worker; /* parts: one of each kind, and behind them those that every block has its own of */
 
 typedef struct Held { /* a frame from its push to its pull */
     float  *noisy, *small; /* (h,w,3) as given; (H/4,W/4,4) averaged, 0..1 */
@@ -39,7 +39,7 @@ struct StanSStream {
     Part       *lists; /* of all workers; held, levels and their planes follow */
     Held       *held;
     Level      *levels;
-    Plane       in, half[4], quarter[2], full, colours; /* in work; in: colours 0..1 and sigma; half[0], half[2]: x, half[1], half[3]: features */
+    Plane       in, half[4], quarter[2], full[2], colours; /* in work; in: colours 0..1 and sigma; half[0], half[2]: x, half[1], half[3]: features */
     float      *gates, *dist, *offset;
     double     *sums, sigma; /* sums: of the channels of each band */
     int64_t     most_bands;
@@ -87,7 +87,7 @@ static void lay_out(StanSStream *s)
     for (int i = 0; i < 4; i++) s->half[i] = plane(s, 2, 2 * s->c.width);
     for (int i = 0; i < 2; i++) s->quarter[i] = plane(s, 4, 4 * s->c.width);
     s->in = plane(s, 1, 4);
-    s->full = plane(s, 1, s->c.width);
+    for (int i = 0; i < 2; i++) s->full[i] = plane(s, 1, s->c.width);
     s->colours = plane(s, 1, 3);
     s->gates = claim(s, 4 * s->c.width * (int64_t)sizeof(float));
     s->sums = claim(s, s->most_bands * 4 * s->c.width * (int64_t)sizeof(double));
@@ -100,24 +100,39 @@ static void lay_out(StanSStream *s)
 /* Frames that more than one thread is worth it for. Who sets the rows of bands has reasons of his own. */
 static bool is_large(const StanSStream *s) { return s->m->params.rows || s->H * s->W >= 256 * 256; }
 
-static int64_t part_number(StanSPartKind kind, int64_t number) { return kind == STAN_S_FUSED ? FIXED + number - 1 : (int64_t)kind; }
+static bool is_numbered(StanSPartKind kind) { return kind == STAN_S_MID || kind == STAN_S_FUSE; }
 
-static Bands bands_of(const StanSStream *s, StanSPartKind kind, int64_t number, int64_t *w)
+static int64_t part_count(const StanSStream *s) { return KINDS + 2 * s->c.blocks; }
+
+static int64_t part_number(const StanSStream *s, StanSPartKind kind, int64_t number)
 {
-    static const struct { int64_t scale, halo, channels; } shapes[FIXED] = { /* of the coarsest value; channels: of the largest, in widths, a row of the coarsest */
-        [STAN_S_IN] = { 1, 3, 1 },   [STAN_S_DOWN0] = { 2, 2, 4 }, [STAN_S_ENC1] = { 2, 2, 2 }, [STAN_S_DOWN1] = { 4, 2, 8 },
-        [STAN_S_FUSED] = { 4, 2, 4 }, [STAN_S_DEC1] = { 2, 2, 2 },  [STAN_S_UP0] = { 2, 1, 8 },  [STAN_S_OUT] = { 1, 1, 1 } };
-    const int64_t scale = shapes[kind].scale, halo = kind == STAN_S_FUSED && number == s->c.blocks ? 1 : shapes[kind].halo;
+    return !is_numbered(kind) ? (int64_t)kind : KINDS + (kind == STAN_S_FUSE ? s->c.blocks : 0) + number;
+}
+
+/* Rows that stay in one core's second cache, with weights beside them. */
+static int64_t few_rows(const StanSStream *s, int64_t row_bytes)
+{
+    enum { CACHE = 1 << 20 };
+    return s->m->params.rows ? s->m->params.rows : row_bytes > CACHE ? 1 : CACHE / row_bytes;
+}
+
+static Bands bands_of(const StanSStream *s, StanSPartKind kind, int64_t *w)
+{
+    static const struct { int64_t scale, halo, channels; } shapes[KINDS] = { /* of the coarsest value; channels: of the largest, in widths, a row of the coarsest */
+        [STAN_S_IN] = { 1, 3, 1 },    [STAN_S_DOWN0] = { 2, 0, 4 },  [STAN_S_ENC10] = { 2, 2, 2 }, [STAN_S_ENC11] = { 2, 2, 2 }, [STAN_S_DOWN1] = { 4, 0, 8 },
+        [STAN_S_MID] = { 4, 2, 4 },   [STAN_S_FUSE] = { 4, 0, 4 },   [STAN_S_JOIN1] = { 4, 0, 16 }, [STAN_S_DEC10] = { 2, 2, 2 }, [STAN_S_DEC11] = { 2, 2, 2 },
+        [STAN_S_JOIN0] = { 2, 0, 8 }, [STAN_S_DEC0] = { 1, 2, 1 },   [STAN_S_OUT] = { 1, 1, 1 } };
+    const int64_t scale = shapes[kind].scale, halo = shapes[kind].halo, channels = shapes[kind].channels * (kind == STAN_S_FUSE ? s->slots : 1) * s->c.width;
     *w = s->W / scale;
-    const int64_t channels = shapes[kind].channels * (kind == STAN_S_FUSED ? s->slots : 1) * s->c.width, row = *w * channels * snls_dtype_size((SnlsDtype)s->m->dtype);
-    return snls_bands_shared(s->H / scale, snls_model_band(s->m, row), halo, s->worker_count);
+    const int64_t row = *w * channels * snls_dtype_size((SnlsDtype)s->m->dtype);
+    return snls_bands_shared(s->H / scale, halo ? snls_model_band(s->m, row) : few_rows(s, row), halo, s->worker_count);
 }
 
 static void build_part(StanSStream *s, Worker *worker, StanSPartKind kind, int64_t number)
 {
-    Part *p = &worker->parts[part_number(kind, number)];
+    Part *p = &worker->parts[part_number(s, kind, number)];
     snls_nn_begin(&p->net, &worker->ctx, &s->m->stage[0].params, s->m->dtype, false);
-    p->bands = bands_of(s, kind, number, &p->w);
+    p->bands = bands_of(s, kind, &p->w);
     p->is = snls_stan_s_part(&p->net, &s->c, kind, number, p->bands.rows, p->w);
     if (is_large(s)) p->net.one_thread = 0; /* a band is small, the frame is not */
     const int64_t bands = snls_bands_count(&p->bands);
@@ -127,8 +142,8 @@ static void build_part(StanSStream *s, Worker *worker, StanSPartKind kind, int64
 static void build_parts(StanSStream *s)
 {
     for (int32_t w = 0; w < s->worker_count; w++)
-        for (int kind = 0; kind < FIXED; kind++)
-            for (int64_t i = 1; i <= (kind == STAN_S_FUSED ? s->c.blocks : 1); i++) build_part(s, &s->workers[w], (StanSPartKind)kind, i);
+        for (int kind = 0; kind < KINDS; kind++)
+            for (int64_t i = 0; i < (is_numbered((StanSPartKind)kind) ? s->c.blocks : 1); i++) build_part(s, &s->workers[w], (StanSPartKind)kind, i);
 }
 
 static void open_workers(StanSStream *s, Part *parts)
@@ -140,7 +155,7 @@ static void open_workers(StanSStream *s, Part *parts)
         w->ctx = *s->m->ctx;
         w->ctx.arena = (SnlsArena){ 0 };
         if (s->worker_count > 1) w->ctx.threads = 1;
-        w->parts = parts + i * (FIXED + s->c.blocks);
+        w->parts = parts + i * part_count(s);
     }
 }
 
@@ -182,22 +197,18 @@ static const char *unload(const StanSStream *s, const SnlsContext *ctx, const Sn
     return rows;
 }
 
-/* A part over frame t: where its inputs come from and where its outputs go. The last output is features, whose sums are wanted where eca names
- * their gates' parameter. */
-typedef struct Run { StanSStream *s; int64_t part, t; const Source *src; const Plane *const *out; const char *eca; } Run;
-
-static const Plane *features_of(const Run *r) { return r->out[r->s->workers[0].parts[r->part].is.out[1] >= 0]; }
+/* A part over frame t: where its inputs come from and where its output goes. sums: those of the output's channels are wanted. */
+typedef struct Run { StanSStream *s; int64_t part, t; const Source *src; const Plane *out; bool sums; } Run;
 
 static SnlsStatus run_band(const Run *r, Worker *w, const Bands *b, int64_t number)
 {
     Part *p = &w->parts[r->part];
     const NnValue *v = p->net.values;
-    const Plane *features = features_of(r);
-    const char *rows = NULL;
-    for (int i = 0; i < 3 && p->is.in[i] >= 0; i++) load(r->s, &w->ctx, r->t, &r->src[i], b, &v[p->is.in[i]].t);
+    const Plane *out = r->out;
+    for (int i = 0; i < 2 && p->is.in[i] >= 0; i++) load(r->s, &w->ctx, r->t, &r->src[i], b, &v[p->is.in[i]].t);
     SNLS_TRY(snls_nn_forward(&p->net));
-    for (int i = 0; i < 2 && p->is.out[i] >= 0; i++) rows = unload(r->s, &w->ctx, &v[p->is.out[i]].t, b, r->out[i]);
-    if (r->eca) snls_nn_rows_sum(&w->ctx, r->s->sums + number * features->c, rows, &(NnRows){ (b->high - b->low) * (features->h / b->h) * features->w, features->c, r->s->m->dtype });
+    const char *rows = unload(r->s, &w->ctx, &v[p->is.out].t, b, out);
+    if (r->sums) snls_nn_rows_sum(&w->ctx, r->s->sums + number * out->c, rows, &(NnRows){ (b->high - b->low) * (out->h / b->h) * out->w, out->c, r->s->m->dtype });
     return SNLS_OK;
 }
 
@@ -221,22 +232,26 @@ static void run_bands(const Run *r, int64_t count)
     }
 }
 
-/* Bands go to whoever is free; their sums are added in the order of bands, so that it does not matter who that was. */
-static SnlsStatus run_part(StanSStream *s, StanSPartKind kind, int64_t number, int64_t t, const Source *src, const Plane *const *out, const char *eca, float *gates)
+static SnlsStatus run_part(StanSStream *s, StanSPartKind kind, int64_t number, int64_t t, const Source *src, const Plane *out, bool sums)
 {
-    const int64_t which = part_number(kind, number);
-    const Part *p = &s->workers[0].parts[which];
-    Run r = { .s = s, .part = which, .t = t, .src = src, .out = out, .eca = eca };
-    const Plane *features = features_of(&r);
-    const int64_t c = features->c, bands = snls_bands_count(&p->bands);
-    memset(s->sums, 0, (size_t)(bands * c) * sizeof *s->sums);
-    run_bands(&r, bands);
+    const int64_t which = part_number(s, kind, number);
+    run_bands(&(Run){ .s = s, .part = which, .t = t, .src = src, .out = out, .sums = sums }, snls_bands_count(&s->workers[0].parts[which].bands));
     for (int32_t i = 0; i < s->worker_count; i++)
         if (s->workers[i].status < 0) return snls_fail(s->m->ctx, s->workers[i].status, "%s", s->workers[i].ctx.error);
-    if (!eca) return SNLS_OK;
-    for (int64_t i = c; i < bands * c; i++) s->sums[i % c] += s->sums[i];
-    const NnParam *taps = snls_nn_params_find(p->net.params, snls_nn_name("%s.eca.weight", eca).text);
-    snls_nn_gates(gates, s->sums, (double)(features->h * features->w), snls_nn_param_view(p->net.params, taps, p->net.params->value).data, c);
+    return SNLS_OK;
+}
+
+/* A block's features, and the gates that go with them. Bands go to whoever is free; their sums are added in the order of bands, so that it
+ * does not matter who that was. */
+static SnlsStatus run_block(StanSStream *s, StanSPartKind kind, int64_t number, int64_t t, const Source *src, const Plane *out, const char *name, float *gates)
+{
+    const Part *p = &s->workers[0].parts[part_number(s, kind, number)];
+    const int64_t c = out->c, numbers = snls_bands_count(&p->bands) * c;
+    memset(s->sums, 0, (size_t)numbers * sizeof *s->sums);
+    SNLS_TRY(run_part(s, kind, number, t, src, out, true));
+    for (int64_t i = c; i < numbers; i++) s->sums[i % c] += s->sums[i];
+    const NnParam *taps = snls_nn_params_find(p->net.params, snls_nn_name("%s.eca.weight", name).text);
+    snls_nn_gates(gates, s->sums, (double)(out->h * out->w), snls_nn_param_view(p->net.params, taps, p->net.params->value).data, c);
     return SNLS_OK;
 }
 
@@ -287,11 +302,11 @@ static void average(StanSStream *s, Held *f)
 static SnlsStatus encode_upper(StanSStream *s, int64_t t)
 {
     Held *f = frame(s, t);
-    const Plane *const skip0[] = { &f->skip0, NULL }, *const first[] = { &s->half[0], &s->half[1] }, *const second[] = { &s->half[3], NULL };
     read_frame(s, t);
-    SNLS_TRY(run_part(s, STAN_S_IN, 1, t, &(Source){ .features = &s->in }, skip0, "enc0.0", f->gates));
-    SNLS_TRY(run_part(s, STAN_S_DOWN0, 1, t, &(Source){ .features = &f->skip0, .gates = f->gates }, first, "enc1.0", s->gates));
-    return run_part(s, STAN_S_ENC1, 1, t, &(Source){ .features = &s->half[1], .x = &s->half[0], .gates = s->gates, .store = &s->half[2] }, second, "enc1.1", s->gates);
+    SNLS_TRY(run_block(s, STAN_S_IN, 0, t, &(Source){ .features = &s->in }, &f->skip0, "enc0.0", f->gates));
+    SNLS_TRY(run_part(s, STAN_S_DOWN0, 0, t, &(Source){ .features = &f->skip0, .gates = f->gates }, &s->half[0], false));
+    SNLS_TRY(run_block(s, STAN_S_ENC10, 0, t, &(Source){ .features = &s->half[0] }, &s->half[1], "enc1.0", s->gates));
+    return run_block(s, STAN_S_ENC11, 0, t, &(Source){ .features = &s->half[1], .x = &s->half[0], .gates = s->gates, .store = &s->half[2] }, &s->half[3], "enc1.1", s->gates);
 }
 
 static SnlsTensor parameter(const StanSStream *s, const char *name)
@@ -300,14 +315,15 @@ static SnlsTensor parameter(const StanSStream *s, const char *name)
     return snls_nn_param_view(params, snls_nn_params_find(params, name), params->value);
 }
 
-/* Block number of frame t is done: x = quarter[0] + gates * quarter[1], and its norm, which fusions read; row by row, so that norms find x in a cache. */
-static void finish_block(StanSStream *s, int64_t number, int64_t t)
+/* Block number of frame t: x = quarter[0] + gates * features, and its norm, which fusions read; row by row, so that norms find x in a cache. */
+static SnlsStatus run_mid(StanSStream *s, int64_t number, int64_t t)
 {
     Level *l = &s->levels[number];
     const Plane *x = &l->x[t % s->slots], *norm = &l->norm[t % s->slots];
     const NnRows row = rows_of(x, 1, s->m->dtype);
     const int64_t bytes = row.pixels * row.channels * snls_dtype_size((SnlsDtype)row.dtype);
     const SnlsTensor scale = parameter(s, snls_nn_name("mid.%d.fusion.norm.weight", (int)number).text), shift = parameter(s, snls_nn_name("mid.%d.fusion.norm.bias", (int)number).text);
+    SNLS_TRY(run_block(s, STAN_S_MID, number, t, &(Source){ .features = &s->quarter[0] }, &s->quarter[1], snls_nn_name("mid.%d", (int)number).text, s->gates));
 #pragma omp parallel for num_threads(s->m->ctx->threads) schedule(static)
     for (int64_t y = 0; y < x->h; y++) {
         const int64_t at = y * bytes;
@@ -315,18 +331,17 @@ static void finish_block(StanSStream *s, int64_t number, int64_t t)
         snls_nn_rows_norm(s->m->ctx, norm->data + at, x->data + at, &scale, &shift, STAN_S_EPS, &row);
     }
     l->done = t + 1;
+    return SNLS_OK;
 }
 
 static SnlsStatus encode(StanSStream *s, int64_t t)
 {
     Held *f = frame(s, t);
-    const Plane *const out[] = { &s->quarter[0], &s->quarter[1] };
     f->matched = false;
     SNLS_TRY(encode_upper(s, t));
     average(s, f);
-    SNLS_TRY(run_part(s, STAN_S_DOWN1, 1, t, &(Source){ .features = &s->half[3], .x = &s->half[2], .gates = s->gates, .store = &f->skip1 }, out, "mid.0", s->gates));
-    finish_block(s, 0, t);
-    return SNLS_OK;
+    SNLS_TRY(run_part(s, STAN_S_DOWN1, 0, t, &(Source){ .features = &s->half[3], .x = &s->half[2], .gates = s->gates, .store = &f->skip1 }, &s->quarter[0], false));
+    return run_mid(s, 0, t);
 }
 
 /* ---- frames about ---- */
@@ -379,22 +394,19 @@ static void fill_found(const StanSStream *s, const SnlsContext *ctx, int64_t t, 
         for (int64_t k = 0; k < slots; k++) memcpy((char *)to->data + (i * slots + k) * bytes, planes[k] + found[k * lowest + from * w + i] * bytes, (size_t)bytes);
 }
 
-static SnlsStatus fused(StanSStream *s, int64_t t, int64_t number)
+/* Block number of frame t with what was found for it: x in quarter[0]. */
+static SnlsStatus fuse(StanSStream *s, int64_t number, int64_t t)
 {
-    const bool last = number == s->c.blocks;
-    const Plane *x = &s->levels[number - 1].x[t % s->slots];
-    const Plane *const out[] = { last ? &s->half[0] : &s->quarter[0], last ? &s->half[1] : &s->quarter[1] };
-    const Source src[] = { { .kind = FOUND, .level = number - 1 }, { .features = x }, { .features = &frame(s, t)->skip1 } };
+    const Source src[] = { { .kind = FOUND, .level = number }, { .features = &s->levels[number].x[t % s->slots] } };
     if (!frame(s, t)->matched) SNLS_TRY(match(s, t));
-    return run_part(s, STAN_S_FUSED, number, t, src, out, last ? "dec1.0" : snls_nn_name("mid.%d", (int)number).text, s->gates);
+    return run_part(s, STAN_S_FUSE, number, t, src, &s->quarter[0], false);
 }
 
 static SnlsStatus next_block(StanSStream *s, int64_t number)
 {
     const int64_t t = s->levels[number].done;
-    SNLS_TRY(fused(s, t, number));
-    finish_block(s, number, t);
-    return SNLS_OK;
+    SNLS_TRY(fuse(s, number - 1, t));
+    return run_mid(s, number, t);
 }
 
 /* After a push: every block as far as the one before allows, which is one frame each, but for the first three. */
@@ -418,17 +430,20 @@ static SnlsStatus bring(StanSStream *s, int64_t number, int64_t frames)
 static SnlsStatus decode(StanSStream *s, int64_t t, float *out)
 {
     const Held *f = frame(s, t);
-    const Plane *const half[] = { &s->half[3], NULL }, *const full[] = { &s->full, NULL }, *const colours[] = { &s->colours, NULL };
     if (s->lean) {
         const NnRows rows = rows_of(&f->skip1, f->skip1.h, s->m->dtype);
         SNLS_TRY(encode_upper(s, t));
         snls_nn_rows_gate(s->m->ctx, f->skip1.data, s->half[3].data, s->gates, s->half[2].data, &rows);
     }
-    SNLS_TRY(fused(s, t, s->c.blocks));
-    SNLS_TRY(run_part(s, STAN_S_DEC1, 1, t, &(Source){ .features = &s->half[1], .x = &s->half[0], .gates = s->gates, .store = &s->half[2] }, half, "dec1.1", s->gates));
-    const Source up[] = { { .features = &s->half[3], .x = &s->half[2], .gates = s->gates }, { .features = &f->skip0, .gates = f->gates } };
-    SNLS_TRY(run_part(s, STAN_S_UP0, 1, t, up, full, "dec0.0", s->gates));
-    SNLS_TRY(run_part(s, STAN_S_OUT, 1, t, &(Source){ .features = &s->full, .gates = s->gates }, colours, NULL, NULL));
+    const Source low[] = { { .features = &s->quarter[0] }, { .features = &f->skip1 } };
+    const Source half[] = { { .features = &s->half[3], .x = &s->half[2], .gates = s->gates }, { .features = &f->skip0, .gates = f->gates } };
+    SNLS_TRY(fuse(s, s->c.blocks - 1, t));
+    SNLS_TRY(run_part(s, STAN_S_JOIN1, 0, t, low, &s->half[0], false));
+    SNLS_TRY(run_block(s, STAN_S_DEC10, 0, t, &(Source){ .features = &s->half[0] }, &s->half[1], "dec1.0", s->gates));
+    SNLS_TRY(run_block(s, STAN_S_DEC11, 0, t, &(Source){ .features = &s->half[1], .x = &s->half[0], .gates = s->gates, .store = &s->half[2] }, &s->half[3], "dec1.1", s->gates));
+    SNLS_TRY(run_part(s, STAN_S_JOIN0, 0, t, half, &s->full[0], false));
+    SNLS_TRY(run_block(s, STAN_S_DEC0, 0, t, &(Source){ .features = &s->full[0] }, &s->full[1], "dec0.0", s->gates));
+    SNLS_TRY(run_part(s, STAN_S_OUT, 0, t, &(Source){ .features = &s->full[1], .gates = s->gates }, &s->colours, false));
     const SnlsTensor added = snls_tensor(s->colours.data, (SnlsDtype)s->m->dtype, 3, (const int64_t[]){ s->H, s->W, 3 });
 #pragma omp parallel for num_threads(s->m->ctx->threads) schedule(static)
     for (int64_t y = 0; y < s->h; y++)
@@ -438,7 +453,7 @@ static SnlsStatus decode(StanSStream *s, int64_t t, float *out)
 
 /* ---- the stream ---- */
 
-static int64_t net_count(const StanSStream *s) { return s->worker_count * (FIXED + s->c.blocks); }
+static int64_t net_count(const StanSStream *s) { return s->worker_count * part_count(s); }
 
 static int64_t most_frames(const StanSConfig *c)
 {
@@ -449,7 +464,7 @@ static int64_t most_frames(const StanSConfig *c)
 static SnlsStatus make_lists(StanSStream *s)
 {
     const SnlsAllocator *a = &s->m->ctx->allocator;
-    const int64_t parts = (FIXED + s->c.blocks) * MOST_WORKERS, planes = 2 * s->c.blocks * s->slots;
+    const int64_t parts = part_count(s) * MOST_WORKERS, planes = 2 * s->c.blocks * s->slots;
     const int64_t bytes = parts * (int64_t)sizeof(Part) + s->room * (int64_t)sizeof(Held) + s->c.blocks * (int64_t)sizeof(Level) + planes * (int64_t)sizeof(Plane);
     char *block = snls_mem_alloc(a, bytes);
     SNLS_REQUIRE(s->m->ctx, block, SNLS_ERR_MEMORY, "model: no memory for its lists");

@@ -34,51 +34,7 @@ ALWAYS void put(void *to, int64_t i, float x, int bf16) /* to nearest even; a Na
     else ((float *)to)[i] = x;
 }
 
-/* ---- norm ---- */
-
-/* Sums of a few pixels at a time, so that none waits for the one before: of x, or of squares of x - mean. Each is made in PARTS parts
- * that are added in one order. */
-ALWAYS void sum_group(const float *restrict x, int64_t n, int count, const float *restrict mean, int squares, float *restrict sums)
-{
-    float part[SNLS_NORM_ROWS][PARTS] = { { 0 } };
-    for (int p = 0; p < count; p++) {
-        const float *row = x + p * n, m = squares ? mean[p] : 0;
-        int64_t i = 0;
-        for (; i + PARTS <= n; i += PARTS)
-            VECTORS for (int k = 0; k < PARTS; k++) part[p][k] += squares ? (row[i + k] - m) * (row[i + k] - m) : row[i + k];
-        for (int k = 0; i + k < n; k++) part[p][k] += squares ? (row[i + k] - m) * (row[i + k] - m) : row[i + k];
-    }
-    for (int step = PARTS / 2; step > 0; step /= 2)
-        for (int p = 0; p < count; p++)
-            VECTORS for (int i = 0; i < step; i++) part[p][i] += part[p][i + step];
-    for (int p = 0; p < count; p++) sums[p] = part[p][0];
-}
-
-ALWAYS void norm_group(char *restrict y, const char *restrict x, const float *restrict gamma, const float *restrict beta, double eps, int64_t n, int count, float *restrict room, int bf16)
-{
-    float mean[SNLS_NORM_ROWS], scale[SNLS_NORM_ROWS];
-    VECTORS for (int64_t i = 0; i < count * n; i++) room[i] = get(x, i, bf16);
-    sum_group(room, n, count, NULL, 0, mean);
-    for (int p = 0; p < count; p++) mean[p] /= (float)n;
-    sum_group(room, n, count, mean, 1, scale);
-    VECTORS for (int p = 0; p < count; p++) scale[p] = (float)(1 / sqrt((double)(scale[p] / (float)n) + eps));
-    for (int p = 0; p < count; p++)
-        VECTORS for (int64_t i = 0; i < n; i++) put(y, p * n + i, gamma[i] * ((room[p * n + i] - mean[p]) * scale[p]) + beta[i], bf16);
-}
-
-ALWAYS void norm_rows(char *restrict y, const char *restrict x, const float *gamma, const float *beta, double eps, const SnlsRows *rows, float *room, int bf16)
-{
-    const int64_t n = rows->channels, size = bf16 ? 2 : 4;
-    int64_t p = 0;
-    for (; p + SNLS_NORM_ROWS <= rows->pixels; p += SNLS_NORM_ROWS) norm_group(y + p * n * size, x + p * n * size, gamma, beta, eps, n, SNLS_NORM_ROWS, room, bf16);
-    for (; p < rows->pixels; p++) norm_group(y + p * n * size, x + p * n * size, gamma, beta, eps, n, 1, room, bf16);
-}
-
-static void norm(void *y, const void *x, const float *gamma, const float *beta, double eps, const SnlsRows *rows, float *room)
-{
-    if (rows->bf16) norm_rows(y, x, gamma, beta, eps, rows, room, 1);
-    else norm_rows(y, x, gamma, beta, eps, rows, room, 0);
-}
+#include "simd/layers_norm.h"
 
 /* ---- the others ---- */
 
