@@ -178,22 +178,24 @@ static void copy_rows(const StanSStream *s, const SnlsContext *ctx, const Plane 
     for (int64_t i = 0; i < rows; i++) memcpy(at + i * bytes, from + i * bytes, (size_t)bytes);
 }
 
-static void load(const StanSStream *s, SnlsContext *ctx, int64_t t, const Source *src, const Bands *b, const SnlsTensor *to)
+/* What is only read is read where it lies. */
+static void load(const StanSStream *s, Worker *w, int64_t t, const Source *src, const Bands *b, NnNet *net, int32_t value)
 {
+    const SnlsTensor *to = &net->values[value].t;
     const int64_t scale = to->shape[1] / b->rows, from = b->from * scale, rows = b->rows * scale;
     const NnRows all = { rows * to->shape[2], to->shape[3], to->dtype };
-    if (src->kind == FOUND) fill_found(s, ctx, t, src->level, from, rows, to);
-    else if (src->gates) snls_nn_rows_gate(ctx, to->data, row_of(src->features, to, from), src->gates, src->x ? row_of(src->x, to, from) : NULL, &all);
-    else copy_rows(s, ctx, &(Plane){ to->data, rows, to->shape[2], to->shape[3] }, row_of(src->features, to, from), 0, rows);
-    if (src->store) copy_rows(s, ctx, src->store, row_of(&(Plane){ to->data, rows, to->shape[2], to->shape[3] }, to, (b->low - b->from) * scale), b->low * scale, (b->high - b->low) * scale);
+    if (src->kind == FOUND) fill_found(s, &w->ctx, t, src->level, from, rows, to);
+    else if (src->gates) snls_nn_rows_gate(&w->ctx, to->data, row_of(src->features, to, from), src->gates, src->x ? row_of(src->x, to, from) : NULL, &all);
+    else snls_nn_place_at(net, value, row_of(src->features, to, from));
+    if (src->store) copy_rows(s, &w->ctx, src->store, row_of(&(Plane){ to->data, rows, to->shape[2], to->shape[3] }, to, (b->low - b->from) * scale), b->low * scale, (b->high - b->low) * scale);
 }
 
-/* Rows low .. high of a network's output into a plane. */
+/* Rows low .. high of a network's output into a plane, where it has not written them itself. */
 static const char *unload(const StanSStream *s, const SnlsContext *ctx, const SnlsTensor *from, const Bands *b, const Plane *to)
 {
     const int64_t scale = from->shape[1] / b->rows;
     const char *rows = row_of(&(Plane){ from->data, from->shape[1], from->shape[2], from->shape[3] }, from, (b->low - b->from) * scale);
-    copy_rows(s, ctx, to, rows, b->low * scale, (b->high - b->low) * scale);
+    if (rows != row_of(to, from, b->low * scale)) copy_rows(s, ctx, to, rows, b->low * scale, (b->high - b->low) * scale);
     return rows;
 }
 
@@ -203,11 +205,13 @@ typedef struct Run { StanSStream *s; int64_t part, t; const Source *src; const P
 static SnlsStatus run_band(const Run *r, Worker *w, const Bands *b, int64_t number)
 {
     Part *p = &w->parts[r->part];
-    const NnValue *v = p->net.values;
     const Plane *out = r->out;
-    for (int i = 0; i < 2 && p->is.in[i] >= 0; i++) load(r->s, &w->ctx, r->t, &r->src[i], b, &v[p->is.in[i]].t);
+    const SnlsTensor *made = &p->net.values[p->is.out].t;
+    const bool whole = b->low == b->from && b->high == b->from + b->rows; /* no rows of other bands */
+    for (int i = 0; i < 2 && p->is.in[i] >= 0; i++) load(r->s, w, r->t, &r->src[i], b, &p->net, p->is.in[i]);
+    snls_nn_place_at(&p->net, p->is.out, whole ? row_of(out, made, b->low * (made->shape[1] / b->rows)) : NULL);
     SNLS_TRY(snls_nn_forward(&p->net));
-    const char *rows = unload(r->s, &w->ctx, &v[p->is.out].t, b, out);
+    const char *rows = unload(r->s, &w->ctx, made, b, out);
     if (r->sums) snls_nn_rows_sum(&w->ctx, r->s->sums + number * out->c, rows, &(NnRows){ (b->high - b->low) * (out->h / b->h) * out->w, out->c, r->s->m->dtype });
     return SNLS_OK;
 }

@@ -229,6 +229,19 @@ SnlsStatus snls_nn_commit(NnNet *net)
     return SNLS_OK;
 }
 
+void snls_nn_place_at(NnNet *net, int32_t value, void *data)
+{
+    NnValue *v = &net->values[value];
+    v->t.data = data ? data : aligned(net->block) + v->place;
+    for (int64_t i = 0; i < net->step_count; i++) {
+        NnStep *s = &net->steps[i];
+        for (int k = 0; k < NN_IN; k++)
+            if (s->xi[k] == value) s->x[k].data = v->t.data;
+        for (int k = 0; k < NN_OUT; k++)
+            if (s->yi[k] == value) s->y[k].data = v->t.data;
+    }
+}
+
 /* ---- running ---- */
 
 static SnlsStatus run_down(NnNet *net)

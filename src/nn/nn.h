@@ -181,6 +181,8 @@ int32_t snls_nn_param(NnNet *net, const char *name, int32_t ndim, const int64_t 
 int32_t snls_nn_value(NnNet *net, int32_t ndim, const int64_t *shape, int32_t dtype);
 NnStep *snls_nn_step(NnNet *net, int32_t op, const int32_t *x, const int32_t *p, const int32_t *y); /* lists of NN_IN, NN_PARAMS, NN_OUT */
 void    snls_nn_keep(NnNet *net, int32_t value); /* an input or an output: its memory is not reused */
+/* A value lies where the caller has it, NULL: in the network's own memory again. After the commit, for networks on this processor that do not train. */
+void    snls_nn_place_at(NnNet *net, int32_t value, void *data);
 
 typedef struct NnName { char text[NN_NAME]; } NnName;
 #if defined(__GNUC__)
