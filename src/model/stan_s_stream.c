@@ -3,21 +3,10 @@
  * weighs by means over the whole frame, comes between the parts (snls_stan_s_part): a part writes features and adds up their sums, the
  * next reads them times their gates. So neither bands nor the length of a clip change what comes out, but for the order of sums. */
 #include "model/stan_s_stream.h"
-#include "model/bands.h"
+#include "model/stan_s_parts.h"
 #include <string.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
-/* Up to so many threads each take whole bands, with networks of their own; more would have too few bands and too much memory, and share each band instead.
- * Whole bands need no waiting for each other between layers, stay in one core's cache, and let a core that is disturbed take fewer. */
-enum { MIN_FRAMES = 5, KINDS = STAN_S_OUT + 1, MOST_WORKERS = 4 };
-
-typedef struct Plane { char *data; int64_t h, w, c; } Plane; /* elements of the model's type */
-
-typedef struct Part { NnNet net; StanSPart is; Bands bands; int64_t w; } Part;
-
-typedef struct Worker { SnlsContext ctx; Part *parts; SnlsStatus status; } Worker; /* parts: one of each kind, and behind them those that every block has its own of */
+enum { MIN_FRAMES = 5 };
 
 typedef struct Held { /* a frame from its push to its pull */
     float  *noisy, *small; /* (h,w,3) as given; (H/4,W/4,4) averaged, 0..1 */
@@ -34,15 +23,12 @@ struct StanSStream {
     StanSConfig c;
     bool        lean;
     int64_t     h, w, H, W, room, slots; /* of a frame; padded to multiples of 4; frames held; frames a search sees */
-    Worker      workers[MOST_WORKERS];
-    int32_t     worker_count;
-    Part       *lists; /* of all workers; held, levels and their planes follow */
-    Held       *held;
+    StanSParts  parts;
+    Held       *held; /* one block with levels and their planes */
     Level      *levels;
     Plane       in, half[4], quarter[2], full[2], colours; /* in work; in: colours 0..1 and sigma; half[0], half[2]: x, half[1], half[3]: features */
     float      *gates, *dist, *offset;
-    double     *sums, sigma; /* sums: of the channels of each band */
-    int64_t     most_bands;
+    double      sigma;
     int64_t     pushed, real, pulled; /* frames of the scene; real: without mirrored ones at its end */
     bool        finished;
     char       *block;
@@ -90,176 +76,14 @@ static void lay_out(StanSStream *s)
     for (int i = 0; i < 2; i++) s->full[i] = plane(s, 1, s->c.width);
     s->colours = plane(s, 1, 3);
     s->gates = claim(s, 4 * s->c.width * (int64_t)sizeof(float));
-    s->sums = claim(s, s->most_bands * 4 * s->c.width * (int64_t)sizeof(double));
+    s->parts.sums = claim(s, s->parts.most_bands * 4 * s->c.width * (int64_t)sizeof(double));
     s->dist = claim(s, lowest * (int64_t)sizeof(float));
     s->offset = claim(s, lowest * 3 * (int64_t)sizeof(float));
 }
 
-/* ---- parts ---- */
-
-/* Frames that more than one thread is worth it for. Who sets the rows of bands has reasons of his own. */
-static bool is_large(const StanSStream *s) { return s->m->params.rows || s->H * s->W >= 256 * 256; }
-
-static bool is_numbered(StanSPartKind kind) { return kind == STAN_S_MID || kind == STAN_S_FUSE; }
-
-static int64_t part_count(const StanSStream *s) { return KINDS + 2 * s->c.blocks; }
-
-static int64_t part_number(const StanSStream *s, StanSPartKind kind, int64_t number)
-{
-    return !is_numbered(kind) ? (int64_t)kind : KINDS + (kind == STAN_S_FUSE ? s->c.blocks : 0) + number;
-}
-
-/* Rows that stay in one core's second cache, with weights beside them. */
-static int64_t few_rows(const StanSStream *s, int64_t row_bytes)
-{
-    enum { CACHE = 1 << 20 };
-    return s->m->params.rows ? s->m->params.rows : row_bytes > CACHE ? 1 : CACHE / row_bytes;
-}
-
-static Bands bands_of(const StanSStream *s, StanSPartKind kind, int64_t *w)
-{
-    static const struct { int64_t scale, halo, channels; } shapes[KINDS] = { /* of the coarsest value; channels: of the largest, in widths, a row of the coarsest */
-        [STAN_S_IN] = { 1, 3, 1 },    [STAN_S_DOWN0] = { 2, 0, 4 },  [STAN_S_ENC10] = { 2, 2, 2 }, [STAN_S_ENC11] = { 2, 2, 2 }, [STAN_S_DOWN1] = { 4, 0, 8 },
-        [STAN_S_MID] = { 4, 2, 4 },   [STAN_S_FUSE] = { 4, 0, 4 },   [STAN_S_JOIN1] = { 4, 0, 16 }, [STAN_S_DEC10] = { 2, 2, 2 }, [STAN_S_DEC11] = { 2, 2, 2 },
-        [STAN_S_JOIN0] = { 2, 0, 8 }, [STAN_S_DEC0] = { 1, 2, 1 },   [STAN_S_OUT] = { 1, 1, 1 } };
-    const int64_t scale = shapes[kind].scale, halo = shapes[kind].halo, channels = shapes[kind].channels * (kind == STAN_S_FUSE ? s->slots : 1) * s->c.width;
-    *w = s->W / scale;
-    const int64_t row = *w * channels * snls_dtype_size((SnlsDtype)s->m->dtype);
-    return snls_bands_shared(s->H / scale, halo ? snls_model_band(s->m, row) : few_rows(s, row), halo, s->worker_count);
-}
-
-static void build_part(StanSStream *s, Worker *worker, StanSPartKind kind, int64_t number)
-{
-    Part *p = &worker->parts[part_number(s, kind, number)];
-    snls_nn_begin(&p->net, &worker->ctx, &s->m->stage[0].params, s->m->dtype, false);
-    p->bands = bands_of(s, kind, &p->w);
-    p->is = snls_stan_s_part(&p->net, &s->c, kind, number, p->bands.rows, p->w);
-    if (is_large(s)) p->net.one_thread = 0; /* a band is small, the frame is not */
-    const int64_t bands = snls_bands_count(&p->bands);
-    if (bands > s->most_bands) s->most_bands = bands;
-}
-
-static void build_parts(StanSStream *s)
-{
-    for (int32_t w = 0; w < s->worker_count; w++)
-        for (int kind = 0; kind < KINDS; kind++)
-            for (int64_t i = 0; i < (is_numbered((StanSPartKind)kind) ? s->c.blocks : 1); i++) build_part(s, &s->workers[w], (StanSPartKind)kind, i);
-}
-
-static void open_workers(StanSStream *s, Part *parts)
-{
-    const int32_t threads = s->m->ctx->threads;
-    s->worker_count = is_large(s) && threads <= MOST_WORKERS ? threads : 1;
-    for (int32_t i = 0; i < s->worker_count; i++) {
-        Worker *w = &s->workers[i];
-        w->ctx = *s->m->ctx;
-        w->ctx.arena = (SnlsArena){ 0 };
-        if (s->worker_count > 1) w->ctx.threads = 1;
-        w->parts = parts + i * part_count(s);
-    }
-}
-
-/* Where an input's rows come from: features times gates, plus x where there is one (no gates: features alone); or what the
- * search has found at a level. store: keeps the rows that come out. */
-typedef enum SourceKind { FEATURES, FOUND } SourceKind;
-typedef struct Source { SourceKind kind; const Plane *features, *x, *store; const float *gates; int64_t level; } Source;
-static void fill_found(const StanSStream *s, const SnlsContext *ctx, int64_t t, int64_t level, int64_t from, int64_t rows, const SnlsTensor *to);
-
-static char *row_of(const Plane *p, const SnlsTensor *like, int64_t y) { return p->data + y * p->w * p->c * snls_dtype_size((SnlsDtype)like->dtype); }
+/* ---- one frame ---- */
 
 static NnRows rows_of(const Plane *p, int64_t rows, int32_t dtype) { return (NnRows){ rows * p->w, p->c, dtype }; }
-
-static void copy_rows(const StanSStream *s, const SnlsContext *ctx, const Plane *to, const char *from, int64_t y, int64_t rows)
-{
-    const int64_t bytes = to->w * to->c * snls_dtype_size((SnlsDtype)s->m->dtype);
-    char *at = to->data + y * bytes;
-    (void)ctx;
-#pragma omp parallel for num_threads(ctx->threads) schedule(static)
-    for (int64_t i = 0; i < rows; i++) memcpy(at + i * bytes, from + i * bytes, (size_t)bytes);
-}
-
-/* What is only read is read where it lies. */
-static void load(const StanSStream *s, Worker *w, int64_t t, const Source *src, const Bands *b, NnNet *net, int32_t value)
-{
-    const SnlsTensor *to = &net->values[value].t;
-    const int64_t scale = to->shape[1] / b->rows, from = b->from * scale, rows = b->rows * scale;
-    const NnRows all = { rows * to->shape[2], to->shape[3], to->dtype };
-    if (src->kind == FOUND) fill_found(s, &w->ctx, t, src->level, from, rows, to);
-    else if (src->gates) snls_nn_rows_gate(&w->ctx, to->data, row_of(src->features, to, from), src->gates, src->x ? row_of(src->x, to, from) : NULL, &all);
-    else snls_nn_place_at(net, value, row_of(src->features, to, from));
-    if (src->store) copy_rows(s, &w->ctx, src->store, row_of(&(Plane){ to->data, rows, to->shape[2], to->shape[3] }, to, (b->low - b->from) * scale), b->low * scale, (b->high - b->low) * scale);
-}
-
-/* Rows low .. high of a network's output into a plane, where it has not written them itself. */
-static const char *unload(const StanSStream *s, const SnlsContext *ctx, const SnlsTensor *from, const Bands *b, const Plane *to)
-{
-    const int64_t scale = from->shape[1] / b->rows;
-    const char *rows = row_of(&(Plane){ from->data, from->shape[1], from->shape[2], from->shape[3] }, from, (b->low - b->from) * scale);
-    if (rows != row_of(to, from, b->low * scale)) copy_rows(s, ctx, to, rows, b->low * scale, (b->high - b->low) * scale);
-    return rows;
-}
-
-/* A part over frame t: where its inputs come from and where its output goes. sums: those of the output's channels are wanted. */
-typedef struct Run { StanSStream *s; int64_t part, t; const Source *src; const Plane *out; bool sums; } Run;
-
-static SnlsStatus run_band(const Run *r, Worker *w, const Bands *b, int64_t number)
-{
-    Part *p = &w->parts[r->part];
-    const Plane *out = r->out;
-    const SnlsTensor *made = &p->net.values[p->is.out].t;
-    const bool whole = b->low == b->from && b->high == b->from + b->rows; /* no rows of other bands */
-    for (int i = 0; i < 2 && p->is.in[i] >= 0; i++) load(r->s, w, r->t, &r->src[i], b, &p->net, p->is.in[i]);
-    snls_nn_place_at(&p->net, p->is.out, whole ? row_of(out, made, b->low * (made->shape[1] / b->rows)) : NULL);
-    SNLS_TRY(snls_nn_forward(&p->net));
-    const char *rows = unload(r->s, &w->ctx, made, b, out);
-    if (r->sums) snls_nn_rows_sum(&w->ctx, r->s->sums + number * out->c, rows, &(NnRows){ (b->high - b->low) * (out->h / b->h) * out->w, out->c, r->s->m->dtype });
-    return SNLS_OK;
-}
-
-static Worker *this_worker(StanSStream *s)
-{
-#ifdef _OPENMP
-    return &s->workers[s->worker_count > 1 ? omp_get_thread_num() : 0];
-#else
-    return &s->workers[0];
-#endif
-}
-
-static void run_bands(const Run *r, int64_t count)
-{
-    for (int32_t i = 0; i < r->s->worker_count; i++) r->s->workers[i].status = SNLS_OK;
-#pragma omp parallel for num_threads(r->s->worker_count) schedule(dynamic, 1) if (r->s->worker_count > 1)
-    for (int64_t i = 0; i < count; i++) {
-        Worker *w = this_worker(r->s);
-        const Bands band = snls_bands_at(&w->parts[r->part].bands, i);
-        if (w->status >= 0) w->status = run_band(r, w, &band, i);
-    }
-}
-
-static SnlsStatus run_part(StanSStream *s, StanSPartKind kind, int64_t number, int64_t t, const Source *src, const Plane *out, bool sums)
-{
-    const int64_t which = part_number(s, kind, number);
-    run_bands(&(Run){ .s = s, .part = which, .t = t, .src = src, .out = out, .sums = sums }, snls_bands_count(&s->workers[0].parts[which].bands));
-    for (int32_t i = 0; i < s->worker_count; i++)
-        if (s->workers[i].status < 0) return snls_fail(s->m->ctx, s->workers[i].status, "%s", s->workers[i].ctx.error);
-    return SNLS_OK;
-}
-
-/* A block's features, and the gates that go with them. Bands go to whoever is free; their sums are added in the order of bands, so that it
- * does not matter who that was. */
-static SnlsStatus run_block(StanSStream *s, StanSPartKind kind, int64_t number, int64_t t, const Source *src, const Plane *out, const char *name, float *gates)
-{
-    const Part *p = &s->workers[0].parts[part_number(s, kind, number)];
-    const int64_t c = out->c, numbers = snls_bands_count(&p->bands) * c;
-    memset(s->sums, 0, (size_t)numbers * sizeof *s->sums);
-    SNLS_TRY(run_part(s, kind, number, t, src, out, true));
-    for (int64_t i = c; i < numbers; i++) s->sums[i % c] += s->sums[i];
-    const NnParam *taps = snls_nn_params_find(p->net.params, snls_nn_name("%s.eca.weight", name).text);
-    snls_nn_gates(gates, s->sums, (double)(out->h * out->w), snls_nn_param_view(p->net.params, taps, p->net.params->value).data, c);
-    return SNLS_OK;
-}
-
-/* ---- one frame ---- */
 
 static Held *frame(const StanSStream *s, int64_t t) { return &s->held[t % s->room]; }
 
@@ -307,10 +131,10 @@ static SnlsStatus encode_upper(StanSStream *s, int64_t t)
 {
     Held *f = frame(s, t);
     read_frame(s, t);
-    SNLS_TRY(run_block(s, STAN_S_IN, 0, t, &(Source){ .features = &s->in }, &f->skip0, "enc0.0", f->gates));
-    SNLS_TRY(run_part(s, STAN_S_DOWN0, 0, t, &(Source){ .features = &f->skip0, .gates = f->gates }, &s->half[0], false));
-    SNLS_TRY(run_block(s, STAN_S_ENC10, 0, t, &(Source){ .features = &s->half[0] }, &s->half[1], "enc1.0", s->gates));
-    return run_block(s, STAN_S_ENC11, 0, t, &(Source){ .features = &s->half[1], .x = &s->half[0], .gates = s->gates, .store = &s->half[2] }, &s->half[3], "enc1.1", s->gates);
+    SNLS_TRY(snls_stan_s_run_block(&s->parts, STAN_S_IN, 0, &(Source){ .features = &s->in }, &f->skip0, "enc0.0", f->gates));
+    SNLS_TRY(snls_stan_s_run(&s->parts, STAN_S_DOWN0, 0, &(Source){ .features = &f->skip0, .gates = f->gates }, &s->half[0]));
+    SNLS_TRY(snls_stan_s_run_block(&s->parts, STAN_S_ENC10, 0, &(Source){ .features = &s->half[0] }, &s->half[1], "enc1.0", s->gates));
+    return snls_stan_s_run_block(&s->parts, STAN_S_ENC11, 0, &(Source){ .features = &s->half[1], .x = &s->half[0], .gates = s->gates, .store = &s->half[2] }, &s->half[3], "enc1.1", s->gates);
 }
 
 static SnlsTensor parameter(const StanSStream *s, const char *name)
@@ -327,7 +151,7 @@ static SnlsStatus run_mid(StanSStream *s, int64_t number, int64_t t)
     const NnRows row = rows_of(x, 1, s->m->dtype);
     const int64_t bytes = row.pixels * row.channels * snls_dtype_size((SnlsDtype)row.dtype);
     const SnlsTensor scale = parameter(s, snls_nn_name("mid.%d.fusion.norm.weight", (int)number).text), shift = parameter(s, snls_nn_name("mid.%d.fusion.norm.bias", (int)number).text);
-    SNLS_TRY(run_block(s, STAN_S_MID, number, t, &(Source){ .features = &s->quarter[0] }, &s->quarter[1], snls_nn_name("mid.%d", (int)number).text, s->gates));
+    SNLS_TRY(snls_stan_s_run_block(&s->parts, STAN_S_MID, number, &(Source){ .features = &s->quarter[0] }, &s->quarter[1], snls_nn_name("mid.%d", (int)number).text, s->gates));
 #pragma omp parallel for num_threads(s->m->ctx->threads) schedule(static)
     for (int64_t y = 0; y < x->h; y++) {
         const int64_t at = y * bytes;
@@ -344,7 +168,7 @@ static SnlsStatus encode(StanSStream *s, int64_t t)
     f->matched = false;
     SNLS_TRY(encode_upper(s, t));
     average(s, f);
-    SNLS_TRY(run_part(s, STAN_S_DOWN1, 0, t, &(Source){ .features = &s->half[3], .x = &s->half[2], .gates = s->gates, .store = &f->skip1 }, &s->quarter[0], false));
+    SNLS_TRY(snls_stan_s_run(&s->parts, STAN_S_DOWN1, 0, &(Source){ .features = &s->half[3], .x = &s->half[2], .gates = s->gates, .store = &f->skip1 }, &s->quarter[0]));
     return run_mid(s, 0, t);
 }
 
@@ -386,12 +210,13 @@ static SnlsStatus match(StanSStream *s, int64_t t)
 }
 
 /* What the search has found in the frames about, side by side. */
-static void fill_found(const StanSStream *s, const SnlsContext *ctx, int64_t t, int64_t level, int64_t from, int64_t rows, const SnlsTensor *to)
+static void fill_found(const SnlsContext *ctx, const Source *src, int64_t from, int64_t rows, const SnlsTensor *to)
 {
+    const StanSStream *s = src->filler;
     const int64_t w = s->W / STAN_S_SCALE, lowest = s->H / STAN_S_SCALE * w, bytes = 4 * s->c.width * snls_dtype_size((SnlsDtype)to->dtype), slots = s->slots;
-    const int32_t *found = frame(s, t)->match;
+    const int32_t *found = frame(s, src->frame)->match;
     const char *planes[2 * STAN_S_WT_MOST + 1];
-    for (int64_t k = 0; k < slots; k++) planes[k] = s->levels[level].norm[frame_of_slot(s, t, k) % slots].data;
+    for (int64_t k = 0; k < slots; k++) planes[k] = s->levels[src->level].norm[frame_of_slot(s, src->frame, k) % slots].data;
     (void)ctx;
 #pragma omp parallel for num_threads(ctx->threads) schedule(static)
     for (int64_t i = 0; i < rows * w; i++)
@@ -401,9 +226,9 @@ static void fill_found(const StanSStream *s, const SnlsContext *ctx, int64_t t, 
 /* Block number of frame t with what was found for it: x in quarter[0]. */
 static SnlsStatus fuse(StanSStream *s, int64_t number, int64_t t)
 {
-    const Source src[] = { { .kind = FOUND, .level = number }, { .features = &s->levels[number].x[t % s->slots] } };
+    const Source src[] = { { .fill = fill_found, .filler = s, .frame = t, .level = number }, { .features = &s->levels[number].x[t % s->slots] } };
     if (!frame(s, t)->matched) SNLS_TRY(match(s, t));
-    return run_part(s, STAN_S_FUSE, number, t, src, &s->quarter[0], false);
+    return snls_stan_s_run(&s->parts, STAN_S_FUSE, number, src, &s->quarter[0]);
 }
 
 static SnlsStatus next_block(StanSStream *s, int64_t number)
@@ -442,12 +267,12 @@ static SnlsStatus decode(StanSStream *s, int64_t t, float *out)
     const Source low[] = { { .features = &s->quarter[0] }, { .features = &f->skip1 } };
     const Source half[] = { { .features = &s->half[3], .x = &s->half[2], .gates = s->gates }, { .features = &f->skip0, .gates = f->gates } };
     SNLS_TRY(fuse(s, s->c.blocks - 1, t));
-    SNLS_TRY(run_part(s, STAN_S_JOIN1, 0, t, low, &s->half[0], false));
-    SNLS_TRY(run_block(s, STAN_S_DEC10, 0, t, &(Source){ .features = &s->half[0] }, &s->half[1], "dec1.0", s->gates));
-    SNLS_TRY(run_block(s, STAN_S_DEC11, 0, t, &(Source){ .features = &s->half[1], .x = &s->half[0], .gates = s->gates, .store = &s->half[2] }, &s->half[3], "dec1.1", s->gates));
-    SNLS_TRY(run_part(s, STAN_S_JOIN0, 0, t, half, &s->full[0], false));
-    SNLS_TRY(run_block(s, STAN_S_DEC0, 0, t, &(Source){ .features = &s->full[0] }, &s->full[1], "dec0.0", s->gates));
-    SNLS_TRY(run_part(s, STAN_S_OUT, 0, t, &(Source){ .features = &s->full[1], .gates = s->gates }, &s->colours, false));
+    SNLS_TRY(snls_stan_s_run(&s->parts, STAN_S_JOIN1, 0, low, &s->half[0]));
+    SNLS_TRY(snls_stan_s_run_block(&s->parts, STAN_S_DEC10, 0, &(Source){ .features = &s->half[0] }, &s->half[1], "dec1.0", s->gates));
+    SNLS_TRY(snls_stan_s_run_block(&s->parts, STAN_S_DEC11, 0, &(Source){ .features = &s->half[1], .x = &s->half[0], .gates = s->gates, .store = &s->half[2] }, &s->half[3], "dec1.1", s->gates));
+    SNLS_TRY(snls_stan_s_run(&s->parts, STAN_S_JOIN0, 0, half, &s->full[0]));
+    SNLS_TRY(snls_stan_s_run_block(&s->parts, STAN_S_DEC0, 0, &(Source){ .features = &s->full[0] }, &s->full[1], "dec0.0", s->gates));
+    SNLS_TRY(snls_stan_s_run(&s->parts, STAN_S_OUT, 0, &(Source){ .features = &s->full[1], .gates = s->gates }, &s->colours));
     const SnlsTensor added = snls_tensor(s->colours.data, (SnlsDtype)s->m->dtype, 3, (const int64_t[]){ s->H, s->W, 3 });
 #pragma omp parallel for num_threads(s->m->ctx->threads) schedule(static)
     for (int64_t y = 0; y < s->h; y++)
@@ -457,8 +282,6 @@ static SnlsStatus decode(StanSStream *s, int64_t t, float *out)
 
 /* ---- the stream ---- */
 
-static int64_t net_count(const StanSStream *s) { return s->worker_count * part_count(s); }
-
 static int64_t most_frames(const StanSConfig *c)
 {
     const int64_t frames = c->wt * (c->blocks + 1) + 1;
@@ -467,14 +290,10 @@ static int64_t most_frames(const StanSConfig *c)
 
 static SnlsStatus make_lists(StanSStream *s)
 {
-    const SnlsAllocator *a = &s->m->ctx->allocator;
-    const int64_t parts = part_count(s) * MOST_WORKERS, planes = 2 * s->c.blocks * s->slots;
-    const int64_t bytes = parts * (int64_t)sizeof(Part) + s->room * (int64_t)sizeof(Held) + s->c.blocks * (int64_t)sizeof(Level) + planes * (int64_t)sizeof(Plane);
-    char *block = snls_mem_alloc(a, bytes);
-    SNLS_REQUIRE(s->m->ctx, block, SNLS_ERR_MEMORY, "model: no memory for its lists");
-    memset(block, 0, (size_t)bytes);
-    s->lists = (Part *)(void *)block;
-    s->held = (Held *)(void *)(s->lists + parts);
+    const int64_t planes = 2 * s->c.blocks * s->slots, bytes = s->room * (int64_t)sizeof(Held) + s->c.blocks * (int64_t)sizeof(Level) + planes * (int64_t)sizeof(Plane);
+    s->held = snls_mem_alloc(&s->m->ctx->allocator, bytes);
+    SNLS_REQUIRE(s->m->ctx, s->held, SNLS_ERR_MEMORY, "model: no memory for its lists");
+    memset(s->held, 0, (size_t)bytes);
     s->levels = (Level *)(void *)(s->held + s->room);
     Plane *plane_list = (Plane *)(void *)(s->levels + s->c.blocks);
     for (int64_t i = 0; i < s->c.blocks; i++) s->levels[i].x = plane_list + 2 * i * s->slots, s->levels[i].norm = s->levels[i].x + s->slots;
@@ -491,8 +310,7 @@ static SnlsStatus begin(StanSStream **out, SnlsModel *m, const SnlsModelStreamPa
     s->H = (s->h + STAN_S_SCALE - 1) / STAN_S_SCALE * STAN_S_SCALE, s->W = (s->w + STAN_S_SCALE - 1) / STAN_S_SCALE * STAN_S_SCALE;
     *out = s;
     SNLS_TRY(make_lists(s));
-    open_workers(s, s->lists);
-    build_parts(s);
+    SNLS_TRY(snls_stan_s_parts_begin(&s->parts, m, s->H, s->W));
     lay_out(s);
     return SNLS_OK;
 }
@@ -502,10 +320,7 @@ SnlsStatus snls_stan_s_stream_open(StanSStream **out, SnlsModel *m, const SnlsMo
     SNLS_TRY(begin(out, m, p));
     StanSStream *s = *out;
     const int64_t bytes = s->used;
-    for (int64_t i = 0; i < net_count(s); i++) {
-        const SnlsStatus status = s->lists[i].net.ctx ? snls_nn_commit(&s->lists[i].net) : SNLS_OK;
-        if (status < 0) return snls_fail(m->ctx, status, "%s", s->lists[i].net.ctx->error);
-    }
+    SNLS_TRY(snls_stan_s_parts_commit(&s->parts));
     s->block = snls_mem_alloc(&m->ctx->allocator, bytes + SNLS_ALIGN);
     SNLS_REQUIRE(m->ctx, s->block, SNLS_ERR_MEMORY, "model: no memory for %lld bytes of frames", (long long)bytes);
     s->used = (int64_t)((SNLS_ALIGN - (uintptr_t)s->block % SNLS_ALIGN) % SNLS_ALIGN);
@@ -516,11 +331,7 @@ SnlsStatus snls_stan_s_stream_open(StanSStream **out, SnlsModel *m, const SnlsMo
 int64_t snls_stan_s_stream_memory(SnlsModel *m, const SnlsModelStreamParams *p)
 {
     StanSStream *s = NULL;
-    int64_t bytes = begin(&s, m, p) < 0 ? -1 : s->used;
-    for (int64_t i = 0; bytes >= 0 && i < net_count(s); i++) {
-        const int64_t values = s->lists[i].net.ctx ? snls_nn_bytes(&s->lists[i].net) : 0;
-        bytes = values < 0 ? -1 : bytes + values;
-    }
+    const int64_t values = begin(&s, m, p) < 0 ? -1 : snls_stan_s_parts_bytes(&s->parts), bytes = values < 0 ? -1 : s->used + values;
     snls_stan_s_stream_close(&s);
     return bytes;
 }
@@ -530,9 +341,8 @@ void snls_stan_s_stream_close(StanSStream **stream)
     StanSStream *s = *stream;
     if (!s) return;
     const SnlsAllocator *a = &s->m->ctx->allocator;
-    for (int64_t i = 0; s->lists && i < net_count(s); i++) snls_nn_free(&s->lists[i].net);
-    for (int32_t i = 0; i < s->worker_count; i++) snls_arena_release(&s->workers[i].ctx.arena, &s->workers[i].ctx.scratch);
-    snls_mem_free(a, s->lists);
+    snls_stan_s_parts_free(&s->parts);
+    snls_mem_free(a, s->held);
     snls_mem_free(a, s->block);
     snls_mem_free(a, s);
     *stream = NULL;
