@@ -1,11 +1,10 @@
 /* tile.c: drives the search on tiles: memory, frames into planes, slots, results. */
 #include "cpu/tile.h"
-#include "cpu/take.h"
 #include "cpu/threads.h"
 #include <math.h>
 #include <string.h>
 
-enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 44, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SCORES_MAX = 512, REACH_MAX = 16, PATCH_ROWS = 16, PATCH_PIXELS = 48 };
+enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 44, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SCORES_MAX = 512, REACH_MAX = 16, PATCH_ROWS = 16, SHIFT_ROWS = 24, PATCH_PIXELS = 48 };
 
 /* Planes have margins of some vectors: not for narrow frames or queries far apart, unless they are small anyway. */
 static bool margins_pay(const SnlsMatch *m)
@@ -58,7 +57,8 @@ static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
     const bool fractions = !m->nearest && ((m->flow_slots && !c->whole_flow) || !tile.whole);
     snls_tile_init(&tile.t, ctx->cpu_level);
     tile.lanes = tile.t.lanes;
-    tile.rows = m->ps == 1 ? tile.t.rows : PATCH_ROWS;
+    tile.shifted = snls_tile_shift_applies(m) && snls_shift_init(&tile.shift, ctx->cpu_level);
+    tile.rows = m->ps == 1 ? tile.t.rows : tile.shifted ? SHIFT_ROWS : PATCH_ROWS;
     tile.items = tile.whole ? 1 : m->side;
     const int64_t span = (int64_t)ceil(m->stride1 * (double)(m->side - 1)) + 2, reach = (m->ps - 1) * m->dilation;
     tile.span = span;
@@ -70,7 +70,7 @@ static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
     tile.columns = tile.pixel_columns - reach;
     tile.blocks = (tile.columns + tile.lanes - 1) / tile.lanes;
     tile.runs = tile.rows * tile.blocks;
-    snls_tile_planes_layout(&tile.planes, m, tile.pixel_columns, fractions && !m->prod);
+    snls_tile_planes_layout(&tile.planes, m, tile.pixel_columns, fractions && !m->prod, tile.shifted);
     if (m->ps == 1) snls_tile_keys_layout(&tile);
     if (m->ps == 1) tile.planes.frames = tile.keys.frames;
     tile.slots = 1;
@@ -107,18 +107,19 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, CpuTake take, Cp
     const SnlsMatch *m = &tile->c->m;
     const int64_t lanes = tile->lanes, queries = tile->runs * lanes, box = tile->box_max, area = box * box < tile->area_max ? box * box : tile->area_max;
     const int64_t pixels = tile->pixel_rows * tile->pixel_columns;
-    s->query = take(arena, pixels * m->features, sizeof(float));
+    s->query = take(arena, tile->shifted ? 0 : pixels * m->features, sizeof(float));
+    if (tile->shifted) snls_tile_shift_take(arena, tile, take, &s->shifted);
     s->keys = take(arena, tile->keys.frames, sizeof(CpuKeyFrame));
     for (int64_t i = 0; i < tile->keys.frames; i++) {
         CpuKeyFrame none, *k = s->keys ? &s->keys[i] : &none;
         k->held = take(arena, tile->keys.rows, sizeof(CpuKeyRow));
         k->data = take(arena, tile->keys.rows * tile->keys.row, sizeof(float));
     }
-    const int64_t shifts = m->ps > 1 ? tile->t.patch_rows * tile->t.patch_columns : 0;
+    const int64_t shifts = m->ps > 1 && !tile->shifted ? tile->t.patch_rows * tile->t.patch_columns : 0;
     s->product = take(arena, shifts * (tile->pixel_rows + 3) * lanes, sizeof(float)); /* sums look further than they need to */
     s->sums = take(arena, shifts * tile->rows * tile->pixel_columns + 2 * lanes, sizeof(float));
     /* single pixels: a power of two of rows; interpolation may look one shift past the end */
-    s->box = take(arena, queries * (m->ps == 1 ? 2 : 1) * area + 2 * tile->blocks * lanes, sizeof(float));
+    s->box = take(arena, tile->shifted ? snls_tile_shift_box(tile, area) : queries * (m->ps == 1 ? 2 : 1) * area + 2 * tile->blocks * lanes, sizeof(float));
     s->mixed = take(arena, (box + 1) * lanes, sizeof(float));
     s->bends = take(arena, (box + 1) * lanes, sizeof(float));
     s->value = take(arena, tile->cells * lanes * (m->ps == 1 || tile->slots > 1 ? tile->runs * tile->slots : 1), sizeof(float));
@@ -185,7 +186,7 @@ static void run_slot(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, b
 static void run_tile(const CpuTile *tile, const CpuTilePlace *p, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
-    s->peak = snls_tile_load_query(tile, p, s->query);
+    s->peak = tile->shifted ? snls_tile_shift_load_query(tile, p, s->shifted.query) : snls_tile_load_query(tile, p, s->query);
     s->waiting = 0;
     s->fetch[0] = s->fetch[1] = (CpuFetch){.rows = 0}; /* nothing to fetch ahead until the tile's own frame says what */
     snls_tile_begin_lists(tile, s);
@@ -228,8 +229,13 @@ static void run_frame(SnlsContext *ctx, const CpuTile *tile, CpuTilePlace at, Cp
     const int64_t down = (m->rows + tile->rows - 1) / tile->rows, across = (m->columns + tile->columns - 1) / tile->columns;
     load_planes(ctx, tile, at, at.t + 1);
     /* Down a strip of tiles, which share most of their key rows. */
-#pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 8)
-    for (int64_t u = 0; u < across * down; u++) run_tile_at(tile, at, u % down * tile->rows, u / down * tile->columns, &scratch[snls_cpu_thread()]);
+#pragma omp parallel num_threads(ctx->threads)
+    {
+        if (tile->shifted) tile->shift.start();
+#pragma omp for schedule(dynamic, 8)
+        for (int64_t u = 0; u < across * down; u++) run_tile_at(tile, at, u % down * tile->rows, u / down * tile->columns, &scratch[snls_cpu_thread()]);
+        if (tile->shifted) tile->shift.stop();
+    }
 }
 
 /* Part u of the strips: some steps down one of them, frames [at.t, end) by turns. */

@@ -4,6 +4,7 @@
  *   2. scores of every query against the key at every shift of the box (tile_score.c; for patches, products of pixels are
  *      shared by all patches that hold them: tile_patch.c);
  *   3. from those, the candidates' scores by interpolation, lane by lane (tile_score.c);
+ *      Where there are matrix tiles, products of patches come from them, with shifts in lanes (tile_shift.c);
  *   4. the best of them go into the queries' sorted lists (tile_pick.c).
  * Lanes whose window is cut, undefined or too far from
  * the others are scored one by one instead (match_score.c), so that the result never depends on the tiling. */
@@ -11,6 +12,8 @@
 #define SNLS_CPU_TILE_H
 
 #include "cpu/match.h"
+#include "cpu/take.h"
+#include "simd/shift.h"
 #include "simd/tile.h"
 
 #define SNLS_TILE_FEATURES 64 /* queries and keys of so many features fit the first cache together */
@@ -18,7 +21,7 @@
 /* Key frames with their features in planes: row y, feature f, pixel x at data + y*row + f*pitch + place of x. Pixels that
  * are stride0 apart lie together (a phase), so that lanes are contiguous. Pixels beyond the frame are mirrored as far as
  * patches reach. Three more planes follow the features when scores are interpolated in l2: sums over the patch around
- * every pixel of |k - right|^2, |k - lower|^2, |k - right - lower + lower right|^2. */
+ * every pixel of |k - right|^2, |k - lower|^2, |k - right - lower + lower right|^2. On matrix tiles a row is what simd/shift.h says instead. */
 typedef struct CpuPlanes {
     float  *data;
     float  *raw;                           /* those three before the sums over patches; ps 1 needs none */
@@ -26,7 +29,7 @@ typedef struct CpuPlanes {
     int64_t margin;                        /* pixels before x = 0 that may be read */
     int64_t before, after;                 /* reach of a patch: pixels before and after its centre */
     int64_t frames;                        /* in the ring */
-    int64_t features;                      /* planes of features, without the three; ps 1 has none */
+    int64_t features;                      /* planes of features (tile_shift.c: of words), without the three; ps 1 has none */
     bool    bend;
     int64_t *frame;                        /* which frame each place of the ring holds, -1 = none */
     float   *peak;                         /* (frames, rows): largest |feature| of each row of each frame in the ring */
@@ -57,6 +60,8 @@ typedef struct CpuFetch { const char *at; int64_t step, lines, rows, done; } Cpu
 typedef struct CpuTile {
     const CpuMatch *c;
     SnlsTile t;
+    SnlsShift shift;
+    bool    shifted;          /* patches by matrix tiles (tile_shift.c): planes hold words of bf16 parts */
     CpuPlanes planes;
     CpuKeys keys;             /* ps 1 */
     bool    whole;            /* candidates are whole pixels apart */
@@ -94,12 +99,22 @@ typedef struct CpuTaken {
     bool    plain;            /* and do so as they lie in the box: all windows are at the same whole pixel */
 } CpuTaken;
 
+/* What patches by matrix tiles need (tile_shift.c). */
+typedef struct CpuShifted {
+    uint16_t *query;          /* tiles of (blocks of pixel columns, pixel rows) */
+    uint32_t *key;            /* tiles of (pixel rows + box, runs of 16 keys) */
+    float    *work;
+    float    *run;            /* (lanes, box along y, box along x in whole vectors): scores of a run */
+    float    *turned;         /* (box, lanes): the same, queries in lanes; or (side, lanes, lanes) */
+} CpuShifted;
+
 /* What a thread holds for a tile. */
 typedef struct CpuTileScratch {
     CpuMatchScratch *single;  /* for queries scored alone */
     CpuKeyFrame *keys;        /* frames: ps 1 */
     CpuFetch fetch[2];
     float   *query;           /* (blocks of pixel columns, pixel rows, F, lanes) */
+    CpuShifted shifted;
     float   *product;         /* (shifts at once, pixel rows, lanes): patches only */
     float   *sums;            /* (shifts at once, rows, pixel columns): products summed down; patches only */
     float   *box;             /* (box along y, rows, box along x, blocks, lanes): scores at every shift; packed to the box's size */
@@ -185,7 +200,7 @@ static inline float *snls_tile_value(const CpuTile *tile, const CpuTileScratch *
 }
 
 /* tile_plane.c */
-void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns, bool bend);
+void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns, bool bend, bool shifted);
 void snls_tile_planes_load(SnlsContext *ctx, const CpuTile *tile, const CpuTilePlace *at, int64_t frame);
 float snls_tile_load_query(const CpuTile *tile, const CpuTilePlace *p, float *out); /* returns the largest |feature| */
 const float *snls_tile_plane_row(const CpuTile *tile, int64_t frame, int64_t y); /* any y: rows beyond the frame are mirrored */
@@ -220,5 +235,17 @@ void snls_tile_score_alone(const CpuTile *tile, const CpuTilePlace *p, int64_t r
 
 /* tile_patch.c: scores of patches at every shift of the box into box */
 void snls_tile_patch_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuTileScratch *s);
+
+/* tile_shift.c: the same on matrix tiles; box then holds sums down, (rows, runs of shifts, blocks, box along y, lanes of pixels, lanes of shifts), and the others
+ * are what snls_tile_load_query, a row of snls_tile_planes_load and snls_tile_scores do elsewhere. */
+bool snls_tile_shift_applies(const SnlsMatch *m);
+void snls_tile_shift_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns);
+int64_t snls_tile_shift_box(const CpuTile *tile, int64_t area);          /* floats */
+void snls_tile_shift_take(SnlsArena *arena, const CpuTile *tile, CpuTake take, CpuShifted *s);
+float snls_tile_shift_keys(const CpuTile *tile, const CpuTilePlace *at, int64_t frame, int64_t y, float *out);
+float snls_tile_shift_load_query(const CpuTile *tile, const CpuTilePlace *p, uint16_t *out);
+bool snls_tile_shift_bearable(double query_peak, double key_peak);
+void snls_tile_shift_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuTileScratch *s);
+bool snls_tile_shift_values(const CpuTile *tile, const CpuTilePlace *p, int64_t run, float *value, CpuTileScratch *s); /* false: runs point at turned scores, to be mixed */
 
 #endif

@@ -2,9 +2,9 @@
 #include "cpu/tile.h"
 #include <math.h>
 
-void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns, bool bend)
+void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns, bool bend, bool shifted)
 {
-    p->features = m->ps == 1 ? 0 : m->features;
+    p->features = m->ps == 1 ? 0 : shifted ? snls_shift_words(m->features) : m->features;
     p->frames = m->windows;
     p->bend = bend;
     p->before = m->dilation * (m->ps / 2);
@@ -15,6 +15,7 @@ void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns, 
     p->pitch = (p->phase * m->stride0 + 15) / 16 * 16;
     if (p->pitch / 16 % 2 == 0) p->pitch += 16; /* an odd number of cache lines: else features would fight for a few sets of the first cache */
     p->row = p->pitch * (p->features + (bend ? 3 : 0));
+    if (shifted) snls_tile_shift_layout(p, m, columns);
     p->frame_size = p->row * m->height;
 }
 
@@ -39,6 +40,7 @@ static float load_features(const CpuTile *tile, const CpuTilePlace *at, int64_t 
     const CpuPlanes *p = &tile->planes;
     float *out = plane_row(tile, frame, y);
     const float *in = snls_cpu_pixel(&tile->c->key, at->b, frame, y, 0) + at->head * m->features;
+    if (tile->shifted) return snls_tile_shift_keys(tile, at, frame, y, out);
     const float peak = tile->t.planes(out + p->margin, p->pitch, in, tile->c->key.step[3], m->width, m->features); /* patches have stride0 1 */
     for (int64_t x = -p->before; x < m->width + p->after + 1; x++) { /* what patches see beyond the frame, and the tap after it */
         if (x == 0) x = m->width;
@@ -53,6 +55,7 @@ bool snls_tile_keys_ready(const CpuTile *tile, const CpuTilePlace *p, int64_t fr
     const SnlsMatch *m = &tile->c->m;
     const double key = m->ps == 1 ? snls_tile_hold_keys(tile, p, frame, s) : tile->planes.peak[frame % tile->planes.frames * m->height]; /* row 0 holds the frame's */
     const double sum = key + s->peak;
+    if (tile->shifted && !snls_tile_shift_bearable(s->peak, key)) return false;
     return sum * sum * (double)(m->features * m->ps * m->ps) < 1e36;
 }
 
