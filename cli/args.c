@@ -107,7 +107,10 @@ static bool parse_option(Parser *p, const char *arg)
     if (!parse_common(p, arg, &known)) return false;
     if (known) return true;
     for (const SnlsOption *o = t->options; o && o->name; o++)
-        if (names(arg, o->name, &value)) return parse_parameter(p, o, value);
+        if (names(arg, o->name, &value)) {
+            if (t->options_given) *t->options_given |= (uint64_t)1 << (o - t->options);
+            return parse_parameter(p, o, value);
+        }
     for (int i = 0; i < t->arg_count; i++) {
         const Arg *a = &t->args[i];
         if (!names(arg, a->name, &value)) continue;

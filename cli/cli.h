@@ -62,6 +62,7 @@ typedef struct ArgTable {
     int arg_count;
     const SnlsOption *options; /* numbers and enums of params; may be NULL */
     void *params;
+    uint64_t *options_given; /* gets a bit for each of options that was given; may be NULL */
     const char *const *positional_names; /* "Q.npy" ..., positional_max of them */
     const char *const *positional_help;
     const char **positional;

@@ -89,6 +89,7 @@ int cmd_denoise(int argc, char **argv)
     SnlsOption options[64];
     const char *given[2] = { NULL, NULL };
     char **rest = malloc((size_t)(argc + 1) * sizeof *rest);
+    uint64_t set = 0;
     int count = 0, code;
     ArgTable table = { .summary = "a clip without its noise",
                        .examples = examples,
@@ -96,6 +97,7 @@ int cmd_denoise(int argc, char **argv)
                        .arg_count = ARGS,
                        .options = options,
                        .params = &d.params,
+                       .options_given = &set,
                        .positional_names = names,
                        .positional_help = help,
                        .positional = given,
@@ -110,6 +112,7 @@ int cmd_denoise(int argc, char **argv)
     if (!code && parse_args(count, rest, &table, &d.common, &code)) {
         code = take_names(&d, given);
         if (!code) code = network_find(&d.network, &d.model_path);
+        if (!code) code = network_check(&d.network, options, set, &d.params, d.model_path);
         if (!code) code = denoise_run(&d);
     }
     free(rest);

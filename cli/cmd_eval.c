@@ -104,6 +104,23 @@ static int run_model(Eval *e, const SnlsTensor *noisy, const SnlsTensor *out, do
     return status < 0 ? fail_library(e->model_ctx, status, false) : EXIT_DONE;
 }
 
+/* Grey as `snls denoise` does it: three equal channels, whose mean has the noise of channels with sqrt(3) times as much each; their mean comes out. */
+static int run_grey(Eval *e, const SnlsTensor *noisy, const SnlsTensor *out, double sigma, Score *score)
+{
+    const int64_t shape[4] = { noisy->shape[0], noisy->shape[1], noisy->shape[2], 3 }, count = snls_tensor_elements(noisy);
+    SnlsTensor three = { 0 }, back = { 0 };
+    int code = alloc_array(e->ctx, "three channels", &three, SNLS_F32, 4, shape);
+    if (!code) code = alloc_array(e->ctx, "denoised", &back, SNLS_F32, 4, shape);
+    for (int64_t i = 0; !code && i < 3 * count; i++) ((float *)three.data)[i] = ((const float *)noisy->data)[i / 3];
+    if (!code) code = run_model(e, &three, &back, fmin(sqrt(3) * sigma, 255), score);
+    const float *y = back.data;
+    for (int64_t i = 0; !code && i < count; i++) ((float *)out->data)[i] = (y[3 * i] + y[3 * i + 1] + y[3 * i + 2]) / 3;
+    for (int c = 0; c < 3; c++) score->sigma[c] = sigma;
+    snls_array_free(e->ctx, &three);
+    snls_array_free(e->ctx, &back);
+    return code;
+}
+
 static int mean_psnr(Eval *e, const SnlsTensor *clean, const SnlsTensor *test, double *psnr)
 {
     *psnr = 0;
@@ -143,7 +160,7 @@ static int run_one(Eval *e, const SnlsTensor *clean, double sigma, Score *score)
         status = snls_noise_add(e->ctx, noisy.data, snls_tensor_elements(&noisy), 0, sigma, e->common.seed);
     if (!code && status < 0) code = fail_library(e->ctx, status, false);
     for (int c = 0; c < 3; c++) e->params.sigma[c] = e->blind ? -1 : sigma;
-    if (!code) code = e->model ? run_model(e, &noisy, &out, sigma, score) : denoise(e, &noisy, &out, score);
+    if (!code) code = !e->model ? denoise(e, &noisy, &out, score) : (clean->shape[3] == 1 ? run_grey : run_model)(e, &noisy, &out, sigma, score);
     if (!code) code = mean_psnr(e, clean, &noisy, &score->noisy);
     if (!code) code = measure(e, clean, &out, score);
     snls_array_free(e->ctx, &noisy);
@@ -249,6 +266,7 @@ int cmd_eval(int argc, char **argv)
     static Eval e;
     int code;
     SnlsOption options[64];
+    uint64_t set = 0;
     const char *sigma = NULL;
     const Arg args[] = { { "data", "DIR", "folder of clean clips: folders of images, .npy, videos; or one .npy or video", &e.data },
                          { "sigma", "LIST", "standard deviations of the noise (10,20,30,40,50)", &sigma },
@@ -266,18 +284,21 @@ int cmd_eval(int argc, char **argv)
                              .args = args,
                              .arg_count = 6,
                              .options = options,
-                             .params = &e };
+                             .params = &e,
+                             .options_given = &set };
     make_options(options, 64);
     snls_denoise_defaults(&e.params);
     code = network_take(argc, argv, argv, &argc, &e.network);
     if (code || !parse_args(argc, argv, &table, &e.common, &code)) return code;
     code = network_find(&e.network, &e.model_path);
+    if (!code) code = network_check(&e.network, options, set, &e.params, e.model_path);
     if (code) return code;
     if (!e.data) return fail(EXIT_USAGE, "--data is missing: a folder of clips");
     e.rows = json_array();
     if (e.model_path && e.blind)
         return fail(EXIT_USAGE, "--blind has no meaning with --model: networks are told sigma");
     code = parse_numbers("sigma", sigma ? sigma : "10,20,30,40,50", e.sigma, SIGMAS_MAX, &e.sigmas);
+    for (int i = 0; !code && i < e.sigmas; i++) code = network_check_sigma(e.model_path, e.sigma[i]);
     if (!code) code = work(&e);
     snls_model_close(&e.model);
     snls_close(&e.model_ctx);

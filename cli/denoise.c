@@ -313,8 +313,7 @@ static json_t *report_of(Denoise *d)
                                     : d->model ? "network"
                                                : methods[d->params.method ? 1 : 0]));
     if (d->model) json_object_set_new(report, "model", json_text(d->model_path));
-    json_object_set_new(report, "preset",
-                        json_string(presets[d->params.preset >= 0 && d->params.preset < 3 ? d->params.preset : 1]));
+    else json_object_set_new(report, "preset", json_string(presets[d->params.preset >= 0 && d->params.preset < 3 ? d->params.preset : 1]));
     json_object_set_new(
         report, "sigma",
         json_pack("[f,f,f]", r->sigma[0], r->sigma[d->info.channels > 1], r->sigma[d->info.channels > 1 ? 2 : 0]));
@@ -390,6 +389,7 @@ static int open_model(Denoise *d)
 static int work(Denoise *d)
 {
     int code = parse_sigma(d->sigma, d->params.sigma);
+    for (int c = 0; !code && c < 3; c++) code = network_check_sigma(d->model_path, d->params.sigma[c]);
     if (!code) code = open_contexts(d);
     if (!code) code = open_model(d);
     if (!code) code = open_reader(d);

@@ -84,6 +84,33 @@ int network_find(Network *n, const char **model)
                 n->method, file, program, program);
 }
 
+int network_check(Network *n, const SnlsOption *options, uint64_t given, const SnlsDenoiseParams *params, const char *model)
+{
+    if (!model) return EXIT_DONE;
+    for (const SnlsOption *own = snls_denoise_options(); own->name; own++)
+        for (int i = 0; options[i].name; i++) {
+            if (strcmp(options[i].name, own->name) || !(given >> i & 1) || !strcmp(own->name, "flow")) continue;
+            if (!strcmp(own->name, "method")) return fail(EXIT_USAGE, "--method is %s, but --model names a network: give one of them", own->names[params->method]);
+            return fail(EXIT_USAGE, "--%s has no meaning with a network: it is a parameter of --method vnlb and nlm", own->name);
+        }
+    n->flow = params->flow;
+    return EXIT_DONE;
+}
+
+int network_check_sigma(const char *model, double sigma)
+{
+    return model && sigma > 255 ? fail(EXIT_USAGE, "--sigma is %g, must be 0 to 255 with a network", sigma) : EXIT_DONE;
+}
+
+/* A network that asks for the motion is told how to find it. */
+static int check_flow(const Network *n, const SnlsModel *model)
+{
+    SnlsModelInfo info;
+    if (n->flow == SNLS_DENOISE_FLOW_PRESET || snls_model_info(model, &info) < 0) return EXIT_DONE;
+    if (strcmp(info.architecture, "stan") && strcmp(info.architecture, "dvdnet")) return fail(EXIT_USAGE, "--flow has no meaning with %s: it looks for no motion", info.architecture);
+    return n->flow == SNLS_DENOISE_FLOW_NONE ? fail(EXIT_USAGE, "--flow is none, must be farneback, tvl1 or dis: %s follows the motion", info.architecture) : EXIT_DONE;
+}
+
 static int check_method(const Network *n, const SnlsModel *model)
 {
     SnlsModelInfo info;
@@ -96,8 +123,11 @@ int network_open(const Network *n, SnlsContext *ctx, const char *path, SnlsModel
 {
     SnlsModelParams params;
     snls_model_defaults(&params);
-    const int code = parse_precision(n->precision, &params.dtype);
+    int code = parse_precision(n->precision, &params.dtype);
     if (code) return code;
+    if (n->flow > SNLS_DENOISE_FLOW_NONE) params.flow = n->flow - SNLS_DENOISE_FLOW_FARNEBACK + SNLS_FLOW_FARNEBACK;
     const SnlsStatus status = snls_model_open(model, ctx, path, &params);
-    return status < 0 ? fail_library(ctx, status, false) : check_method(n, *model);
+    if (status < 0) return fail_library(ctx, status, false);
+    code = check_method(n, *model);
+    return code ? code : check_flow(n, *model);
 }

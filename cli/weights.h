@@ -6,6 +6,7 @@
 
 typedef struct Network {
     const char *method, *precision; /* stan, stan-s, dvdnet, fastdvdnet, or NULL: none is meant; of --precision, or NULL */
+    int32_t flow; /* SnlsDenoiseFlow, 0: not given */
     char path[4096];
 } Network;
 /* The option of every command that runs a network. */
@@ -18,6 +19,9 @@ int network_take(int argc, char **argv, char **rest, int *count, Network *n);
 /* The weights of the method: model (of --model) where it is given, else those that come with snls; *model stays NULL where no
  * network is meant. --precision is looked at too. */
 int network_find(Network *n, const char **model);
+/* Of the parameters of the classical denoiser that were given (a bit each), a network has the method of flow only. */
+int network_check(Network *n, const SnlsOption *options, uint64_t given, const SnlsDenoiseParams *params, const char *model);
+int network_check_sigma(const char *model, double sigma);
 /* Opens weights, which must be of the method that was asked for. */
 int network_open(const Network *n, SnlsContext *ctx, const char *path, SnlsModel **model);
 

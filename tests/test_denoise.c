@@ -329,6 +329,20 @@ static void test_noise(void)
     snls_close(&three);
 }
 
+/* As one number: white noise as it is, noise that is equal in all channels sqrt(3) times as strong, which each channel alone does not tell. */
+static void test_level(SnlsContext *ctx, const Clip *clean)
+{
+    const Clip white = noisy_of(clean, 20), equal = clean_clip(2, 96, 120, 3, 0);
+    for (int64_t i = 0; i < 2 * 96 * 120; i++)
+        for (int c = 0; c < 3; c++) equal.data[3 * i + c] += white.data[3 * i] - clean->data[3 * i];
+    double got[3];
+    CHECK(snls_noise_level(ctx, white.data, 2, 96, 120, 3, got) == SNLS_OK && fabs(got[0] / 20 - 1) < 0.1, "white: %g", got[0]);
+    CHECK(snls_noise_level(ctx, equal.data, 2, 96, 120, 3, got) == SNLS_OK && fabs(got[0] / (20 * sqrt(3)) - 1) < 0.1, "equal: %g", got[0]);
+    CHECK(snls_noise_level(ctx, white.data, 1, 96, 360, 1, got) == SNLS_OK && got[0] > 0, "grey: %g", got[0]);
+    CHECK(snls_noise_level(ctx, white.data, 0, 96, 120, 3, got) == SNLS_ERR_SHAPE && snls_noise_level(ctx, white.data, 1, 96, 120, 2, got) == SNLS_ERR_SHAPE
+              && snls_noise_level(ctx, white.data, 1, 96, 120, 3, NULL) == SNLS_ERR_ARG && snls_noise_level(ctx, NULL, 1, 96, 120, 3, got) == SNLS_ERR_ARG, "bad frames");
+}
+
 static void test_estimate(void)
 {
     SnlsContext *ctx = open_ctx(2);
@@ -340,6 +354,7 @@ static void test_estimate(void)
         CHECK(snls_noise_estimate(ctx, noisy.data, 2, 96, 120, 3, got) == SNLS_OK, "%s", snls_error(ctx));
         for (int c = 0; c < 3; c++) CHECK(fabs(got[c] / want - 1) < 0.1, "sigma %g: %g in channel %d", want, got[c], c);
     }
+    test_level(ctx, &clean);
     double none[3];
     CHECK(snls_noise_estimate(ctx, clean.data, 0, 96, 120, 3, none) == SNLS_ERR_SHAPE, "no frames");
     snls_close(&ctx);

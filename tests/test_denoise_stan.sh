@@ -47,9 +47,28 @@ least=$(sed -n 's/.* or \([0-9.]*\) GiB.*/\1/p' err)
 # said beforehand
 "$snls" denoise a.npy x.npy --method stan --backend cuda >/dev/null 2>err; code=$?
 [ $code = 0 ] || { [ $code = 6 ] && [ ! -e x.npy ] && [ "$(wc -l <err)" = 1 ]; } || bad "--backend cuda without one: $code $(cat err)"
-"$SNLS_PYTHON" -c 'import numpy as np; np.save("grey.npy", np.load("a.npy")[..., :1])'
-stan grey.npy x.npy; [ $? = 4 ] && grep -q vnlb err && [ ! -e x.npy ] || bad "a grey clip: $(cat err)"
-"$snls" denoise a.npy x.npy --method stan --sigma 300 >/dev/null 2>err; [ $? = 2 ] && [ ! -e x.npy ] || bad "--sigma 300: $(cat err)"
+for option in "--sigma 256" "--sigma nan" "--sigma -1" "--preset slow" "--preset=medium" "--radius 2" "--window1 9" "--theta1 1" "--flow dis" "--method vnlb"; do
+    for command in "denoise a.npy x.npy" "eval --data clean.npy"; do
+        "$snls" $command --model "$2/weights/stan-s.safetensors" $option >/dev/null 2>err
+        code=$?; [ $code = 2 ] && [ ! -e x.npy ] && [ "$(wc -l <err)" = 1 ] && grep -q -- "${option%%[ =]*} " err || bad "$command $option: $code $(cat err)"
+    done
+done
+
+# grey: three equal channels, their mean
+"$SNLS_PYTHON" -c '
+import numpy as np
+a = np.load("a.npy")[:4, ..., :1]
+np.save("grey.npy", a)
+np.save("three.npy", np.repeat(a, 3, -1))
+np.save("grey_clean.npy", np.load("clean.npy").reshape(40, 36, 47, 3)[:4, ..., :1])'
+stan grey.npy grey_out.npy || bad "a grey clip: $(cat err)"
+"$snls" denoise three.npy three_out.npy --method stan --sigma 43.301270189221935 >/dev/null 2>err || bad "three channels: $(cat err)"
+"$SNLS_PYTHON" -c '
+import numpy as np
+got, want = np.load("grey_out.npy"), np.load("three_out.npy").mean(-1, keepdims=True)
+assert got.shape == (4, 36, 47, 1) and abs(got - want).max() < 1e-3, abs(got - want).max()' 2>said || bad "grey: $(tail -1 said)"
+"$snls" eval --data grey_clean.npy --sigma 25 --method stan --json >said 2>err || bad "eval of a grey clip: $(cat err)"
+"$SNLS_PYTHON" -c 'import json; r = json.load(open("said"))["rows"][-1]; assert r["psnr"] > r["psnr_noisy"] + 4 and abs(r["sigma_used"][0] - 25) < 1e-6, r' 2>err || bad "eval of a grey clip: $(tail -1 err)"
 "$snls" denoise a.npy x.npy --method banana >/dev/null 2>err; [ $? = 2 ] && grep -q 'vnlb.*nlm.*stan.*dvdnet.*fastdvdnet' err || bad "--method banana: $(cat err)"
 for command in denoise eval; do
     for said in "$("$snls" $command --help)" "$("$snls" man $command | tr -d '\\')" "$("$snls" completion bash | grep " $command:--method")" "$("$snls" completion fish | grep "from $command.* -l method")"; do

@@ -122,6 +122,12 @@ SNLS_API SnlsStatus snls_denoiser_flow(const SnlsDenoiser *d, float *flow);
 SNLS_API SnlsStatus snls_noise_estimate(SnlsContext *ctx, const float *frames, int64_t count, int64_t height, int64_t width,
                                         int64_t channels, double sigma[3]);
 
+/* The noise as one number, for what takes one, as networks do. Grey: as above. Colour: that of brightness or of one of the two channels of colour, whichever is
+ * strongest; decorrelated so that white noise of sigma in red, green and blue is sigma in each of them. Videos have noise that is equal in red, green and blue,
+ * and noise of colour that is spread over four pixels: each alone looks weak, and a network that is told so leaves most of it. */
+SNLS_API SnlsStatus snls_noise_level(SnlsContext *ctx, const float *frames, int64_t count, int64_t height, int64_t width,
+                                     int64_t channels, double *level);
+
 /* values[i] += sigma * N(0,1), not clipped. Draw number first + i of the seed: a clip may be done in pieces and by any
  * number of threads, on any machine, with the same result (up to the last bits of log and cos). */
 SNLS_API SnlsStatus snls_noise_add(SnlsContext *ctx, float *values, int64_t count, int64_t first, double sigma, uint64_t seed);

@@ -178,3 +178,34 @@ SnlsStatus snls_noise_estimate(SnlsContext *ctx, const float *frames, int64_t co
     for (int64_t c = 0; c < 3; c++) sigma[c] = c < channels ? sum[c] / (double)count : sum[0] / (double)count;
     return SNLS_OK;
 }
+
+static SnlsStatus mean_noise(SnlsContext *ctx, const NlbPlan *p, const float *frames, int64_t count, float *planes, double noise[3])
+{
+    for (int64_t t = 0; t < count; t++) {
+        const float *frame = frames + t * p->height * p->width * 3;
+        double one[3];
+        snls_nlb_load(p, planes, frame);
+        SNLS_TRY(snls_nlb_noise(ctx, p, planes, frame, one));
+        for (int c = 0; c < 3; c++) noise[c] += one[c] / (double)count;
+    }
+    return SNLS_OK;
+}
+
+SnlsStatus snls_noise_level(SnlsContext *ctx, const float *frames, int64_t count, int64_t height, int64_t width,
+                            int64_t channels, double *level)
+{
+    double noise[3] = { 0 };
+    if (!ctx) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(ctx, level, SNLS_ERR_ARG, "noise_level: a pointer is missing (NULL)");
+    SNLS_TRY(snls_noise_estimate(ctx, frames, channels == 3 && count > 1 ? 1 : count, height, width, channels, noise)); /* which checks the rest */
+    *level = noise[0];
+    if (channels == 1) return SNLS_OK;
+    const NlbPlan p = { .height = height, .width = width, .channels = 3, .plane = height * width };
+    float *planes = snls_mem_alloc(&ctx->allocator, 3 * p.plane * (int64_t)sizeof *planes);
+    SNLS_REQUIRE(ctx, planes, SNLS_ERR_MEMORY, "noise_level: out of memory for a frame");
+    memset(noise, 0, sizeof noise);
+    const SnlsStatus status = mean_noise(ctx, &p, frames, count, planes, noise);
+    snls_mem_free(&ctx->allocator, planes);
+    *level = fmax(noise[0], fmax(noise[1], noise[2]));
+    return status;
+}

@@ -1,6 +1,7 @@
 /* stage.c: the denoiser streams by itself, and so does a network, but for what it must be told: the noise, estimated from the first
  * frames where it is not given, and where a scene ends. Frames wait here until it can be told. */
 #include "pipeline/stage.h"
+#include <math.h>
 #include <string.h>
 
 enum { SAMPLE = 5, ROOM = SNLS_STAGE_WAITING }; /* frames that an estimate of the noise looks at, at most; frames that wait */
@@ -12,10 +13,11 @@ static float *waiting(const SnlsStage *s, int64_t i) { return s->window + i * fr
 static SnlsStatus open_model(SnlsStage *s, const SnlsDenoiseParams *params, bool lean)
 {
     const SnlsModelStreamParams p = { .height = s->height, .width = s->width, .lean = lean };
-    SNLS_REQUIRE(s->ctx, s->channels == 3, SNLS_ERR_UNSUPPORTED, "denoise: networks take colour, this clip is grey: --method vnlb and nlm denoise it");
+    SNLS_REQUIRE(s->ctx, s->channels == 3 || s->channels == 1, SNLS_ERR_UNSUPPORTED, "denoise: networks take colour or grey, this clip has %lld channels", (long long)s->channels);
     memcpy(s->sigma, params->sigma, sizeof s->sigma);
-    s->window = snls_mem_alloc(&s->ctx->allocator, ROOM * frame_floats(s) * (int64_t)sizeof(float));
+    s->window = snls_mem_alloc(&s->ctx->allocator, (ROOM * frame_floats(s) + 3 * s->height * s->width) * (int64_t)sizeof(float));
     SNLS_REQUIRE(s->ctx, s->window, SNLS_ERR_MEMORY, "denoise: out of memory for %d frames", (int)ROOM);
+    s->colour = waiting(s, ROOM);
     return snls_model_stream_open(&s->stream, s->model, &p);
 }
 
@@ -31,7 +33,7 @@ int64_t snls_stage_model_memory(SnlsModel *model, bool lean, int64_t height, int
 {
     const SnlsModelStreamParams p = { .height = height, .width = width, .lean = lean };
     const int64_t stream = snls_model_stream_memory(model, &p);
-    return stream < 0 ? -1 : stream + ROOM * height * width * 3 * (int64_t)sizeof(float);
+    return stream < 0 ? -1 : stream + (ROOM + 1) * height * width * 3 * (int64_t)sizeof(float);
 }
 
 SnlsStatus snls_stage_push(SnlsStage *s, const float *frame, bool cut)
@@ -50,11 +52,28 @@ static SnlsStatus find_sigma(SnlsStage *s)
     if (s->sigma[0] >= 0) return SNLS_OK;
     while (sample < s->count && sample < SAMPLE && !s->cut[sample]) sample++;
     if (!s->count || (sample == s->count && sample < SAMPLE && !s->ending)) return SNLS_END;
-    return snls_noise_estimate(s->ctx, s->window, sample, s->height, s->width, s->channels, s->sigma);
+    SNLS_TRY(snls_noise_level(s->ctx, s->window, sample, s->height, s->width, s->channels, s->sigma));
+    for (int c = 0; c < 3; c++) s->sigma[c] = fmin(s->sigma[0], 255);
+    return SNLS_OK;
 }
 
-/* The first frame that waits goes to the network; a scene cut before it ends the scene there. Networks are told one number for the noise: the
- * mean over the channels. */
+/* Networks are told one number for the noise: the mean over the channels. A grey frame goes in as three equal channels: their noise is equal too, so their mean has as
+ * much of it as that of three channels with noise of their own has where each has sqrt(3) times as much, which is what networks know. */
+static SnlsStatus push_first(SnlsStage *s)
+{
+    if (s->channels == 3) return snls_model_stream_push(s->stream, s->window, (s->sigma[0] + s->sigma[1] + s->sigma[2]) / 3);
+    for (int64_t i = 0; i < 3 * s->height * s->width; i++) s->colour[i] = s->window[i / 3];
+    return snls_model_stream_push(s->stream, s->colour, s->sigma[0] > 255 ? s->sigma[0] : fmin(sqrt(3) * s->sigma[0], 255)); /* which refuses the first */
+}
+
+static SnlsStatus pull_stream(SnlsStage *s, float *frame)
+{
+    const SnlsStatus status = snls_model_stream_pull(s->stream, s->channels == 3 ? frame : s->colour);
+    for (int64_t i = 0; status == SNLS_OK && s->channels == 1 && i < s->height * s->width; i++) frame[i] = (s->colour[3 * i] + s->colour[3 * i + 1] + s->colour[3 * i + 2]) / 3;
+    return status;
+}
+
+/* The first frame that waits goes to the network; a scene cut before it ends the scene there. */
 static SnlsStatus feed(SnlsStage *s)
 {
     const bool scene_ends = s->count ? s->cut[0] && s->in_scene : s->in_scene;
@@ -62,7 +81,7 @@ static SnlsStatus feed(SnlsStage *s)
         s->in_scene = false;
         return snls_model_stream_finish(s->stream);
     }
-    SNLS_TRY(snls_model_stream_push(s->stream, s->window, (s->sigma[0] + s->sigma[1] + s->sigma[2]) / 3));
+    SNLS_TRY(push_first(s));
     s->in_scene = true;
     s->count--;
     memmove(s->window, waiting(s, 1), (size_t)(s->count * frame_floats(s)) * sizeof *s->window);
@@ -76,7 +95,7 @@ SnlsStatus snls_stage_pull(SnlsStage *s, float *frame)
     const SnlsStatus known = find_sigma(s);
     if (known != SNLS_OK) return known;
     for (;;) {
-        const SnlsStatus status = snls_model_stream_pull(s->stream, frame);
+        const SnlsStatus status = pull_stream(s, frame);
         if (status != SNLS_END || !(s->count || (s->ending && s->in_scene))) return status;
         SNLS_TRY(feed(s));
     }

@@ -18,6 +18,7 @@ typedef struct SnlsStage {
     int64_t height, width, channels;
     double sigma[3]; /* of a network; negative: not known yet */
     float *window;   /* frames that wait for it, count of them */
+    float *colour;   /* one frame (H,W,3), where they are grey */
     int64_t count;
     bool cut[SNLS_STAGE_WAITING]; /* it begins a scene */
     bool in_scene, ending;        /* the network has begun a scene; no more frames come */

@@ -19,7 +19,7 @@ from ._context import get_num_threads, release, set_num_threads
 from ._dlpack import Array
 from . import functional
 from . import metrics
-from ._denoise import Denoiser, denoise, denoise_memory, noise_add, noise_estimate
+from ._denoise import Denoiser, denoise, denoise_memory, noise_add, noise_estimate, noise_level
 from ._files import image_read, png_write
 from ._flow import align, flow, flow_clip, flow_color, flow_consistency, flow_error, flow_resize, warp
 from .model import Model

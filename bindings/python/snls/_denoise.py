@@ -25,6 +25,7 @@ _close = _lib.function("snls_denoiser_close", None, _P)
 _memory = _lib.function("snls_denoiser_memory", _i64, _P, _i64, _i64, _i64, _int)
 _sigma = _lib.function("snls_denoiser_sigma", _int, _P, _P)
 _estimate = _lib.function("snls_noise_estimate", _int, _P, _P, _i64, _i64, _i64, _i64, _P)
+_level = _lib.function("snls_noise_level", _int, _P, _P, _i64, _i64, _i64, _i64, _P)
 _add = _lib.function("snls_noise_add", _int, _P, _P, _i64, _i64, ctypes.c_double, ctypes.c_uint64)
 OPTIONS = {row.name: row for row in _lib._rows(_lib.function("snls_denoise_options", ctypes.POINTER(_lib.Option))())}
 
@@ -197,6 +198,15 @@ def noise_estimate(video, layout="HWC"):
     ctx = _context.get("cpu")
     ctx.check(_estimate(ctx.handle, data.ctypes.data, *data.shape, values))
     return tuple(values)[:data.shape[3]]
+
+
+def noise_level(video, layout="HWC"):
+    """The noise of (T,H,W,C), or (T,C,H,W) with layout "CHW", on the 0..255 scale, as the one number that networks are told: of colour that
+    of brightness or of a channel of colour, whichever is strongest; white noise of sigma in red, green and blue gives sigma."""
+    data, value = _plain("noise_level: video", video, channels_first(layout), 4), ctypes.c_double()
+    ctx = _context.get("cpu")
+    ctx.check(_level(ctx.handle, data.ctypes.data, *data.shape, ref(value)))
+    return value.value
 
 
 def noise_add(array, sigma, seed=0):

@@ -5,9 +5,10 @@
     for frame in net.stream(frames, sigma=20):  # a clip of any length, a few frames in memory
         show(frame)
 
-Frames are (H,W,3), red, green, blue, or (3,H,W) with layout "CHW"; 0..255, neither clipped nor rounded.
+Frames are (H,W,3), red, green, blue, or (3,H,W) with layout "CHW"; grey ones have one channel; 0..255, neither clipped nor rounded.
 """
 import ctypes
+import math
 import os
 import sys
 import threading
@@ -15,7 +16,7 @@ import threading
 import numpy as np
 
 from . import _context, _lib
-from ._denoise import _plain, noise_estimate
+from ._denoise import _plain, noise_level
 from ._frames import _is_torch, as_array, channels_first, ref
 
 NETWORKS = {"stan": "stan-s", "stan-s": "stan-s", "dvdnet": None, "fastdvdnet": None}  # method: the file that comes with snls
@@ -152,10 +153,10 @@ class Model:
         """A generator: takes any iterable of frames, gives the denoised ones in order, up to `delay` frames later (11 of
         "stan"). A frame is computed once, and memory does not grow with the clip.
 
-        frames  (H,W,3), or (3,H,W) with layout "CHW"; NumPy arrays or PyTorch tensors, on any device; what comes out is
+        frames  (H,W,3), or (3,H,W) with layout "CHW", or grey with one channel; NumPy arrays or PyTorch tensors, on any device; what comes out is
                 of the same kind and on the same device, float32
         sigma   standard deviation of the noise, 0..255, one number, or one for each channel, of which the mean counts;
-                None: estimated from the first frames
+                None: estimated from the first frames (snls.noise_level)
         cuts    numbers of frames that begin a new scene: nothing is looked for across one"""
         first, kind = channels_first(layout), None
         with _Stream(self, sigma) as stream:
@@ -167,7 +168,7 @@ class Model:
             yield from (kind(done) for done in stream.finish())
 
     def __call__(self, video, sigma=None, *, cuts=(), layout="HWC"):
-        """Denoises a clip (T,H,W,3), or (T,3,H,W) with layout "CHW": NumPy array or PyTorch tensor, on any device; the same
+        """Denoises a clip (T,H,W,3), or (T,3,H,W) with layout "CHW", or grey with one channel: NumPy array or PyTorch tensor, on any device; the same
         shape back, float32. sigma and cuts as stream."""
         video = as_array("model: video", video)
         if video.ndim != 4:
@@ -215,7 +216,8 @@ class _Stream:
         if self.shape is None:
             self._open(frame.shape)
         if frame.shape != self.shape:
-            raise ValueError("stream: a frame has %d rows and %d columns, the first had %d and %d" % (*frame.shape[:2], *self.shape[:2]))
+            raise ValueError("stream: a frame has %d rows and %d columns, the first had %d and %d" % (*frame.shape[:2], *self.shape[:2]) if frame.shape[:2] != self.shape[:2] else
+                             "stream: a frame has %d channels, the first had %d" % (frame.shape[2], self.shape[2]))
         self.early.append(frame)
         if self.sigma is not None or len(self.early) == SAMPLE:
             yield from self._take()
@@ -223,10 +225,16 @@ class _Stream:
     def _take(self):
         early, self.early = self.early, []
         if self.sigma is None and early:
-            self.sigma = float(np.mean(noise_estimate(np.stack(early))))
+            self.sigma = min(noise_level(np.stack(early)), 255)
         for frame in early:
-            self._call(_stream_push, self.handle, frame.ctypes.data, self.sigma)
+            self._push(frame)
             yield from self._ready()
+
+    def _push(self, frame):
+        sigma = self.sigma
+        if self.shape[2] == 1:  # three equal channels: their mean has the noise of channels that have sqrt(3) times as much each
+            frame, sigma = np.repeat(frame, 3, axis=2), sigma if sigma > 255 else min(math.sqrt(3) * sigma, 255)
+        self._call(_stream_push, self.handle, frame.ctypes.data, sigma)
 
     def finish(self):
         """The end of a scene; the next push begins another."""
@@ -237,10 +245,10 @@ class _Stream:
 
     def _ready(self):
         while True:
-            out = np.empty(self.shape, np.float32)
+            out = np.empty((*self.shape[:2], 3), np.float32)
             if self._call(_stream_pull, self.handle, out.ctypes.data) == _lib.END:
                 return
-            yield out
+            yield out if self.shape[2] == 3 else out.mean(axis=2, keepdims=True)
 
 
 def _same_kind(like, first):
@@ -253,9 +261,9 @@ def _same_kind(like, first):
 
 
 def _frame(what, frame, first):
-    """(H,W,3), C-ordered float32, in CPU memory."""
+    """(H,W,3) or (H,W,1), C-ordered float32, in CPU memory."""
     frame = as_array(what, frame)
     frame = _plain(what, frame.cpu() if _is_torch(frame) else frame, first, 3)
-    if frame.shape[2] != 3:
-        raise ValueError("%s has %d channels, must have 3: networks take colour" % (what, frame.shape[2]))
+    if frame.shape[2] not in (1, 3):
+        raise ValueError("%s has %d channels, must have 3, or 1 for grey" % (what, frame.shape[2]))
     return frame

@@ -56,6 +56,26 @@ class Networks(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "20 rows and 40 columns, the first had 40 and 40"):
             list(self.net.stream((self.noisy[0], self.noisy[0, :20]), 30))
 
+    def test_grey(self):
+        """Grey is three equal channels, whose noise is equal too: as strong in brightness as sqrt(3) times as much in each."""
+        clean, noisy = self.clean[..., :1], self.noisy[..., :1]
+        got, want = self.net(noisy, 30), self.net(np.repeat(noisy, 3, axis=3), 30 * 3 ** 0.5).mean(axis=3, keepdims=True)
+        self.assertEqual((got.shape, got.dtype), (noisy.shape, np.float32))
+        self.assertLess(float(np.abs(got - want).max()), 1e-3)
+        psnr = lambda video: snls.metrics.psnr(clean, video)
+        self.assertGreater(psnr(got), psnr(noisy) + 5)
+        self.assertGreater(psnr(self.net(noisy)), psnr(noisy) + 5)
+        with self.assertRaisesRegex(ValueError, "1 channels, the first had 3"):
+            list(self.net.stream((self.noisy[0], noisy[1]), 30))
+
+    def test_noise_of_brightness(self):
+        """Noise that is equal in red, green and blue, as videos have it, is found to be as strong as it is."""
+        noisy = self.clean + snls.noise_add(np.zeros_like(self.clean[..., :1]), 20, seed=2)
+        self.assertLess(abs(snls.noise_level(self.noisy) / 30 - 1), 0.4)  # frames of 40x40
+        self.assertLess(abs(snls.noise_level(noisy) / (20 * 3 ** 0.5) - 1), 0.4)
+        psnr = lambda video: snls.metrics.psnr(self.clean, video)
+        self.assertGreater(psnr(self.net(noisy)), psnr(noisy) + 5)
+
     def test_cuts(self):
         """A scene is denoised as if there were no other."""
         two = np.concatenate([self.noisy[:3], self.noisy[::-1]])
@@ -96,7 +116,8 @@ class Networks(unittest.TestCase):
 
     def test_refused(self):
         for kind, sentence, call in ((ValueError, "3 axes", lambda: self.net(self.noisy[0], 30)),
-                                     (ValueError, "1 channels, must have 3", lambda: self.net(self.noisy[..., :1], 30)),
+                                     (ValueError, "2 channels, must have 3", lambda: self.net(self.noisy[..., :2], 30)),
+                                     (ValueError, "sigma is 300", lambda: self.net(self.noisy[..., :1], 300)),
                                      (ValueError, "sigma is 300", lambda: self.net(self.noisy, 300)),
                                      (ValueError, "no weights of dvdnet", lambda: snls.Model("dvdnet")),
                                      (ValueError, "device is 'tpu'", lambda: snls.Model(device="tpu")),
