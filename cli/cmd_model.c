@@ -26,14 +26,34 @@ static int print_json(SnlsContext *ctx, const SnlsSafetensors *file, const Manif
     return report_print(report);
 }
 
+/* A file's words, whatever bytes it has: one line, nothing that a terminal would obey. At least width columns. */
+static void print_word(const char *text, int width)
+{
+    int columns = 0;
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
+        const bool c1 = *c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0; /* control characters beyond ASCII, in UTF-8 */
+        if (*c < ' ' || *c == 127 || c1) columns += printf("\\x%02x", *c);
+        else putchar(*c), columns += (*c & 0xc0) != 0x80;
+        if (c1) columns += printf("\\x%02x", *++c);
+    }
+    printf("%*s", columns < width ? width - columns : 0, "");
+}
+
 static int print_text(const SnlsSafetensors *file, const Manifest *m, int64_t elements)
 {
-    for (int64_t i = 0; i < file->metadata_count; i++) printf("%-16s %s\n", file->metadata[2 * i], file->metadata[2 * i + 1]);
+    for (int64_t i = 0; i < file->metadata_count; i++) {
+        print_word(file->metadata[2 * i], 16);
+        putchar(' ');
+        print_word(file->metadata[2 * i + 1], 0);
+        putchar('\n');
+    }
     printf("%-16s %s%s%s\n", "sha256", m->sha256, *m->path ? ", as in " : "", m->path);
     printf("%lld numbers in %lld tensors\n", (long long)elements, (long long)file->count);
     for (int64_t i = 0; i < file->count; i++) {
         const SnlsTensor *t = &file->tensors[i].tensor;
-        printf("  %-60s %-5s %s\n", file->tensors[i].name, t->dtype < 0 ? "other" : snls_dtype_name((SnlsDtype)t->dtype), shape_text(t).text);
+        printf("  ");
+        print_word(file->tensors[i].name, 60);
+        printf(" %-5s %s\n", t->dtype < 0 ? "other" : snls_dtype_name((SnlsDtype)t->dtype), shape_text(t).text);
     }
     return flush_stdout();
 }

@@ -29,8 +29,9 @@ typedef struct SnlsModelParams {
 SNLS_API void snls_model_defaults(SnlsModelParams *params);
 
 /* path: a file of weights, or a folder that holds those of an architecture made of several (dvdnet: dvdnet_spatial.safetensors
- * and dvdnet_temporal.safetensors). NULL params = defaults. Every tensor of the file must be one of the architecture's, and of its
- * shape. The model uses ctx until it is closed. On failure *out is NULL. SNLS_ERR_UNSUPPORTED: an architecture nobody knows. */
+ * and dvdnet_temporal.safetensors). Names may be those of the authors' PyTorch programs; without an
+ * architecture in the metadata the names tell it, but for stan-s. NULL params = defaults. Every tensor of the file must be one of
+ * the architecture's, and of its shape. The model uses ctx until it is closed. On failure *out is NULL. SNLS_ERR_UNSUPPORTED: an architecture nobody knows. */
 SNLS_API SnlsStatus snls_model_open(SnlsModel **out, SnlsContext *ctx, const char *path, const SnlsModelParams *params);
 SNLS_API void       snls_model_close(SnlsModel **model); /* sets *model to NULL; NULL is allowed */
 

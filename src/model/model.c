@@ -97,6 +97,15 @@ static const Architecture *architecture_called(const char *name)
     return NULL;
 }
 
+static SnlsStatus load_file(SnlsModel *m, int first, int last, SnlsSafetensors *file)
+{
+    char *names;
+    SnlsStatus status = snls_model_adopt(m, file, &names);
+    if (status >= 0) status = snls_model_load(m, first, last, file);
+    snls_mem_free(&m->ctx->allocator, names);
+    return status;
+}
+
 /* What is wrong is wrong with this file. */
 static SnlsStatus blame(SnlsModel *m, const char *path, SnlsStatus status)
 {
@@ -110,13 +119,15 @@ static SnlsStatus open_file(SnlsModel *m, const char *path)
     SnlsSafetensors file;
     SNLS_TRY(snls_safetensors_read(m->ctx, path, &file));
     const char *name = snls_safetensors_metadata(&file, "architecture");
-    m->architecture = architecture_called(name);
+    m->architecture = name ? architecture_called(name) : snls_model_guess(&file);
     SnlsStatus status = SNLS_OK;
-    if (!m->architecture)
-        status = snls_fail(m->ctx, SNLS_ERR_UNSUPPORTED, "model: the architecture in the file's metadata is %.32s, must be dvdnet, fastdvdnet, stan or stan-s", name ? name : "missing");
+    if (!m->architecture && name)
+        status = snls_fail(m->ctx, SNLS_ERR_UNSUPPORTED, "model: the architecture in the file's metadata is %.32s, must be dvdnet, fastdvdnet, stan or stan-s", name);
+    else if (!m->architecture)
+        status = snls_fail(m->ctx, SNLS_ERR_UNSUPPORTED, "model: the file's metadata name no architecture, and the tensors' names are not those of dvdnet, fastdvdnet or stan");
     else if (m->architecture->files[0])
-        status = snls_fail(m->ctx, SNLS_ERR_UNSUPPORTED, "model: %s has several files, give their folder", name);
-    if (status >= 0) status = snls_model_load(m, 0, m->architecture->stages - 1, &file);
+        status = snls_fail(m->ctx, SNLS_ERR_UNSUPPORTED, "model: %s has several files, give their folder", m->architecture->name);
+    if (status >= 0) status = load_file(m, 0, m->architecture->stages - 1, &file);
     snls_safetensors_free(m->ctx, &file);
     return status < 0 ? blame(m, path, status) : SNLS_OK;
 }
@@ -131,7 +142,7 @@ static SnlsStatus open_folder(SnlsModel *m, const char *folder)
         const int length = snprintf(path, sizeof path, "%s/%s", folder, m->architecture->files[i]);
         SNLS_REQUIRE(m->ctx, length > 0 && (size_t)length < sizeof path, SNLS_ERR_ARG, "model: the folder's name is too long");
         SNLS_TRY(snls_safetensors_read(m->ctx, path, &file));
-        const SnlsStatus status = snls_model_load(m, i, i, &file);
+        const SnlsStatus status = load_file(m, i, i, &file);
         snls_safetensors_free(m->ctx, &file);
         if (status < 0) return blame(m, path, status);
     }

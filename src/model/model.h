@@ -69,6 +69,12 @@ SnlsStatus snls_model_forward(Stage *s, int inputs);
 /* Stages first to last come from this file, and use all of it. */
 SnlsStatus snls_model_load(SnlsModel *m, int first, int last, const SnlsSafetensors *file);
 
+/* Tensors get our names and shapes where they have the authors'. *names: memory that the file then needs; to be freed after it, also on failure. */
+SnlsStatus snls_model_adopt(SnlsModel *m, SnlsSafetensors *file, char **names);
+
+/* The architecture whose tensors are in a file that does not name one; NULL: none that is known. */
+const Architecture *snls_model_guess(const SnlsSafetensors *file);
+
 /* A whole number from a file's metadata: fallback where there is none. */
 SnlsStatus snls_model_setting(SnlsModel *m, const SnlsSafetensors *file, const char *key, int64_t low, int64_t high, int64_t *value);
 
