@@ -170,6 +170,30 @@ static void refuses(void)
     snls_trainer_close(&t);
 }
 
+/* Blocks beyond this are refused. */
+static void *small_alloc(size_t bytes, void *opaque) { return bytes > *(const size_t *)opaque ? NULL : malloc(bytes); }
+static void small_free(void *memory, void *opaque) { (void)opaque; free(memory); }
+
+/* A checkpoint whose metadata ask for a larger network than it holds is refused before memory is taken for that. */
+static void refuses_sizes_that_lie(void)
+{
+    size_t most = 4 << 20;
+    SnlsContext *small = NULL;
+    SnlsSafetensors file;
+    SnlsTrainer *t = NULL;
+    const SnlsTrainParams p = tiny(3);
+    CHECK(snls_trainer_open(&t, ctx, &p) >= 0 && snls_trainer_save(t, path) >= 0, "%s", snls_error(ctx));
+    snls_trainer_close(&t);
+    if (!CHECK(snls_safetensors_read(ctx, path, &file) >= 0, "%s", snls_error(ctx))) return;
+    for (int64_t i = 0; i < file.metadata_count; i++)
+        if (!strcmp(file.metadata[2 * i], "width")) file.metadata[2 * i + 1] = "256";
+    CHECK(snls_safetensors_write(ctx, path, &file) >= 0, "%s", snls_error(ctx));
+    snls_safetensors_free(ctx, &file);
+    if (!CHECK(snls_open(&small, &(SnlsContextParams){ .backend = "cpu", .threads = 1, .allocator = { small_alloc, small_free, &most } }) >= 0, "no context")) return;
+    CHECK(snls_trainer_resume(&t, small, path) == SNLS_ERR_FORMAT && !t && strstr(snls_error(small), "numbers"), "%s", snls_error(small));
+    snls_close(&small);
+}
+
 int main(int argc, char **argv)
 {
     const bool gpu = argc > 2 && !strcmp(argv[1], "--backend") && !strcmp(argv[2], "cuda");
@@ -182,6 +206,7 @@ int main(int argc, char **argv)
     ctx = gpu ? context_open_cuda(true) : NULL; /* skips the test where there is none */
     if (!ctx && snls_open(&ctx, &(SnlsContextParams){ .backend = "cpu", .threads = 1 }) < 0) return 1;
     refuses();
+    refuses_sizes_that_lie();
     resumed_equals_uninterrupted();
     converges();
     begins_with_weights();

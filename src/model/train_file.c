@@ -49,6 +49,34 @@ static SnlsStatus read_params(SnlsContext *ctx, const char *path, const SnlsSafe
     return SNLS_OK;
 }
 
+/* How many numbers a network of these options has; known without memory for them. */
+static SnlsStatus count_parameters(SnlsContext *ctx, const SnlsTrainParams *p, int64_t *total)
+{
+    enum { SMALL = 8 }; /* a size that can be built */
+    NnParams params = { .dtype = SNLS_F32 };
+    NnNet net;
+    snls_nn_begin(&net, ctx, &params, SNLS_F32, false);
+    snls_stan_s_build(&net, &(StanSConfig){ p->width, p->blocks, p->ws, p->wt }, &(StanShape){ 1, 2 * p->wt + 1, SMALL, SMALL });
+    const SnlsStatus status = net.status;
+    *total = params.total;
+    snls_nn_free(&net);
+    snls_nn_params_free(ctx, &params);
+    return status;
+}
+
+/* Before memory is taken for what a few bytes of metadata may ask for. */
+static SnlsStatus check_state(SnlsContext *ctx, const char *path, const SnlsSafetensors *file, const SnlsTrainParams *p)
+{
+    int64_t total;
+    SNLS_TRY(count_parameters(ctx, p, &total));
+    for (int i = 0; i < STATES; i++) {
+        const SnlsTensor *from = snls_safetensors_find(file, state_names[i]);
+        SNLS_REQUIRE(ctx, from && from->dtype == SNLS_F32 && from->ndim == 1, SNLS_ERR_FORMAT, "%.200s: %s is missing or no list of numbers in f32", path, state_names[i]);
+        SNLS_REQUIRE(ctx, from->shape[0] == total, SNLS_ERR_FORMAT, "%.200s: %s has %lld numbers, a network of its options has %lld", path, state_names[i], (long long)from->shape[0], (long long)total);
+    }
+    return SNLS_OK;
+}
+
 static SnlsStatus read_state(SnlsTrainer *t, const char *path, const SnlsSafetensors *file)
 {
     const char *step = snls_safetensors_metadata(file, "step");
@@ -57,8 +85,6 @@ static SnlsStatus read_state(SnlsTrainer *t, const char *path, const SnlsSafeten
     SNLS_REQUIRE(t->ctx, t->step >= 0 && !*end, SNLS_ERR_FORMAT, "%.200s: the checkpoint does not tell its step", path);
     for (int i = 0; i < STATES; i++) {
         const SnlsTensor *from = snls_safetensors_find(file, state_names[i]), to = flat(t, i);
-        SNLS_REQUIRE(t->ctx, from && from->dtype == SNLS_F32 && from->ndim == 1 && from->shape[0] == to.shape[0], SNLS_ERR_FORMAT,
-                     "%.200s: %s is missing or does not fit the network", path, state_names[i]);
         memcpy(to.data, from->data, sizeof(float) * (size_t)to.shape[0]);
     }
     t->params.version++;
@@ -73,6 +99,7 @@ SnlsStatus snls_trainer_resume(SnlsTrainer **out, SnlsContext *ctx, const char *
     *out = NULL;
     SNLS_TRY(snls_safetensors_read(ctx, path, &file));
     SnlsStatus status = read_params(ctx, path, &file, &p);
+    if (status >= 0) status = check_state(ctx, path, &file, &p);
     if (status >= 0) status = snls_trainer_open(out, ctx, &p);
     if (status >= 0) status = read_state(*out, path, &file);
     snls_safetensors_free(ctx, &file);
