@@ -101,8 +101,8 @@ static int32_t attention(Builder *b, int32_t x, const char *name, bool first)
     const NnMatches all = match(b, q, k, first), used = snls_nn_first(b->net, &all, b->c->used);
     const int32_t weights = snls_nn_weights(b->net, &used, ATTENTION_SCALE);
     const NnConvSpec conv = { { 3, 1, 1, heads, 0, NN_LINEAR, 0 }, c, 0, -1, NN_INIT_UNIFORM, kaiming(9 * 2 * c / heads * b->c->used) };
-    const int32_t parts = heads % 4 == 0 ? 4 : heads % 2 == 0 ? 2 : 1;
-    int32_t y[4] = { -1 };
+    const int32_t parts = heads % STAN_PARTS == 0 ? STAN_PARTS : heads % 2 == 0 ? 2 : 1;
+    int32_t y[STAN_PARTS] = { -1 };
     for (int32_t i = 0; i < parts; i++) /* some heads at a time: the stack of all would be the largest value there is */
         y[i] = snls_nn_conv_part(b->net, snls_nn_gather_part(b->net, v, weights, &used, true, i, parts), snls_nn_name("%s.proj", name).text, &conv, i, parts);
     for (int32_t n = parts; n > 1; n /= 2)

@@ -8,6 +8,8 @@ typedef struct StanShape { int64_t batch, frames, h, w; } StanShape;
 
 typedef struct StanNet { int32_t in, flow, out; } StanNet; /* numbers of values; flow: -1 where none is taken */
 
+enum { STAN_PARTS = 4 }; /* the stack of neighbours is gathered and convolved a part of the heads at a time */
+
 /* STAN (Gauen, Chan), 12,073,694 parameters by default: a U-Net of three levels whose lowest searches and attends. */
 typedef struct StanConfig {
     int64_t heads[3];       /* of the levels; width is per_head times as much (1, 4, 12) */

@@ -166,10 +166,13 @@ static SnlsStatus run_stan(SnlsModel *m, const SnlsModelRun *run)
     return run_windows(&j, true);
 }
 
+/* Values, flow, and a part of the stack once more, in the order that its convolution wants; on a GPU (run is 0) all but flow is there. */
 static int64_t stan_memory(SnlsModel *m, int64_t frames, int64_t h, int64_t w)
 {
-    const int64_t run = window_memory(m, frames, h, w), n = frames < LONGEST ? frames : LONGEST;
-    return run < 0 ? -1 : run + (2 * (n - 1) * h * w * 2 + 2 * n * (h / SCALE) * (w / SCALE) * 2) * (int64_t)sizeof(float);
+    const StanConfig c = snls_stan_config();
+    const int64_t run = window_memory(m, frames, h, w), n = frames < LONGEST ? frames : LONGEST, small = n * (h / SCALE) * (w / SCALE);
+    const int64_t stack = small * c.heads[2] / STAN_PARTS * 2 * c.per_head * c.used * snls_dtype_size((SnlsDtype)m->dtype);
+    return run < 0 ? -1 : run + (run ? stack : 0) + (2 * (n - 1) * h * w * 2 + 2 * small * 2) * (int64_t)sizeof(float);
 }
 
 const Architecture snls_stan = { .name = "stan", .radius = RADIUS, .chunk = 4, .stages = 1, .build = build_stan, .run = run_stan, .memory = stan_memory, .parameters = 12073694 };
