@@ -37,7 +37,7 @@ static double network_bytes(const SnlsModel *model)
 {
     SnlsModelInfo info = { .parameters = 0 };
     snls_model_info(model, &info);
-    return 32.0 * 1024 * 1024 + 12.0 * (double)info.parameters;
+    return 48.0 * 1024 * 1024 + 12.0 * (double)info.parameters;
 }
 
 /* Where the output goes; for a pipe, where temporary files do. */

@@ -108,6 +108,8 @@ refused() { "$snls" denoise a.npy no.npy --sigma 20 --model "$1" >/dev/null 2>er
 refused stan_two.safetensors 3 "another slope"
 refused fast_short.safetensors 3 "has no tensor module.temp2.outc.convblock.3.weight"
 refused odd.safetensors 4 "no architecture"
+"$snls" synth tiny.npy --frames 2 --height 8 --width 8 >/dev/null && "$SNLS_PYTHON" -c 'import numpy as np; np.save("a.npy", np.load("tiny.npy")[0, :, :3, :5])'
+refused stan.safetensors 4 "5 x 3 pixels, stan takes 4 x 4"
 "$snls" model odd.safetensors >said 2>err || bad "odd names: $(cat err)"
 grep -q '\\x1b\[31m\\x0ab\\xc2\\x9b' said && grep -q 'k\\x07  *v\\x1b]0;title\\x07' said || bad "odd names: $(cat -v said)"
 [ "$(tr -d '\n' <said | LC_ALL=C tr -d ' -~\303\251' | wc -c)" = 0 ] || bad "control characters: $(cat -v said)"

@@ -162,6 +162,7 @@ static void build_stan(SnlsModel *m, Stage *s, int stage, int64_t n, int64_t h, 
 static SnlsStatus run_stan(SnlsModel *m, const SnlsModelRun *run)
 {
     Job j = { .m = m, .run = run, .h = run->frames.shape[1], .w = run->frames.shape[2], .channels = 3 };
+    SNLS_REQUIRE(m->ctx, j.h >= SCALE && j.w >= SCALE, SNLS_ERR_UNSUPPORTED, "model: frames are %lld x %lld pixels, stan takes %d x %d at least", (long long)j.w, (long long)j.h, SCALE, SCALE);
     j.padded_h = j.h, j.padded_w = j.w;
     return run_windows(&j, true);
 }
