@@ -1,12 +1,13 @@
 /* test_tile.c: search at sizes where queries are worked on in tiles (frames wider than a vector, smooth flow), against every
  * candidate of ref's search_all. test_ops draws from the whole parameter space, where such cases are rare.
  *   test_tile [--backend cuda] [--products | --few | --long | --steps | --patches] [SEED [COUNT]]
- * --products: single pixels of many features compared by products, which a GPU's matrix units do.
+ * --products: single pixels of many features compared by products, which a GPU's matrix units do, and which may take matrix tiles of a CPU two parts.
  * --few: 3 x 3 patches of several heads with few features in small windows, and l2 of single pixels, which a GPU does four features a lane.
  * --long: lists of 11 to 64 by l2 of single pixels, and as many given places ranked anew by refine.
  * --steps: single pixels of many features, several candidates to a pixel, which matrix tiles take by cells.
  * --patches: patches of many features, which matrix tiles take with shifts in lanes. */
 /* ctest: args=1 40 */
+/* ctest: name=products args=--products 1 24 */
 /* ctest: name=steps args=--steps 1 12 */
 /* ctest: name=steps-many label=slow timeout=600 args=--steps 1000 60 */
 /* ctest: name=patches args=--patches 1 12 */
@@ -326,6 +327,23 @@ static void check_again(const TileCase *c, SnlsContextParams params, int32_t thr
     snls_close(&ctx);
 }
 
+/* With a byte less than it took: no memory, or the same bits in another way. */
+static void check_less(const TileCase *c, SnlsContextParams params)
+{
+    const uint64_t dist = hash(&c->s.dist), index = hash(&c->s.index);
+    SnlsContext *ctx = NULL;
+    if (!CHECK(snls_open(&ctx, &params) >= 0, "open cpu")) return;
+    CHECK(snls_search_forward(ctx, &c->s) >= 0, "%s", snls_error(ctx));
+    params.scratch_limit = snls_scratch_peak(ctx) - 1;
+    snls_close(&ctx);
+    if (params.scratch_limit < 1 || !CHECK(snls_open(&ctx, &params) >= 0, "open cpu")) return;
+    const SnlsStatus status = snls_search_forward(ctx, &c->s);
+    CHECK(status >= 0 || status == SNLS_ERR_MEMORY, "with less scratch: %s", snls_error(ctx));
+    CHECK(status < 0 || (hash(&c->s.dist) == dist && hash(&c->s.index) == index), "other bits with less scratch");
+    CHECK(snls_scratch_peak(ctx) <= params.scratch_limit, "%lld bytes of scratch, %lld are allowed", (long long)snls_scratch_peak(ctx), (long long)params.scratch_limit);
+    snls_close(&ctx);
+}
+
 /* ---- gradients of 3 x 3 patches, which a GPU takes together ---- */
 
 static SnlsTensor like(Rng *rng, const SnlsTensor *t, const SnlsTensor *values, bool absolute)
@@ -510,6 +528,7 @@ int main(int argc, char **argv)
             check_again(&c, params, 1, 0x00);
             check_again(&c, params, 3, 0x7f); /* floats of 3e38 */
             check_again(&c, params, 2, 0xff); /* NaN */
+            check_less(&c, params);
         }
         tensors_free();
     }

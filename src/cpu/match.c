@@ -149,33 +149,67 @@ static SnlsStatus take_tensors(SnlsContext *ctx, const SnlsMatch *m)
     return snls_cpu_take_numbers(ctx, m->op, "offset", &m->offset);
 }
 
+static void plan_query(SnlsContext *ctx, const CpuMatch *c)
+{
+    snls_arena_begin(&ctx->arena);
+    snls_cpu_video_plan(ctx, &c->m.query);
+    snls_cpu_video_plan(ctx, &c->m.key);
+    plan_scratch(ctx, c);
+}
+
+static CpuMatchScratch *claim_query(SnlsContext *ctx, CpuMatch *c)
+{
+    snls_cpu_video_claim(ctx, &c->query, &c->m.query);
+    snls_cpu_video_claim(ctx, &c->key, &c->m.key);
+    return claim_scratch(ctx, c);
+}
+
+/* Memory for two parts is taken only where two are wanted; without it one part has to do. */
+static SnlsStatus run_sieve(SnlsContext *ctx, CpuMatch *c)
+{
+    const SnlsMatch *m = &c->m;
+    CpuSieveWay way = {.parts = 1};
+    while (way.begun < m->batch * m->heads * m->frames) {
+        plan_query(ctx, c);
+        snls_cpu_sieve_plan(ctx, c, &way);
+        if (way.parts > 1 && !snls_arena_commit(&ctx->arena, &ctx->scratch, ctx->scratch_limit)) {
+            way.parts = 1;
+            way.settled = true;
+            continue;
+        }
+        SNLS_TRY(snls_scratch_commit(ctx, m->op));
+        CpuMatchScratch *scratch = claim_query(ctx, c);
+        snls_cpu_sieve_run(ctx, c, scratch, &way);
+    }
+    return SNLS_OK;
+}
+
+static void run_one_by_one(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *scratch)
+{
+    const SnlsMatch *m = &c->m;
+    const int64_t units = m->batch * m->heads * m->frames * m->rows;
+#pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 1)
+    for (int64_t u = 0; u < units; u++) {
+        SnlsQuery q = {.i = u % m->rows, .t = u / m->rows % m->frames, .head = u / m->rows / m->frames % m->heads,
+                       .b = u / m->rows / m->frames / m->heads};
+        for (q.j = 0; q.j < m->columns; q.j++) snls_cpu_match_query(c, &q, &scratch[snls_cpu_thread()]);
+    }
+}
+
 SnlsStatus snls_cpu_match_forward(SnlsContext *ctx, const SnlsMatch *m)
 {
     CpuMatch c = {.m = *m, .dsp = snls_cpu_dsp(ctx)};
     const int64_t group = (m->each ? 1 : m->windows) * m->side * m->side;
     c.k = m->all ? 1 : m->k < group ? m->k : group;
     SNLS_TRY(take_tensors(ctx, m));
-    snls_arena_begin(&ctx->arena);
-    snls_cpu_video_plan(ctx, &m->query);
-    snls_cpu_video_plan(ctx, &m->key);
-    plan_scratch(ctx, &c);
-    const bool sieve = snls_cpu_sieve_applies(ctx, m), tiles = !sieve && snls_cpu_tile_applies(m);
-    if (sieve) snls_cpu_sieve_plan(ctx, &c);
+    if (snls_cpu_sieve_applies(ctx, m)) return run_sieve(ctx, &c);
+    const bool tiles = snls_cpu_tile_applies(m);
     c.whole_flow = tiles && snls_cpu_tile_whole_flow(m);
+    plan_query(ctx, &c);
     if (tiles) snls_cpu_tile_plan(ctx, &c);
     SNLS_TRY(snls_scratch_commit(ctx, m->op));
-    snls_cpu_video_claim(ctx, &c.query, &m->query);
-    snls_cpu_video_claim(ctx, &c.key, &m->key);
-    CpuMatchScratch *scratch = claim_scratch(ctx, &c);
-    if (sieve) snls_cpu_sieve_run(ctx, &c, scratch);
+    CpuMatchScratch *scratch = claim_query(ctx, &c);
     if (tiles) snls_cpu_tile_run(ctx, &c, scratch);
-    if (sieve || tiles) return SNLS_OK;
-    const int64_t units = m->batch * m->heads * m->frames * m->rows;
-#pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 1)
-    for (int64_t u = 0; u < units; u++) {
-        SnlsQuery q = {.i = u % m->rows, .t = u / m->rows % m->frames, .head = u / m->rows / m->frames % m->heads,
-                       .b = u / m->rows / m->frames / m->heads};
-        for (q.j = 0; q.j < m->columns; q.j++) snls_cpu_match_query(&c, &q, &scratch[snls_cpu_thread()]);
-    }
+    else run_one_by_one(ctx, &c, scratch);
     return SNLS_OK;
 }

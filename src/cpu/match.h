@@ -53,10 +53,17 @@ bool snls_cpu_tile_whole_flow(const SnlsMatch *m);
 void snls_cpu_tile_plan(SnlsContext *ctx, const CpuMatch *c);
 void snls_cpu_tile_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *scratch);
 
-/* The fastest way, on machines with matrix tiles (sieve.c). */
+/* The fastest way, on machines with matrix tiles (sieve.c). Keys are held in one part or two: with one, `run` may stop and ask for two by setting parts, and
+ * goes on from frame `begun` in memory planned for them; whatever is chosen, results are the same. */
+typedef struct CpuSieveWay {
+    int     parts;
+    bool    settled; /* parts are not to change */
+    int64_t begun;   /* frames of all videos and heads that are done */
+} CpuSieveWay;
+
 bool snls_cpu_sieve_applies(SnlsContext *ctx, const SnlsMatch *m);
-void snls_cpu_sieve_plan(SnlsContext *ctx, const CpuMatch *c);
-void snls_cpu_sieve_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *scratch);
+void snls_cpu_sieve_plan(SnlsContext *ctx, const CpuMatch *c, const CpuSieveWay *way);
+void snls_cpu_sieve_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *scratch, CpuSieveWay *way);
 
 /* Windows of many queries at once. */
 static inline SnlsLaneWindows snls_cpu_lane_windows(const SnlsMatch *m)

@@ -1,6 +1,7 @@
 /* match_grad.c: gradients of search, search_all and refine. Two passes, each with one owner per sum and a fixed order:
  *   queries: d query, and d flow (or d centre), by bands of rows of the query video (match_grad_query.c);
- *   keys:    d key, by bands of rows of a key frame, which take what falls in them (match_grad_key.c). */
+ *   keys:    d key, by bands of rows of a key frame, which take what falls in them (match_grad_key.c).
+ * Where bands are thick enough the first does the work of both. */
 #include "cpu/match_grad.h"
 
 bool snls_grad_kept_anywhere(const CpuGrad *p, const CpuGradQuery *at, uint32_t row, uint32_t column, CpuKept *kept)
@@ -67,7 +68,6 @@ static int64_t bands_of(SnlsContext *ctx, const SnlsMatch *m, int64_t per_thread
 static int64_t bands_of_both(SnlsContext *ctx, const SnlsMatch *m, int64_t thinnest)
 {
     const int64_t bands = m->batch ? (ctx->threads + m->batch - 1) / m->batch : 1;
-    if (m->ps == 1) return 0;
     if (bands == 1) return 1;
     return m->height / bands >= 4 * thinnest ? 2 * bands : m->height / bands >= thinnest ? bands : 0;
 }
@@ -115,7 +115,7 @@ SnlsStatus snls_cpu_match_backward(SnlsContext *ctx, const SnlsMatch *m, const S
     p.reach = snls_arena_claim(&ctx->arena, reaches, sizeof *p.reach);
     p.pixels = is_joined(&p) ? m->ps : 1;
     p.inside = is_taken_whole(&p);
-    if (both && p.inside) {
+    if (both && (p.inside || m->ps == 1)) {
         if (both > 1) snls_grad_reaches(ctx, &p);
         else p.reach = NULL;
         snls_grad_queries(ctx, &p, both, true);

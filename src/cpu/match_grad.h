@@ -208,6 +208,7 @@ static inline void snls_grad_walk(const CpuGrad *p, int64_t i, const CpuKept *ke
 typedef struct CpuGradBand {
     int64_t b, t, i, first, end;
     float  *spare;
+    bool    pulled;                /* spare holds the pull of the pair at hand */
 } CpuGradBand;
 
 /* Both patches inside their frames, taps and all, so that one call of the dsp table has them: the usual case. */

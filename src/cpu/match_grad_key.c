@@ -30,11 +30,11 @@ static inline void spread_run(const CpuGrad *p, const CpuGradBand *band, const C
 {
     const SnlsDsp *dsp = p->c.dsp;
     float *tap[4], weight[4];
-    if (!p->c.m.prod) {
+    if (!p->c.m.prod && !band->pulled) {
         const int taps = snls_grad_taps(pair, frame, p->c.key.step, 0, INT64_MAX, 1, tap, weight);
         dsp->blend_sub(band->spare, q, (const float *const *)tap, weight, taps, n);
-        q = band->spare;
     }
+    if (!p->c.m.prod) q = band->spare;
     dsp->unblend(tap, weight, snls_grad_taps(pair, to, p->d_key.step, band->first, band->end, g, tap, weight), q, n);
 }
 

@@ -70,6 +70,7 @@ static inline void pull_pair(const CpuGrad *p, const CpuKept *kept, const CpuPai
     const float *q = snls_cpu_pixel(&p->c.query, band->at.b, band->at.t, pair->query_y, pair->query_x) + channel;
     float *to = here ? snls_cpu_pixel(&p->d_query, band->at.b, band->at.t, pair->query_y, pair->query_x) + channel : NULL;
     pull_run(p, band, pair, frame, q, to, kept->g, joined * m->features);
+    band->at.pulled = m->ps == 1 && !m->prod;
     for (int64_t i = joined; i < pair->pixels; i++) {
         frame += m->dilation * p->c.key.step[3];
         q += m->dilation * p->c.query.step[3];
@@ -140,6 +141,7 @@ static void take_list(const CpuGrad *p, Band *band, int64_t n)
         const bool want_centre = p->g.centre.data && band->own && snls_match_has_centre(m, kept->window);
         band->want_place = want_centre && p->g.dist.data;
         band->by_y = band->by_x = 0;
+        band->at.pulled = false;
         CpuInside in;
         const bool inside = snls_grad_inside(p, band->at.b, band->at.t, band->at.i, kept, &in);
         if (inside) pull_inside(p, band, kept, &in);
@@ -163,6 +165,7 @@ static inline int64_t find(const CpuGrad *p, const CpuGradQuery *at, Band *band,
         kept->place = place;
         kept->g = snls_grad_dist(p, at, place);
         if (m->ps == 1) snls_grad_prefetch(&p->c.key, band->at.b, kept, m->features);
+        if (m->ps == 1 && band->want_key) snls_grad_prefetch(&p->d_key, band->at.b, kept, m->features);
         if (++n < SNLS_GRAD_LIST) continue;
         take_list(p, band, n);
         n = 0;
@@ -194,18 +197,25 @@ static bool reaches(const CpuGrad *p, const Band *band)
     return r->top < band->at.end && r->bottom >= band->at.first;
 }
 
-static void query_band(const CpuGrad *p, Band *band)
+/* The band at hand takes what it owns of a row of queries, if there is anything. */
+static void visit_row(const CpuGrad *p, Band *band)
+{
+    const SnlsMatch *m = &p->c.m;
+    const int64_t y = band->at.i * m->stride0, half = m->ps / 2;
+    int64_t top = y - m->dilation * half, bottom = y + m->dilation * (m->ps - 1 - half);
+    snls_grad_fold(m->height, &top, &bottom);
+    band->own = y >= band->at.first && y < band->at.end;
+    if (band->own || (band->want_query && top < band->at.end && bottom >= band->at.first) || reaches(p, band)) query_row(p, band);
+}
+
+/* Frames [t, end), all of them for a row of queries before the next row. */
+static void query_band(const CpuGrad *p, Band *band, int64_t t, int64_t end)
 {
     const SnlsMatch *m = &p->c.m;
     for (band->left = 0; band->left < m->columns; band->left = band->right) {
         band->right = band->left + p->tile < m->columns ? band->left + p->tile : m->columns;
-        for (band->at.i = 0; band->at.i < m->rows; band->at.i++) {
-            const int64_t y = band->at.i * m->stride0, half = m->ps / 2;
-            int64_t top = y - m->dilation * half, bottom = y + m->dilation * (m->ps - 1 - half);
-            snls_grad_fold(m->height, &top, &bottom);
-            band->own = y >= band->at.first && y < band->at.end;
-            if (band->own || (band->want_query && top < band->at.end && bottom >= band->at.first) || reaches(p, band)) query_row(p, band);
-        }
+        for (band->at.i = 0; band->at.i < m->rows; band->at.i++)
+            for (band->at.t = t; band->at.t < end; band->at.t++) visit_row(p, band);
     }
 }
 
@@ -242,6 +252,7 @@ void snls_grad_queries(SnlsContext *ctx, const CpuGrad *p, int64_t bands, bool b
         band.want_key = both;
         band.want_any = band.want_query || p->g.centre.data || both;
         band.want_reach = p->reach && !both;
-        for (int64_t t = 0; t < times; t++, band.at.t++) query_band(p, &band);
+        const int64_t begin = plane % m->frames, at_once = m->ps == 1 ? times : 1; /* the order of sums is that of snls_grad_keys */
+        for (int64_t t = begin; t < begin + times; t += at_once) query_band(p, &band, t, t + at_once);
     }
 }

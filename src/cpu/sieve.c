@@ -7,7 +7,7 @@
 
 #define LARGE 1e34f /* a squared length below it: products and sums stay within the range of f32 */
 
-enum { K_MAX = 24, WINDOWS_MAX = 512, SLACK = 12, ROWS_MAX = 1024, BOXES = 4096, BANDS = 8, TRIED = 2, STRIP_BYTES = 2 << 20 };
+enum { K_MAX = 24, WINDOWS_MAX = 512, SLACK = 12, ROWS_MAX = 1024, BOXES = 4096, TRIED = 8, PIECE = 32, STRIP_BYTES = 2 << 20 };
 
 /* Whole pixels between the first and the last candidate of a window. */
 static int64_t reach_of(const SnlsMatch *m) { return (int64_t)floor(m->stride1 * (double)(m->side - 1)); }
@@ -41,7 +41,7 @@ bool snls_cpu_sieve_applies(SnlsContext *ctx, const SnlsMatch *m)
 
 static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 
-static CpuSieve sieve_of(SnlsContext *ctx, const CpuMatch *c)
+static CpuSieve sieve_of(SnlsContext *ctx, const CpuMatch *c, int parts)
 {
     const SnlsMatch *m = &c->m;
     CpuSieve v = {.c = c, .steps = (int32_t)(1 / m->stride1)};
@@ -53,7 +53,7 @@ static CpuSieve sieve_of(SnlsContext *ctx, const CpuMatch *c)
     v.room = at_most((m->each ? 1 : m->windows) * v.rows_max, ROWS_MAX);
     v.boxes = at_most(v.room, BOXES);
     if (v.boxes < SNLS_SIEVE_FEW_BOXES) v.boxes = SNLS_SIEVE_FEW_BOXES;
-    v.keys.parts = 1;
+    v.keys.parts = parts;
     snls_sieve_keys_layout(&v);
     return v;
 }
@@ -113,19 +113,20 @@ static void take_keys(SnlsArena *arena, int threads, CpuSieve *v, CpuTake take)
     const SnlsMatch *m = &v->c->m;
     CpuSieveKeys *k = &v->keys;
     const int64_t pixels = m->windows * k->rows * k->width, bends = m->nearest || (!m->flow_slots && v->steps == 1) ? 0 : pixels;
-    k->data = take(arena, pixels * 2 * k->padded, sizeof(uint16_t)); /* room for two parts, in use or not */
+    k->data = take(arena, pixels * k->parts * k->padded, sizeof(uint16_t));
     k->peak = take(arena, m->windows * k->rows, sizeof(float));
     k->frame = take(arena, m->windows, sizeof(int64_t));
     v->norms = take(arena, threads * k->width, sizeof(float));
+    v->taken = take(arena, threads, sizeof(int64_t));
     if (m->prod) return;
     k->centre = take(arena, m->features + 1, sizeof(float));
     k->add = take(arena, pixels, sizeof(float));
     for (int n = 0; bends && n < 3; n++) k->bend[n] = take(arena, pixels, sizeof(float));
 }
 
-void snls_cpu_sieve_plan(SnlsContext *ctx, const CpuMatch *c)
+void snls_cpu_sieve_plan(SnlsContext *ctx, const CpuMatch *c, const CpuSieveWay *way)
 {
-    CpuSieve v = sieve_of(ctx, c);
+    CpuSieve v = sieve_of(ctx, c, way->parts);
     CpuSieveScratch none[SIEVE_GROUP];
     CpuSieveJobs no_jobs;
     snls_arena_plan(&ctx->arena, ctx->threads, sizeof(CpuSieveJobs));
@@ -281,34 +282,63 @@ static void run_band(const CpuSieve *v, const CpuSieveTile *at, int64_t i0, int6
     }
 }
 
-/* Strips of a frame cut into blocks of bands: the units that threads take one by one. */
-typedef struct Units { int64_t strip, strips, height, blocks; } Units;
+/* A piece of a band of a strip is a unit of work. */
+typedef struct Units { int64_t strip, strips, bands, pieces; } Units;
 
 static Units units_of(const CpuSieve *v)
 {
     const SnlsMatch *m = &v->c->m;
-    const int64_t strip = strip_of(v) * SIEVE_EDGE, height = BANDS * SIEVE_EDGE;
-    return (Units){strip, (m->columns + strip - 1) / strip, height, (m->rows + height - 1) / height};
+    const int64_t most = strip_of(v) * SIEVE_EDGE, strips = (m->columns + most - 1) / most, group = SIEVE_GROUP * SIEVE_EDGE;
+    const int64_t strip = ((m->columns + strips - 1) / strips + group - 1) / group * group; /* alike: a narrow one would read keys for a few queries */
+    return (Units){strip, (m->columns + strip - 1) / strip, (m->rows + SIEVE_EDGE - 1) / SIEVE_EDGE, (strip + PIECE - 1) / PIECE};
 }
 
-static void run_unit(const CpuSieve *v, const CpuSieveTile *at, const Units *n, int64_t u, CpuSieveJobs *jobs, CpuSieveScratch *s)
+/* Each thread has bands of its own, about those whose keys it loaded and still has in its cache, and does them strip by strip; when they are done it
+ * takes what others have not begun. */
+typedef struct Share { int64_t first, bands, units; } Share;
+
+static Share share_of(const Units *n, int64_t from, int64_t to, int64_t thread, int64_t threads)
 {
-    const int64_t first = u / n->blocks * n->strip, top = u % n->blocks * n->height, end = at_most(top + n->height, v->c->m.rows);
-    for (int64_t i = top; i < end; i += SIEVE_EDGE) run_band(v, at, i, first, at_most(first + n->strip, v->c->m.columns), jobs, s);
+    const int64_t first = from + (to - from) * thread / threads, end = from + (to - from) * (thread + 1) / threads;
+    return (Share){first, end - first, (end - first) * n->pieces * n->strips};
 }
 
-/* Units [from, to) of a frame; how many candidates were scored exactly. */
-static int64_t run_units(SnlsContext *ctx, const CpuSieve *v, const CpuSieveTile *at, int64_t from, int64_t to, CpuSieveJobs *jobs, CpuSieveScratch *scratch)
+/* The next unit of a share, or one past its end. */
+static int64_t take_unit(int64_t *taken)
+{
+    int64_t u;
+#pragma omp atomic capture
+    u = (*taken)++;
+    return u;
+}
+
+static void run_share(const CpuSieve *v, const CpuSieveTile *at, const Units *n, const Share *share, int64_t *taken, CpuSieveJobs *jobs, CpuSieveScratch *s)
+{
+    for (int64_t u; (u = take_unit(taken)) < share->units;) {
+        const int64_t band = u / n->pieces, left = band / share->bands * n->strip, right = at_most(left + n->strip, v->c->m.columns);
+        const int64_t x = left + u % n->pieces * PIECE, y = (share->first + band % share->bands) * SIEVE_EDGE;
+        run_band(v, at, y, x, at_most(x + PIECE, right), jobs, s);
+    }
+}
+
+/* Bands [from, to) of a frame; how many candidates were scored exactly. */
+static int64_t run_bands(SnlsContext *ctx, const CpuSieve *v, const CpuSieveTile *at, int64_t from, int64_t to, CpuSieveJobs *jobs, CpuSieveScratch *scratch)
 {
     const Units units = units_of(v);
+    const int threads = ctx->threads;
     int64_t hits = 0;
-#pragma omp parallel num_threads(ctx->threads) reduction(+ : hits)
+    for (int n = 0; n < threads; n++) v->taken[n] = 0;
+#pragma omp parallel num_threads(threads) reduction(+ : hits)
     {
-        CpuSieveScratch *s = &scratch[snls_cpu_thread() * SIEVE_GROUP];
+        const int own = snls_cpu_thread();
+        CpuSieveScratch *s = &scratch[own * SIEVE_GROUP];
         for (int n = 0; n < SIEVE_GROUP; n++) s[n].hits = 0;
         v->s.start();
-#pragma omp for schedule(dynamic, 1)
-        for (int64_t u = from; u < to; u++) run_unit(v, at, &units, u, &jobs[snls_cpu_thread()], s);
+        for (int n = 0; n < threads; n++) {
+            const int whose = (own + n) % threads;
+            const Share share = share_of(&units, from, to, whose, threads);
+            run_share(v, at, &units, &share, &v->taken[whose], &jobs[own], s);
+        }
         v->s.stop();
         for (int n = 0; n < SIEVE_GROUP; n++) hits += s[n].hits;
     }
@@ -322,26 +352,26 @@ static void load_keys(SnlsContext *ctx, const CpuSieve *v, const CpuSieveTile *a
 }
 
 /* One part is faster while few candidates are near the bar; features of which it can not tell enough apart are taken in two. The count is the same
- * for any number of threads, and results do not depend on the choice. */
-static void choose_parts(CpuSieve *v, int64_t hits, int64_t queries)
+ * for any number of threads. */
+static bool wants_two(const CpuSieve *v, const CpuSieveWay *way, int64_t hits, int64_t queries)
 {
-    if (v->keys.parts > 1 || hits < (2 * v->c->m.k + 8) * queries) return;
-    v->keys.parts = 2;
-    for (int64_t i = 0; i < v->c->m.windows; i++) v->keys.frame[i] = -1;
+    return way->parts == 1 && !way->settled && hits >= (2 * v->c->m.k + 8) * queries;
 }
 
-/* The first frame of a call tries a few units before the choice is made for the rest. */
-static void run_frame(SnlsContext *ctx, CpuSieve *v, const CpuSieveTile *at, bool first, CpuSieveJobs *jobs, CpuSieveScratch *scratch)
+/* The first frame of a call tries a few bands before the rest. */
+static void run_frame(SnlsContext *ctx, const CpuSieve *v, const CpuSieveTile *at, CpuSieveJobs *jobs, CpuSieveScratch *scratch, CpuSieveWay *way)
 {
     const SnlsMatch *m = &v->c->m;
-    const Units n = units_of(v);
-    const int64_t all = n.strips * n.blocks, few = first ? at_most(TRIED, all) : 0, queries = m->rows * m->columns;
+    const int64_t all = units_of(v).bands, few = way->begun == 0 && way->parts == 1 && !way->settled ? at_most(TRIED, all) : 0, queries = m->rows * m->columns;
     load_keys(ctx, v, at);
-    const int64_t tried = few ? run_units(ctx, v, at, 0, few, jobs, scratch) : 0;
-    if (few) choose_parts(v, tried, queries * few / all);
-    load_keys(ctx, v, at);
-    const int64_t rest = run_units(ctx, v, at, few, all, jobs, scratch);
-    choose_parts(v, tried + rest, queries);
+    const int64_t tried = few ? run_bands(ctx, v, at, 0, few, jobs, scratch) : 0;
+    if (few && wants_two(v, way, tried, queries * few / all)) {
+        way->parts = 2;
+        return;
+    }
+    const int64_t rest = run_bands(ctx, v, at, few, all, jobs, scratch);
+    if (wants_two(v, way, tried + rest, queries)) way->parts = 2;
+    way->begun++;
 }
 
 static void begin_scratch(CpuSieveScratch *s, CpuMatchScratch *single)
@@ -355,11 +385,12 @@ static void begin_scratch(CpuSieveScratch *s, CpuMatchScratch *single)
     memset(s->waiting, 0, sizeof s->waiting);
 }
 
-void snls_cpu_sieve_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *single)
+void snls_cpu_sieve_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *single, CpuSieveWay *way)
 {
     const SnlsMatch *m = &c->m;
-    CpuSieve v = sieve_of(ctx, c);
-    CpuSieveTile at = {0};
+    const int64_t first = way->begun, all = m->batch * m->heads * m->frames;
+    const int parts = way->parts;
+    CpuSieve v = sieve_of(ctx, c, parts);
     CpuSieveJobs *jobs = snls_arena_claim(&ctx->arena, ctx->threads, sizeof *jobs);
     CpuSieveScratch *scratch = snls_arena_claim(&ctx->arena, ctx->threads * SIEVE_GROUP, sizeof *scratch);
     take_keys(&ctx->arena, ctx->threads, &v, snls_arena_claim);
@@ -369,9 +400,9 @@ void snls_cpu_sieve_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *si
         jobs[i].count = 0;
         for (int n = 0; n < SIEVE_GROUP; n++) begin_scratch(&scratch[i * SIEVE_GROUP + n], &single[i]);
     }
-    for (at.b = 0; at.b < m->batch; at.b++)
-        for (at.head = 0; at.head < m->heads; at.head++) {
-            snls_sieve_keys_begin(&v, at.b, at.head);
-            for (at.t = 0; at.t < m->frames; at.t++) run_frame(ctx, &v, &at, at.b + at.head + at.t == 0, jobs, scratch);
-        }
+    while (way->begun < all && way->parts == parts) {
+        const CpuSieveTile at = {.b = way->begun / m->frames / m->heads, .head = way->begun / m->frames % m->heads, .t = way->begun % m->frames};
+        if (at.t == 0 || way->begun == first) snls_sieve_keys_begin(&v, at.b, at.head);
+        run_frame(ctx, &v, &at, jobs, scratch, way);
+    }
 }

@@ -59,6 +59,7 @@ typedef struct CpuSieve {
     int64_t room, boxes;                  /* rows of cells and boxes that a thread can hold */
     int     bits;                         /* of a column's number */
     float  *norms;                        /* (threads, width) */
+    int64_t *taken;                       /* of each thread's share of a frame: units that are done or being done */
     ptrdiff_t flow_at[SIEVE_LANES], dist_at[SIEVE_LANES], offset_at[SIEVE_LANES], index_at[SIEVE_LANES]; /* from lane 0 of a tile to each lane */
     int64_t pixel_at[SIEVE_LANES];
     double  lane_y[SIEVE_LANES], lane_x[SIEVE_LANES]; /* of the grid: from lane 0 */
