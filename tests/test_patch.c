@@ -1,4 +1,4 @@
-/* test_patch.c: place, mix, mix_bent, dot_patch, spread_patch and pull_patch of the dsp table: every instruction set against plain sums in double.
+/* test_patch.c: place, mix, mix_bent, dot_patch, spread_patch, pull_patch and pull_pixel of the dsp table: every instruction set against plain sums in double.
  *   test_patch         many seeds        test_patch SEED   that one
  */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
@@ -196,6 +196,54 @@ static void check_pair(Test *t, PatchCase *c, int kind)
     free(before);
 }
 
+/* The gradients of a single pixel. out: a grid as the key's, of which rows that are not wanted stay. */
+static void check_pixel(Test *t, PatchCase *c, int kind)
+{
+    const ptrdiff_t n = c->grid.n, floats = c->grid.down + c->grid.right + n;
+    const bool prod = rng_one_in(&t->rng, 2), along = c->grid.shape == 3;
+    const int rows = (int)rng_int(&t->rng, 0, 3);
+    float *const out = place_out(t->out, &t->rng, floats, sizeof *out), *const before = malloc((size_t)(2 * floats + 4 * n + 4) * sizeof *before);
+    float *const again = before + floats, *const to = again + floats, *const was = to + n, *const alone = was + n, sums[4] = { 0 }, others[4] = { 0 };
+    fill(&t->rng, out, floats, kind);
+    fill(&t->rng, to, n, kind);
+    memcpy(before, out, (size_t)floats * sizeof *out);
+    memcpy(again, out, (size_t)floats * sizeof *out);
+    memcpy(was, to, (size_t)n * sizeof *to);
+    memcpy(alone, to, (size_t)n * sizeof *to);
+    SnlsPixel pixel = { c->g, c->video[0], to, out, c->grid.right, c->grid.down, c->grid.right, c->grid.down, n, { 0 }, value(&t->rng, 0), c->grid.shape, prod, rows };
+    for (int m = 0; m < 4; m++) pixel.w[m] = c->w[m][0];
+    t->dsp.pull_pixel(along ? sums : NULL, &pixel);
+    CHECK(guards_hold(t->out, out, floats, sizeof *out), "%s pull_pixel n=%td wrote outside", t->level, n);
+    Sum want[4] = { { 0, 0, 0 }, { 0, 0, 0 }, { 0, 0, 0 }, { 0, 0, 0 } };
+    for (ptrdiff_t i = 0; i < n; i++) {
+        Sum e = pair_read(c, 0, 0, i), d = { c->g[i], fabs((double)c->g[i]), 1 }, added = { was[i], fabs((double)was[i]), 1 };
+        if (!prod) sum_add(&e, -(double)c->g[i], fabs((double)c->g[i]));
+        if (!prod) d = e;
+        sum_add(&added, (prod ? 1 : -1) * (double)pixel.g * e.value, fabs((double)pixel.g) * e.magnitude);
+        CHECK(sum_near(&added, to[i], 8), "%s pull_pixel n=%td shape %d: to[%td] is %.9g, want %.9g", t->level, n, c->grid.shape, i, to[i], added.value);
+        for (int m = 0; m < 4; m++) {
+            const ptrdiff_t at = i + (m >> 1) * c->grid.down + (m & 1) * c->grid.right;
+            if (along) sum_add(&want[m], d.value * c->video[0][at], d.magnitude * fabs((double)c->video[0][at]));
+            if ((m & c->grid.shape) != m || !(rows >> (m >> 1) & 1)) continue;
+            Sum sum = { before[at], fabs((double)before[at]), 1 };
+            sum_add(&sum, (double)pixel.g * pixel.w[m] * d.value, fabs((double)pixel.g * pixel.w[m]) * d.magnitude);
+            CHECK(sum_near(&sum, out[at], 8), "%s pull_pixel n=%td shape %d: out[%td] is %.9g, want %.9g", t->level, n, c->grid.shape, at, out[at], sum.value);
+            before[at] = out[at];
+        }
+    }
+    CHECK(!memcmp(before, out, (size_t)floats * sizeof *out), "%s pull_pixel n=%td shape %d rows %d: something else was written", t->level, n, c->grid.shape, rows);
+    for (int m = 0; m < 4 && along; m++) CHECK(sum_near(&want[m], sums[m], 8), "%s pull_pixel n=%td: along tap %d is %.9g, want %.9g", t->level, n, m, sums[m], want[m].value);
+    pixel.to = NULL, pixel.out = again;
+    t->dsp.pull_pixel(NULL, &pixel);
+    pixel.to = alone, pixel.out = NULL;
+    t->dsp.pull_pixel(NULL, &pixel);
+    pixel.to = NULL;
+    if (along) t->dsp.pull_pixel(others, &pixel);
+    CHECK(!memcmp(again, out, (size_t)floats * sizeof *out) && !memcmp(alone, to, (size_t)n * sizeof *to) && !memcmp(sums, others, sizeof sums),
+          "%s pull_pixel n=%td: sums depend on what else is wanted", t->level, n);
+    free(before);
+}
+
 /* Several queries at once: the sums of one after the other; set: whatever was there. */
 static void check_mix_run(Test *t, PatchCase *c, int kind)
 {
@@ -312,6 +360,7 @@ static void check_patches(Test *t, ptrdiff_t n, int kind)
     check_mix_bent(t, &c, kind);
     check_dot_patch(t, &c);
     check_pair(t, &c, kind);
+    check_pixel(t, &c, kind);
     check_spread_patch(t, &c, kind);
     check_place(t);
 }

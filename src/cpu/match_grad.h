@@ -208,7 +208,6 @@ static inline void snls_grad_walk(const CpuGrad *p, int64_t i, const CpuKept *ke
 typedef struct CpuGradBand {
     int64_t b, t, i, first, end;
     float  *spare;
-    bool    pulled;                /* spare holds the pull of the pair at hand */
 } CpuGradBand;
 
 /* Both patches inside their frames, taps and all, so that one call of the dsp table has them: the usual case. */
@@ -242,13 +241,33 @@ static inline bool snls_grad_inside(const CpuGrad *p, int64_t b, int64_t t, int6
     return true;
 }
 
-/* The one pair of a patch of one pixel: never outside. */
-static inline void snls_grad_single(const CpuGrad *p, int64_t i, const CpuKept *kept, CpuPairVisit *visit, void *user)
+/* Patches of one pixel: never outside. What is wanted of it is left to set. */
+typedef struct CpuSingle {
+    SnlsPixel pixel;
+    SnlsTaps  y, x; /* of the key */
+} CpuSingle;
+
+static inline void snls_grad_single(const CpuGrad *p, const CpuGradBand *band, const CpuKept *kept, CpuSingle *s)
 {
     const SnlsMatch *m = &p->c.m;
-    const CpuPair pair = {i * m->stride0, kept->j * m->stride0, 1, snls_taps(kept->y, m->height), snls_taps(kept->x, m->width),
-                          m->height > 1, m->width > 1};
-    visit(p, kept, &pair, user);
+    const int64_t *step = p->c.key.step, channel = kept->head * m->features;
+    const SnlsTaps y = s->y = snls_taps(kept->y, m->height), x = s->x = snls_taps(kept->x, m->width);
+    s->pixel = (SnlsPixel){.q = snls_cpu_pixel(&p->c.query, band->b, band->t, band->i * m->stride0, kept->j * m->stride0) + channel,
+                           .at = snls_cpu_pixel(&p->c.key, band->b, kept->frame, y.at[0], x.at[0]) + channel,
+                           .right = (x.at[1] - x.at[0]) * step[3], .down = (y.at[1] - y.at[0]) * step[2],
+                           .n = m->features, .g = m->prod ? kept->g : 2 * kept->g,
+                           .shape = (y.weight[1] != 0) * 2 + (x.weight[1] != 0), .prod = m->prod};
+    for (int a = 0; a < 4; a++) s->pixel.w[a] = (float)(y.weight[a >> 1] * x.weight[a & 1]);
+}
+
+/* It adds to d key, in the rows of the band. */
+static inline void snls_grad_single_key(const CpuGrad *p, const CpuGradBand *band, const CpuKept *kept, CpuSingle *s)
+{
+    const int64_t *step = p->d_key.step, *y = s->y.at, *x = s->x.at;
+    s->pixel.rows = (y[0] >= band->first && y[0] < band->end) | (s->y.weight[1] != 0 && y[1] >= band->first && y[1] < band->end) << 1;
+    if (!s->pixel.rows) return;
+    s->pixel.out = snls_cpu_pixel(&p->d_key, band->b, kept->frame, y[0], x[0]) + kept->head * p->c.m.features;
+    s->pixel.out_right = (x[1] - x[0]) * step[3], s->pixel.out_down = (y[1] - y[0]) * step[2];
 }
 
 /* The taps with weight: addresses from the pixel at (0, 0) of a frame's head on, and weights times g. Returns how many;

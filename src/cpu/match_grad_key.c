@@ -30,11 +30,11 @@ static inline void spread_run(const CpuGrad *p, const CpuGradBand *band, const C
 {
     const SnlsDsp *dsp = p->c.dsp;
     float *tap[4], weight[4];
-    if (!p->c.m.prod && !band->pulled) {
+    if (!p->c.m.prod) {
         const int taps = snls_grad_taps(pair, frame, p->c.key.step, 0, INT64_MAX, 1, tap, weight);
         dsp->blend_sub(band->spare, q, (const float *const *)tap, weight, taps, n);
+        q = band->spare;
     }
-    if (!p->c.m.prod) q = band->spare;
     dsp->unblend(tap, weight, snls_grad_taps(pair, to, p->d_key.step, band->first, band->end, g, tap, weight), q, n);
 }
 
@@ -77,10 +77,18 @@ static void spread_inside(const CpuGrad *p, const CpuGradBand *band, const CpuKe
     p->c.dsp->spread_patch(at, w, m->prod ? in->pair.q : in->pair.out, &patch, band->first - in->key_y, band->end - in->key_y, &to);
 }
 
+static void spread_single(const CpuGrad *p, const CpuGradBand *band, const CpuKept *kept)
+{
+    CpuSingle s;
+    snls_grad_single(p, band, kept, &s);
+    snls_grad_single_key(p, band, kept, &s);
+    if (s.pixel.out) p->c.dsp->pull_pixel(NULL, &s.pixel);
+}
+
 void snls_grad_spread(const CpuGrad *p, const CpuGradBand *band, const CpuKept *kept, CpuInside *in)
 {
     if (in) spread_inside(p, band, kept, in);
-    else if (p->c.m.ps == 1) snls_grad_single(p, band->i, kept, spread_pair, (void *)(uintptr_t)band);
+    else if (p->c.m.ps == 1) spread_single(p, band, kept);
     else snls_grad_walk(p, band->i, kept, spread_pair, (void *)(uintptr_t)band);
 }
 

@@ -70,7 +70,6 @@ static inline void pull_pair(const CpuGrad *p, const CpuKept *kept, const CpuPai
     const float *q = snls_cpu_pixel(&p->c.query, band->at.b, band->at.t, pair->query_y, pair->query_x) + channel;
     float *to = here ? snls_cpu_pixel(&p->d_query, band->at.b, band->at.t, pair->query_y, pair->query_x) + channel : NULL;
     pull_run(p, band, pair, frame, q, to, kept->g, joined * m->features);
-    band->at.pulled = m->ps == 1 && !m->prod;
     for (int64_t i = joined; i < pair->pixels; i++) {
         frame += m->dilation * p->c.key.step[3];
         q += m->dilation * p->c.query.step[3];
@@ -104,6 +103,20 @@ static void pull_inside(const CpuGrad *p, Band *band, const CpuKept *kept, CpuIn
     if (key) snls_grad_spread(p, &band->at, kept, in);
 }
 
+/* Single pixels: all that is wanted in one call. */
+static void pull_single(const CpuGrad *p, Band *band, const CpuKept *kept)
+{
+    const SnlsMatch *m = &p->c.m;
+    float along[4];
+    CpuSingle s;
+    snls_grad_single(p, &band->at, kept, &s);
+    if (band->want_query && band->own) s.pixel.to = snls_cpu_pixel(&p->d_query, band->at.b, band->at.t, band->at.i * m->stride0, kept->j * m->stride0) + kept->head * m->features;
+    if (band->want_key) snls_grad_single_key(p, &band->at, kept, &s);
+    if (s.pixel.to || s.pixel.out || band->want_place) p->c.dsp->pull_pixel(band->want_place ? along : NULL, &s.pixel);
+    const double scale = m->prod ? kept->g : 2 * (double)kept->g;
+    if (band->want_place) add_place(band, s.y.weight, s.x.weight, along, (m->height > 1) * scale, (m->width > 1) * scale);
+}
+
 static void add_centre(const CpuGrad *p, const CpuKept *kept, Band *band)
 {
     const SnlsMatch *m = &p->c.m;
@@ -134,6 +147,15 @@ static inline void extend(const SnlsMatch *m, const CpuKept *kept, CpuReach *rea
     if (kept->frame > reach->last_frame) reach->last_frame = kept->frame;
 }
 
+static void pull_patch(const CpuGrad *p, Band *band, const CpuKept *kept)
+{
+    CpuInside in;
+    const bool inside = snls_grad_inside(p, band->at.b, band->at.t, band->at.i, kept, &in);
+    if (inside) pull_inside(p, band, kept, &in);
+    else snls_grad_walk(p, band->at.i, kept, pull_pair, band);
+    if (band->want_key && !inside) snls_grad_spread(p, &band->at, kept, NULL);
+}
+
 static void take_list(const CpuGrad *p, Band *band, int64_t n)
 {
     const SnlsMatch *m = &p->c.m;
@@ -141,13 +163,8 @@ static void take_list(const CpuGrad *p, Band *band, int64_t n)
         const bool want_centre = p->g.centre.data && band->own && snls_match_has_centre(m, kept->window);
         band->want_place = want_centre && p->g.dist.data;
         band->by_y = band->by_x = 0;
-        band->at.pulled = false;
-        CpuInside in;
-        const bool inside = snls_grad_inside(p, band->at.b, band->at.t, band->at.i, kept, &in);
-        if (inside) pull_inside(p, band, kept, &in);
-        else if (m->ps == 1) snls_grad_single(p, band->at.i, kept, pull_pair, band);
-        else snls_grad_walk(p, band->at.i, kept, pull_pair, band);
-        if (band->want_key && !inside) snls_grad_spread(p, &band->at, kept, NULL);
+        if (m->ps == 1) pull_single(p, band, kept);
+        else pull_patch(p, band, kept);
         if (want_centre) add_centre(p, kept, band);
     }
 }

@@ -229,6 +229,24 @@ static void pull_patch_c(float *along, float *to, float g, const SnlsPair *pair,
     for (int m = 0; along && m < 4; m++) along[m] = lanes_sum(s[m]);
 }
 
+static void pull_pixel_c(float *along, const SnlsPixel *p)
+{
+    float s[4][LANES] = {{0}};
+    const float g = p->prod ? p->g : -p->g;
+    for (ptrdiff_t i = 0; i < p->n; i++) {
+        const float *at = p->at + i;
+        float read = p->w[0] * at[0];
+        for (int m = 1; m < 4; m++)
+            if ((p->shape & m) == m) read += p->w[m] * at[(m & 1) * p->right + (m >> 1) * p->down];
+        const float e = p->prod ? read : read - p->q[i], d = p->prod ? p->q[i] : e;
+        if (p->to) p->to[i] += g * e;
+        for (int m = 0; along && m < 4; m++) s[m][i % LANES] += d * at[(m & 1) * p->right + (m >> 1) * p->down];
+        for (int m = 0; p->out && m < 4; m++)
+            if ((p->shape & m) == m && p->rows >> (m >> 1) & 1) p->out[i + (m & 1) * p->out_right + (m >> 1) * p->out_down] += p->g * p->w[m] * d;
+    }
+    for (int m = 0; along && m < 4; m++) along[m] = lanes_sum(s[m]);
+}
+
 /* The same conversions as base/half.h, which simd/ may not include; test_dsp holds the two equal, bit for bit. */
 
 static uint32_t bits_of(float x) { uint32_t u; memcpy(&u, &x, sizeof u); return u; }
@@ -300,7 +318,7 @@ void snls_dsp_init_c(SnlsDsp *dsp)
         .blend = blend_c, .dot_blend = dot_blend_c, .l2_blend = l2_blend_c, .bends = bends_c,
         .blend_sub = blend_sub_c, .dots = dots_c, .unblend = unblend_c,
         .axpy = axpy_c, .scale = scale_c, .sub = sub_c,
-        .place = snls_place, .mix = mix_c, .mix_run = mix_run_c, .mix_bent = mix_bent_c, .spread_pixels = spread_pixels_c, .pull_patch = pull_patch_c, .dot_patch = dot_patch_c, .spread_patch = spread_patch_c,
+        .place = snls_place, .mix = mix_c, .mix_run = mix_run_c, .mix_bent = mix_bent_c, .spread_pixels = spread_pixels_c, .pull_patch = pull_patch_c, .pull_pixel = pull_pixel_c, .dot_patch = dot_patch_c, .spread_patch = spread_patch_c,
         .from_f16 = from_f16_c, .from_bf16 = from_bf16_c, .to_f16 = to_f16_c, .to_bf16 = to_bf16_c,
     };
 }

@@ -49,6 +49,18 @@ typedef struct SnlsPair {
     ptrdiff_t out_down;  /* floats from a row of it to the next; its pixels lie side by side */
 } SnlsPair;
 
+/* Pixels of a query and of a key, and their gradients; of the four taps those in shape (as in SnlsGrid) have weights. */
+typedef struct SnlsPixel {
+    const float *q, *at;
+    float *to, *out;               /* gradients of q and of at; NULL: not wanted */
+    ptrdiff_t right, down;         /* floats from at to its neighbours; all four are there where sums along them are wanted */
+    ptrdiff_t out_right, out_down; /* the same of out */
+    ptrdiff_t n;
+    float w[4], g;
+    int shape, prod;
+    int rows;                      /* of out that are added to: bit 0 the upper taps, bit 1 the lower ones */
+} SnlsPixel;
+
 /* Queries next to each other: `count` places each, those of the next one `places` further on, its patch `step` floats. */
 typedef struct SnlsRun {
     ptrdiff_t queries, count, places, step;
@@ -113,6 +125,10 @@ typedef struct SnlsDsp {
      * <e, tap> for the four taps, or (prod) <q, tap>: for that all four must be there, whatever the shape; e itself goes to pair->out.
      * Nothing of it depends on what else is wanted. */
     void (*pull_patch)(float *along, float *to, float g, const SnlsPair *pair, const SnlsPatch *patch, const SnlsGrid *grid);
+
+    /* The same of single pixels, and what it adds to the key. e is the read less q, or (prod) the read; d is e, or (prod) q.
+     * to[i] -= g*e[i], or (prod) += ; along[0 .. 3], where given, are <d, tap>; each tap of out += g*w*d. */
+    void (*pull_pixel)(float *along, const SnlsPixel *pixel);
 
     /* storage types; to_* round to nearest even, NaN stays NaN, f16 overflow becomes infinity, denormals are kept */
     void (*from_f16)(float *out, const uint16_t *in, ptrdiff_t n);

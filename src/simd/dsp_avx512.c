@@ -395,6 +395,7 @@ void snls_dsp_init_avx512(SnlsDsp *dsp) /* bfloat16 stays with AVX2: two shifts 
     dsp->mix_bent = mix_bent;
     dsp->spread_pixels = spread_pixels;
     dsp->pull_patch = pull_patch;
+    dsp->pull_pixel = pull_pixel;
     dsp->dot_patch = dot_patch;
     dsp->spread_patch = spread_patch;
     dsp->from_f16 = from_f16_avx512;

@@ -1,4 +1,4 @@
-/* pair_body.h: bends and pull_patch of dsp.h, written once; included after patch_body.h, with v_mul and v_sub beside what that
+/* pair_body.h: bends, pull_patch and pull_pixel of dsp.h, written once; included after patch_body.h, with v_mul and v_sub beside what that
  * needs. A column of the grid is read once for the pixels left and right of it. Constants select the code: shape, prod,
  * whether sums along the taps are wanted, whether e itself is added or written (into), and whole (two registers, no mask). */
 
@@ -123,4 +123,57 @@ static void pull_patch(float *along, float *to, float g, const SnlsPair *pair, c
 {
     const int into = (to ? INTO_PATCH : 0) | (pair->out && !pair->prod ? INTO_OUT : 0);
     if (along || into) pull_of[grid->shape][pair->prod != 0][along != NULL][into](along, to, g, pair, patch, grid);
+}
+
+/* ---- single pixels ---- */
+
+ALWAYS void pixel_part(Vec sum[4], const SnlsPixel *p, const PairRow *c, const Vec gw[4], ptrdiff_t i, const int shape, const int prod, const int along,
+                       const int whole, Mask mask)
+{
+    const float *const at = p->at + i;
+    Vec x[4];
+    UNROLL for (int m = 0; m < 4; m++) x[m] = m == 0 || along || (shape & m) == m ? read_vec(at + (m & 1) * c->right + (m >> 1) * c->down, whole, mask) : v_zero();
+    const Vec read = pair_read(c, x[0], x[1], x[2], x[3], shape), q = read_vec(p->q + i, whole, mask), e = prod ? read : v_sub(read, q), d = prod ? q : e;
+    if (p->to) write_vec(p->to + i, v_fma(c->g, e, read_vec(p->to + i, whole, mask)), whole, mask);
+    UNROLL for (int m = 0; along && m < 4; m++) sum[m] = v_fma(d, x[m], sum[m]);
+    if (!p->out) return;
+    UNROLL for (int m = 0; m < 4; m++) /* one after the other: taps may be the same pixel */
+        if ((shape & m) == m && (p->rows >> (m >> 1) & 1)) {
+            float *const out = p->out + i + (m & 1) * p->out_right + (m >> 1) * p->out_down;
+            write_vec(out, v_fma(gw[m], d, read_vec(out, whole, mask)), whole, mask);
+        }
+}
+
+ALWAYS void pixel_by(float *along_out, const SnlsPixel *p, const int shape, const int prod, const int along)
+{
+    PairRow c = { { v_zero(), v_zero(), v_zero(), v_zero() }, v_set(prod ? p->g : -p->g), p->right, p->down, 0 };
+    Vec sum[4], gw[4];
+    UNROLL for (int m = 0; m < 4; m++) {
+        c.w[m] = v_set(p->w[m]);
+        gw[m] = v_set(p->g * p->w[m]);
+        sum[m] = v_zero();
+    }
+    ptrdiff_t i = 0;
+    for (; i + LANES <= p->n; i += LANES) pixel_part(sum, p, &c, gw, i, shape, prod, along, 1, v_mask(LANES));
+    if (i < p->n) pixel_part(sum, p, &c, gw, i, shape, prod, along, 0, v_mask(p->n - i));
+    if (along) _mm_storeu_ps(along_out, v_sum4(sum[0], sum[1], sum[2], sum[3]));
+}
+
+ALWAYS void pixel_shape(float *along, const SnlsPixel *p, const int shape)
+{
+    if (p->prod) {
+        if (along) pixel_by(along, p, shape, 1, 1);
+        else pixel_by(NULL, p, shape, 1, 0);
+    } else if (along) pixel_by(along, p, shape, 0, 1);
+    else pixel_by(NULL, p, shape, 0, 0);
+}
+
+static void pull_pixel(float *along, const SnlsPixel *p)
+{
+    switch (p->shape) {
+    case 0: pixel_shape(along, p, 0); break;
+    case 1: pixel_shape(along, p, 1); break;
+    case 2: pixel_shape(along, p, 2); break;
+    default: pixel_shape(along, p, 3);
+    }
 }
