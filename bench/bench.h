@@ -128,7 +128,8 @@ typedef struct BenchTimed {
     SnlsContext *ctx;
     double seconds, best; /* median, least */
     int runs;
-    double times[BENCH_RUNS];
+    double times[BENCH_RUNS];   /* sorted in the end */
+    double in_turn[BENCH_RUNS]; /* as they were taken, one of each call after the other */
 } BenchTimed;
 
 typedef struct BenchEffort {
@@ -180,6 +181,7 @@ typedef struct BenchPoint { /* one direction of a case, on as many threads */
     int32_t threads; /* 0: those of the settings */
     int runs;
     double seconds, best, fma_rate, flops, bytes, working_set, scratch, plain_seconds; /* seconds: median, best: least */
+    double in_turn[BENCH_RUNS];
 } BenchPoint;
 
 /* All of them in memory together and timed in turn, up to BENCH_POINTS. SNLS_ERR_MEMORY where they do not fit. */
@@ -195,6 +197,7 @@ typedef struct BenchSeries {
 } BenchSeries;
 
 double bench_slope(const double *x, const double *y, int count);
+double bench_median(double *times, int count); /* sorts them; NaN of none */
 
 typedef enum BenchSense { BENCH_AT_LEAST, BENCH_AT_MOST, BENCH_WITHIN } BenchSense;
 

@@ -10,7 +10,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median(double *times, int count)
+double bench_median(double *times, int count)
 {
     if (!count) return NAN;
     qsort(times, (size_t)count, sizeof *times, compare);
@@ -55,7 +55,8 @@ SnlsStatus bench_time(BenchTimed *timed, int count, const BenchEffort *e, double
     last = -INFINITY;
     add_burst(e, &last, fma_rate);
     for (int i = 0; i < count; i++) {
-        timed[i].seconds = median(timed[i].times, timed[i].runs); /* sorts them */
+        memcpy(timed[i].in_turn, timed[i].times, sizeof timed[i].times);
+        timed[i].seconds = bench_median(timed[i].times, timed[i].runs); /* sorts them */
         timed[i].best = timed[i].runs ? timed[i].times[0] : NAN;
     }
     return status;
@@ -93,7 +94,7 @@ static SnlsStatus measure_on_device(const BenchSettings *s, BenchCall *c, BenchR
     r->threads = 1;
     status = said(timed.ctx, bench_device_time(&timed, s->runs), why);
     if (status >= 0) status = said(timed.ctx, snls_device_wait(timed.ctx), why);
-    r->seconds = median(timed.times, timed.runs);
+    r->seconds = bench_median(timed.times, timed.runs);
     r->best = timed.runs ? timed.times[0] : NAN;
     r->runs = timed.runs;
     add_needs(&timed, r);

@@ -41,6 +41,7 @@ static void finish(const BenchSettings *s, BenchPoint *p, const BenchCall *call,
     p->seconds = timed->seconds;
     p->best = timed->best;
     p->runs = timed->runs;
+    memcpy(p->in_turn, timed->in_turn, sizeof p->in_turn);
     p->threads = snls_threads(timed->ctx);
     p->flops = bench_flops(call, p->backward);
     p->bytes = bench_bytes(call, p->backward);
