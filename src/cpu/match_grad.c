@@ -63,13 +63,13 @@ static int64_t bands_of(SnlsContext *ctx, const SnlsMatch *m, int64_t per_thread
 }
 
 /* Bands of rows where the gradients of queries and keys are summed in one pass, which reads each pair of patches once. Neighbours that touch two bands are read
- * twice: one band for each thread, two where they are thick. 0: they would be so thin that most neighbours touch two. Sums are the same in one pass and
+ * twice: one band for each thread, two where patches have thick ones. 0: they would be so thin that most neighbours touch two. Sums are the same in one pass and
  * in two. */
 static int64_t bands_of_both(SnlsContext *ctx, const SnlsMatch *m, int64_t thinnest)
 {
     const int64_t bands = m->batch ? (ctx->threads + m->batch - 1) / m->batch : 1;
     if (bands == 1) return 1;
-    return m->height / bands >= 4 * thinnest ? 2 * bands : m->height / bands >= thinnest ? bands : 0;
+    return m->ps > 1 && m->height / bands >= 4 * thinnest ? 2 * bands : m->height / bands >= thinnest ? bands : 0;
 }
 
 /* Whether the pixels of a patch row lie without gaps in all videos that are read or written. */

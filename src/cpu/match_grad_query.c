@@ -2,6 +2,7 @@
  * covers it, in the order of the queries; the band where a query stands also has the gradient by its flow. */
 #include "cpu/match_grad.h"
 #include "cpu/threads.h"
+#include <math.h>
 
 typedef struct Band {
     CpuGradBand at;        /* rows of the video */
@@ -169,6 +170,12 @@ static void take_list(const CpuGrad *p, Band *band, int64_t n)
     }
 }
 
+/* Whether a neighbour of one pixel lies in rows of the band. */
+static inline bool touches(const Band *band, const CpuKept *kept)
+{
+    return kept->y < (double)band->at.end && kept->y > (double)(band->at.first - 1);
+}
+
 /* The neighbours of one query to the list; returns how many it then holds. */
 static inline int64_t find(const CpuGrad *p, const CpuGradQuery *at, Band *band, int64_t n, CpuReach *reach)
 {
@@ -178,7 +185,7 @@ static inline int64_t find(const CpuGrad *p, const CpuGradQuery *at, Band *band,
         const int32_t id = snls_grad_number(p, at, place);
         if (id < 0 || !snls_grad_kept(p, at, id, kept)) continue;
         if (band->want_reach) extend(m, kept, reach);
-        if (!band->want_any) continue;
+        if (!band->want_any || (m->ps == 1 && !band->own && !touches(band, kept))) continue;
         kept->place = place;
         kept->g = snls_grad_dist(p, at, place);
         if (m->ps == 1) snls_grad_prefetch(&p->c.key, band->at.b, kept, m->features);
@@ -242,16 +249,45 @@ static Band band_of(const CpuGrad *p, int64_t b, int64_t t)
     return (Band){.at = {.b = b, .t = t, .end = p->c.m.height, .spare = spare + snls_grad_spare()}, .list = (CpuKept *)(void *)spare};
 }
 
+/* Of refine, whose centres may be anywhere: by its neighbours. */
+static void reach_by_neighbours(const CpuGrad *p, int64_t b, int64_t t, int64_t i)
+{
+    Band band = band_of(p, b, t);
+    band.at.i = i;
+    band.right = p->c.m.columns;
+    band.own = band.want_reach = true;
+    query_row(p, &band);
+}
+
+/* Of a search by its flow alone, a row or two more than need be. Windows are slid into the frame, or what is outside is left out; where a centre lies outside, it
+ * may be anywhere. */
+static CpuReach reach_by_flow(const CpuGrad *p, int64_t b, int64_t t, int64_t i)
+{
+    const SnlsMatch *m = &p->c.m;
+    const double y = (double)(i * m->stride0), last = (double)(m->height - 1), around = (double)(m->dilation * (m->ps / 2) + 2);
+    double least = 0, most = 0; /* of the flow */
+    SnlsQuery q = {.b = b, .t = t, .i = i};
+    for (q.head = 0; m->flow_slots && q.head < (m->centre.ndim == 7 ? m->heads : 1); q.head++)
+        for (int64_t window = m->windows - m->flow_slots; window < m->windows; window++)
+            for (q.j = 0; q.j < m->columns; q.j++) {
+                const double dy = ((const float *)m->centre.data)[snls_match_centre_at(m, &q, window) + snls_match_step_y(m)];
+                least = dy < least ? dy : least; /* a window at NaN has no candidates */
+                most = dy > most ? dy : most;
+            }
+    const double span = p->before + p->after + around;
+    if (!(y + least >= 1 && y + most <= last - 1)) return (CpuReach){0, m->height - 1, 0, m->frames - 1};
+    const double top = fmax(fmin(y + least - p->before - around, last - span), 0), bottom = fmin(fmax(y + most + p->after + around, span), last);
+    return (CpuReach){(int64_t)top, (int64_t)bottom, 0, m->frames - 1};
+}
+
 void snls_grad_reaches(SnlsContext *ctx, const CpuGrad *p)
 {
     const SnlsMatch *m = &p->c.m;
 #pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 16)
     for (int64_t u = 0; u < m->batch * m->frames * m->rows; u++) {
-        Band band = band_of(p, u / m->rows / m->frames, u / m->rows % m->frames);
-        band.at.i = u % m->rows;
-        band.right = m->columns;
-        band.own = band.want_reach = true;
-        query_row(p, &band);
+        const int64_t b = u / m->rows / m->frames, t = u / m->rows % m->frames, i = u % m->rows;
+        if (m->refine) reach_by_neighbours(p, b, t, i);
+        else p->reach[u] = reach_by_flow(p, b, t, i);
     }
 }
 
