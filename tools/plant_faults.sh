@@ -32,7 +32,7 @@ no allowance for rounding in the selection|src/cpu/tile_pick.c|bar[l] + slack(|b
 distances never summed anew|src/cpu/tile_pick.c|if (loses_digits(tile, value, s->most[r * tile->lanes + l])) {|if (0) {|test_tile 1 60
 corrections beyond the frame not cleared|src/cpu/tile.c|    clear_bends(\&tile);||test_tile 1 60
 bands of keys overlap by a row|src/cpu/match_grad_key.c|.first = band * m->height / bands,|.first = band * m->height / bands - (band > 0),|test_bands 1 16
-bands of queries overlap by a row|src/cpu/match_grad_query.c|.first = band * m->height / bands,|.first = band * m->height / bands - (band > 0),|test_bands 1 16
+bands of queries overlap by a row|src/cpu/match_grad_query.c|band.at.first = number * m->height / bands;|band.at.first = number * m->height / bands - (number > 0);|test_bands 1 16
 bands of sources overlap by a row|src/cpu/scatter.c|first = u % bands * rows;|first = u % bands * rows - (u % bands > 0);|test_bands 1 16
 a column too many divided|src/cpu/gather.c|divide = band->right * a->stride0 - before;|divide = band->right * a->stride0 - before + 1;|test_bands 1 40
 a column too few cleared|src/cpu/gather.c|* a->stride0 + after + 1, divide|* a->stride0 + after, divide|test_bands 1 40
