@@ -7,11 +7,11 @@
  * --steps: single pixels of many features, several candidates to a pixel, which matrix tiles take by cells.
  * --patches: patches of many features, which matrix tiles take with shifts in lanes. */
 /* ctest: args=1 40 */
-/* ctest: name=products args=--products 1 24 */
+/* ctest: name=products args=--products 1 16 */
 /* ctest: name=steps args=--steps 1 12 */
 /* ctest: name=steps-many label=slow timeout=600 args=--steps 1000 60 */
-/* ctest: name=patches args=--patches 1 12 */
-/* ctest: name=patches-many label=slow timeout=900 args=--patches 1000 60 */
+/* ctest: name=patches args=--patches 1 8 */
+/* ctest: name=patches-many label=slow timeout=900 args=--patches 1000 25 */
 /* ctest: name=cuda label=cuda args=--backend cuda 1 300 */
 /* ctest: name=cuda-products label=cuda args=--backend cuda --products 1 150 */
 /* ctest: name=cuda-few label=cuda args=--backend cuda --few 1 200 */
