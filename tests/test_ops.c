@@ -1,7 +1,7 @@
 /* test_ops.c: every operator on every backend against the model: forward, backward, run again, on 1, 2 and 3 threads.
  *   test_ops [--backend ref|cpu|cuda] [--level c|avx2|avx512|amx] [--op NAME] [SEED [COUNT]]
  * Without --backend: ref, then cpu at every level the machine has; cuda alone where it is asked for. A seed is one call of one operator. */
-/* ctest: name=search args=--op search 1 260 */
+/* ctest: name=search args=--op search 1 200 */
 /* ctest: name=search_all args=--op search_all 1 80 */
 /* ctest: name=refine args=--op refine 1 160 */
 /* ctest: name=flow_compose args=--op flow_compose 1 160 */
@@ -17,7 +17,7 @@
 /* ctest: name=cuda-gather label=cuda args=--backend cuda --op gather 1 300 */
 /* ctest: name=cuda-gather_add label=cuda args=--backend cuda --op gather_add 1 300 */
 /* ctest: name=cuda-scatter_add label=cuda args=--backend cuda --op scatter_add 1 300 */
-/* ctest: name=many label=slow timeout=1800 args=1000000 330 */
+/* ctest: name=many label=slow timeout=1800 args=1000000 220 */
 #include "case.h"
 #include <snls/snls.h>
 #include <stdio.h>

@@ -6,8 +6,8 @@
  * --long: lists of 11 to 64 by l2 of single pixels, and as many given places ranked anew by refine.
  * --steps: single pixels of many features, several candidates to a pixel, which matrix tiles take by cells.
  * --patches: patches of many features, which matrix tiles take with shifts in lanes. */
-/* ctest: args=1 40 */
-/* ctest: name=products args=--products 1 16 */
+/* ctest: args=1 28 */
+/* ctest: name=products args=--products 1 10 */
 /* ctest: name=steps args=--steps 1 12 */
 /* ctest: name=steps-many label=slow timeout=600 args=--steps 1000 60 */
 /* ctest: name=patches args=--patches 1 8 */
