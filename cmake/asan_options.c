@@ -12,5 +12,5 @@ __attribute__((visibility("default"))) const char *__lsan_default_suppressions(v
 const char *__lsan_default_suppressions(void) { return "leak:x265\n"; }
 
 /* While oneDNN 2.6 makes a kernel of matrix tiles it reads one number behind the end of a list of its own. Behind a block of the C library there is always more
- * memory; behind a sanitizer's there may be none, and about every tenth run ended there. So it makes kernels without tiles here. */
+ * memory; behind a sanitizer's there may be none, and now and then a run ended there. So it makes kernels without tiles here. */
 __attribute__((constructor)) static void without_tiles(void) { setenv("DNNL_MAX_CPU_ISA", "AVX512_CORE_BF16", 0); }

@@ -2,35 +2,15 @@
  *   cc -O3 -DSNLS_HAVE_AMX -Isrc -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mamx-tile -mamx-bf16 lab/shifts.c src/simd/shift_amx.c -lm -o shifts && ./shifts F [PS]
  * cycles are those of an FMA rate measured beside it */
 #define _GNU_SOURCE
+#include "cycle.h"
 #include "simd/shift.h"
-#include <immintrin.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { BLOCKS = 3, PIXELS = 16 * BLOCKS, QUERY_ROWS = 16, SHIFTS = 13, WIDTH = PIXELS + 17, PITCH = PIXELS + 48 };
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* Multiply-adds at latency 4: seconds of a cycle, whatever the clock is. */
-static double cycle(void)
-{
-    __m512 x = _mm512_set1_ps(1), y = _mm512_set1_ps(0.5f);
-    const double start = seconds();
-    for (int i = 0; i < 20000; i++) {
-        x = _mm512_fmadd_ps(x, y, y);
-        __asm__ volatile("" : "+v"(x));
-    }
-    return (seconds() - start) / (4 * 20000.0);
-}
 
 static void *take(size_t bytes) { return aligned_alloc(4096, (bytes + 4095) / 4096 * 4096); }
 

@@ -2,12 +2,11 @@
  * does with keys of four chunks (F 128) was chosen by it. Not part of the library.
  *   cc -O2 -mamx-tile -mamx-bf16 -mavx512f lab/tiles.c -o tiles && ./tiles      cycles are those of an FMA rate measured beside it */
 #define _GNU_SOURCE
-#include <immintrin.h>
+#include "cycle.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { GROUPS = 10, PRODUCTS = 16 * GROUPS, SMALL = 16 << 10, LARGE = 256 << 10 };
@@ -43,25 +42,6 @@ static void two_chunks(int span)
         const char *at = keys + g * 16384 % span;
         ZERO TWO_CHUNKS_OF_FOUR(0) TWO_CHUNKS_OF_FOUR(2) STORE
     }
-}
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* Multiply-adds at latency 4: seconds of a cycle, whatever the clock is. */
-static double cycle(void)
-{
-    __m512 x = _mm512_set1_ps(1), y = _mm512_set1_ps(0.5f);
-    const double start = seconds();
-    for (int i = 0; i < 20000; i++) {
-        x = _mm512_fmadd_ps(x, y, y);
-        __asm__ volatile("" : "+v"(x));
-    }
-    return (seconds() - start) / (4 * 20000.0);
 }
 
 static double best(void (*f)(int), int span)

@@ -35,7 +35,7 @@ static Bands bands_of(const StanSParts *s, StanSPartKind kind, int64_t *w)
         [STAN_S_IN] = { 1, 3, 1 },    [STAN_S_DOWN0] = { 2, 0, 4 },  [STAN_S_ENC10] = { 2, 2, 2 }, [STAN_S_ENC11] = { 2, 2, 2 }, [STAN_S_DOWN1] = { 4, 0, 8 },
         [STAN_S_MID] = { 4, 2, 4 },   [STAN_S_FUSE] = { 4, 0, 4 },   [STAN_S_JOIN1] = { 4, 0, 16 }, [STAN_S_DEC10] = { 2, 2, 2 }, [STAN_S_DEC11] = { 2, 2, 2 },
         [STAN_S_JOIN0] = { 2, 0, 8 }, [STAN_S_DEC0] = { 1, 2, 1 },   [STAN_S_OUT] = { 1, 1, 1 } };
-    const int64_t scale = shapes[kind].scale, halo = shapes[kind].halo, channels = shapes[kind].channels * (kind == STAN_S_FUSE ? s->slots : 1) * s->c.width;
+    const int64_t scale = shapes[kind].scale, halo = shapes[kind].halo, channels = shapes[kind].channels * (kind == STAN_S_FUSE ? 2 * s->c.wt + 1 : 1) * s->c.width;
     *w = s->W / scale;
     const int64_t row = *w * channels * snls_dtype_size((SnlsDtype)s->m->dtype);
     return snls_bands_shared(s->H / scale, halo ? snls_model_band(s->m, row) : few_rows(s, row), halo, s->worker_count);
@@ -45,8 +45,9 @@ static void build_part(StanSParts *s, StanSWorker *worker, StanSPartKind kind, i
 {
     StanSNet *p = &worker->nets[part_number(s, kind, number)];
     snls_nn_begin(&p->net, &worker->ctx, &s->m->stage[0].params, s->m->dtype, false);
-    p->bands = bands_of(s, kind, &p->w);
-    p->is = snls_stan_s_part(&p->net, &s->c, kind, number, p->bands.rows, p->w);
+    int64_t w;
+    p->bands = bands_of(s, kind, &w);
+    p->is = snls_stan_s_part(&p->net, &s->c, kind, number, p->bands.rows, w);
     if (is_large(s)) p->net.one_thread = 0; /* a band is small, the frame is not */
     const int64_t bands = snls_bands_count(&p->bands);
     if (bands > s->most_bands) s->most_bands = bands;
@@ -74,7 +75,7 @@ static void open_workers(StanSParts *s)
 
 SnlsStatus snls_stan_s_parts_begin(StanSParts *s, SnlsModel *m, int64_t H, int64_t W)
 {
-    *s = (StanSParts){ .m = m, .c = m->stan_s, .H = H, .W = W, .slots = 2 * m->stan_s.wt + 1 };
+    *s = (StanSParts){ .m = m, .c = m->stan_s, .H = H, .W = W };
     const int64_t bytes = part_count(s) * STAN_S_WORKERS * (int64_t)sizeof *s->nets;
     s->nets = snls_mem_alloc(&m->ctx->allocator, bytes);
     SNLS_REQUIRE(m->ctx, s->nets, SNLS_ERR_MEMORY, "model: no memory for its parts");

@@ -23,14 +23,14 @@ struct Source {
     int64_t      frame, level;
 };
 
-typedef struct StanSNet { NnNet net; StanSPart is; Bands bands; int64_t w; } StanSNet;
+typedef struct StanSNet { NnNet net; StanSPart is; Bands bands; } StanSNet;
 
 typedef struct StanSWorker { SnlsContext ctx; StanSNet *nets; SnlsStatus status; } StanSWorker; /* nets: one of each kind, and behind them those that every block has its own of */
 
 typedef struct StanSParts {
     SnlsModel  *m;
     StanSConfig c;
-    int64_t     H, W, slots; /* of a frame; frames a search sees */
+    int64_t     H, W; /* of a frame */
     StanSWorker workers[STAN_S_WORKERS];
     int32_t     worker_count;
     StanSNet   *nets;       /* of all workers */

@@ -1,6 +1,7 @@
 /* layers.h: layers of networks that only pass over memory, one table for each instruction set: rows of f32, or of bf16 that are f32
  * on the way. The same C text (layers_body.h) is compiled for every level without contraction, and sums over channels are made in
- * sixteen parts that are added in one order, so that all levels give the same bits. Knows nothing of the rest of the library. */
+ * sixteen parts that are added in one order, so that all levels give the same bits;
+ * with AVX-512 norm has loops of its own for some numbers of channels, in the same order. Knows nothing of the rest of the library. */
 #ifndef SNLS_SIMD_LAYERS_H
 #define SNLS_SIMD_LAYERS_H
 

@@ -1,6 +1,7 @@
 /* shift_amx.c: scores of patches, shifts in lanes, products from matrix tiles. */
 #if defined(__x86_64__) && defined(SNLS_HAVE_AMX)
 #include "simd/shift.h"
+#include "simd/turn.h"
 #include "simd/zmm.h"
 
 #define ALWAYS static inline __attribute__((always_inline))
@@ -256,28 +257,13 @@ static void across(float *out, ptrdiff_t out_query, ptrdiff_t out_shift, const f
     }
 }
 
-/* Columns 4*g .. 4*g+3 of sixteen rows, those below n: rows i, i+4, i+8, i+12 are put together by loads, so that few shuffles are left. */
-ALWAYS void turn_four(float *out, const float *in, ptrdiff_t step, ptrdiff_t n)
-{
-    __m512 four[4];
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        const float *at = in + i * step;
-        __m512 x = _mm512_insertf32x4(_mm512_castps128_ps512(_mm_loadu_ps(at)), _mm_loadu_ps(at + 4 * step), 1);
-        x = _mm512_insertf32x4(x, _mm_loadu_ps(at + 8 * step), 2);
-        four[i] = _mm512_insertf32x4(x, _mm_loadu_ps(at + 12 * step), 3);
-    }
-    const __m512 a = _mm512_unpacklo_ps(four[0], four[1]), b = _mm512_unpackhi_ps(four[0], four[1]);
-    const __m512 c = _mm512_unpacklo_ps(four[2], four[3]), d = _mm512_unpackhi_ps(four[2], four[3]);
-    _mm512_storeu_ps(out, _mm512_shuffle_ps(a, c, 0x44));
-    if (n > 1) _mm512_storeu_ps(out + LANES, _mm512_shuffle_ps(a, c, 0xee));
-    if (n > 2) _mm512_storeu_ps(out + 2 * LANES, _mm512_shuffle_ps(b, d, 0x44));
-    if (n > 3) _mm512_storeu_ps(out + 3 * LANES, _mm512_shuffle_ps(b, d, 0xee));
-}
-
 static void turn(float *out, const float *in, ptrdiff_t step, ptrdiff_t n)
 {
-    for (ptrdiff_t c = 0; c < n; c += 4) turn_four(out + c * LANES, in + c, step, n - c);
+    for (ptrdiff_t c = 0; c < n; c += 4) {
+        __m512 four[4];
+        load_fours(four, in + c, step);
+        store_turned(out + c * LANES, LANES, four, n - c);
+    }
 }
 
 /* a + f*(b - a), b not looked at where f is 0 */

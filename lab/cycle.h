@@ -1,0 +1,27 @@
+/* cycle.h: processor time, and how much of it a cycle takes. For the programs of this folder. */
+#ifndef LAB_CYCLE_H
+#define LAB_CYCLE_H
+
+#include <immintrin.h>
+#include <time.h>
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Multiply-adds at latency 4: seconds of a cycle, whatever the clock is. */
+static double cycle(void)
+{
+    __m512 x = _mm512_set1_ps(1), y = _mm512_set1_ps(0.5f);
+    const double start = seconds();
+    for (int i = 0; i < 20000; i++) {
+        x = _mm512_fmadd_ps(x, y, y);
+        __asm__ volatile("" : "+v"(x));
+    }
+    return (seconds() - start) / (4 * 20000.0);
+}
+
+#endif
