@@ -13,7 +13,7 @@
 
 enum { SIEVE_LANES = SNLS_SIEVE_LANES, SIEVE_EDGE = 4, SIEVE_GROUP = 2, SIEVE_BATCH = 16, SIEVE_ENTRIES = 8192 };
 
-/* Key frames in bf16 parts, a ring of 2*wt+1: pixel (y, x) of the frame at place p of the ring is at data + ((p*rows + y)*width + x)*parts*padded. One row
+/* Key frames in bf16 parts, a ring: pixel (y, x) of the frame at place p of the ring is at data + ((p*rows + y)*width + x)*parts*padded. One row
  * and some columns of zeros follow the frame. For l2 a score is |k|^2 - 2<q, k>: `add` holds |k|^2, and three planes the corrections between pixels. */
 typedef struct CpuSieveKeys {
     uint16_t *data;
@@ -21,7 +21,7 @@ typedef struct CpuSieveKeys {
     float    *peak;              /* (windows, height + 1): largest |k|^2 of each row */
     float    *centre;            /* features: taken off queries and keys, which leaves l2 as it is and makes rounding smaller; then its length. Or NULL */
     int64_t  *frame;             /* which frame each place of the ring holds, -1 = none */
-    int64_t   padded, width, rows;
+    int64_t   padded, width, rows, ring;
     int       parts;
 } CpuSieveKeys;
 
@@ -56,6 +56,7 @@ typedef struct CpuSieve {
     CpuSieveKeys keys;
     int32_t steps;                        /* candidates of a pixel's length: 1/stride1 */
     int64_t rows_max, columns_max;        /* key rows and columns of a box; columns in whole runs of 16 */
+    int64_t together;                     /* frames of queries that are searched together, since they share keys */
     int64_t room, boxes;                  /* rows of cells and boxes that a thread can hold */
     int     bits;                         /* of a column's number */
     float  *norms;                        /* (threads, width) */

@@ -43,14 +43,14 @@ static void set_centre(const CpuSieve *v, int64_t b, int64_t head)
 
 void snls_sieve_keys_begin(const CpuSieve *v, int64_t b, int64_t head)
 {
-    for (int64_t i = 0; i < v->c->m.windows; i++) v->keys.frame[i] = -1;
+    for (int64_t i = 0; i < v->keys.ring; i++) v->keys.frame[i] = -1;
     if (v->keys.centre) set_centre(v, b, head);
 }
 
 static void load_bends(const CpuSieve *v, int64_t b, int64_t head, int64_t frame, int64_t y)
 {
     const CpuSieveKeys *k = &v->keys;
-    const int64_t row = (frame % v->c->m.windows * k->rows + y) * k->width;
+    const int64_t row = (frame % k->ring * k->rows + y) * k->width;
     for (int64_t x = 0; x < v->c->m.width; x++) {
         float bend[3];
         snls_cpu_bends(v->c, b, head, frame, y, x, bend);
@@ -62,7 +62,7 @@ static void load_row(const CpuSieve *v, int64_t b, int64_t head, int64_t frame, 
 {
     const SnlsMatch *m = &v->c->m;
     const CpuSieveKeys *k = &v->keys;
-    const int64_t row = frame % m->windows * k->rows + y, pixel = k->parts * k->padded;
+    const int64_t row = frame % k->ring * k->rows + y, pixel = k->parts * k->padded;
     uint16_t *out = k->data + row * k->width * pixel;
     float top = 0;
     if (y < m->height) {
@@ -81,7 +81,7 @@ static void load_row(const CpuSieve *v, int64_t b, int64_t head, int64_t frame, 
 
 void snls_sieve_keys_load(SnlsContext *ctx, const CpuSieve *v, int64_t b, int64_t head, int64_t frame)
 {
-    int64_t *held = &v->keys.frame[frame % v->c->m.windows];
+    int64_t *held = &v->keys.frame[frame % v->keys.ring];
     if (*held == frame) return;
     *held = frame;
 #pragma omp parallel for num_threads(ctx->threads) schedule(static)

@@ -63,7 +63,7 @@ void snls_sieve_slot(const CpuSieve *v, const CpuSieveTile *p, int64_t slot, Cpu
 static SnlsSieveKeys keys_at(const CpuSieve *v, int64_t frame, int32_t y, int32_t x)
 {
     const CpuSieveKeys *k = &v->keys;
-    const int64_t at = (frame % v->c->m.windows * k->rows + y) * k->width + x, pixel = k->parts * k->padded;
+    const int64_t at = (frame % k->ring * k->rows + y) * k->width + x, pixel = k->parts * k->padded;
     SnlsSieveKeys keys = {.at = k->data + at * pixel, .down = k->width * pixel, .right = pixel, .chunks = (int)(k->padded / SNLS_SIEVE_CHUNK), .parts = k->parts,
                           .add_down = k->width};
     if (k->add) keys.add = k->add + at;
@@ -74,7 +74,7 @@ static SnlsSieveKeys keys_at(const CpuSieve *v, int64_t frame, int32_t y, int32_
 /* The largest key of the rows, which rounding depends on. */
 static void note_norms(const CpuSieve *v, int64_t frame, int64_t y, int64_t rows, CpuSieveScratch *s)
 {
-    const float *peak = v->keys.peak + frame % v->c->m.windows * v->keys.rows + y;
+    const float *peak = v->keys.peak + frame % v->keys.ring * v->keys.rows + y;
     float most = s->key_norm;
     int broken = most != most;
     for (int64_t r = 0; r < rows; r++) { /* snls_sieve_larger, but for what waits: the next maximum is one instruction away */
@@ -82,20 +82,6 @@ static void note_norms(const CpuSieve *v, int64_t frame, int64_t y, int64_t rows
         broken |= peak[r] != peak[r];
     }
     s->key_norm = broken ? NAN : most;
-}
-
-/* What the tile below this one will want: the rows after the box, as many columns as tiles are apart. */
-static void fetch_below(const CpuSieve *v, const CpuSieveTile *p, int64_t frame, const SnlsSieveSpan *y, const SnlsSieveSpan *x)
-{
-    const SnlsMatch *m = &v->c->m;
-    const CpuSieveKeys *k = &v->keys;
-    const int64_t edge = SIEVE_EDGE * m->stride0, pixel = k->parts * k->padded, middle = x->first + (x->end - x->first - edge) / 2, left = middle < 0 ? 0 : middle;
-    for (int64_t r = y->end; r < y->end + edge && r < m->height; r++) {
-        const char *rough = (const char *)(k->data + ((frame % m->windows * k->rows + r) * k->width + left) * pixel);
-        const char *exact = (const char *)(snls_cpu_pixel(&v->c->key, p->b, frame, r, left) + p->head * m->features);
-        for (int64_t i = 0; i < edge * pixel * (int64_t)sizeof(uint16_t); i += 64) __builtin_prefetch(rough + i, 0, 2);
-        for (int64_t i = 0; i < edge * v->c->key.step[3] * (int64_t)sizeof(float); i += 64) __builtin_prefetch(exact + i, 0, 2);
-    }
 }
 
 static void add_job(const CpuSieve *v, const CpuSieveTile *p, int64_t slot, uint32_t lanes, const SnlsSieveSpan *y, const SnlsSieveSpan *x,
@@ -117,7 +103,6 @@ static void add_job(const CpuSieve *v, const CpuSieveTile *p, int64_t slot, uint
     s->table.origin_x[s->boxes] = x->first;
     s->between[s->boxes] = by || bx;
     note_norms(v, w->frame, y->first, key_rows, s);
-    fetch_below(v, p, w->frame, y, x);
     jobs->count++;
     s->boxes++;
     s->used += rows;
