@@ -1,17 +1,20 @@
 /* test_tile.c: search at sizes where queries are worked on in tiles (frames wider than a vector, smooth flow), against every
  * candidate of ref's search_all. test_ops draws from the whole parameter space, where such cases are rare.
- *   test_tile [--backend cuda] [--products | --few | --long | --steps | --patches] [SEED [COUNT]]
+ *   test_tile [--backend cuda] [--products | --few | --long | --steps | --patches | --frames] [SEED [COUNT]]
  * --products: single pixels of many features compared by products, which a GPU's matrix units do, and which may take matrix tiles of a CPU two parts.
  * --few: 3 x 3 patches of several heads with few features in small windows, and l2 of single pixels, which a GPU does four features a lane.
  * --long: lists of 11 to 64 by l2 of single pixels, and as many given places ranked anew by refine.
  * --steps: single pixels of many features, several candidates to a pixel, which matrix tiles take by cells.
- * --patches: patches of many features, which matrix tiles take with shifts in lanes. */
+ * --patches: patches of many features, which matrix tiles take with shifts in lanes.
+ * --frames: single pixels of longer videos, several of whose frames are searched together. */
 /* ctest: args=1 28 */
 /* ctest: name=products args=--products 1 10 */
 /* ctest: name=steps args=--steps 1 12 */
 /* ctest: name=steps-many label=slow timeout=600 args=--steps 1000 60 */
 /* ctest: name=patches args=--patches 1 8 */
 /* ctest: name=patches-many label=slow timeout=900 args=--patches 1000 25 */
+/* ctest: name=frames args=--frames 1 6 */
+/* ctest: name=frames-many label=slow timeout=600 args=--frames 1000 40 */
 /* ctest: name=cuda label=cuda args=--backend cuda 1 300 */
 /* ctest: name=cuda-products label=cuda args=--backend cuda --products 1 150 */
 /* ctest: name=cuda-few label=cuda args=--backend cuda --few 1 200 */
@@ -24,8 +27,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum TileKind { ANY, PRODUCTS, FEW, LONG, STEPS, PATCHES } TileKind;
-static const char *const kinds[] = {"", " --products", " --few", " --long", " --steps", " --patches"};
+typedef enum TileKind { ANY, PRODUCTS, FEW, LONG, STEPS, PATCHES, FRAMES } TileKind;
+static const char *const kinds[] = {"", " --products", " --few", " --long", " --steps", " --patches", " --frames"};
 
 typedef struct TileCase {
     SnlsSearch s, all;
@@ -135,6 +138,16 @@ static void draw_patches_params(SnlsSearchParams *p, Rng *rng)
     if (rng_one_in(rng, 2)) p->stride1 = 1;
 }
 
+static void draw_frames_params(SnlsSearchParams *p, Rng *rng)
+{
+    p->ps = p->dilation = 1;
+    p->wt = (int32_t)rng_int(rng, 0, 2);
+    p->ws = (int32_t)rng_int(rng, 1, 5);
+    p->k = (int32_t)RNG_PICK(rng, 1, 2, 3, 4, 6);
+    p->heads = rng_one_in(rng, 3) ? 2 : 1;
+    if (rng_one_in(rng, 2)) p->stride1 = 1;
+}
+
 /* alike stays set where the video is all alike and whole. */
 static SnlsTensor draw_video(Rng *rng, SnlsDtype type, const int64_t *shape, double scale, double level, bool *alike)
 {
@@ -191,6 +204,7 @@ static void draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
     if (kind == LONG) draw_long_params(&c->s.params, rng);
     if (kind == STEPS) draw_steps_params(&c->s.params, rng);
     if (kind == PATCHES) draw_patches_params(&c->s.params, rng);
+    if (kind == FRAMES) draw_frames_params(&c->s.params, rng);
     const int64_t reach = c->s.params.ps > 3 ? 4 : 8, side = c->s.params.ws > 5 ? 26 : 40;
     int64_t shape[5] = {1, 2 * c->s.params.wt + 1 + rng_int(rng, 0, 1), rng_int(rng, 1, 22), rng_int(rng, 1, side), rng_int(rng, 1, reach)};
     if (c->s.params.ps == 1 && (products || rng_one_in(rng, 2))) shape[4] = RNG_PICK(rng, 16, 16, 19, 31, 33, 70); /* chunks of features */
@@ -214,6 +228,13 @@ static void draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
         shape[2] = rng_int(rng, 1, rng_one_in(rng, 3) ? 36 : 18);
         shape[3] = c->s.params.ws > 8 ? rng_int(rng, 1, 24) : rng_int(rng, 1, shape[2] > 18 ? 20 : 60);
         shape[4] = c->s.params.heads * RNG_PICK(rng, 28, 31, 32, 45, 64, 70);
+    }
+    if (kind == FRAMES) { /* a few frames stay held from one batch or head to the next, of many none does */
+        shape[0] = rng_int(rng, 1, 2);
+        shape[1] = rng_int(rng, 2 * c->s.params.wt + 1, rng_one_in(rng, 2) ? 7 : 16);
+        shape[2] = rng_int(rng, 1, 9);
+        shape[3] = rng_int(rng, 1, 12);
+        shape[4] = c->s.params.heads * RNG_PICK(rng, 16, 20, 32, 40);
     }
     if (kind == ANY && c->s.params.ps == 1 && rng_one_in(rng, 8)) { /* several strips of tiles, each cut more than once on its way down */
         shape[2] = rng_int(rng, 41, 60);
@@ -496,7 +517,7 @@ int main(int argc, char **argv)
         argv += 2;
     }
     TileKind kind = ANY;
-    for (int i = PRODUCTS; i <= PATCHES && argc > 1; i++)
+    for (int i = PRODUCTS; i <= FRAMES && argc > 1; i++)
         if (!strcmp(argv[1], kinds[i] + 1)) kind = (TileKind)i;
     argc -= kind != ANY;
     argv += kind != ANY;
