@@ -82,7 +82,8 @@ void option_default(const SnlsOption *option, char *text, size_t size);
 void outputs_init(void); /* signal handlers, removal at exit */
 void outputs_after_stop(const char *words); /* a signal says "stopped by SIGTERM", then these: they are kept, not copied */
 
-void input_note(const char *path); /* before the outputs are added: none of them may be this file */
+void input_note(const char *path); /* before the outputs are added: none of them may be this file, or one of this folder or pattern */
+int output_spares_inputs(const char *path); /* refuses (line printed) a path that is one of these: for outputs that are added late */
 
 /* Refuses (line printed) an existing file without overwrite, two outputs of one name, a place it cannot write to. */
 int output_add(const char *path, bool overwrite);

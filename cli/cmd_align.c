@@ -1,5 +1,6 @@
 /* cmd_align.c: how well frame t+1 can be moved onto frame t by flow, by search, and by search around the flow. */
 #include "align.h"
+#include "clip_out.h"
 #include "flow_args.h"
 #include "frames.h"
 #include <math.h>
@@ -24,7 +25,8 @@ static const SnlsOption options[] = {
 typedef struct Run {
     Align align;
     Common common;
-    const char *in, *out, *flow, *way, *picture, *corrections_path;
+    ClipOut out;
+    const char *flow, *way, *picture, *corrections_path;
     AlignCorrections corrections;
     AlignWay written;
     SnlsTensor result; /* (T,H,W,C) */
@@ -61,45 +63,11 @@ static int choose_way(Run *r)
     return r->way ? fail(EXIT_USAGE, "--way is %s, must be one of none, flow, nls, search, keep", r->way) : EXIT_DONE;
 }
 
-/* ---- the result: .npy, or images by a pattern or in a folder ---- */
-
-static int frame_path(const Run *r, int64_t t, char *path, size_t size)
-{
-    int written = 0;
-    if (strchr(r->out, '%'))
-        return snls_path_number(r->out, t, path, size) ? EXIT_DONE
-                                                   : fail(EXIT_USAGE, "%s: a pattern has one %%d or %%05d", r->out);
-    written = snprintf(path, size, "%s/%05lld.png", r->out, (long long)t);
-    return written < (int)size ? EXIT_DONE : fail(EXIT_USAGE, "%s: the name is too long", r->out);
-}
-
 static int add_outputs(Run *r)
 {
-    char path[4096];
-    int code = EXIT_DONE;
-    if (snls_path_ends(r->out, ".npy")) code = output_add(r->out, r->common.overwrite);
-    else {
-        if (!strchr(r->out, '%')) code = output_folder(r->out);
-        for (int64_t t = 0; !code && t < r->align.clean.shape[0]; t++) {
-            code = frame_path(r, t, path, sizeof path);
-            if (!code) code = output_add(path, r->common.overwrite);
-        }
-    }
+    int code = clip_out_add(&r->out, &r->common, r->align.clean.shape[0]);
     if (!code && r->picture) code = output_add(r->picture, r->common.overwrite);
     if (!code && r->corrections_path) code = output_add(r->corrections_path, r->common.overwrite);
-    return code;
-}
-
-static int write_result(Run *r)
-{
-    char path[4096];
-    int code = EXIT_DONE;
-    if (snls_path_ends(r->out, ".npy")) return write_array(r->align.ctx, r->out, &r->result);
-    for (int64_t t = 0; !code && t < r->result.shape[0]; t++) {
-        const SnlsTensor frame = frame_of(&r->result, t);
-        code = frame_path(r, t, path, sizeof path);
-        if (!code) code = write_image(r->align.ctx, path, &frame);
-    }
     return code;
 }
 
@@ -162,9 +130,11 @@ static int print_result(Run *r)
                                                   "search around the pixel's own place",
                                                   "search around where the flow points",
                                                   "own place or flow, unless a search finds clearly better" };
-    printf("%lld pairs, mean motion %.2f pixels\n", (long long)json_array_size(r->pairs), r->motion);
+    FILE *to = strcmp(r->out.path, "-") ? stdout : stderr;
+    const long long pairs = (long long)json_array_size(r->pairs);
+    fprintf(to, "%lld pair%s, mean motion %.2f pixels\n", pairs, pairs == 1 ? "" : "s", r->motion);
     for (int way = 0; way < ALIGN_WAYS; way++)
-        printf("  %-7s %6.2f dB   %s\n", align_names[way], r->psnr[way], help[way]);
+        fprintf(to, "  %-7s %6.2f dB   %s\n", align_names[way], r->psnr[way], help[way]);
     return flush_stdout();
 }
 
@@ -172,12 +142,15 @@ static int work(Run *r)
 {
     Align *a = &r->align;
     int code = choose_way(r);
+    if (!code && a->params.stride0 > a->params.ps)
+        code = fail(EXIT_USAGE, "--stride0 is %d, must be at most --ps, which is %d: pixels between the patches would stay black",
+                    (int)a->params.stride0, (int)a->params.ps);
     if (!code) code = open_context(&r->common, &a->ctx);
-    if (!code) code = frames_load(a->ctx, r->in, 2, &a->clean);
+    if (!code) code = frames_load(a->ctx, r->out.in, 2, &a->clean);
     if (!code) code = choose_flow(r);
     if (!code) code = add_outputs(r);
     if (!code) code = align_all(r);
-    if (!code) code = write_result(r);
+    if (!code) code = clip_out_write(&r->out, a->ctx, &r->result);
     if (!code) code = print_result(r);
     return code ? code : outputs_commit();
 }
@@ -187,7 +160,7 @@ int cmd_align(int argc, char **argv)
     static const char *const names[] = { "IN", "OUT" };
     static const char *const help[] = {
         "a video, a folder of images, a pattern (dir/%05d.png) or .npy [T,H,W,C], 0..255",
-        "OUT.npy [T,H,W,C], a folder or a pattern of PNGs: frame t is t+1 aligned to t"
+        "OUT.npy [T,H,W,C], a folder, a pattern of PNGs, a video, - for y4m: frame t is t+1 aligned to t"
     };
     int code;
     Run r = { .pairs = json_array() };
@@ -224,8 +197,8 @@ int cmd_align(int argc, char **argv)
     a->ways = (1u << ALIGN_WAYS) - 1;
     flow_options(list, options, offsetof(AlignParams, flow), flow_method_given(argc, argv, "flow", "farneback"));
     if (parse_args(argc, argv, &table, &r.common, &code)) {
-        r.in = given[0];
-        r.out = given[1];
+        r.out.in = given[0];
+        r.out.path = given[1];
         code = work(&r);
     }
     snls_array_free(a->ctx, &r.result);

@@ -42,8 +42,13 @@ static int choose_form(Job *j)
         return strchr(path, '%') ? fail(EXIT_USAGE, "%s: a folder name with %% in it is not accepted", path)
                                  : output_folder(path);
     }
-    if (!strchr(path, '%')) return EXIT_DONE;
-    if (!is_pattern(path)) return fail(EXIT_USAGE, "%s: a pattern has exactly one %%d or %%05d", path);
+    struct stat info;
+    const bool device = !stat(path, &info) && !S_ISREG(info.st_mode);
+    if (device || snls_path_ends(path, ".npy")) return EXIT_DONE;
+    if (!strchr(path, '%'))
+        return fail(EXIT_USAGE, "%s: must be a .npy file, a folder (dir/) or a pattern (dir/%%05d.png)", path);
+    if (!is_pattern(path) || !snls_path_ends(path, ".png"))
+        return fail(EXIT_USAGE, "%s: a pattern has exactly one %%d or %%05d, and ends in .png", path);
     snprintf(j->pattern, sizeof j->pattern, "%s", path);
     return EXIT_DONE;
 }

@@ -92,14 +92,15 @@ static const char *name_picture(void *opaque, const char *name)
 static int check_pictures(const Denoise *d, bool folder)
 {
     char pattern[4200], name[4300];
-    if (d->common.overwrite || !d->info.frames_exact) return EXIT_DONE;
+    int code = EXIT_DONE;
     snprintf(pattern, sizeof pattern, folder ? "%s/%%05d.png" : "%s", d->out);
-    for (int64_t i = 0; i < d->info.frames; i++) {
+    for (int64_t i = 0; i < d->info.frames && i < 1000000 && !code; i++) { /* a file may claim to have any number */
         struct stat info;
-        if (snls_path_number(pattern, i, name, sizeof name) && !stat(name, &info))
-            return fail(EXIT_OUTPUT, "%s: exists; -y overwrites it", name);
+        if (!snls_path_number(pattern, i, name, sizeof name) || stat(name, &info)) continue;
+        code = output_spares_inputs(name);
+        if (!code && !d->common.overwrite) code = fail(EXIT_OUTPUT, "%s: exists; -y overwrites it", name);
     }
-    return EXIT_DONE;
+    return code;
 }
 
 /* The folder that a pattern lies in is made where it is missing, as one that is OUT itself. */

@@ -74,6 +74,7 @@ static int video_load(SnlsContext *ctx, const char *path, int64_t least, SnlsTen
 int frames_load(SnlsContext *ctx, const char *path, int64_t least, SnlsTensor *video)
 {
     *video = (SnlsTensor){ 0 };
+    if (strcmp(path, "-")) input_note(path);
     if (!snls_path_ends(path, ".npy")) return video_load(ctx, path, least, video);
     int code = array_load(ctx, path, video, 4, "[T,H,W,C]");
     if (!code) code = require_finite(path, "pixel", video);
@@ -83,6 +84,7 @@ int frames_load(SnlsContext *ctx, const char *path, int64_t least, SnlsTensor *v
 int flow_load(SnlsContext *ctx, const char *path, SnlsTensor *flow)
 {
     *flow = (SnlsTensor){ 0 };
+    input_note(path);
     const bool flo = snls_path_ends(path, ".flo"), png = snls_path_ends(path, ".png");
     if (flo || png) {
         const SnlsStatus status = flo ? snls_flo_read(ctx, path, flow) : snls_kitti_read(ctx, path, flow);

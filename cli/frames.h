@@ -4,7 +4,7 @@
 
 #include "cli.h"
 
-/* (T,H,W,C), f32, 0..255, contiguous. Needs at least least frames. */
+/* (T,H,W,C), f32, 0..255, contiguous. Needs at least least frames. No output may be what was loaded, here and below. */
 int frames_load(SnlsContext *ctx, const char *path, int64_t least, SnlsTensor *video);
 
 /* Flow (T,H,W,2), f32, from .flo, KITTI's .png, or .npy ([T,H,W,2], [1,T,H,W,2] or [H,W,2]); unknown pixels are 1e10. */

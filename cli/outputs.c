@@ -120,6 +120,52 @@ static int check_target(const Output *o, bool overwrite)
     return EXIT_DONE;
 }
 
+/* Is target a picture that the pattern input, "dir/a%05d.png", stands for? */
+static bool fits_pattern(const char *input, const char *target)
+{
+    const char *percent = strchr(input, '%'), *behind = percent ? percent + 1 + strspn(percent + 1, "0123456789") : NULL;
+    if (!percent || *behind != 'd') return false;
+    const char *name = strrchr(target, '/') ? strrchr(target, '/') + 1 : target;
+    const char *given = strrchr(input, '/') ? strrchr(input, '/') + 1 : input;
+    if (given > percent) return false;
+    const size_t before = (size_t)(percent - given), digits = strspn(name + (strlen(name) < before ? 0 : before), "0123456789");
+    return !strncmp(name, given, before) && digits && !strcmp(name + before + digits, behind + 1);
+}
+
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = joined(slash == path ? "/" : slash ? path : ".", "");
+    if (slash && slash != path) folder[slash - path] = 0;
+    return folder;
+}
+
+/* Inputs that are a folder or a pattern of pictures: would target, which is there, be one of them? */
+static bool among_pictures(const char *input, const char *target)
+{
+    struct stat info;
+    if (stat(target, &info)) return false;
+    const bool folder = !stat(input, &info) && S_ISDIR(info.st_mode);
+    const bool picture = snls_path_ends(target, ".png") || snls_path_ends(target, ".jpg") || snls_path_ends(target, ".jpeg");
+    if (folder ? !picture : !fits_pattern(input, target)) return false;
+    char *beside = folder_of(target), *from = folder ? joined(input, "") : folder_of(input);
+    const bool same = same_file(beside, from);
+    free(beside);
+    free(from);
+    return same;
+}
+
+static int check_inputs(const char *path, const char *target, const char *part)
+{
+    for (const Output *input = inputs; input; input = input->next)
+        if (same_file(input->path, target) || same_file(input->path, part) || among_pictures(input->path, target))
+            return fail(EXIT_USAGE, "%s: is an input, and the output %s would overwrite it",
+                        among_pictures(input->path, target) ? target : input->path, path);
+    return EXIT_DONE;
+}
+
+int output_spares_inputs(const char *path) { return check_inputs(path, path, path); }
+
 static int check_others(const Output *o)
 {
     for (const Output *other = outputs; other; other = other->next) {
@@ -129,10 +175,7 @@ static int check_others(const Output *o)
             same_file(o->part, other->target) || same_file(o->part, other->part))
             return fail(EXIT_USAGE, "%s: two outputs would be the same file", o->path);
     }
-    for (const Output *input = inputs; input && !o->direct; input = input->next)
-        if (same_file(input->path, o->target) || same_file(input->path, o->part))
-            return fail(EXIT_USAGE, "%s: is an input, and the output %s would overwrite it", input->path, o->path);
-    return EXIT_DONE;
+    return o->direct ? EXIT_DONE : check_inputs(o->path, o->target, o->part);
 }
 
 /* Made now, empty: that a directory is missing or read-only is known before any work. */

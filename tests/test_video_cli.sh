@@ -68,6 +68,17 @@ for out in vfr2.mp4 vfr2.mkv; do
     [ "$(probe vfr.mp4 $tags)" = "$(probe $out $tags)" ] || bad "$out: tags $(probe $out $tags) instead of $(probe vfr.mp4 $tags)"
 done
 copy vfr.mp4 vfr.y4m; grep -q 'frame rate varies' err || bad "a lost rate is not mentioned: $(cat err)"
+
+# files that know a rate, not times: the clip's, whatever clock it came with (a rate of the clock plays hundreds of times too fast)
+make -f lavfi -i testsrc2=s=96x64:r=25:d=0.4 -c:v libx264 -preset ultrafast rate.mp4; make -i rate.mp4 -c copy rate.ts
+for in in rate.mp4 rate.ts; do
+    for out in mpg mxf m2v avi ogv; do
+        copy $in rate.$out
+        [ "$(ffprobe -v error -select_streams v:0 -count_frames -show_entries stream=r_frame_rate,nb_read_frames -of csv=p=0 rate.$out | tr -d '\n' | cut -d, -f1,2)" = 25/1,10 ] ||
+            bad "$in to .$out: $(probe rate.$out r_frame_rate,nb_frames)"
+    done
+done
+copy vfr.mp4 vfr.mpg; grep -q 'frame rate varies' err || bad "a rate lost in .mpg is not mentioned: $(cat err)"
 make -i vfr.mp4 -c copy -metadata:s:v rotate=90 turned.mp4
 copy turned.mp4 turned2.mp4
 ffprobe -v error -show_entries stream_side_data=rotation -of csv=p=0 turned2.mp4 | grep -q -- '-90\|90' || bad "the rotation is lost"
@@ -85,6 +96,10 @@ packets() { ffmpeg -v error -nostdin -i "$1" -map "0:$2" -c copy -f streamhash -
 [ "$(packets full.mkv s)" = "$(packets full2.mkv s)" ] || bad "subtitles differ"
 copy full.mkv full.mp4; grep -q 'subtitle, subrip) is left out: mp4' err || bad "a lost subtitle is not mentioned: $(cat err)"
 [ "$(packets full.mkv a)" = "$(packets full.mp4 a)" ] || bad "audio differs in mp4"
+copy full.mkv full.ts; [ "$(ffprobe -v error -show_entries stream=codec_name -of csv=p=0 full.ts | sort -u | tr -d '\n')" = aach264 ] || bad "audio is lost in .ts: $(cat err)"
+grep -q 'chapters are left out: mpegts' err || bad "lost chapters are not mentioned: $(cat err)"
+make -f lavfi -i testsrc2=s=96x64:r=25:d=0.4 -f lavfi -i sine=d=0.4:r=48000 -c:v ffv1 -c:a pcm_s24le pcm.mkv
+copy pcm.mkv pcm.mxf; [ "$(packets pcm.mkv a)" = "$(packets pcm.mxf a)" ] || bad "audio differs in mxf: $(cat err)"
 copy full.mkv mute.mkv --no-copy; [ "$(ffprobe -v error -show_entries stream=codec_type -of csv=p=0 mute.mkv)" = video ] || bad "--no-copy copies"
 copy full.mkv part.mkv "--first 10 --frames 5"; [ "$(frames full.mkv | sed -n 11,15p)" = "$(frames part.mkv)" ] || bad "--first with audio"
 awk "BEGIN { d = $(ffprobe -v error -show_entries format=duration -of csv=p=0 part.mkv); exit !(d > 0.15 && d < 0.3) }" || bad "a part of 0.2 s has another length"

@@ -46,6 +46,9 @@ typedef struct SnlsAvReader {
 
 extern const SnlsReaderKind snls_av_reader;
 
+/* The usual rate and the mean one differ: time stamps that a file with one rate has no place for. */
+bool snls_av_rate_varies(const SnlsReader *reader);
+
 /* ---- writing ---- */
 
 typedef struct SnlsAvCopy { /* the streams that are not decoded: read again from the input, beside the video */

@@ -7,6 +7,24 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Containers of which FFmpeg does not say what they hold: what others play from them. */
+static bool known_to_hold(const AVOutputFormat *f, enum AVCodecID id)
+{
+    static const enum AVCodecID transport[] = { AV_CODEC_ID_MP2,  AV_CODEC_ID_MP3,    AV_CODEC_ID_AAC,          AV_CODEC_ID_AAC_LATM,
+                                                AV_CODEC_ID_AC3,  AV_CODEC_ID_EAC3,   AV_CODEC_ID_DTS,          AV_CODEC_ID_TRUEHD,
+                                                AV_CODEC_ID_OPUS, AV_CODEC_ID_DVB_SUBTITLE, AV_CODEC_ID_DVB_TELETEXT, AV_CODEC_ID_NONE };
+    static const enum AVCodecID program[] = { AV_CODEC_ID_MP2, AV_CODEC_ID_MP3,          AV_CODEC_ID_AC3,
+                                              AV_CODEC_ID_DTS, AV_CODEC_ID_DVD_SUBTITLE, AV_CODEC_ID_NONE };
+    static const enum AVCodecID exchange[] = { AV_CODEC_ID_PCM_S16LE, AV_CODEC_ID_PCM_S24LE, AV_CODEC_ID_NONE };
+    const enum AVCodecID *list = !strcmp(f->name, "mpegts")              ? transport
+                                 : strstr("mpeg,vob,dvd,svcd", f->name) ? program
+                                 : !strcmp(f->name, "mxf")               ? exchange
+                                                                         : NULL;
+    while (list && *list != AV_CODEC_ID_NONE)
+        if (*list++ == id) return true;
+    return false;
+}
+
 static bool keeps(const SnlsAvWriter *a, const AVStream *s)
 {
     const AVOutputFormat *f = a->out->oformat;
@@ -17,12 +35,13 @@ static bool keeps(const SnlsAvWriter *a, const AVStream *s)
         if (s->disposition & AV_DISPOSITION_ATTACHED_PIC) return mov; /* elsewhere it would become a second video */
         break;
     case AVMEDIA_TYPE_AUDIO:
-        if (f->audio_codec == AV_CODEC_ID_NONE) return false;
+        if (f->audio_codec == AV_CODEC_ID_NONE || (!strcmp(f->name, "mxf") && s->codecpar->sample_rate != 48000)) return false;
         break;
     case AVMEDIA_TYPE_SUBTITLE: break;
     default: return false;
     }
-    return avformat_query_codec(f, s->codecpar->codec_id, FF_COMPLIANCE_EXPERIMENTAL) == 1;
+    return avformat_query_codec(f, s->codecpar->codec_id, FF_COMPLIANCE_EXPERIMENTAL) == 1 ||
+           known_to_hold(f, s->codecpar->codec_id);
 }
 
 static bool is_statistic(const char *key)
@@ -97,14 +116,28 @@ static SnlsStatus add_stream(SnlsWriter *w, SnlsAvWriter *a, AVStream *from)
 static void note_left_out(SnlsWriter *w, const SnlsAvWriter *a, const AVStream *s)
 {
     const enum AVMediaType type = s->codecpar->codec_type;
-    if (type == AVMEDIA_TYPE_DATA) return; /* chapters of MP4 are such a stream, and are copied as chapters */
+    const unsigned tag = s->codecpar->codec_tag; /* chapters and time code of MP4 are such streams, and are copied as tags */
+    if (type == AVMEDIA_TYPE_DATA && (tag == MKTAG('t', 'e', 'x', 't') || tag == MKTAG('t', 'm', 'c', 'd'))) return;
     snls_note(&w->info, "stream %d (%s, %s) is left out: %s cannot hold it", s->index,
               av_get_media_type_string(type) ? av_get_media_type_string(type) : "?",
               avcodec_get_name(s->codecpar->codec_id), a->out->oformat->name);
 }
 
-static void copy_chapters(SnlsAvWriter *a, const AVFormatContext *in, double origin)
+static bool holds_chapters(const AVOutputFormat *f)
 {
+    static const char *const list[] = { "matroska", "webm", "mp4", "mov", "ipod", "3gp", "3g2",
+                                        "psp",      "ismv", "f4v", "nut", "ogg",  "ogv", "asf" };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (!strcmp(f->name, list[i])) return true;
+    return false;
+}
+
+static void copy_chapters(SnlsWriter *w, SnlsAvWriter *a, const AVFormatContext *in, double origin)
+{
+    if (in->nb_chapters && !holds_chapters(a->out->oformat)) {
+        snls_note(&w->info, "chapters are left out: %s cannot hold them", a->out->oformat->name);
+        return;
+    }
     AVChapter **list = av_calloc(in->nb_chapters ? in->nb_chapters : 1, sizeof *list);
     for (unsigned i = 0; list && i < in->nb_chapters; i++) {
         const AVChapter *from = in->chapters[i];
@@ -155,7 +188,7 @@ SnlsStatus snls_av_copy_open(SnlsWriter *w, SnlsAvWriter *a)
         else note_left_out(w, a, s), s->discard = AVDISCARD_ALL;
     }
     copy_tags(&a->out->metadata, c->in->metadata, false);
-    copy_chapters(a, c->in, c->origin);
+    copy_chapters(w, a, c->in, c->origin);
     c->ended = a->out->nb_streams < 2;
     return SNLS_OK;
 }

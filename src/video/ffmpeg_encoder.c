@@ -251,6 +251,16 @@ static void note_losses(SnlsWriter *w, const SnlsPixels *from, const char *codec
     if (!strcmp(codec, "gif")) snls_note(&w->info, "GIF has 256 fixed colours here; another container keeps them all");
 }
 
+/* Files that know a rate, not the time of each frame: MPEG-1, MPEG-2 and Theora have it in their headers, and would take a fine
+ * clock for it. AVI fills the gaps of a fine one, so clips of a varying rate keep their times there. */
+static bool constant_rate(const SnlsWriter *w, const SnlsAvWriter *a, const AVCodec *codec)
+{
+    const bool header = codec->id == AV_CODEC_ID_MPEG1VIDEO || codec->id == AV_CODEC_ID_MPEG2VIDEO ||
+                        codec->id == AV_CODEC_ID_THEORA || codec->id == AV_CODEC_ID_WRAPPED_AVFRAME;
+    if (header || a->out->oformat->flags & AVFMT_NOTIMESTAMPS || muxes(a, "mxf\0gxf\0dv\0")) return true;
+    return muxes(a, "avi\0") && !snls_av_rate_varies(w->params.like);
+}
+
 SnlsStatus snls_av_encoder_open(SnlsWriter *w, SnlsAvWriter *a, const AVFrame *first)
 {
     const AVCodec *codec;
@@ -267,7 +277,7 @@ SnlsStatus snls_av_encoder_open(SnlsWriter *w, SnlsAvWriter *a, const AVFrame *f
     a->like->height = first->height;
     set_colours(a->like, first, &from);
     snls_av_frame_pixels(a->like, &w->pixels);
-    const bool constant = codec->id == AV_CODEC_ID_WRAPPED_AVFRAME; /* y4m knows a rate only */
+    const bool constant = constant_rate(w, a, codec);
     SnlsStatus status = try_open(w, a, codec, first, constant ? slow : a->from, rate);
     if (status == SNLS_ERR_UNSUPPORTED && !constant) /* older codecs take no fine clock */
         status = try_open(w, a, codec, first, slow, rate);
@@ -279,5 +289,8 @@ SnlsStatus snls_av_encoder_open(SnlsWriter *w, SnlsAvWriter *a, const AVFrame *f
     snprintf(w->info.container, sizeof w->info.container, "%s", a->out->oformat->name);
     w->info.lossless = w->info.lossless && holds(&from, &w->pixels);
     note_losses(w, &from, name_of(codec));
+    if (constant && snls_av_rate_varies(w->params.like))
+        snls_note(&w->info, "the frame rate varies, and %s has one rate only: %.3f frames a second are written",
+                  name_of(codec), w->info.rate);
     return SNLS_OK;
 }

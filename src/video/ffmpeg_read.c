@@ -220,6 +220,14 @@ static void av_close(SnlsReader *r)
     snls_mem_free(&r->ctx->allocator, a);
 }
 
+bool snls_av_rate_varies(const SnlsReader *r)
+{
+    if (r->kind != &snls_av_reader) return false;
+    const AVStream *s = ((const SnlsAvReader *)r->priv)->stream;
+    const double usual = av_q2d(s->r_frame_rate), mean = av_q2d(s->avg_frame_rate);
+    return usual > 0 && mean > 0 && (usual > 1.01 * mean || mean > 1.01 * usual);
+}
+
 const SnlsReaderKind snls_av_reader = { av_open, av_next, av_close, false };
 
 /* ---- the door ---- */

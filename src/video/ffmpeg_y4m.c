@@ -29,17 +29,6 @@ static SnlsStatus check(SnlsWriter *w, const SnlsAvWriter *a)
                      : SNLS_OK;
 }
 
-/* The usual rate and the mean one differ: time stamps that y4m has no place for. */
-static void note_variable_rate(SnlsWriter *w)
-{
-    if (w->params.like->kind != &snls_av_reader) return;
-    const AVStream *s = ((const SnlsAvReader *)w->params.like->priv)->stream;
-    const double usual = av_q2d(s->r_frame_rate), mean = av_q2d(s->avg_frame_rate);
-    if (usual > 0 && mean > 0 && (usual > 1.01 * mean || mean > 1.01 * usual))
-        snls_note(&w->info, "the frame rate varies, and y4m has one rate only: %.3f frames a second are written",
-                  w->info.rate);
-}
-
 SnlsStatus snls_av_y4m_header(SnlsWriter *w, SnlsAvWriter *a)
 {
     char name[16], text[256];
@@ -52,7 +41,6 @@ SnlsStatus snls_av_y4m_header(SnlsWriter *w, SnlsAvWriter *a)
                            : a->like->color_range == AVCOL_RANGE_MPEG ? " XCOLORRANGE=LIMITED"
                                                                       : "");
     avio_write(a->out->pb, (const unsigned char *)text, n);
-    note_variable_rate(w);
     return check(w, a);
 }
 

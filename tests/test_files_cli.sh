@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# test_files_cli.sh BUILD SOURCE: which files commands on clips write, by the name of OUT, and that none of them is what they read.
+. "$2/tests/cli.sh"
+"$snls" --version | grep -q 'png yes' || skip "this build has no PNG"
+expect() # CODE WORDS COMMAND ARGUMENTS...: its exit code, and one line that says so
+{
+    local want=$1 words=$2
+    shift 2
+    "$snls" "$@" >out.log 2>err.log
+    local code=$?
+    [ $code = "$want" ] || bad "$*: exit $code, expected $want: $(cat err.log)"
+    [ "$(wc -l <err.log)" = 1 ] && grep -q -- "$words" err.log || bad "$*: says: $(cat err.log)"
+}
+runs() { "$snls" "$@" >out.log 2>err.log || bad "$*: $(cat err.log)"; }
+
+runs synth clip.npy --frames 3 --height 24 --width 32
+runs synth in/ --frames 3 --height 24 --width 32
+cp -r in kept; cp clip.npy kept.npy
+runs flow clip.npy flow.npy --method dis; cp flow.npy kept_flow.npy
+
+# whatever is read stays, -y or not: a file, a folder, a pattern, under any name that leads there
+input='is an input, and the output'
+for command in "noise --sigma 5" "align --flow dis" "denoise --sigma 5 --preset fast"; do
+    set -- $command
+    name=$1; shift
+    expect 2 "$input" "$name" clip.npy clip.npy -y "$@"
+    expect 2 "$input" "$name" in in -y "$@"
+    expect 2 "$input" "$name" in/ ./in/../in/%05d.png -y "$@"
+    expect 2 "$input" "$name" in/%05d.png in -y "$@"
+    expect 2 "$input" "$name" in/%05d.png in/%05d.png -y "$@"
+done
+expect 2 "$input" flow clip.npy clip.npy -y
+expect 2 "$input" flow in in/%05d.png -y
+expect 2 "$input" flow clip.npy flow.npy -y --truth flow.npy
+expect 2 "$input" align clip.npy flow.npy -y --flow flow.npy
+diff -r in kept && cmp clip.npy kept.npy && cmp flow.npy kept_flow.npy || bad "an input was overwritten"
+
+# other files beside them may be written, and written again
+runs denoise in/%05d.png in/d%05d.png --sigma 5 --preset fast
+runs denoise in/%05d.png in/d%05d.png --sigma 5 --preset fast -y
+runs noise in in/noisy.npy --sigma 5
+[ "$(ls in | tr '\n' ' ')" = "00000.png 00001.png 00002.png d00000.png d00001.png d00002.png noisy.npy " ] || bad "in holds: $(ls in)"
+
+# OUT is what its name says, or nothing is written
+expect 2 'must be a .npy file' synth clip.mp4
+expect 2 'ends in .png' synth clip%d.mp4
+expect 2 'stay black' align clip.npy a.npy --stride0 4 --ps 3
+ls clip.mp4 clip0.mp4 a.npy 2>/dev/null && bad "something was written"
+runs noise clip.npy folder --sigma 5; [ "$(ls folder | wc -l)" = 3 ] || bad "a name without ending is a folder: $(ls -d folder*)"
+runs noise in/00000.png one.png --sigma 5; [ -s one.png ] || bad "one picture"
+
+if [ -e "$1/libsnls_ffmpeg.so" ] && command -v ffmpeg >/dev/null && command -v ffprobe >/dev/null; then
+    probe() { ffprobe -v error -count_frames -show_entries stream=codec_type,pix_fmt,r_frame_rate,nb_read_frames -of csv=p=0 "$1" | tr '\n' ' '; }
+    ffmpeg -v error -f lavfi -i testsrc2=s=48x32:r=30:d=0.2 -f lavfi -i sine=d=0.2 -c:v ffv1 -pix_fmt yuv444p -c:a flac v.mkv
+    runs noise v.mkv noisy.mkv --sigma 20; [ "$(probe noisy.mkv)" = "$(probe v.mkv)" ] || bad "noise into a video: $(probe noisy.mkv) instead of $(probe v.mkv)"
+    "$snls" metrics v.mkv noisy.mkv --json | sed -nE 's/.*"psnr": \{"mean": ([0-9.]+).*/\1/p' | awk '{ ok = $1 > 22 && $1 < 24 } END { exit !ok }' || bad "noise of 20 in a video, clipped and rounded"
+    runs align v.mkv aligned.mkv --flow dis; [ "$(probe aligned.mkv)" = "$(probe v.mkv)" ] || bad "align into a video: $(probe aligned.mkv)"
+    "$snls" noise v.mkv - --sigma 5 2>err.log | ffprobe -v error -count_frames -show_entries stream=nb_read_frames -of csv=p=0 - | grep -q '^6$' || bad "noise into a pipe: $(cat err.log)"
+    expect 4 'tells no video format' noise v.mkv x.xyz --sigma 5
+    expect 2 'standard input comes once' noise - x.mkv --sigma 5 < <(ffmpeg -v error -i v.mkv -f yuv4mpegpipe -)
+    expect 2 'one of them' noise v.mkv - --sigma 5 --json
+    # what is in the way is known before any frame is done, and nothing is begun
+    ffmpeg -v error -i v.mkv -c:v libx264 -an v.mp4; mkdir there; : >there/00003.png
+    expect 7 'there/00003.png: exists' denoise v.mp4 there --sigma 5 --preset fast
+    [ ! -e there.resume ] || bad "a journal of nothing is left"
+fi
+ls ./*.part ./*/*.part 2>/dev/null && bad "parts are left"
+[ $failed = 0 ] && echo "test_files_cli: ok"
+exit $((failed > 0))
