@@ -116,8 +116,9 @@ static bool parse_option(Parser *p, const char *arg)
         if (!names(arg, a->name, &value)) continue;
         return a->meta ? set_text(p, a->name, value, a->to) : set_flag(p, a->name, value, a->to);
     }
-    return refuse(p, fail(EXIT_USAGE, "there is no option %.*s; 'snls %s --help' lists them", (int)strcspn(arg, "="),
-                          arg, command_name));
+    return refuse(p, fail(EXIT_USAGE, "there is no option %.*s; 'snls %s%s%s%s%s --help' lists them", (int)strcspn(arg, "="), arg,
+                          command_name, t->chosen_by ? " --" : "", t->chosen_by ? t->chosen_by : "", t->chosen_by ? " " : "",
+                          t->chosen_by ? t->chosen : ""));
 }
 
 static bool parse_positional(Parser *p, const char *arg)

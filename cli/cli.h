@@ -67,6 +67,7 @@ typedef struct ArgTable {
     const char *const *positional_help;
     const char **positional;
     int positional_min, positional_max;
+    const char *chosen_by, *chosen; /* options are those of --chosen_by chosen; may be NULL */
     bool no_device; /* --device, --backend and --threads have no meaning here (but are accepted) */
 } ArgTable;
 

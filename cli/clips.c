@@ -45,6 +45,8 @@ int clips_list(Clips *clips, const char *folder, const char *only)
     int code = open ? EXIT_DONE : fail(EXIT_INPUT, "%s: cannot be opened as a folder of clips", folder);
     for (struct dirent *entry; !code && (entry = readdir(open));) code = add_clip(clips, folder, entry->d_name, only);
     if (open) closedir(open);
+    if (!code && !clips->count && only)
+        code = fail(EXIT_INPUT, "%s: holds no clip with '%s' in its name, as --only asks for", folder, only);
     if (!code && !clips->count) code = fail(EXIT_INPUT, "%s: holds no clip (folders of images, .npy, videos)", folder);
     if (!code) qsort(clips->path, (size_t)clips->count, sizeof *clips->path, by_name);
     return code;

@@ -34,6 +34,16 @@ typedef struct Run {
     double psnr[ALIGN_WAYS], motion, share_own, seconds;
 } Run;
 
+/* Vectors above 1e9 are those that nobody knows, in .flo and KITTI's files alike. */
+static void drop_unknown(const char *path, SnlsTensor *flow)
+{
+    float *at = flow->data;
+    long long unknown = 0;
+    for (int64_t i = 0; i < snls_tensor_elements(flow); i += 2)
+        if (fabsf(at[i]) > 1e9f || fabsf(at[i + 1]) > 1e9f) at[i] = at[i + 1] = 0, unknown++;
+    if (unknown) fprintf(stderr, "snls align: %s: %lld vectors are unknown and taken as no motion\n", path, unknown);
+}
+
 static int choose_flow(Run *r)
 {
     static const char *const methods[] = { "farneback", "tvl1", "dis" };
@@ -52,7 +62,9 @@ static int choose_flow(Run *r)
         code = fail(EXIT_INPUT, "--flow %s: has shape %s, must be [T,%lld,%lld,2] with T at least %lld", flow,
                     shape_text(&a->given).text, (long long)a->clean.shape[1], (long long)a->clean.shape[2],
                     (long long)a->clean.shape[0] - 1);
-    return code ? code : require_finite(flow, "vector", &a->given);
+    if (!code) code = require_finite(flow, "vector", &a->given);
+    if (!code) drop_unknown(flow, &a->given);
+    return code;
 }
 
 static int choose_way(Run *r)
@@ -142,9 +154,9 @@ static int work(Run *r)
 {
     Align *a = &r->align;
     int code = choose_way(r);
-    if (!code && a->params.stride0 > a->params.ps)
-        code = fail(EXIT_USAGE, "--stride0 is %d, must be at most --ps, which is %d: pixels between the patches would stay black",
-                    (int)a->params.stride0, (int)a->params.ps);
+    if (!code && a->params.stride0 > (a->params.ps + 1) / 2)
+        code = fail(EXIT_USAGE, "--stride0 is %d, must be at most %d with --ps %d: pixels under no patch would stay black",
+                    (int)a->params.stride0, (int)(a->params.ps + 1) / 2, (int)a->params.ps);
     if (!code) code = open_context(&r->common, &a->ctx);
     if (!code) code = frames_load(a->ctx, r->out.in, 2, &a->clean);
     if (!code) code = choose_flow(r);
@@ -175,7 +187,10 @@ int cmd_align(int argc, char **argv)
         { "corrections", "C.png", "what the search adds to the flow: histogram with ellipses of 68 and 90 %",
           &r.corrections_path }
     };
+    const char *chosen = flow_method_given(argc, argv, "flow", "farneback");
     const ArgTable table = {
+        .chosen_by = "flow",
+        .chosen = chosen,
         .summary = "frame t+1 aligned to frame t, by flow, by search, by search around the flow",
         .examples =
             "  snls align frames/ aligned.npy\n  snls align frames/ aligned/ --flow dis --ws 15 --picture ways.png "
@@ -195,7 +210,7 @@ int cmd_align(int argc, char **argv)
     a->params.ws = 11, a->params.ps = 3, a->params.stride0 = 1, a->params.stride1 = 1, a->params.noise = 15,
     a->params.margin = 2.5;
     a->ways = (1u << ALIGN_WAYS) - 1;
-    flow_options(list, options, offsetof(AlignParams, flow), flow_method_given(argc, argv, "flow", "farneback"));
+    flow_options(list, options, offsetof(AlignParams, flow), chosen);
     if (parse_args(argc, argv, &table, &r.common, &code)) {
         r.out.in = given[0];
         r.out.path = given[1];

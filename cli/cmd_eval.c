@@ -296,7 +296,7 @@ int cmd_eval(int argc, char **argv)
     if (!e.data) return fail(EXIT_USAGE, "--data is missing: a folder of clips");
     e.rows = json_array();
     if (e.model_path && e.blind)
-        return fail(EXIT_USAGE, "--blind has no meaning with --model: networks are told sigma");
+        return fail(EXIT_USAGE, "--blind has no meaning with a network, which is told sigma");
     code = parse_numbers("sigma", sigma ? sigma : "10,20,30,40,50", e.sigma, SIGMAS_MAX, &e.sigmas);
     for (int i = 0; !code && i < e.sigmas; i++) code = network_check_sigma(e.model_path, e.sigma[i]);
     if (!code) code = work(&e);

@@ -197,6 +197,9 @@ static int work(Flow *f)
     int code = open_context(&f->common, &f->ctx);
     if (!code) code = frames_load(f->ctx, f->in, 2, &f->video);
     if (!code && f->truth_path) code = flow_load(f->ctx, f->truth_path, &f->truth);
+    if (!code && f->truth_path && (f->truth.shape[1] != f->video.shape[1] || f->truth.shape[2] != f->video.shape[2]))
+        code = fail(EXIT_INPUT, "--truth %s: has shape %s, must be [T,%lld,%lld,2]", f->truth_path, shape_text(&f->truth).text,
+                    (long long)f->video.shape[1], (long long)f->video.shape[2]);
     if (code) return code;
     f->pairs = f->video.shape[0] - 1;
     code = add_outputs(f);
@@ -223,7 +226,10 @@ int cmd_flow(int argc, char **argv)
         { "out-error", "E.npy", "[T,H,W]: how far forward and backward flow disagree, pixels", &f.error_path },
         { "kitti", NULL, "OUT.png is KITTI's 16-bit flow, no picture", &f.kitti }
     };
+    const char *chosen = flow_method_given(argc, argv, "method", "farneback");
     const ArgTable table = {
+        .chosen_by = "method",
+        .chosen = chosen,
         .summary = "the motion between the frames of a clip",
         .examples = "  snls flow frames/ flow.npy\n  snls flow frames/ flow.flo --method tvl1 --truth true.flo --json\n"
                     "  snls flow frames/%05d.png colours%05d.png --method dis\n  snls flow --method dis --help      "
@@ -239,7 +245,7 @@ int cmd_flow(int argc, char **argv)
         .positional_max = 2
     };
     snls_flow_defaults(&f.params);
-    flow_options(options, snls_flow_options("flow"), 0, flow_method_given(argc, argv, "method", "farneback"));
+    flow_options(options, snls_flow_options("flow"), 0, chosen);
     if (!parse_args(argc, argv, &table, &f.common, &code)) return code;
     f.in = given[0];
     f.out = given[1];

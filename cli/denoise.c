@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* ---- numbers of the command line ---- */
 
@@ -138,6 +139,13 @@ static int open_contexts(Denoise *d)
     return code;
 }
 
+/* What could not be kept. */
+static void print_notes(const SnlsVideoInfo *info)
+{
+    for (const char *line = info->notes, *end; *line && (end = strchr(line, '\n')); line = end + 1)
+        fprintf(stderr, "snls denoise: %.*s\n", (int)(end - line), line);
+}
+
 static int open_reader(Denoise *d)
 {
     SnlsReaderParams params;
@@ -147,6 +155,10 @@ static int open_reader(Denoise *d)
     SnlsStatus status = snls_reader_open(&d->reader, d->ctx[1], d->in, &params);
     if (status < 0) return fail_library(d->ctx[1], status, false);
     snls_reader_info(d->reader, &d->info);
+    if (d->fps && strcmp(d->info.container, "images") && strcmp(d->info.container, "npy"))
+        return fail(EXIT_USAGE, "--fps is %s, but %s has times of its own (%.3f frames a second); it is for pictures and arrays",
+                    d->fps, d->in, d->info.rate);
+    if (!d->quiet) print_notes(&d->info);
     if (!d->clean) return EXIT_DONE;
     input_note(d->clean);
     status = snls_reader_open(&d->clean_reader, d->ctx[3], d->clean, &params);
@@ -180,8 +192,7 @@ static int open_writer(Denoise *d)
     if (status < 0) return fail_library(d->ctx[2], status, true);
     snls_writer_info(d->writer, &d->out_info);
     if (d->quiet) return EXIT_DONE;
-    for (char *line = d->out_info.notes, *end; *line && (end = strchr(line, '\n')); line = end + 1)
-        fprintf(stderr, "snls denoise: %.*s\n", (int)(end - line), line);
+    print_notes(&d->out_info);
     return EXIT_DONE;
 }
 
@@ -275,6 +286,7 @@ static int run_pipeline(Denoise *d, SnlsPipeline *job)
     const SnlsStatus status = snls_pipeline_run(job, &d->result);
     d->seconds = seconds_now() - start;
     progress_end(&d->progress, status >= 0);
+    if (d->watch_code == EXIT_INPUT && *d->journal) unlink(d->journal); /* the clean clip does not fit: nothing to go on with */
     if (d->watch_code) return d->watch_code;
     if (status >= 0) return EXIT_DONE;
     return fail(code_of(status, d->result.writing), "%s", d->result.error);

@@ -50,9 +50,16 @@ expect() # CODE WHAT ARGUMENTS...
     [ $code = "$want" ] || bad "$what: exit $code, expected $want: $(cat err.log)"
     [ "$(wc -l < err.log)" = 1 ] || bad "$what: stderr is not one line: $(cat err.log)"
 }
+# vectors that nobody knows (above 1e9) are no motion
+printf 'PIEH\140\0\0\0\100\0\0\0' >unknown.flo
+for _ in $(seq 6144); do printf '\371\002\025\120\371\002\025\120'; done >>unknown.flo # 1e10, 1e10
+"$snls" synth two.npy --frames 2 --height 64 --width 96 >/dev/null && "$snls" align two.npy u.npy --ws 3 --flow unknown.flo --json >u.json 2>u.err || bad "unknown flow: $(cat u.err)"
+grep -q '6144 vectors are unknown' u.err && [ "$(value flow u.json)" = "$(value none u.json)" ] || bad "unknown flow: $(cat u.err u.json)"
+
 expect 2 "no such flow" clip.npy x.npy --flow lucas
 expect 2 "no such way" clip.npy x.npy --way best
 expect 2 "an option of another flow" clip.npy x.npy --flow dis --winsize 5
+grep -q -- "--flow dis --help' lists" err.log || bad "an option of another flow: $(cat err.log)"
 expect 2 "ws 0" clip.npy x.npy --ws 0
 expect 3 "flow of another size" clip.npy x.npy --flow clip.npy
 expect 3 "nothing there" nothing.npy x.npy

@@ -41,10 +41,14 @@ runs denoise in/%05d.png in/d%05d.png --sigma 5 --preset fast -y
 runs noise in in/noisy.npy --sigma 5
 [ "$(ls in | tr '\n' ' ')" = "00000.png 00001.png 00002.png d00000.png d00001.png d00002.png noisy.npy " ] || bad "in holds: $(ls in)"
 
+# a file that is no picture cannot be parsed (3), whatever its name
+printf "no picture at all" >junk.png
+expect 3 'neither PNG nor JPEG' denoise junk.png junk.npy
+
 # OUT is what its name says, or nothing is written
 expect 2 'must be a .npy file' synth clip.mp4
 expect 2 'ends in .png' synth clip%d.mp4
-expect 2 'stay black' align clip.npy a.npy --stride0 4 --ps 3
+expect 2 'stay black' align clip.npy a.npy --stride0 3 --ps 3
 ls clip.mp4 clip0.mp4 a.npy 2>/dev/null && bad "something was written"
 runs noise clip.npy folder --sigma 5; [ "$(ls folder | wc -l)" = 3 ] || bad "a name without ending is a folder: $(ls -d folder*)"
 runs noise in/00000.png one.png --sigma 5; [ -s one.png ] || bad "one picture"
@@ -52,6 +56,11 @@ runs noise in/00000.png one.png --sigma 5; [ -s one.png ] || bad "one picture"
 if [ -e "$1/libsnls_ffmpeg.so" ] && command -v ffmpeg >/dev/null && command -v ffprobe >/dev/null; then
     probe() { ffprobe -v error -count_frames -show_entries stream=codec_type,pix_fmt,r_frame_rate,nb_read_frames -of csv=p=0 "$1" | tr '\n' ' '; }
     ffmpeg -v error -f lavfi -i testsrc2=s=48x32:r=30:d=0.2 -f lavfi -i sine=d=0.2 -c:v ffv1 -pix_fmt yuv444p -c:a flac v.mkv
+    runs synth size.npy --frames 3 --height 32 --width 48
+    # floats beyond 0 to 1 are kept where they can be, else that is said
+    mkdir exr; ffmpeg -v error -f rawvideo -pix_fmt gbrpf32le -s 16x16 -i <(head -c 3072 /dev/zero) -frames:v 1 exr/1.exr
+    runs denoise exr exr.npy --sigma 0; grep -q 'outside 0 to 1 is cut' err.log || bad "floats of a folder: $(cat err.log)"
+    runs denoise exr/1.exr exr.mkv --sigma 0; grep -q 'outside 0 to 1 is cut' err.log || bad "floats into 16 bits: $(cat err.log)"
     runs noise v.mkv noisy.mkv --sigma 20; [ "$(probe noisy.mkv)" = "$(probe v.mkv)" ] || bad "noise into a video: $(probe noisy.mkv) instead of $(probe v.mkv)"
     "$snls" metrics v.mkv noisy.mkv --json | sed -nE 's/.*"psnr": \{"mean": ([0-9.]+).*/\1/p' | awk '{ ok = $1 > 22 && $1 < 24 } END { exit !ok }' || bad "noise of 20 in a video, clipped and rounded"
     runs align v.mkv aligned.mkv --flow dis; [ "$(probe aligned.mkv)" = "$(probe v.mkv)" ] || bad "align into a video: $(probe aligned.mkv)"
@@ -59,6 +68,9 @@ if [ -e "$1/libsnls_ffmpeg.so" ] && command -v ffmpeg >/dev/null && command -v f
     expect 4 'tells no video format' noise v.mkv x.xyz --sigma 5
     expect 2 'standard input comes once' noise - x.mkv --sigma 5 < <(ffmpeg -v error -i v.mkv -f yuv4mpegpipe -)
     expect 2 'one of them' noise v.mkv - --sigma 5 --json
+    expect 2 'has times of its own' denoise v.mkv x.mkv --sigma 0 --fps 50
+    expect 3 'ends after 3 frames' denoise v.mkv x.mkv --sigma 5 --preset fast --clean size.npy
+    ls x.* 2>/dev/null && bad "something is left"
     # what is in the way is known before any frame is done, and nothing is begun
     ffmpeg -v error -i v.mkv -c:v libx264 -an v.mp4; mkdir there; : >there/00003.png
     expect 7 'there/00003.png: exists' denoise v.mp4 there --sigma 5 --preset fast

@@ -98,6 +98,7 @@ static void lies(void)
         refuses(snls_flo_parse, bytes, sizeof bytes, SNLS_ERR_FORMAT, flo[i].what);
     }
     refuses(snls_image_parse, (const unsigned char *)"GIF89a", 6, SNLS_ERR_UNSUPPORTED, "a GIF");
+    refuses(snls_image_parse, (const unsigned char *)"no picture", 10, SNLS_ERR_FORMAT, "no picture");
     Rng rng = { 4 };
     SnlsTensor far = some_flow(&rng, 3, 3, 1);
     CHECK(snls_kitti_write(ctx, path, &far) == SNLS_ERR_ARG && strstr(snls_error(ctx), "511.98"),

@@ -106,7 +106,7 @@ SNLS_API SnlsStatus snls_writer_write(SnlsWriter *writer, const SnlsFrame *frame
 SNLS_API SnlsStatus snls_writer_finish(SnlsWriter *writer); /* the file is complete only after this */
 SNLS_API void       snls_writer_close(SnlsWriter **writer);
 
-/* What this build can do: "FFmpeg 5.1.9 (libavformat 59.27.100)", or why it cannot. ctx may be NULL. */
+/* What this build can do: "FFmpeg 5.1.9 (libavformat 59.27.100), encoders ffv1 libx264 ...", or why it cannot. ctx may be NULL. */
 SNLS_API SnlsStatus snls_video_about(SnlsContext *ctx, char *text, size_t size);
 
 #ifdef __cplusplus

@@ -28,11 +28,23 @@ SnlsStatus snls_io_read_all(SnlsContext *ctx, const char *path, unsigned char **
     return status;
 }
 
+/* Does a file begin as pictures of other formats do? */
+static bool is_other_picture(const SnlsBytes *file)
+{
+    static const char *const begins[] = { "GIF8", "BM", "II*", "MM", "RIFF", "8BPS", "v/1\x01", "P1", "P2", "P3", "P4", "P5", "P6" };
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
+        const size_t n = strlen(begins[i]);
+        if (file->size >= (int64_t)n && !memcmp(file->data, begins[i], n)) return true;
+    }
+    return false;
+}
+
 static SnlsStatus read_samples(SnlsContext *ctx, const SnlsBytes *file, SnlsSamples *samples)
 {
     if (file->size >= 8 && !memcmp(file->data, "\x89PNG\r\n\x1a\n", 8)) return snls_png_samples(ctx, file, samples);
     if (file->size >= 3 && !memcmp(file->data, "\xff\xd8\xff", 3)) return snls_jpeg_samples(ctx, file, samples);
-    return snls_fail(ctx, SNLS_ERR_UNSUPPORTED, "%s: is neither PNG nor JPEG", file->name);
+    return snls_fail(ctx, is_other_picture(file) ? SNLS_ERR_UNSUPPORTED : SNLS_ERR_FORMAT, "%s: is neither PNG nor JPEG",
+                     file->name);
 }
 
 /* Eight bits stay as they are; sixteen become f32, 65535 being 255. */

@@ -244,7 +244,9 @@ static void note_losses(SnlsWriter *w, const SnlsPixels *from, const char *codec
     const int in = from->component[0].depth, out = w->pixels.component[0].depth;
     if (from->components > 2 && w->pixels.components < 3)
         snls_note(&w->info, "colour is lost: %s is grey", w->info.pixel_format);
-    if (in != 32 && out < in)
+    if (in == 32 && out < in)
+        snls_note(&w->info, "floats become %d bits a sample, and what lies outside 0 to 1 is cut; .npy keeps it", out);
+    else if (out < in)
         snls_note(&w->info, "%d bits a sample become %d: %s has no more here; .mkv keeps all of them", in, out, codec);
     if (snls_pixels_alpha(from) && !snls_pixels_alpha(&w->pixels))
         snls_note(&w->info, "transparency is left out: %s has none", codec);

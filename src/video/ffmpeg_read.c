@@ -235,7 +235,10 @@ const SnlsReaderKind snls_av_reader = { av_open, av_next, av_close, false };
 static void about(char *text, size_t size)
 {
     const unsigned v = avformat_version();
-    snprintf(text, size, "FFmpeg %s (libavformat %u.%u.%u)", av_version_info(), v >> 16, v >> 8 & 255, v & 255);
+    static const char *const usual[] = { "ffv1", "libx264", "libx265", "libvpx-vp9" };
+    int n = snprintf(text, size, "FFmpeg %s (libavformat %u.%u.%u), encoders", av_version_info(), v >> 16, v >> 8 & 255, v & 255);
+    for (size_t i = 0; i < sizeof usual / sizeof *usual && n > 0 && (size_t)n < size; i++)
+        n += snprintf(text + n, size - (size_t)n, " %s%s", avcodec_find_encoder_by_name(usual[i]) ? "" : "no ", usual[i]);
 }
 
 __attribute__((visibility("default"))) const SnlsVideoBackend *snls_ffmpeg_backend(int32_t api_version,

@@ -162,12 +162,13 @@ static SnlsStatus frame_to_array(SnlsContext *ctx, const SnlsFrame *frame, SnlsT
 }
 
 /* What is neither PNG nor JPEG is a clip of one frame to FFmpeg. */
-static SnlsStatus read_other(SnlsContext *ctx, const char *name, SnlsTensor *image)
+static SnlsStatus read_other(SnlsContext *ctx, const char *name, SnlsTensor *image, bool *floats)
 {
     SnlsReader *one;
     SnlsFrame *frame = NULL;
     SNLS_TRY(snls_reader_open(&one, ctx, name, NULL));
     SnlsStatus status = snls_reader_next(one, &frame);
+    *floats = status >= 0 && frame->pixels.component[0].depth == 32;
     if (status >= 0) status = frame_to_array(ctx, frame, image);
     snls_frame_free(&frame);
     snls_reader_close(&one);
@@ -183,7 +184,10 @@ static SnlsStatus images_next(SnlsReader *r, SnlsFrame **frame)
     const int64_t t = m->at++;
     if (m->name) snprintf(name, sizeof name, "%s", m->name[t]);
     else snls_path_number(r->path, m->number + t, name, sizeof name);
-    SNLS_TRY(is_other(name) ? read_other(r->ctx, name, &image) : snls_image_read(r->ctx, name, &image));
+    bool floats = false;
+    SNLS_TRY(is_other(name) ? read_other(r->ctx, name, &image, &floats) : snls_image_read(r->ctx, name, &image));
+    if (floats && !*r->info.notes)
+        snls_note(&r->info, "floats are read as 16 bits a sample, and what lies outside 0 to 1 is cut; one picture by its name is not");
     const int32_t channels = (int32_t)image.shape[2], depth = image.dtype == SNLS_U8 ? 8 : 16;
     const SnlsPixels p = snls_pixels_packed(image.shape[0], image.shape[1], channels, depth);
     const SnlsStatus status = snls_frame_plain(r->ctx, &p, frame);
