@@ -1,12 +1,13 @@
 /* test_tile.c: search at sizes where queries are worked on in tiles (frames wider than a vector, smooth flow), against every
  * candidate of ref's search_all. test_ops draws from the whole parameter space, where such cases are rare.
- *   test_tile [--backend cuda] [--products | --few | --long | --steps | --patches | --frames] [SEED [COUNT]]
+ *   test_tile [--backend cuda] [--products | --few | --long | --steps | --patches | --frames | --apart] [SEED [COUNT]]
  * --products: single pixels of many features compared by products, which a GPU's matrix units do, and which may take matrix tiles of a CPU two parts.
  * --few: 3 x 3 patches of several heads with few features in small windows, and l2 of single pixels, which a GPU does four features a lane.
  * --long: lists of 11 to 64 by l2 of single pixels, and as many given places ranked anew by refine.
  * --steps: single pixels of many features, several candidates to a pixel, which matrix tiles take by cells.
  * --patches: patches of many features, which matrix tiles take with shifts in lanes.
- * --frames: single pixels of longer videos, several of whose frames are searched together. */
+ * --frames: single pixels of longer videos, several of whose frames are searched together.
+ * --apart: queries some pixels apart that look anywhere, which matrix tiles take in boxes of every width, narrow and wide ones by turns. */
 /* ctest: args=1 28 */
 /* ctest: name=products args=--products 1 10 */
 /* ctest: name=steps args=--steps 1 12 */
@@ -15,6 +16,8 @@
 /* ctest: name=patches-many label=slow timeout=900 args=--patches 1000 25 */
 /* ctest: name=frames args=--frames 1 6 */
 /* ctest: name=frames-many label=slow timeout=600 args=--frames 1000 40 */
+/* ctest: name=apart args=--apart 1 60 */
+/* ctest: name=apart-many label=slow timeout=600 args=--apart 1000 300 */
 /* ctest: name=cuda label=cuda args=--backend cuda 1 300 */
 /* ctest: name=cuda-products label=cuda args=--backend cuda --products 1 150 */
 /* ctest: name=cuda-few label=cuda args=--backend cuda --few 1 200 */
@@ -27,8 +30,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum TileKind { ANY, PRODUCTS, FEW, LONG, STEPS, PATCHES, FRAMES } TileKind;
-static const char *const kinds[] = {"", " --products", " --few", " --long", " --steps", " --patches", " --frames"};
+typedef enum TileKind { ANY, PRODUCTS, FEW, LONG, STEPS, PATCHES, FRAMES, APART } TileKind;
+static const char *const kinds[] = {"", " --products", " --few", " --long", " --steps", " --patches", " --frames", " --apart"};
 
 typedef struct TileCase {
     SnlsSearch s, all;
@@ -52,9 +55,9 @@ static double flow_at(int kind, double level, Rng *rng, int64_t y, int64_t x, in
     }
 }
 
-static void draw_flow(TileCase *c, Rng *rng)
+static void draw_flow(TileCase *c, Rng *rng, bool anywhere)
 {
-    const int kind = (int)rng_int(rng, 0, FLOW_KINDS - 1);
+    const int kind = anywhere ? FLOW_RANDOM : (int)rng_int(rng, 0, FLOW_KINDS - 1);
     const int64_t *q = c->s.query.shape, slots = 2 * c->s.params.wt + (int64_t)rng_one_in(rng, 2);
     const int64_t step = c->s.params.stride0, shape[6] = {q[0], q[1], slots, (q[2] + step - 1) / step, (q[3] + step - 1) / step, 2};
     if (kind == FLOW_NONE || !slots) return;
@@ -148,6 +151,15 @@ static void draw_frames_params(SnlsSearchParams *p, Rng *rng)
     if (rng_one_in(rng, 2)) p->stride1 = 1;
 }
 
+static void draw_apart_params(SnlsSearchParams *p, Rng *rng)
+{
+    draw_steps_params(p, rng);
+    p->wt = rng_one_in(rng, 3);
+    p->ws = (int32_t)rng_int(rng, 1, 9);
+    p->stride0 = (int32_t)RNG_PICK(rng, 2, 3, 5, 5);
+    p->stride1 = RNG_PICK(rng, 1, 1, 0.5, 0.25);
+}
+
 /* alike stays set where the video is all alike and whole. */
 static SnlsTensor draw_video(Rng *rng, SnlsDtype type, const int64_t *shape, double scale, double level, bool *alike)
 {
@@ -205,6 +217,7 @@ static void draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
     if (kind == STEPS) draw_steps_params(&c->s.params, rng);
     if (kind == PATCHES) draw_patches_params(&c->s.params, rng);
     if (kind == FRAMES) draw_frames_params(&c->s.params, rng);
+    if (kind == APART) draw_apart_params(&c->s.params, rng);
     const int64_t reach = c->s.params.ps > 3 ? 4 : 8, side = c->s.params.ws > 5 ? 26 : 40;
     int64_t shape[5] = {1, 2 * c->s.params.wt + 1 + rng_int(rng, 0, 1), rng_int(rng, 1, 22), rng_int(rng, 1, side), rng_int(rng, 1, reach)};
     if (c->s.params.ps == 1 && (products || rng_one_in(rng, 2))) shape[4] = RNG_PICK(rng, 16, 16, 19, 31, 33, 70); /* chunks of features */
@@ -223,6 +236,11 @@ static void draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
         shape[2] = rng_int(rng, 1, 14);
         shape[3] = rng_int(rng, 1, 22);
         shape[4] = RNG_PICK(rng, 16, 19, 32, 33, 64, 70);
+    }
+    if (kind == APART) {
+        shape[2] = rng_int(rng, 10, 40);
+        shape[3] = rng_int(rng, 30, 60);
+        shape[4] = RNG_PICK(rng, 16, 19, 32, 33, 64);
     }
     if (kind == PATCHES) { /* up to three blocks of pixels and more than a tile */
         shape[2] = rng_int(rng, 1, rng_one_in(rng, 3) ? 36 : 18);
@@ -253,7 +271,7 @@ static void draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
         for (int64_t i = 0; i < tensor_count(&c->s.query); i++) tensor_set(&c->s.query, i, 0);
         c->alike = true;
     }
-    draw_flow(c, rng);
+    draw_flow(c, rng, kind == APART);
     c->all = c->s;
     c->all.params.topk = SNLS_TOPK_ALL;
     outputs(&c->s, ref, false);
@@ -517,7 +535,7 @@ int main(int argc, char **argv)
         argv += 2;
     }
     TileKind kind = ANY;
-    for (int i = PRODUCTS; i <= FRAMES && argc > 1; i++)
+    for (int i = PRODUCTS; i <= APART && argc > 1; i++)
         if (!strcmp(argv[1], kinds[i] + 1)) kind = (TileKind)i;
     argc -= kind != ANY;
     argv += kind != ANY;

@@ -92,11 +92,12 @@ static void add_job(const CpuSieve *v, const CpuSieveTile *p, int64_t slot, uint
     const int by = v->s.between(&s->axis_y[slot], lanes, v->steps), bx = v->s.between(&s->axis_x[slot], lanes, v->steps), key_rows = rows + by, key_columns = columns + bx;
     CpuSieveJob *job = &jobs->job[jobs->count];
     *job = (CpuSieveJob){.s = s, .slot = slot, .box = s->boxes, .used = s->used, .lanes = lanes, .y = y->first, .x = x->first, .rows = rows, .columns = columns};
-    job->make = (SnlsSieveMake){.keys = keys_at(v, w->frame, y->first, x->first), .query = s->query, .out = jobs->product[jobs->count % 2],
+    const int after_first = jobs->count && job[-1].make.out == jobs->product[0]; /* whose products are read while these are stored */
+    job->make = (SnlsSieveMake){.keys = keys_at(v, w->frame, y->first, x->first), .query = s->query, .out = jobs->product[after_first],
                                 .tiles = (key_columns + SIEVE_LANES - 1) / SIEVE_LANES};
     job->make.units = key_rows * job->make.tiles;
     job->make.ring = job->make.tiles == 1 ? SNLS_SIEVE_RING : 0;
-    if (job->make.ring) job->make.out = jobs->product[0]; /* nothing of a box is stored before the one before it is done with */
+    if (job->make.ring) job->make.out = jobs->product[0]; /* nothing of a box in a ring is stored before the one before it is done with */
     s->table.at[s->boxes] = snls_cpu_pixel(&v->c->key, p->b, w->frame, y->first, x->first) + p->head * v->c->m.features;
     s->table.slot[s->boxes] = (int32_t)slot;
     s->table.origin_y[s->boxes] = y->first;
