@@ -75,6 +75,7 @@ static void spoil_shape(Call *call, SnlsContext *ctx, const Slot *s)
             if (lengths[i] == good.shape[axis] || (free_axis(call, s, axis, good.ndim) && lengths[i] >= 0)) continue;
             t->shape[axis] = lengths[i];
             try_spoiled(call, ctx, s, &good, 0, "a length of", lengths[i]);
+            if (lengths[i] < 0) CHECK(strstr(snls_error(ctx), "must not be negative"), "%s: the sentence about a length of %lld is \"%s\"", s->name, (long long)lengths[i], snls_error(ctx));
         }
     }
 }
@@ -241,6 +242,28 @@ static void check_operator(const Operator *op, SnlsContext *ctx)
     tensors_free();
 }
 
+/* An empty output has no elements that could overlap, whatever its strides are. */
+static void check_empty(SnlsContext *ctx)
+{
+    float flow[2 * 3 * 4 * 2] = {0}, nothing = 5;
+    const int64_t shape[] = {1, 2, 3, 4, 2}, none[] = {1, 2, 0, 3, 4, 2};
+    SnlsFlowCompose s = {.fflow = snls_tensor(flow, SNLS_F32, 5, shape), .bflow = snls_tensor(flow, SNLS_F32, 5, shape), .flow = snls_tensor(&nothing, SNLS_F32, 6, none)};
+    snls_flow_compose_defaults(&s.params);
+    for (int i = 0; i < 6; i++) s.flow.stride[i] = 0;
+    CHECK(snls_flow_compose_forward(ctx, &s) == SNLS_OK && nothing == 5, "an empty flow with strides 0: %s", snls_error(ctx));
+}
+
+/* Flow has two lengths that are right; the sentence names both. */
+static void check_slots(SnlsContext *ctx)
+{
+    static float pixels[3 * 4 * 4], flow[3 * 4 * 4 * 4 * 2];
+    const int64_t video[] = {1, 3, 4, 4, 1}, field[] = {1, 3, 4, 4, 4, 2};
+    SnlsSearch s = {.query = snls_tensor(pixels, SNLS_F32, 5, video), .key = snls_tensor(pixels, SNLS_F32, 5, video), .flow = snls_tensor(flow, SNLS_F32, 6, field)};
+    snls_search_defaults(&s.params);
+    s.params.wt = 1;
+    CHECK(snls_search_forward(ctx, &s) == SNLS_ERR_SHAPE && strstr(snls_error(ctx), "2*wt or 2*wt+1"), "a flow of four slots: \"%s\"", snls_error(ctx));
+}
+
 int main(int argc, char **argv)
 {
     static const char *const backends[] = {"ref", "cpu"};
@@ -251,6 +274,8 @@ int main(int argc, char **argv)
             check_repeat("test_api %s (backend %s)", operators[i].name, backends[b]);
             check_operator(&operators[i], ctx);
         }
+        check_empty(ctx);
+        check_slots(ctx);
         snls_close(&ctx);
     }
     return check_end();

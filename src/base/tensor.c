@@ -95,6 +95,8 @@ bool snls_tensor_is_injective(const SnlsTensor *t)
 {
     bool used[SNLS_MAX_DIM] = {false};
     int64_t below = 1; /* elements spanned by the axes taken so far */
+    for (int32_t i = 0; i < t->ndim; i++)
+        if (t->shape[i] == 0) return true; /* NumPy gives the other axes of an empty array stride 0 */
     for (int32_t round = 0; round < t->ndim; round++) {
         int32_t best = -1;
         for (int32_t i = 0; i < t->ndim; i++) {
@@ -118,6 +120,8 @@ static SnlsStatus require_shape(SnlsContext *ctx, const char *op, const char *na
     if (same && snls_tensor_elements(t) >= 0 && extent_fits(t)) return SNLS_OK;
     char have[128], must[128];
     const int32_t shown = t->ndim < 0 ? 0 : t->ndim > SNLS_MAX_DIM ? SNLS_MAX_DIM : t->ndim;
+    for (int32_t i = 0; i < shown; i++)
+        SNLS_REQUIRE(ctx, t->shape[i] >= 0, SNLS_ERR_SHAPE, "%s: axis %d of %s has length %lld, must not be negative", op, (int)i, name, (long long)t->shape[i]);
     snls_shape_text(have, sizeof have, t->shape, shown);
     if (same) return snls_fail(ctx, SNLS_ERR_SHAPE, "%s: %s of shape %s is larger than memory can be", op, name, have);
     snls_shape_text(must, sizeof must, want, ndim);

@@ -47,8 +47,8 @@ static SnlsStatus check_flow(SnlsContext *ctx, const char *op, const char *name,
     if ((flow->ndim == 6 || per_head) && flow->shape[flow->ndim - 4] == m->windows - 1) slots = m->windows - 1;
     const int64_t plain[6] = {m->batch, m->frames, slots, m->rows, m->columns, 2};
     const int64_t heads[7] = {m->batch, m->heads, m->frames, slots, m->rows, m->columns, 2};
-    return per_head ? snls_operand(ctx, op, name, flow, 7, heads, "(B,heads,T,S,nH,nW,2)", role)
-                    : snls_operand(ctx, op, name, flow, 6, plain, "(B,T,S,nH,nW,2)", role);
+    return per_head ? snls_operand(ctx, op, name, flow, 7, heads, "(B,heads,T,2*wt or 2*wt+1,nH,nW,2)", role)
+                    : snls_operand(ctx, op, name, flow, 6, plain, "(B,T,2*wt or 2*wt+1,nH,nW,2)", role);
 }
 
 /* outputs: the role of dist and offset; backward does without them */
