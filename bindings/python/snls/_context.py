@@ -61,9 +61,13 @@ def set_num_threads(n):
     """Threads of the cpu backend, for every thread of this program; 0: with PyTorch its own number
     (torch.get_num_threads()), otherwise as many as the process may use. After a fork the child starts at 1."""
     global _threads
-    if int(n) != n or not 0 <= n < 32768:
+    try:
+        whole = int(n)
+    except (TypeError, ValueError, OverflowError):
+        whole = None
+    if whole is None or whole != n or not 0 <= whole < 32768:
         raise ValueError("set_num_threads: n is %r, must be a whole number from 0 to 32767" % (n,))
-    _threads = int(n)
+    _threads = whole
 
 
 def get_num_threads():

@@ -135,22 +135,35 @@ class OptionRow:
     def _refuse(self, op, value):
         if self.names:
             raise ValueError("%s: %s is %r, must be one of %s" % (op, self.name, value, ", ".join(self.names)))
-        raise ValueError("%s: %s is %r, must be a %snumber from %g to %g"
+        raise ValueError("%s: %s is %r, must be a %snumber from %.10g to %.10g"
                          % (op, self.name, value, "whole " if self.kind == "int" else "", self.min, self.max))
 
+    def _number(self, op, value):
+        """value as a float or int in the row's range."""
+        try:
+            number = float(value) if self.kind == "real" else int(value)
+        except (TypeError, ValueError, OverflowError):
+            self._refuse(op, value)
+        if isinstance(value, (str, bytes)) or not self.min <= number <= self.max or (self.kind == "int" and number != value):
+            self._refuse(op, value)
+        return number
+
     def store(self, op, buffer, base, value):
-        """Writes value into the params struct that starts at base; ranges are the library's to check, types are ours."""
+        """Writes value into the params struct that starts at base. Shapes of outputs are computed from it: it must be in range."""
         if self.names:
             if value not in self.names:
                 self._refuse(op, value)
             ctypes.c_int32.from_buffer(buffer, base + self.offset).value = self.names.index(value)
-        elif self.kind == "real":
-            ctypes.c_double.from_buffer(buffer, base + self.offset).value = float(value)
         else:
-            number = int(value)
-            if number != value or not -2**31 <= number < 2**31:
-                self._refuse(op, value)
-            ctypes.c_int32.from_buffer(buffer, base + self.offset).value = number
+            field = ctypes.c_double if self.kind == "real" else ctypes.c_int32
+            field.from_buffer(buffer, base + self.offset).value = self._number(op, value)
+
+    def refuse_unhashable(self, op, value):
+        """A list, say, in place of a number: plans are looked up by the parameters."""
+        try:
+            hash(value)
+        except TypeError:
+            self._refuse(op, value)
 
 
 def _rows(table):

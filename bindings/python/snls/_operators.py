@@ -79,7 +79,7 @@ def _gather_add_shapes(op, shapes, p):
 def _gather_shapes(op, shapes, p):
     b, t, h, w, c = _video_shape(shapes[0], p[-1])
     heads, kept = shapes[1][1], shapes[1][5]
-    return (_with_channels((b, heads, kept, t), h, w, c // heads, p[-1]),)
+    return (_with_channels((b, heads, kept, t), h, w, c // max(heads, 1), p[-1]),)  # no heads: refused by the library
 
 
 def _scatter_add_shapes(op, shapes, p):

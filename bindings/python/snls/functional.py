@@ -13,6 +13,7 @@ Videos are float32, float16 or bfloat16; distances, offsets, weights and flow ar
 runs on the reference backend: slow, for checks of gradients.
 """
 from . import _numpy
+from ._operators import OPERATORS
 
 _LAYOUTS = {"BTHWC": False, "BTCHW": True}
 _torch_call = None  # of _torch.py, where torch is there
@@ -26,15 +27,20 @@ def use_torch(tensor_class, call):
 
 
 def _first(layout):
-    if layout not in _LAYOUTS:
+    if not isinstance(layout, str) or layout not in _LAYOUTS:
         raise ValueError("layout is %r, must be BTHWC or BTCHW" % (layout,))
     return _LAYOUTS[layout]
 
 
 def _call(name, arrays, params):
-    if isinstance(arrays[0], _Tensor):
-        return _torch_call(name, arrays, params)
-    return _numpy.call(name, arrays, params)
+    try:
+        if isinstance(arrays[0], _Tensor):
+            return _torch_call(name, arrays, params)
+        return _numpy.call(name, arrays, params)
+    except TypeError:
+        for row, value in zip(OPERATORS[name].params, params):
+            row.refuse_unhashable(name, value)
+        raise
 
 
 def search(query, key, flow=None, ws=9, wt=0, ps=1, k=1, heads=1, stride0=1, stride1=1.0, dilation=1, dist="l2",

@@ -3,6 +3,7 @@ import ctypes
 import gc
 import inspect
 import os
+import re
 import tempfile
 import threading
 import unittest
@@ -131,6 +132,17 @@ class Errors(unittest.TestCase):
         self.refused(ValueError, "wt is 2, which needs 5 frames", snls.search, v, v, wt=2)
         self.refused(ValueError, "layout is 'NHWC'", snls.search, v, v, layout="NHWC")
         self.refused(ValueError, "stride1", snls.search, v, v, stride1=float("nan"))
+        flow = v[..., :2]
+        for options in (dict(stride0=0), dict(stride0=-1), dict(heads=-2), dict(k=2**31), dict(ws=None), dict(ws="3"), dict(ws=[3]), dict(stride1="x"),
+                        dict(stride1=[1])):
+            (name, value), = options.items()
+            self.refused(ValueError, r"search: %s is %s, must be a (whole )?number from [-0-9.e]+ to [0-9]+$" % (name, re.escape(repr(value))), snls.search, v,
+                         v, **options)
+        self.refused(ValueError, "flow_compose: wt is -1, must be", snls.flow_compose, flow, flow, wt=-1)
+        self.refused(ValueError, "flow_compose: stride0 is 0, must be", snls.flow_compose, flow, flow, stride0=0)
+        self.refused(ValueError, "weights: scale is '1', must be", snls.weights, np.zeros((1, 1, 1, 2, 2, 3), "float32"), scale="1")
+        self.refused(ValueError, r"layout is \['BTHWC'\]", snls.search, v, v, layout=["BTHWC"])
+        self.refused(ValueError, "set_num_threads: n is 'a'", snls.set_num_threads, "a")
 
     def test_shapes(self):
         v = self.v
@@ -138,6 +150,7 @@ class Errors(unittest.TestCase):
         self.refused(ValueError, "key", snls.search, v, v[:, :, :4])
         self.refused(ValueError, "flow", snls.search, v, v, np.zeros((1, 3, 2, 8, 8, 3), "float32"), wt=1)
         self.refused(ValueError, "length 0", snls.search, v[:, :, :0], v[:, :, :0])
+        self.refused(ValueError, "weight has 0 heads", snls.gather, v, np.zeros((1, 0, 3, 8, 8, 1), "float32"), np.zeros((1, 0, 3, 8, 8, 1, 3), "float32"))
 
     def test_types(self):
         v = self.v
