@@ -191,6 +191,9 @@ static int open_writer(Denoise *d)
     const SnlsStatus status = snls_writer_open(&d->writer, d->ctx[2], path, &p);
     if (status < 0) return fail_library(d->ctx[2], status, true);
     snls_writer_info(d->writer, &d->out_info);
+    const char *asked = d->codec ? "vcodec" : d->crf ? "crf" : d->format ? "pix-fmt" : d->option_count ? "enc-opt" : NULL;
+    if (asked && (!strcmp(d->out_info.container, "npy") || !strcmp(d->out_info.container, "images")))
+        return fail(EXIT_USAGE, "--%s has no meaning for %s: pictures and arrays have no encoder", asked, d->out);
     if (d->quiet) return EXIT_DONE;
     print_notes(&d->out_info);
     return EXIT_DONE;

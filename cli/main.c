@@ -63,7 +63,7 @@ static int dispatch(int argc, char **argv)
     if (argc < 2) return fail(EXIT_USAGE, "no command given; 'snls help' lists them");
     const char *first = argv[1];
     if (!strcmp(first, "--version") || !strcmp(first, "version")) return print_version(), EXIT_DONE;
-    if (!strcmp(first, "help") && argc > 2) return run_command(argv[2], 2, (char *[]){ argv[2], "--help", NULL });
+    if (!strcmp(first, "help") && argc > 2 && strcmp(argv[2], "help") && argv[2][0] != '-') return run_command(argv[2], 2, (char *[]){ argv[2], "--help", NULL });
     if (!strcmp(first, "help") || !strcmp(first, "--help") || !strcmp(first, "-h")) return print_commands(), EXIT_DONE;
     return run_command(first, argc - 1, argv + 1);
 }

@@ -186,6 +186,7 @@ static int create_part(const Output *o)
     if (!lstat(o->part, &info) && !S_ISREG(info.st_mode))
         return fail(EXIT_OUTPUT, "%s: is in the way, and no plain file", o->part);
     const int fd = open(o->part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0 && errno == ENOENT) return fail(EXIT_OUTPUT, "%s: cannot be created: its folder is not there", o->path);
     if (fd < 0) return fail(EXIT_OUTPUT, "%s: cannot be created: %s", o->part, strerror(errno));
     close(fd);
     return EXIT_DONE;

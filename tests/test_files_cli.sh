@@ -53,6 +53,11 @@ ls clip.mp4 clip0.mp4 a.npy 2>/dev/null && bad "something was written"
 runs noise clip.npy folder --sigma 5; [ "$(ls folder | wc -l)" = 3 ] || bad "a name without ending is a folder: $(ls -d folder*)"
 runs noise in/00000.png one.png --sigma 5; [ -s one.png ] || bad "one picture"
 
+# sentences that say what to do
+expect 7 'x/y.npy: cannot be created: its folder is not there' noise clip.npy x/y.npy --sigma 5
+expect 3 'takes many pictures' denoise 'in/*.png' x.npy
+runs help help; grep -q '^Commands:' out.log || bad "snls help help: $(cat out.log)"
+
 if [ -e "$1/libsnls_ffmpeg.so" ] && command -v ffmpeg >/dev/null && command -v ffprobe >/dev/null; then
     probe() { ffprobe -v error -count_frames -show_entries stream=codec_type,pix_fmt,r_frame_rate,nb_read_frames -of csv=p=0 "$1" | tr '\n' ' '; }
     ffmpeg -v error -f lavfi -i testsrc2=s=48x32:r=30:d=0.2 -f lavfi -i sine=d=0.2 -c:v ffv1 -pix_fmt yuv444p -c:a flac v.mkv
@@ -61,6 +66,8 @@ if [ -e "$1/libsnls_ffmpeg.so" ] && command -v ffmpeg >/dev/null && command -v f
     mkdir exr; ffmpeg -v error -f rawvideo -pix_fmt gbrpf32le -s 16x16 -i <(head -c 3072 /dev/zero) -frames:v 1 exr/1.exr
     runs denoise exr exr.npy --sigma 0; grep -q 'outside 0 to 1 is cut' err.log || bad "floats of a folder: $(cat err.log)"
     runs denoise exr/1.exr exr.mkv --sigma 0; grep -q 'outside 0 to 1 is cut' err.log || bad "floats into 16 bits: $(cat err.log)"
+    ffmpeg -v error -i v.mkv -frames:v 1 -pix_fmt rgba alpha.png
+    runs denoise alpha.png opaque.png --sigma 0; grep -q 'transparency of PNG' err.log || bad "lost transparency is not mentioned: $(cat err.log)"
     runs noise v.mkv noisy.mkv --sigma 20; [ "$(probe noisy.mkv)" = "$(probe v.mkv)" ] || bad "noise into a video: $(probe noisy.mkv) instead of $(probe v.mkv)"
     "$snls" metrics v.mkv noisy.mkv --json | sed -nE 's/.*"psnr": \{"mean": ([0-9.]+).*/\1/p' | awk '{ ok = $1 > 22 && $1 < 24 } END { exit !ok }' || bad "noise of 20 in a video, clipped and rounded"
     runs align v.mkv aligned.mkv --flow dis; [ "$(probe aligned.mkv)" = "$(probe v.mkv)" ] || bad "align into a video: $(probe aligned.mkv)"
@@ -68,6 +75,9 @@ if [ -e "$1/libsnls_ffmpeg.so" ] && command -v ffmpeg >/dev/null && command -v f
     expect 4 'tells no video format' noise v.mkv x.xyz --sigma 5
     expect 2 'standard input comes once' noise - x.mkv --sigma 5 < <(ffmpeg -v error -i v.mkv -f yuv4mpegpipe -)
     expect 2 'one of them' noise v.mkv - --sigma 5 --json
+    expect 2 '--crf 20: the encoder ffv1' denoise v.mkv x.mkv --sigma 5 --crf 20
+    expect 4 '--vcodec flac' denoise v.mkv x.mkv --sigma 5 --vcodec flac
+    expect 2 '--vcodec has no meaning' denoise v.mkv x.npy --sigma 5 --vcodec libx264
     expect 2 'has times of its own' denoise v.mkv x.mkv --sigma 0 --fps 50
     expect 3 'ends after 3 frames' denoise v.mkv x.mkv --sigma 5 --preset fast --clean size.npy
     ls x.* 2>/dev/null && bad "something is left"

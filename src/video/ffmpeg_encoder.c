@@ -39,8 +39,8 @@ static SnlsStatus choose_codec(SnlsWriter *w, SnlsAvWriter *a, const SnlsPixels 
         const AVCodecDescriptor *d = avcodec_descriptor_get_by_name(asked);
         *codec = d ? avcodec_find_encoder(d->id) : NULL;
     }
-    SNLS_REQUIRE(w->ctx, *codec || !asked, SNLS_ERR_UNSUPPORTED,
-                 "--vcodec %s: this FFmpeg has no such encoder (ffmpeg -encoders lists them)", asked);
+    SNLS_REQUIRE(w->ctx, (*codec && (*codec)->type == AVMEDIA_TYPE_VIDEO) || !asked, SNLS_ERR_UNSUPPORTED,
+                 "--vcodec %s: this FFmpeg has no such encoder of videos (ffmpeg -encoders lists them)", asked);
     if (!*codec) {
         const enum AVCodecID id = av_guess_codec(a->out->oformat, NULL, w->name, NULL, AVMEDIA_TYPE_VIDEO);
         *codec = id == AV_CODEC_ID_NONE ? NULL : avcodec_find_encoder(id);
@@ -224,6 +224,9 @@ static SnlsStatus try_open(SnlsWriter *w, SnlsAvWriter *a, const AVCodec *codec,
     char what[64];
     snprintf(what, sizeof what, "the encoder %s does not start", codec->name);
     if (error < 0) status = snls_av_fail(w->ctx, SNLS_ERR_UNSUPPORTED, w->name, what, error);
+    else if (status >= 0 && w->params.crf >= 0 && av_dict_get(options, "crf", NULL, 0))
+        status = snls_fail(w->ctx, SNLS_ERR_ARG, "--crf %g: the encoder %s knows no such quality; --vcodec libx264 does", w->params.crf,
+                           name_of(codec));
     else if (status >= 0 && (left = av_dict_get(options, "", NULL, AV_DICT_IGNORE_SUFFIX)))
         status =
             snls_fail(w->ctx, SNLS_ERR_ARG, "--enc-opt %s: the encoder %s has no such option", left->key, name_of(codec));

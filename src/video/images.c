@@ -119,7 +119,7 @@ static SnlsStatus images_open(SnlsReader *r)
     *m = (Images){ 0 };
     if (!stat(r->path, &info)) SNLS_TRY(S_ISDIR(info.st_mode) ? list_folder(r, m) : add_name(r, m, "", r->path));
     else if (strchr(r->path, '%')) SNLS_TRY(list_pattern(r, m));
-    else return snls_fail(r->ctx, SNLS_ERR_IO, "%s: is not there", snls_io_name(r->path).text);
+    else return snls_reader_missing(r);
     SNLS_REQUIRE(r->ctx, r->params.first < m->count, SNLS_ERR_ARG,
                  "%s: has %lld frames, the first wanted is number %lld", snls_io_name(r->path).text,
                  (long long)m->count, (long long)r->params.first);
@@ -175,6 +175,16 @@ static SnlsStatus read_other(SnlsContext *ctx, const char *name, SnlsTensor *ima
     return status;
 }
 
+/* By the colour type in the header of a PNG, which is read without transparency. */
+static bool has_alpha(const char *name)
+{
+    unsigned char head[26] = { 0 };
+    FILE *file = snls_path_ends(name, ".png") ? fopen(name, "rb") : NULL;
+    const bool read = file && fread(head, sizeof head, 1, file) == 1;
+    if (file) fclose(file);
+    return read && head[25] & 4;
+}
+
 static SnlsStatus images_next(SnlsReader *r, SnlsFrame **frame)
 {
     char name[SNLS_PATH_MAX];
@@ -188,6 +198,7 @@ static SnlsStatus images_next(SnlsReader *r, SnlsFrame **frame)
     SNLS_TRY(is_other(name) ? read_other(r->ctx, name, &image, &floats) : snls_image_read(r->ctx, name, &image));
     if (floats && !*r->info.notes)
         snls_note(&r->info, "floats are read as 16 bits a sample, and what lies outside 0 to 1 is cut; one picture by its name is not");
+    if (!r->given && !r->peeked && has_alpha(name)) snls_note(&r->info, "transparency of PNG pictures is left out");
     const int32_t channels = (int32_t)image.shape[2], depth = image.dtype == SNLS_U8 ? 8 : 16;
     const SnlsPixels p = snls_pixels_packed(image.shape[0], image.shape[1], channels, depth);
     const SnlsStatus status = snls_frame_plain(r->ctx, &p, frame);

@@ -78,6 +78,8 @@ typedef const SnlsVideoBackend *SnlsFfmpegEntry(int32_t api_version, size_t read
 
 SnlsStatus snls_ffmpeg_load(SnlsContext *ctx, const char *path, const SnlsVideoBackend **backend);
 
+SnlsStatus snls_reader_missing(SnlsReader *r); /* fails with a sentence: there is nothing of this name */
+
 /* Adds a sentence to info->notes. */
 SnlsStatus snls_note(SnlsVideoInfo *info, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -16,6 +16,13 @@ static bool is_picture(const char *path)
     return snls_path_ends(path, ".png") || snls_path_ends(path, ".jpg") || snls_path_ends(path, ".jpeg");
 }
 
+SnlsStatus snls_reader_missing(SnlsReader *r)
+{
+    const bool glob = strpbrk(r->path, "*?");
+    return snls_fail(r->ctx, SNLS_ERR_IO, "%s: is not there%s", snls_io_name(r->path).text,
+                     glob ? "; the folder, or a pattern such as %05d.png, takes many pictures" : "");
+}
+
 static SnlsStatus choose_kind(SnlsReader *r)
 {
     struct stat info;
@@ -24,7 +31,7 @@ static SnlsStatus choose_kind(SnlsReader *r)
     const bool there = !stat(r->path, &info);
     if ((there && S_ISDIR(info.st_mode)) || (!there && strchr(r->path, '%')) || is_picture(r->path))
         return r->kind = &snls_images_reader, SNLS_OK;
-    SNLS_REQUIRE(r->ctx, there, SNLS_ERR_IO, "%s: is not there", snls_io_name(r->path).text);
+    if (!there) return snls_reader_missing(r);
     SNLS_REQUIRE(r->ctx, !S_ISREG(info.st_mode) || info.st_size > 0, SNLS_ERR_FORMAT, "%s: is empty",
                  snls_io_name(r->path).text);
     if (snls_path_ends(r->path, ".npy")) return r->kind = &snls_npy_reader, SNLS_OK;
