@@ -32,6 +32,16 @@ static SnlsStatus take_tensors(SnlsContext *ctx, const SnlsMatch *m, const SnlsM
 #define TILE 4096 /* floats of a row of the video: of a window of 9 rows in 3 frames, half a megabyte */
 #define PATCH_TILE 2048 /* the rows of patches above and below, and the gradient of the key */
 
+/* Floats along the axes of a field of centres; heads may share one. */
+static void centre_axes(const SnlsMatch *m, const SnlsTensor *t, int64_t *head, int64_t *column, int64_t *window)
+{
+    const int64_t *s = t->stride;
+    if (!t->data) return;
+    *head = m->refine || t->ndim == 7 ? s[1] : 0;
+    *column = s[m->refine ? 4 : t->ndim - 2];
+    *window = s[m->refine ? 5 : t->ndim - 4];
+}
+
 static CpuGrad grad_of(SnlsContext *ctx, const SnlsMatch *m, const SnlsMatchGrad *g)
 {
     CpuGrad p = {.c = {.m = *m, .dsp = snls_cpu_dsp(ctx)}, .g = *g};
@@ -47,10 +57,8 @@ static CpuGrad grad_of(SnlsContext *ctx, const SnlsMatch *m, const SnlsMatchGrad
     p.last_x = m->width > 1 ? (double)(m->width - 1) : -1;
     const int64_t pixel = m->heads * m->features, floats = m->ps > 1 ? PATCH_TILE : TILE, tile = pixel ? floats / pixel : floats;
     p.tile = tile < 16 ? 16 : tile;
-    const int64_t *s = m->centre.stride;
-    if (m->refine) p.centre_head = s[1], p.centre_column = s[4], p.centre_window = s[5];
-    else if (m->centre.ndim == 7) p.centre_head = s[1], p.centre_column = s[5], p.centre_window = s[3];
-    else p.centre_column = s[4], p.centre_window = s[2];
+    centre_axes(m, &m->centre, &p.centre_head, &p.centre_column, &p.centre_window);
+    centre_axes(m, &g->centre, &p.sums_head, &p.sums_column, &p.sums_window);
     return p;
 }
 

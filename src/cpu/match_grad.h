@@ -18,7 +18,8 @@ typedef struct CpuGrad {
     int64_t  origin;               /* centre cell of a window that need not slide, which ... */
     double   before, after;        /* ... reaches so far around its centre */
     double   last_y, last_x;       /* last place of the frame; -1 where no window is plain */
-    int64_t  centre_head, centre_column, centre_window; /* floats along these axes of centre */
+    int64_t  centre_head, centre_column, centre_window; /* floats along these axes of centre, */
+    int64_t  sums_head, sums_column, sums_window;       /* and of its gradient */
     int64_t  tile;                 /* columns of queries whose windows stay in the second-level cache from row to row */
     bool     inside;               /* patches inside their frames may be taken whole */
     int64_t  pixels;               /* of a patch row, that are one run of floats in every video; else 1 */
@@ -241,33 +242,49 @@ static inline bool snls_grad_inside(const CpuGrad *p, int64_t b, int64_t t, int6
     return true;
 }
 
-/* Patches of one pixel: never outside. What is wanted of it is left to set. */
-typedef struct CpuSingle {
-    SnlsPixel pixel;
-    SnlsTaps  y, x; /* of the key */
-} CpuSingle;
+/* What the neighbours of a row of queries have in common where patches are single pixels, which are never outside. */
+typedef struct CpuGradSingles {
+    const float *q, *key;          /* column 0 of the row; pixel (0, 0) of the key's first frame */
+    float       *to, *out;         /* their gradients; NULL: not wanted */
+    int64_t      q_step, to_step;  /* from a query to the next */
+    int64_t      key_step[3], out_step[3]; /* frame, row, column */
+    int64_t      height, width, features, first, end;
+    float        twice;
+    bool         prod;
+} CpuGradSingles;
 
-static inline void snls_grad_single(const CpuGrad *p, const CpuGradBand *band, const CpuKept *kept, CpuSingle *s)
+static inline CpuGradSingles snls_grad_singles(const CpuGrad *p, const CpuGradBand *band, bool want_query, bool want_key)
 {
     const SnlsMatch *m = &p->c.m;
-    const int64_t *step = p->c.key.step, channel = kept->head * m->features;
-    const SnlsTaps y = s->y = snls_taps(kept->y, m->height), x = s->x = snls_taps(kept->x, m->width);
-    s->pixel = (SnlsPixel){.q = snls_cpu_pixel(&p->c.query, band->b, band->t, band->i * m->stride0, kept->j * m->stride0) + channel,
-                           .at = snls_cpu_pixel(&p->c.key, band->b, kept->frame, y.at[0], x.at[0]) + channel,
-                           .right = (x.at[1] - x.at[0]) * step[3], .down = (y.at[1] - y.at[0]) * step[2],
-                           .n = m->features, .g = m->prod ? kept->g : 2 * kept->g,
-                           .shape = (y.weight[1] != 0) * 2 + (x.weight[1] != 0), .prod = m->prod};
-    for (int a = 0; a < 4; a++) s->pixel.w[a] = (float)(y.weight[a >> 1] * x.weight[a & 1]);
+    CpuGradSingles s = {.q = snls_cpu_pixel(&p->c.query, band->b, band->t, band->i * m->stride0, 0), .key = snls_cpu_pixel(&p->c.key, band->b, 0, 0, 0),
+                        .q_step = m->stride0 * p->c.query.step[3], .height = m->height, .width = m->width, .features = m->features,
+                        .first = band->first, .end = band->end, .twice = m->prod ? 1 : 2, .prod = m->prod};
+    if (want_query) s.to = snls_cpu_pixel(&p->d_query, band->b, band->t, band->i * m->stride0, 0), s.to_step = m->stride0 * p->d_query.step[3];
+    if (want_key) s.out = snls_cpu_pixel(&p->d_key, band->b, 0, 0, 0);
+    for (int i = 0; i < 3; i++) s.key_step[i] = p->c.key.step[1 + i], s.out_step[i] = p->d_key.step[1 + i];
+    return s;
 }
 
-/* It adds to d key, in the rows of the band. */
-static inline void snls_grad_single_key(const CpuGrad *p, const CpuGradBand *band, const CpuKept *kept, CpuSingle *s)
+/* From the first tap to the second along an axis of n pixels, z at least 0: at its end back, which has no weight. */
+static inline int64_t snls_grad_beside(int64_t z, int64_t n) { return z + 1 < n ? 1 : n > 1 ? -1 : 0; }
+
+static inline void snls_grad_single(const CpuGradSingles *s, const CpuKept *kept, SnlsPixel *pixel)
 {
-    const int64_t *step = p->d_key.step, *y = s->y.at, *x = s->x.at;
-    s->pixel.rows = (y[0] >= band->first && y[0] < band->end) | (s->y.weight[1] != 0 && y[1] >= band->first && y[1] < band->end) << 1;
-    if (!s->pixel.rows) return;
-    s->pixel.out = snls_cpu_pixel(&p->d_key, band->b, kept->frame, y[0], x[0]) + kept->head * p->c.m.features;
-    s->pixel.out_right = (x[1] - x[0]) * step[3], s->pixel.out_down = (y[1] - y[0]) * step[2];
+    const int64_t y = (int64_t)kept->y, x = (int64_t)kept->x, down = snls_grad_beside(y, s->height), right = snls_grad_beside(x, s->width), channel = kept->head * s->features;
+    const double fy = kept->y - (double)y, fx = kept->x - (double)x, gy = 1 - fy, gx = 1 - fx;
+    const int upper = (y >= s->first) & (y < s->end), lower = (fy != 0) & (y + down >= s->first) & (y + down < s->end); /* no branches to guess */
+    pixel->q = s->q + kept->j * s->q_step + channel;
+    pixel->at = s->key + kept->frame * s->key_step[0] + y * s->key_step[1] + x * s->key_step[2] + channel;
+    pixel->to = s->to ? s->to + kept->j * s->to_step + channel : NULL;
+    pixel->rows = upper | lower << 1;
+    pixel->out = s->out && pixel->rows ? s->out + kept->frame * s->out_step[0] + y * s->out_step[1] + x * s->out_step[2] + channel : NULL;
+    pixel->right = right * s->key_step[2], pixel->down = down * s->key_step[1];
+    pixel->out_right = right * s->out_step[2], pixel->out_down = down * s->out_step[1];
+    pixel->n = s->features;
+    pixel->w[0] = (float)(gy * gx), pixel->w[1] = (float)(gy * fx), pixel->w[2] = (float)(fy * gx), pixel->w[3] = (float)(fy * fx);
+    pixel->g = s->twice * kept->g;
+    pixel->shape = (fy != 0) * 2 + (fx != 0);
+    pixel->prod = s->prod;
 }
 
 /* The taps with weight: addresses from the pixel at (0, 0) of a frame's head on, and weights times g. Returns how many;

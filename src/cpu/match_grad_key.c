@@ -77,26 +77,33 @@ static void spread_inside(const CpuGrad *p, const CpuGradBand *band, const CpuKe
     p->c.dsp->spread_patch(at, w, m->prod ? in->pair.q : in->pair.out, &patch, band->first - in->key_y, band->end - in->key_y, &to);
 }
 
-static void spread_single(const CpuGrad *p, const CpuGradBand *band, const CpuKept *kept)
-{
-    CpuSingle s;
-    snls_grad_single(p, band, kept, &s);
-    snls_grad_single_key(p, band, kept, &s);
-    if (s.pixel.out) p->c.dsp->pull_pixel(NULL, &s.pixel);
-}
-
 void snls_grad_spread(const CpuGrad *p, const CpuGradBand *band, const CpuKept *kept, CpuInside *in)
 {
     if (in) spread_inside(p, band, kept, in);
-    else if (p->c.m.ps == 1) spread_single(p, band, kept);
     else snls_grad_walk(p, band->i, kept, spread_pair, (void *)(uintptr_t)band);
 }
 
-static void take_list(const CpuGrad *p, Band *band, int64_t n)
+static void take_singles(const CpuGrad *p, const Band *band, int64_t n)
+{
+    const CpuGradSingles singles = snls_grad_singles(p, &band->at, false, true);
+    SnlsPixel pixel;
+    for (const CpuKept *kept = band->list; kept < band->list + n; kept++) {
+        snls_grad_single(&singles, kept, &pixel);
+        if (pixel.out) p->c.dsp->pull_pixel(NULL, &pixel);
+    }
+}
+
+static void take_patches(const CpuGrad *p, const Band *band, int64_t n)
 {
     CpuInside in;
     for (const CpuKept *kept = band->list; kept < band->list + n; kept++)
         snls_grad_spread(p, &band->at, kept, snls_grad_inside(p, band->at.b, band->at.t, band->at.i, kept, &in) ? &in : NULL);
+}
+
+static void take_list(const CpuGrad *p, const Band *band, int64_t n)
+{
+    if (p->c.m.ps == 1) take_singles(p, band, n);
+    else take_patches(p, band, n);
 }
 
 static void take_hits(const CpuGrad *p, const CpuGradQuery *row, Band *band)

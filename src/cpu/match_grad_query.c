@@ -104,37 +104,37 @@ static void pull_inside(const CpuGrad *p, Band *band, const CpuKept *kept, CpuIn
     if (key) snls_grad_spread(p, &band->at, kept, in);
 }
 
-/* Single pixels: all that is wanted in one call. */
-static void pull_single(const CpuGrad *p, Band *band, const CpuKept *kept)
-{
-    const SnlsMatch *m = &p->c.m;
-    float along[4];
-    CpuSingle s;
-    snls_grad_single(p, &band->at, kept, &s);
-    if (band->want_query && band->own) s.pixel.to = snls_cpu_pixel(&p->d_query, band->at.b, band->at.t, band->at.i * m->stride0, kept->j * m->stride0) + kept->head * m->features;
-    if (band->want_key) snls_grad_single_key(p, &band->at, kept, &s);
-    if (s.pixel.to || s.pixel.out || band->want_place) p->c.dsp->pull_pixel(band->want_place ? along : NULL, &s.pixel);
-    const double scale = m->prod ? kept->g : 2 * (double)kept->g;
-    if (band->want_place) add_place(band, s.y.weight, s.x.weight, along, (m->height > 1) * scale, (m->width > 1) * scale);
-}
+/* Where the gradients of a row of queries by their centres begin, and seeds of the offsets: of column and head 0, the first place and window. */
+typedef struct Centres {
+    float *sums;
+    const float *seeds;  /* NULL: none */
+    int64_t first;       /* window with a centre */
+} Centres;
 
-static void add_centre(const CpuGrad *p, const CpuKept *kept, Band *band)
+static Centres centres_of(const CpuGrad *p, const CpuGradBand *at)
 {
     const SnlsMatch *m = &p->c.m;
     const SnlsTensor *seeds = &p->g.offset, *sums = &p->g.centre;
-    const int64_t b = band->at.b, t = band->at.t, i = band->at.i, step = sums->stride[sums->ndim - 1];
-    if (seeds->data) {
-        const float *seed = (const float *)seeds->data + snls_at6(seeds, b, kept->head, t, i, kept->j, kept->place);
-        band->by_y += seed[seeds->stride[6]];
-        band->by_x += seed[2 * seeds->stride[6]];
+    Centres c = {sums->data, seeds->data ? (const float *)seeds->data + snls_at6(seeds, at->b, 0, at->t, at->i, 0, 0) : NULL, m->refine ? 0 : m->windows - m->flow_slots};
+    if (!c.sums) return c;
+    if (m->refine) c.sums += snls_at6(sums, at->b, 0, at->t, at->i, 0, 0) + sums->stride[sums->ndim - 1]; /* past dt */
+    else if (sums->ndim == 7) c.sums += snls_at6(sums, at->b, 0, at->t, 0, at->i, 0);
+    else c.sums += snls_at5(sums, at->b, at->t, 0, at->i, 0);
+    return c;
+}
+
+static inline void add_centre(const CpuGrad *p, const Centres *c, const CpuKept *kept, double by_y, double by_x)
+{
+    const SnlsTensor *seeds = &p->g.offset, *sums = &p->g.centre;
+    const int64_t step = sums->stride[sums->ndim - 1], at_y = p->c.m.refine ? 0 : step, at_x = step - at_y; /* offsets are (dt,dy,dx), flow is (x,y) */
+    if (c->seeds) {
+        const float *seed = c->seeds + kept->head * seeds->stride[1] + kept->j * seeds->stride[4] + kept->place * seeds->stride[5];
+        by_y += seed[seeds->stride[6]];
+        by_x += seed[2 * seeds->stride[6]];
     }
-    const int64_t slot = kept->window - (m->windows - m->flow_slots);
-    float *to = (float *)sums->data;
-    if (m->refine) to += snls_at6(sums, b, kept->head, t, i, kept->j, kept->window) + step; /* past dt */
-    else if (sums->ndim == 7) to += snls_at6(sums, b, kept->head, t, slot, i, kept->j);
-    else to += snls_at5(sums, b, t, slot, i, kept->j);
-    to[m->refine ? 0 : step] += (float)(kept->slope_y * band->by_y); /* offsets are (dt,dy,dx), flow is (x,y) */
-    to[m->refine ? step : 0] += (float)(kept->slope_x * band->by_x);
+    float *to = c->sums + kept->head * p->sums_head + kept->j * p->sums_column + (kept->window - c->first) * p->sums_window;
+    to[at_y] += (float)(kept->slope_y * by_y);
+    to[at_x] += (float)(kept->slope_x * by_x);
 }
 
 static inline void extend(const SnlsMatch *m, const CpuKept *kept, CpuReach *reach)
@@ -157,17 +157,61 @@ static void pull_patch(const CpuGrad *p, Band *band, const CpuKept *kept)
     if (band->want_key && !inside) snls_grad_spread(p, &band->at, kept, NULL);
 }
 
-static void take_list(const CpuGrad *p, Band *band, int64_t n)
+static void take_patches(const CpuGrad *p, Band *band, int64_t n)
 {
-    const SnlsMatch *m = &p->c.m;
+    const Centres centres = centres_of(p, &band->at);
     for (const CpuKept *kept = band->list; kept < band->list + n; kept++) {
-        const bool want_centre = p->g.centre.data && band->own && snls_match_has_centre(m, kept->window);
+        const bool want_centre = centres.sums && band->own && snls_match_has_centre(&p->c.m, kept->window);
         band->want_place = want_centre && p->g.dist.data;
         band->by_y = band->by_x = 0;
-        if (m->ps == 1) pull_single(p, band, kept);
-        else pull_patch(p, band, kept);
-        if (want_centre) add_centre(p, kept, band);
+        pull_patch(p, band, kept);
+        if (want_centre) add_centre(p, &centres, kept, band->by_y, band->by_x);
     }
+}
+
+/* ---- single pixels: addresses and weights of a list, then what they pull at, then their centres. Loops of their own, so that none waits for another. ---- */
+
+/* dL/d place from the products of the pull with the four taps; what a weight of 0 belongs to was perhaps no number. */
+static inline double slope_of(double near, double far, const float *along, int across, int next)
+{
+    const double first = near != 0 ? near * ((double)along[next] - along[0]) : 0, last = far != 0 ? far * ((double)along[next + across] - along[across]) : 0;
+    return first + last;
+}
+
+static void add_single_centres(const CpuGrad *p, const Band *band, float (*along)[4], int64_t n)
+{
+    const SnlsMatch *m = &p->c.m;
+    const Centres centres = centres_of(p, &band->at);
+    const double twice = m->prod ? 1 : 2, tall = m->height > 1, wide = m->width > 1;
+    if (!centres.sums || !band->own) return;
+    for (int64_t i = 0; i < n; i++) {
+        const CpuKept *kept = &band->list[i];
+        const double fy = kept->y - (double)(int64_t)kept->y, fx = kept->x - (double)(int64_t)kept->x, scale = twice * (double)kept->g;
+        if (!snls_match_has_centre(m, kept->window)) continue;
+        const double by_y = p->g.dist.data ? tall * scale * slope_of(1 - fx, fx, along[i], 1, 2) : 0, by_x = p->g.dist.data ? wide * scale * slope_of(1 - fy, fy, along[i], 2, 1) : 0;
+        add_centre(p, &centres, kept, by_y, by_x);
+    }
+}
+
+static void take_singles(const CpuGrad *p, Band *band, int64_t n)
+{
+    SnlsPixel pixel[SNLS_GRAD_LIST];
+    float along[SNLS_GRAD_LIST][4];
+    const SnlsMatch *m = &p->c.m;
+    const CpuGradSingles singles = snls_grad_singles(p, &band->at, band->want_query && band->own, band->want_key);
+    const bool want_place = p->g.centre.data && band->own && p->g.dist.data;
+    for (int64_t i = 0; i < n; i++) snls_grad_single(&singles, &band->list[i], &pixel[i]);
+    for (int64_t i = 0; i < n; i++) {
+        const bool place = want_place && snls_match_has_centre(m, band->list[i].window);
+        if (pixel[i].to || pixel[i].out || place) p->c.dsp->pull_pixel(place ? along[i] : NULL, &pixel[i]);
+    }
+    add_single_centres(p, band, along, n);
+}
+
+static void take_list(const CpuGrad *p, Band *band, int64_t n)
+{
+    if (p->c.m.ps == 1) take_singles(p, band, n);
+    else take_patches(p, band, n);
 }
 
 /* Whether a neighbour of one pixel lies in rows of the band. */
