@@ -3,8 +3,6 @@
 #include "bench.h"
 #include <math.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Products and sums below are meant to be fused, whatever the rest of the program is compiled with. */
 #if defined(__clang__)
@@ -129,27 +127,31 @@ double bench_fma_rate(int32_t threads, int32_t cpu_level, double warm_up, int at
     return best_rate(workers, n, warm_up, attempts > 1 ? 0.005 : 0.0005, attempts) * kernels.flops * n;
 }
 
-/* The triad over that many bytes, the threads' shares apart. */
+/* The triad over that many bytes, the threads' shares apart. Arrays are the library's, on the same pages as those that are timed. */
 static double triad_rate(int32_t threads, int32_t cpu_level, double bytes, double least, int attempts)
 {
     const int32_t n = limited(threads);
-    const size_t floats = (size_t)(bytes / 3 / n / sizeof(float)) / 16 * 16, line = 32; /* apart from the next share */
+    const int64_t line = 32, floats = (int64_t)(bytes / 3 / n / sizeof(float)) / 16 * 16, all = 3 * n * (floats + line); /* line: apart from the next share */
     Worker workers[MOST_THREADS] = { { 0 } };
-    float *block = aligned_alloc(64, 3 * (size_t)n * (floats + line) * sizeof *block);
-    if (!block || !floats) {
-        free(block);
-        return 0;
+    SnlsTensor block = { 0 };
+    SnlsContext *ctx;
+    SnlsContextParams params;
+    snls_context_defaults(&params);
+    params.backend = "ref";
+    if (!floats || snls_open(&ctx, &params) < 0) return 0;
+    double turns = 0;
+    if (snls_array_alloc(ctx, &block, SNLS_F32, 1, &all) >= 0) {
+        for (int32_t i = 0; i < n; i++) {
+            float *share = (float *)block.data + 3 * i * (floats + line);
+            workers[i] = (Worker){ .work = kernels_of(cpu_level).triad, .floats = (size_t)floats };
+            workers[i].a = share;
+            workers[i].b = share + floats + line;
+            workers[i].c = share + 2 * (floats + line);
+        }
+        turns = best_rate(workers, n, 0, least, attempts);
     }
-    memset(block, 0, 3 * (size_t)n * (floats + line) * sizeof *block);
-    for (int32_t i = 0; i < n; i++) {
-        float *share = block + 3 * (size_t)i * (floats + line);
-        workers[i] = (Worker){ .work = kernels_of(cpu_level).triad, .floats = floats };
-        workers[i].a = share;
-        workers[i].b = share + floats + line;
-        workers[i].c = share + 2 * (floats + line);
-    }
-    const double turns = best_rate(workers, n, 0, least, attempts);
-    free(block);
+    snls_array_free(ctx, &block);
+    snls_close(&ctx);
     return turns * 3 * (double)floats * sizeof(float) * n;
 }
 

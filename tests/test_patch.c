@@ -250,9 +250,9 @@ static void check_mix_run(Test *t, PatchCase *c, int kind)
     const bool set = rng_one_in(&t->rng, 2);
     SnlsPatch p = c->patch;
     if (set) p.rows = p.run = 1;
-    const SnlsRun run = { PLACES, 1, 1, p.down * p.rows, set };
-    const ptrdiff_t size = PLACES * run.step;
     const SnlsPlaces from = places_of(c);
+    const SnlsRun run = { PLACES, 1, 1, p.down * p.rows, set, rng_one_in(&t->rng, 2) ? from.at[0] : NULL };
+    const ptrdiff_t size = PLACES * run.step;
     float *const out = place_out(t->out, &t->rng, size, sizeof *out), *const want = malloc((size_t)(size + 1) * sizeof *want);
     fill(&t->rng, out, size, kind);
     memcpy(want, out, (size_t)size * sizeof *out);

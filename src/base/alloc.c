@@ -20,12 +20,25 @@ bool snls_add_size(int64_t a, int64_t b, int64_t *out)
     return true;
 }
 
+/* Large arrays are walked with large strides: small pages would cost more than the data. A hint, never needed. */
+static void ask_for_large_pages(char *from, int64_t bytes)
+{
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    const uintptr_t page = (uintptr_t)2 << 20, first = ((uintptr_t)from + page - 1) / page * page, end = ((uintptr_t)from + (uintptr_t)bytes) / page * page;
+    if (end > first) (void)madvise(from + (first - (uintptr_t)from), end - first, MADV_HUGEPAGE);
+#else
+    (void)from, (void)bytes;
+#endif
+}
+
 void *snls_mem_alloc(const SnlsAllocator *allocator, int64_t bytes)
 {
     if (bytes < 0 || (uint64_t)bytes > PTRDIFF_MAX) return NULL;
     const size_t size = bytes ? (size_t)bytes : 1;
     if (allocator->alloc) return allocator->alloc(size, allocator->opaque);
-    return aligned_alloc(SNLS_ALIGN, (size + SNLS_ALIGN - 1) / SNLS_ALIGN * SNLS_ALIGN); /* a wide read that crosses a line takes two */
+    void *const block = aligned_alloc(SNLS_ALIGN, (size + SNLS_ALIGN - 1) / SNLS_ALIGN * SNLS_ALIGN); /* a wide read that crosses a line takes two */
+    if (block) ask_for_large_pages(block, bytes);
+    return block;
 }
 
 void snls_mem_free(const SnlsAllocator *allocator, void *ptr)
@@ -55,17 +68,6 @@ void snls_arena_plan(SnlsArena *arena, int64_t count, int64_t size)
     if (!block_bytes(count, size, &bytes) || !snls_add_size(arena->planned, bytes, &arena->planned)) arena->overflow = true;
 }
 
-/* Large scratch is walked with large strides: small pages would cost more than the data. A hint, never needed. */
-static void ask_for_large_pages(char *from, int64_t bytes)
-{
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-    const uintptr_t page = (uintptr_t)2 << 20, first = ((uintptr_t)from + page - 1) / page * page, end = ((uintptr_t)from + (uintptr_t)bytes) / page * page;
-    if (end > first) (void)madvise(from + (first - (uintptr_t)from), end - first, MADV_HUGEPAGE);
-#else
-    (void)from, (void)bytes;
-#endif
-}
-
 bool snls_arena_commit(SnlsArena *arena, const SnlsAllocator *allocator, int64_t limit)
 {
     if (arena->overflow || arena->planned > INT64_MAX - SNLS_ALIGN) return false;
@@ -76,7 +78,7 @@ bool snls_arena_commit(SnlsArena *arena, const SnlsAllocator *allocator, int64_t
     if (!arena->base) return false;
     arena->aligned = (char *)arena->base + (SNLS_ALIGN - (uintptr_t)arena->base % SNLS_ALIGN) % SNLS_ALIGN;
     arena->capacity = arena->planned;
-    if (!arena->device) ask_for_large_pages(arena->aligned, arena->capacity);
+    if (!arena->device && allocator->alloc) ask_for_large_pages(arena->aligned, arena->capacity);
     if (arena->capacity > arena->peak) arena->peak = arena->capacity;
     return true;
 }

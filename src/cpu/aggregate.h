@@ -131,7 +131,7 @@ int64_t snls_cpu_band(const SnlsContext *ctx, int64_t planes, int64_t height, in
 
 /* Columns of queries whose neighbours' surroundings, some rows of up to CPU_FRAMES frames, stay in the second-level cache from
  * row to row. They order the sums of pixels near their border, so they are the same for any number of threads. */
-enum { CPU_FRAMES = 8 };
+enum { CPU_FRAMES = 8, CPU_AROUND = 9 }; /* CPU_AROUND: rows that neighbours are looked for in */
 int64_t snls_cpu_columns_at_once(const CpuAggregate *c);
 
 /* ---- the loops ---- */

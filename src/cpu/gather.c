@@ -134,6 +134,15 @@ static int64_t end_of_run(const CpuAggregate *c, const CpuSpace *space, const Cp
     return q->j + (shape - first) / n;
 }
 
+/* The pixel that neighbours of later rows of queries will want first, if they are a few pixels away; NULL: none. */
+static const float *ahead_of(const CpuAggregate *c, const CpuQuery *q)
+{
+    const SnlsAggregate *a = &c->a;
+    const int64_t y = q->i + a->ps / 2 + CPU_AROUND / 2 + 2;
+    if (a->stride0 > 1 || y >= a->height) return NULL;
+    return snls_cpu_pixel(&c->source, q->b, q->t, y, q->j) + q->head * c->channels;
+}
+
 static void add_run(const CpuAggregate *c, const CpuSpace *space, const Band *band, const CpuQuery *q, int64_t end)
 {
     const SnlsAggregate *a = &c->a;
@@ -141,7 +150,7 @@ static void add_run(const CpuAggregate *c, const CpuSpace *space, const Band *ba
     const SnlsGrid grid = snls_cpu_grid(c, space->shape[at]);
     const CpuRange r = {y < band->first ? band->first - y : 0, y + a->ps > band->end ? band->end - y : a->ps};
     const SnlsPatch patch = {snls_cpu_step_x(c), snls_cpu_step_y(c), r.end - r.first, a->ps, 0};
-    const SnlsRun run = {end - q->j, c->stack ? 1 : n, n, a->stride0 * snls_cpu_step_x(c), c->set};
+    const SnlsRun run = {end - q->j, c->stack ? 1 : n, n, a->stride0 * snls_cpu_step_x(c), c->set, ahead_of(c, q)};
     if (patch.rows <= 0 || run.queries <= 0) return;
     for (int64_t k = 0; k < (c->stack ? n : 1); k++)
         c->dsp->mix_run(snls_cpu_destination(c, q, k, y + r.first, x), &patch, &run, &space->all, at + k, r.first * grid.down, &grid);

@@ -15,12 +15,12 @@ static int64_t queries_of(int64_t neighbours)
 
 static int64_t padded(int64_t neighbours) { return (neighbours * queries_of(neighbours) + 15) / 16 * 16; }
 
-enum { AROUND = 9, CACHE = 1 << 18 }; /* rows that neighbours are looked for in; floats */
+enum { CACHE = 1 << 18 }; /* floats */
 
 int64_t snls_cpu_columns_at_once(const CpuAggregate *c)
 {
     const SnlsAggregate *a = &c->a;
-    const int64_t frames = a->frames < CPU_FRAMES ? a->frames : CPU_FRAMES, pixel = a->heads * c->channels, one = frames * (AROUND + a->ps) * pixel * a->stride0;
+    const int64_t frames = a->frames < CPU_FRAMES ? a->frames : CPU_FRAMES, pixel = a->heads * c->channels, one = frames * (CPU_AROUND + a->ps) * pixel * a->stride0;
     const int64_t together = queries_of(a->neighbours), columns = CACHE / (one > 0 ? one : 1) / together;
     return together * (columns < 2 ? 2 : columns);
 }

@@ -64,7 +64,8 @@ typedef struct SnlsPixel {
 /* Queries next to each other: `count` places each, those of the next one `places` further on, its patch `step` floats. */
 typedef struct SnlsRun {
     ptrdiff_t queries, count, places, step;
-    int set; /* patches of one pixel are written, not added to */
+    int set;            /* patches of one pixel are written, not added to */
+    const float *ahead; /* a pixel of the grid for each query, next to each other, which later ones will want: asked for; NULL: none */
 } SnlsRun;
 
 typedef struct SnlsDsp {

@@ -141,14 +141,24 @@ static void mix(float *out, const SnlsPatch *patch, const SnlsPlaces *from, ptrd
     }
 }
 
+/* Reads of neighbours come in no order that a processor could foresee, the first one of a pixel from memory. */
+ALWAYS void ask_ahead(const SnlsRun *run, const SnlsGrid *grid, ptrdiff_t q, ptrdiff_t c, const int vectors)
+{
+    if (!run->ahead) return;
+    const float *const at = run->ahead + q * grid->right + c;
+    for (int i = 0; i < vectors * LANES; i += 16) _mm_prefetch((const char *)(at + i), _MM_HINT_T1);
+}
+
 /* Runs of single pixels, which one query alone writes: all of a chunk of channels, then the next. */
 ALWAYS void set_pixels(float *out, const SnlsRun *run, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t shift, const SnlsGrid *grid, const int shape)
 {
     const ptrdiff_t n = grid->n;
     ptrdiff_t c = 0;
     for (; c + 2 * LANES <= n; c += 2 * LANES)
-        for (ptrdiff_t q = 0; q < run->queries; q++)
+        for (ptrdiff_t q = 0; q < run->queries; q++) {
+            ask_ahead(run, grid, q, c, 2);
             mix_one_chunk(out + q * run->step + c, from, i + q * run->places, i + q * run->places + run->count, shift + c, grid, shape, 2, 1, v_mask(LANES), 1);
+        }
     for (; c < n; c += LANES)
         for (ptrdiff_t q = 0; q < run->queries; q++)
             mix_one_chunk(out + q * run->step + c, from, i + q * run->places, i + q * run->places + run->count, shift + c, grid, shape, 1, 0, v_mask(n - c), 1);
@@ -164,8 +174,10 @@ static void mix_threes(float *out, const SnlsPatch *patch, const SnlsRun *run, c
     const SnlsRun r = *run;
     ptrdiff_t c = 0;
     for (; c + VECTORS_3 * LANES <= g.n; c += VECTORS_3 * LANES)
-        for (ptrdiff_t q = 0; q < r.queries; q++)
+        for (ptrdiff_t q = 0; q < r.queries; q++) {
+            ask_ahead(&r, &g, q, c, VECTORS_3);
             mix_chunk(out + q * r.step + c, &three, &places, i + q * r.places, i + q * r.places + r.count, shift + c, &g, 3, 3, 3, VECTORS_3, 1, v_mask(LANES));
+        }
     for (; c < g.n; c += LANES)
         for (ptrdiff_t q = 0; q < r.queries; q++)
             mix_chunk(out + q * r.step + c, &three, &places, i + q * r.places, i + q * r.places + r.count, shift + c, &g, 3, 3, 3, 1, 0, v_mask(g.n - c));
