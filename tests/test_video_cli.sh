@@ -41,6 +41,11 @@ for clip in y8 y10 y16 even; do copy $clip.mkv $clip.y4m; same $clip.mkv $clip.y
 copy g12.mkv g12.y4m; same g12.mkv g12.y4m
 copy y16.mkv y16.mp4; grep -q '16 bits a sample become 12' err || bad "lost bits are not mentioned: $(cat err)"
 
+# the aspect of pixels, of containers whose frames do not carry it
+make -f lavfi -i testsrc2=s=32x32:r=25:d=0.1 -vf setsar=12/11 -pix_fmt yuv420p aspect.y4m; make -i aspect.y4m -c:v ffv1 aspect.avi
+for clip in aspect.y4m aspect.avi; do copy $clip aspect.mkv; [ "$(probe aspect.mkv sample_aspect_ratio)" = 12:11 ] || bad "$clip: aspect $(probe aspect.mkv sample_aspect_ratio)"; done
+"$snls" denoise aspect.y4m - --sigma 0 2>/dev/null | head -1 | grep -q ' A12:11 ' || bad "y4m to y4m: another aspect"
+
 # y4m through pipes, in both directions; what ffmpeg writes for ten bits too
 ffmpeg -v error -i even.mkv -strict -1 -f yuv4mpegpipe - | "$snls" denoise - - --sigma 0 2>err | ffmpeg -v error -y -f yuv4mpegpipe -i - -c:v ffv1 piped.mkv
 same even.mkv piped.mkv

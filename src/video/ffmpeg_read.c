@@ -185,6 +185,7 @@ static SnlsStatus take_frame(SnlsReader *r, SnlsAvReader *a, AVFrame *frame, Snl
         return status;
     }
     set_time(r, a, frame);
+    frame->sample_aspect_ratio = av_guess_sample_aspect_ratio(a->in, a->stream, frame); /* y4m, AVI and NUT have it outside of frames */
     if (!a->frames++)
         snprintf(r->info.pixel_format, sizeof r->info.pixel_format, "%s", av_get_pix_fmt_name(frame->format));
     return snls_av_wrap(r->ctx, frame, a->stream->time_base, out);
