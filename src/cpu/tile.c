@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 44, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SCORES_MAX = 512, REACH_MAX = 16, PATCH_ROWS = 16, SHIFT_ROWS = 24, PATCH_PIXELS = 48 };
+enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 44, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SCORES_MAX = 1024, REACH_MAX = 16, PATCH_ROWS = 16, SHIFT_ROWS = 24, PATCH_PIXELS = 48 };
 
 /* Planes have margins of some vectors: not for narrow frames or queries far apart, unless they are small anyway. */
 static bool margins_pay(const SnlsMatch *m)
@@ -126,6 +126,7 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, CpuTake take, Cp
     s->most = take(arena, queries, sizeof(float));
     s->work = take(arena, (tile->keep + 1 + 2 * SNLS_TILE_LIST) * lanes, sizeof(float));
     s->below = take(arena, tile->slots * tile->cells * (lanes + 1), sizeof(uint32_t));
+    s->frame = take(arena, m->ps == 1 && tile->planes.bend ? m->windows : 0, sizeof(float *));
     s->top = take(arena, queries * tile->keep, sizeof(float));
     s->number = take(arena, queries * tile->keep, sizeof(float));
     take_windows(arena, tile, take, &s->window);
@@ -187,6 +188,7 @@ static void run_tile(const CpuTile *tile, const CpuTilePlace *p, CpuTileScratch 
 {
     const SnlsMatch *m = &tile->c->m;
     s->peak = tile->shifted ? snls_tile_shift_load_query(tile, p, s->shifted.query) : snls_tile_load_query(tile, p, s->query);
+    if (m->ps == 1 && tile->planes.bend) snls_tile_exact_begin(tile, p, s);
     s->waiting = 0;
     s->fetch[0] = s->fetch[1] = (CpuFetch){.rows = 0}; /* nothing to fetch ahead until the tile's own frame says what */
     snls_tile_begin_lists(tile, s);

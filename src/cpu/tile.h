@@ -123,6 +123,7 @@ typedef struct CpuTileScratch {
     float   *most;            /* (runs, lanes): largest correction of an interpolated l2 */
     float   *work;            /* see simd/tile.h, insert */
     uint32_t *below;          /* slots*cells*(lanes + 1) */
+    const float **frame;      /* windows: the first pixel of each slot's frame; single pixels by l2 between pixels */
     float   *top, *number;    /* (runs, keep, lanes): the best scores so far in order, and their candidates' numbers */
     CpuTileWindows window;
     uint32_t *together;       /* runs: lanes scored with the tile */
@@ -180,6 +181,10 @@ static inline float *snls_tile_box(const CpuTile *tile, const CpuTileScratch *s,
     return s->box + ((y * tile->rows + run / tile->blocks) * s->size_x * tile->blocks + run % tile->blocks) * tile->lanes;
 }
 
+static inline float *snls_tile_top(const CpuTile *tile, const CpuTileScratch *s, int64_t run) { return s->top + run * tile->keep * tile->lanes; }
+
+static inline float *snls_tile_number(const CpuTile *tile, const CpuTileScratch *s, int64_t run) { return s->number + run * tile->keep * tile->lanes; }
+
 static inline CpuKeyFrame *snls_tile_key_frame(const CpuTile *tile, const CpuTileScratch *s, int64_t frame) { return &s->keys[frame % tile->keys.frames]; }
 
 /* Where a run's scores are for each shift along y; the three corrections likewise, box_max + 2 apart. A table for each run where ps is 1. */
@@ -229,6 +234,11 @@ void snls_tile_enter_row(const CpuTile *tile, int64_t run, int64_t slot, int64_t
 void snls_tile_begin_lists(const CpuTile *tile, CpuTileScratch *s);
 void snls_tile_sort_out(const CpuTile *tile, const CpuTilePlace *p, int64_t run, const float *value, int64_t n, int64_t slot, CpuTileScratch *s);
 void snls_tile_write_lists(const CpuTile *tile, const CpuTilePlace *p, int64_t kept, const CpuTileScratch *s);
+
+/* tile_exact.c: ps 1, l2 between pixels. Where the slots' frames are; scores of a run whose digits are in doubt into its lists, those not above the bars anew from the
+ * pixels. */
+void snls_tile_exact_begin(const CpuTile *tile, const CpuTilePlace *p, CpuTileScratch *s);
+void snls_tile_exact(const CpuTile *tile, const CpuTilePlace *p, int64_t run, const float *value, int64_t n, int64_t id, const float *bar, CpuTileScratch *s);
 
 /* tile_alone.c: scores of one lane in a slot into value, NaN where there is no candidate */
 void snls_tile_score_alone(const CpuTile *tile, const CpuTilePlace *p, int64_t run, int64_t l, int64_t slot, float *value, CpuTileScratch *s);

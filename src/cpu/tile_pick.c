@@ -3,10 +3,6 @@
 #include <float.h>
 #include <math.h>
 
-static float *top_of(const CpuTile *tile, const CpuTileScratch *s, int64_t r) { return s->top + r * tile->keep * tile->lanes; }
-
-static float *number_of(const CpuTile *tile, const CpuTileScratch *s, int64_t r) { return s->number + r * tile->keep * tile->lanes; }
-
 void snls_tile_begin_lists(const CpuTile *tile, CpuTileScratch *s)
 {
     const int64_t queries = tile->runs * tile->lanes;
@@ -56,7 +52,7 @@ static void fetch(const CpuTile *tile, const CpuTilePlace *p, const Spot *at)
 static void insert_one(const CpuTile *tile, int64_t r, int64_t l, int64_t id, float value, const CpuTileScratch *s)
 {
     const int64_t lanes = tile->lanes;
-    float *top = top_of(tile, s, r) + l, *number = number_of(tile, s, r) + l;
+    float *top = snls_tile_top(tile, s, r) + l, *number = snls_tile_number(tile, s, r) + l;
     int64_t i = tile->keep - 1;
     if (top[i * lanes] <= value) return; /* candidates come in order: an equal one before stays before */
     for (; i > 0 && !(top[(i - 1) * lanes] <= value); i--) {
@@ -81,13 +77,10 @@ static void enter(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t
     insert_one(tile, r, l, id, value, s);
 }
 
-/* Scores of run r one by one, candidates from number `id` on: those that no rounding could keep out of the lists. */
-static void one_by_one(const CpuTile *tile, const CpuTilePlace *p, int64_t r, const float *value, int64_t n, int64_t id, CpuTileScratch *s)
+/* Scores of run r not above the bars one by one, candidates from number `id` on. */
+static void one_by_one(const CpuTile *tile, const CpuTilePlace *p, int64_t r, const float *value, int64_t n, int64_t id, const float *bar, CpuTileScratch *s)
 {
-    const int64_t lanes = tile->lanes, active = snls_tile_active(tile, p, r);
-    float *bar = s->work;
-    tile->t.lower_bar(bar, top_of(tile, s, r), value, n, tile->c->k, s->work + lanes);
-    for (int64_t l = 0; l < lanes; l++) bar[l] = l < active ? bar[l] + slack(tile, bar[l], s->most[r * lanes + l]) : NAN;
+    const int64_t lanes = tile->lanes;
     const ptrdiff_t count = tile->t.below(s->below, value, n, bar, s->below + n * lanes);
     for (ptrdiff_t i = 0; i < count; i++) {
         const int64_t l = s->below[i] % 16, c = s->below[i] / 16;
@@ -99,21 +92,33 @@ static void one_by_one(const CpuTile *tile, const CpuTilePlace *p, int64_t r, co
     }
 }
 
-/* Some score of the run needs another look before it can be compared. */
-static bool needs_care(const CpuTile *tile, int64_t r, int64_t active, const float *value, int64_t n, CpuTileScratch *s)
+/* Some score of the run needs another look before it can be compared: given the least ones. */
+static bool needs_care(const CpuTile *tile, int64_t r, int64_t active, const float *least, const CpuTileScratch *s)
 {
-    if (!tile->planes.bend) return false;
-    tile->t.least(s->work, value, n);
     for (int64_t l = 0; l < active; l++)
-        if (loses_digits(tile, s->work[l], s->most[r * tile->lanes + l])) return true;
+        if (loses_digits(tile, least[l], s->most[r * tile->lanes + l])) return true;
     return false;
+}
+
+/* The same for n scores. bar: then what none that belongs into the lists is above, whatever rounding did to it. */
+static bool raise_bars(const CpuTile *tile, int64_t r, int64_t active, const float *value, int64_t n, float *bar, CpuTileScratch *s)
+{
+    const int64_t lanes = tile->lanes;
+    const bool careful = snls_tile_careful(tile);
+    if (!careful) tile->t.least(s->work, value, n); /* seldom needed: scores that wait for no others are soon looked at */
+    if (!careful && !needs_care(tile, r, active, s->work, s)) return false;
+    tile->t.lower_bar(bar, snls_tile_top(tile, s, r), value, n, tile->c->k, s->work);
+    if (careful && !needs_care(tile, r, active, s->work, s)) return false;
+    for (int64_t l = 0; l < lanes; l++) bar[l] = l < active ? bar[l] + slack(tile, bar[l], s->most[r * lanes + l]) : NAN;
+    return true;
 }
 
 void snls_tile_sort_out(const CpuTile *tile, const CpuTilePlace *p, int64_t r, const float *value, int64_t n, int64_t slot, CpuTileScratch *s)
 {
     const int64_t id = slot * tile->cells, active = snls_tile_active(tile, p, r), count = n * tile->cells;
-    if (needs_care(tile, r, active, value, count, s)) one_by_one(tile, p, r, value, count, id, s);
-    else tile->t.insert(top_of(tile, s, r), number_of(tile, s, r), tile->c->k, value, count, (float)id, (int)active, s->work, s->below);
+    float bar[SNLS_TILE_LANES_MAX];
+    if (tile->planes.bend && raise_bars(tile, r, active, value, count, bar, s)) (tile->c->m.ps == 1 ? snls_tile_exact : one_by_one)(tile, p, r, value, count, id, bar, s);
+    else tile->t.insert(snls_tile_top(tile, s, r), snls_tile_number(tile, s, r), tile->c->k, value, count, (float)id, (int)active, s->work, s->below);
 }
 
 bool snls_tile_enters_rows(const CpuTile *tile) { return !tile->planes.bend && tile->c->k <= SNLS_TILE_SHORT; }
@@ -121,7 +126,7 @@ bool snls_tile_enters_rows(const CpuTile *tile) { return !tile->planes.bend && t
 void snls_tile_enter_row(const CpuTile *tile, int64_t r, int64_t slot, int64_t row, const float *value, CpuTileScratch *s)
 {
     const int64_t side = tile->c->m.side, id = slot * tile->cells + row * side;
-    tile->t.insert(top_of(tile, s, r), number_of(tile, s, r), tile->c->k, value, side, (float)id, (int)tile->lanes, s->work, s->below);
+    tile->t.insert(snls_tile_top(tile, s, r), snls_tile_number(tile, s, r), tile->c->k, value, side, (float)id, (int)tile->lanes, s->work, s->below);
 }
 
 /* Lists of a run into places kept .. kept+k-1 of the outputs. */
@@ -141,7 +146,7 @@ static void write_run(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int
     out.dt = s->dt;
     out.active = snls_tile_lanes(snls_tile_active(tile, p, r));
     out.dist_at = tile->dist_at, out.offset_at = tile->offset_at, out.index_at = tile->index_at;
-    tile->t.write_lists(&out, top_of(tile, s, r), number_of(tile, s, r), m->k, tile->c->k, s->cell);
+    tile->t.write_lists(&out, snls_tile_top(tile, s, r), snls_tile_number(tile, s, r), m->k, tile->c->k, s->cell);
 }
 
 void snls_tile_write_lists(const CpuTile *tile, const CpuTilePlace *p, int64_t kept, const CpuTileScratch *s)

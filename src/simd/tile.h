@@ -55,6 +55,19 @@ typedef struct SnlsTileProducts {
     int rows, columns, add, square;
 } SnlsTileProducts;
 
+/* What is needed to score candidates of a run from their pixels. */
+typedef struct SnlsTileExact {
+    const uint32_t *cell;                 /* where a candidate is, by its number (list.h) */
+    const double *centre_y, *centre_x;    /* windows: lane by lane, slots `apart` numbers apart */
+    const int32_t *origin_y, *origin_x;
+    ptrdiff_t apart;
+    double step;
+    const float *const *frame;            /* of each slot: its first pixel */
+    ptrdiff_t down, right;                /* floats from a pixel to those below and on the right */
+    const float *query;                   /* of lane 0 */
+    ptrdiff_t query_step, features;
+} SnlsTileExact;
+
 typedef struct SnlsTile {
     int lanes;         /* floats in a vector */
     int rows, columns; /* block of sums that dots keeps in registers */
@@ -110,11 +123,17 @@ typedef struct SnlsTile {
     void (*insert)(float *top, float *number, ptrdiff_t k, const float *value, ptrdiff_t n, float first, int active, float *work, uint32_t *below);
 
     /* An upper bound of the k-th smallest of a list and of n values, lane by lane: the k-th smallest of the list and of the minima
-     * of groups of values. work: k*lanes floats. NaN does not count. */
+     * of groups of values. work: k*lanes floats, of which the first `lanes` are then the smallest of all. NaN does not count. */
     void (*lower_bar)(float *bar, const float *top, const float *value, ptrdiff_t n, ptrdiff_t k, float *work);
 
     /* Where value[i*lanes + l] <= bar[l]: i*16 + l, in order of i, into out; how many. work: n numbers */
     ptrdiff_t (*below)(uint32_t *out, const float *value, ptrdiff_t n, const float *bar, uint32_t *work);
+
+    /* l2 of n candidates, given as `below` does, from their pixels. Whole vectors of out may be written. */
+    void (*exact)(float *out, const uint32_t *candidate, ptrdiff_t n, const SnlsTileExact *in);
+
+    /* Such candidates with their scores into lists, as `insert` does; number: candidate plus `first`. */
+    void (*enter)(float *top, float *number, ptrdiff_t k, const uint32_t *candidate, const float *score, ptrdiff_t n, float first, float *work);
 
     /* k neighbours of every lane from lists that hold at least `have`; cell[number]: where that candidate is, as list.h says. */
     void (*write_lists)(const SnlsListOutput *out, const float *top, const float *number, ptrdiff_t k, ptrdiff_t have, const uint32_t *cell);

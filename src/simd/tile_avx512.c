@@ -54,6 +54,8 @@ static inline void turn_eight(float *out, ptrdiff_t pitch, const float *in, ptrd
 
 #define OWN_WINDOWS
 #include "simd/tile_window_avx512.h"
+#define OWN_EXACT
+#include "simd/tile_exact_avx512.h"
 #include "simd/tile_body.h"
 #else
 typedef int snls_tile_avx512_is_empty;

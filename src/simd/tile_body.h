@@ -197,8 +197,11 @@ static void mix_each(float *out, const float *in, const float *bend, ptrdiff_t n
 #include "simd/tile_window.h"
 #endif
 #include "simd/tile_pick.h"
+#ifndef OWN_EXACT
+#include "simd/tile_exact.h"
+#endif
 
 void TILE_INIT(SnlsTile *tile)
 {
-    *tile = (SnlsTile){.lanes = LANES, .rows = ROWS, .columns = COLUMNS, .planes = planes, .dots = dots, .patch_rows = PATCH_ROWS, .patch_columns = PATCH_COLUMNS, .patch_sums = PATCH_SUMS, .products = products, .column_sums = column_sums, .row_sums = row_sums, .mix = mix, .mix_each = mix_each, .windows = windows, .ranges = ranges, .write_lists = write_lists, .least = least, .keep = keep, .insert = insert, .lower_bar = lower_bar, .below = below};
+    *tile = (SnlsTile){.lanes = LANES, .rows = ROWS, .columns = COLUMNS, .planes = planes, .dots = dots, .patch_rows = PATCH_ROWS, .patch_columns = PATCH_COLUMNS, .patch_sums = PATCH_SUMS, .products = products, .column_sums = column_sums, .row_sums = row_sums, .mix = mix, .mix_each = mix_each, .windows = windows, .ranges = ranges, .write_lists = write_lists, .least = least, .keep = keep, .insert = insert, .lower_bar = lower_bar, .below = below, .exact = exact, .enter = enter};
 }

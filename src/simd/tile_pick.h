@@ -114,6 +114,10 @@ static void insert_long(float *top, float *number, const float *value, const flo
 static void insert_lists(float *top, float *number, ptrdiff_t k, const float *value, const float *ids, ptrdiff_t n)
 {
     switch (keep(k)) {
+    case 1: insert_all(top, number, value, ids, n, 0, 1); break;
+    case 2: insert_all(top, number, value, ids, n, 0, 2); break;
+    case 3: insert_all(top, number, value, ids, n, 0, 3); break;
+    case 4: insert_all(top, number, value, ids, n, 0, 4); break;
     case 6: insert_all(top, number, value, ids, n, 0, 6); break;
     case 8: insert_all(top, number, value, ids, n, 0, 8); break;
     case 10: insert_all(top, number, value, ids, n, 0, 10); break;
@@ -126,29 +130,40 @@ static void clear_lists(float *value, float *ids, ptrdiff_t n)
     for (ptrdiff_t i = 0; i < n; i++) v_store(value + i * LANES, v_set(__builtin_nanf(""))), v_store(ids + i * LANES, v_set(SNLS_TILE_NONE));
 }
 
-/* Values not above a bar wait in lists of their lanes, in order, and are inserted sixteen lanes at a time. */
-static void insert_many(float *top, float *number, ptrdiff_t k, const float *value, ptrdiff_t n, float first, int active, float *work, uint32_t *under)
+/* Candidates wait in lists of their lanes, in order, and are inserted all lanes at a time. Their scores: score[i], or (NULL) value[candidate*LANES + lane]. */
+ALWAYS void enter_from(float *top, float *number, ptrdiff_t k, const uint32_t *candidate, ptrdiff_t n, const float *score, const float *value, float first, float *work)
 {
-    float bar[LANES], *wait = work + (keep(k) + 1) * LANES, *ids = wait + SNLS_TILE_LIST * LANES;
-    int count[LANES] = {0};
-    lower_bar(bar, top, value, n, k, work);
-    for (int l = active; l < LANES; l++) bar[l] = __builtin_nanf("");
-    const ptrdiff_t found = below(under, value, n, bar, under + n * LANES);
+    float *wait = work + (keep(k) + 1) * LANES, *ids = wait + SNLS_TILE_LIST * LANES;
+    int count[LANES] = {0}, rows = 0;
     clear_lists(wait, ids, SNLS_TILE_LIST);
-    for (ptrdiff_t i = 0; i < found; i++) {
-        const int l = (int)(under[i] % 16), c = (int)(under[i] / 16);
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const int l = (int)(candidate[i] % 16), c = (int)(candidate[i] / 16);
         if (count[l] == SNLS_TILE_LIST) {
             insert_lists(top, number, k, wait, ids, SNLS_TILE_LIST);
             clear_lists(wait, ids, SNLS_TILE_LIST);
             for (int j = 0; j < LANES; j++) count[j] = 0;
         }
         const int at = count[l]++;
-        wait[at * LANES + l] = value[c * LANES + l];
+        wait[at * LANES + l] = score ? score[i] : value[c * LANES + l];
         ids[at * LANES + l] = first + (float)c;
     }
-    int rows = 0;
     for (int l = 0; l < LANES; l++) rows = count[l] > rows ? count[l] : rows;
     insert_lists(top, number, k, wait, ids, rows);
+}
+
+static void enter(float *top, float *number, ptrdiff_t k, const uint32_t *candidate, const float *score, ptrdiff_t n, float first, float *work)
+{
+    enter_from(top, number, k, candidate, n, score, NULL, first, work);
+}
+
+/* Values not above a bar. */
+static void insert_many(float *top, float *number, ptrdiff_t k, const float *value, ptrdiff_t n, float first, int active, float *work, uint32_t *under)
+{
+    float bar[LANES];
+    lower_bar(bar, top, value, n, k, work);
+    for (int l = active; l < LANES; l++) bar[l] = __builtin_nanf("");
+    const ptrdiff_t found = below(under, value, n, bar, under + n * LANES);
+    enter_from(top, number, k, under, found, NULL, value, first, work);
 }
 
 static void insert(float *top, float *number, ptrdiff_t k, const float *value, ptrdiff_t n, float first, int active, float *work, uint32_t *under)
