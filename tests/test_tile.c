@@ -245,7 +245,7 @@ static void draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
     if (kind == PATCHES) { /* up to three blocks of pixels and more than a tile */
         shape[2] = rng_int(rng, 1, rng_one_in(rng, 3) ? 36 : 18);
         shape[3] = c->s.params.ws > 8 ? rng_int(rng, 1, 24) : rng_int(rng, 1, shape[2] > 18 ? 20 : 60);
-        shape[4] = c->s.params.heads * RNG_PICK(rng, 28, 31, 32, 45, 64, 70);
+        shape[4] = c->s.params.heads * RNG_PICK(rng, 31, 55, 60, 64, 64, 79);
     }
     if (kind == FRAMES) { /* a few frames stay held from one batch or head to the next, of many none does */
         shape[0] = rng_int(rng, 1, 2);

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 44, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SCORES_MAX = 1024, REACH_MAX = 16, PATCH_ROWS = 16, SHIFT_ROWS = 24, PATCH_PIXELS = 48 };
+enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 44, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SCORES_MAX = 1024, REACH_MAX = SNLS_TILE_REACH_MAX, PATCH_ROWS = 16, SHIFT_ROWS = 24, PATCH_PIXELS = 48 };
 
 /* Planes have margins of some vectors: not for narrow frames or queries far apart, unless they are small anyway. */
 static bool margins_pay(const SnlsMatch *m)
@@ -115,12 +115,12 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, CpuTake take, Cp
         k->held = take(arena, tile->keys.rows, sizeof(CpuKeyRow));
         k->data = take(arena, tile->keys.rows * tile->keys.row, sizeof(float));
     }
-    const int64_t shifts = m->ps > 1 && !tile->shifted ? tile->t.patch_rows * tile->t.patch_columns : 0;
-    s->product = take(arena, shifts * (tile->pixel_rows + 3) * lanes, sizeof(float)); /* sums look further than they need to */
-    s->sums = take(arena, shifts * tile->rows * tile->pixel_columns + 2 * lanes, sizeof(float));
-    /* single pixels: a power of two of rows; interpolation may look one shift past the end */
-    s->box = take(arena, tile->shifted ? snls_tile_shift_box(tile, area) : queries * (m->ps == 1 ? 2 : 1) * area + 2 * tile->blocks * lanes, sizeof(float));
-    s->mixed = take(arena, (box + 1) * lanes, sizeof(float));
+    const bool patches = m->ps > 1 && !tile->shifted;
+    s->product = take(arena, patches ? snls_tile_patch_ring(tile) : 0, sizeof(float));
+    s->sums = take(arena, patches ? (area + box + 2) * lanes : 0, sizeof(float)); /* interpolation may look one shift past the end */
+    /* single pixels: a power of two of rows, one shift past the end likewise; patches: sums across look further than they need to */
+    s->box = take(arena, tile->shifted ? snls_tile_shift_box(tile, area) : patches ? tile->rows * tile->pixel_columns * area + 2 * lanes : queries * 2 * area + 2 * lanes, sizeof(float));
+    s->mixed = take(arena, 2 * (box + 1) * lanes, sizeof(float));
     s->bends = take(arena, (box + 1) * lanes, sizeof(float));
     s->value = take(arena, tile->cells * lanes * (m->ps == 1 || tile->slots > 1 ? tile->runs * tile->slots : 1), sizeof(float));
     s->most = take(arena, queries, sizeof(float));
@@ -234,7 +234,7 @@ static void run_frame(SnlsContext *ctx, const CpuTile *tile, CpuTilePlace at, Cp
 #pragma omp parallel num_threads(ctx->threads)
     {
         if (tile->shifted) tile->shift.start();
-#pragma omp for schedule(dynamic, 8)
+#pragma omp for schedule(guided)
         for (int64_t u = 0; u < across * down; u++) run_tile_at(tile, at, u % down * tile->rows, u / down * tile->columns, &scratch[snls_cpu_thread()]);
         if (tile->shifted) tile->shift.stop();
     }

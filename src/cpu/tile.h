@@ -16,6 +16,7 @@
 #include "simd/shift.h"
 #include "simd/tile.h"
 
+#define SNLS_TILE_REACH_MAX 16 /* pixels from the first of a patch to its last along an axis, at most */
 #define SNLS_TILE_FEATURES 64 /* queries and keys of so many features fit the first cache together */
 
 /* Key frames with their features in planes: row y, feature f, pixel x at data + y*row + f*pitch + place of x. Pixels that
@@ -92,6 +93,9 @@ typedef struct CpuTileWindows {
     uint32_t *valid;
 } CpuTileWindows;
 
+/* Shifts [y, y_end) x [x, x_end) of the box. */
+typedef struct CpuShifts { int64_t y, y_end, x, x_end; } CpuShifts;
+
 /* How far the scores of a run have been taken from the box, ps 1. */
 typedef struct CpuTaken {
     int64_t rows;             /* of the windows */
@@ -115,10 +119,10 @@ typedef struct CpuTileScratch {
     CpuFetch fetch[2];
     float   *query;           /* (blocks of pixel columns, pixel rows, F, lanes) */
     CpuShifted shifted;
-    float   *product;         /* (shifts at once, pixel rows, lanes): patches only */
-    float   *sums;            /* (shifts at once, rows, pixel columns): products summed down; patches only */
-    float   *box;             /* (box along y, rows, box along x, blocks, lanes): scores at every shift; packed to the box's size */
-    float   *mixed, *bends;   /* (box + 1, lanes): one row of the box, interpolated along y */
+    float   *product;         /* products that wait for their sums: patches only */
+    float   *sums;            /* (box along y, box along x, lanes): scores of one run at every shift; patches only */
+    float   *box;             /* scores of single pixels: see box_row in tile_score.c. Patches: (rows, box along y, box along x, pixel columns), products summed down. Packed to the box's size */
+    float   *mixed, *bends;   /* (box + 1, lanes): one row of the box, interpolated along y; mixed has room for two */
     float   *value;           /* (cells, lanes): scores of one run, smaller is better, NaN = no candidate; ps 1 or slots > 1: (runs, slots, cells, lanes) */
     float   *most;            /* (runs, lanes): largest correction of an interpolated l2 */
     float   *work;            /* see simd/tile.h, insert */
@@ -173,12 +177,6 @@ static inline bool snls_tile_whole_window(const SnlsMatch *m, const SnlsMatchWin
 {
     return w->valid && snls_inside(snls_match_y(m, w, 0), m->height) && snls_inside(snls_match_y(m, w, m->side - 1), m->height) &&
            snls_inside(snls_match_x(m, w, 0), m->width) && snls_inside(snls_match_x(m, w, m->side - 1), m->width);
-}
-
-/* Scores of run `run` at shifts (y, 0), (y, 1), ... of the box, blocks*lanes apart: what is written together lies together. */
-static inline float *snls_tile_box(const CpuTile *tile, const CpuTileScratch *s, int64_t run, int64_t y)
-{
-    return s->box + ((y * tile->rows + run / tile->blocks) * s->size_x * tile->blocks + run % tile->blocks) * tile->lanes;
 }
 
 static inline float *snls_tile_top(const CpuTile *tile, const CpuTileScratch *s, int64_t run) { return s->top + run * tile->keep * tile->lanes; }
@@ -243,7 +241,11 @@ void snls_tile_exact(const CpuTile *tile, const CpuTilePlace *p, int64_t run, co
 /* tile_alone.c: scores of one lane in a slot into value, NaN where there is no candidate */
 void snls_tile_score_alone(const CpuTile *tile, const CpuTilePlace *p, int64_t run, int64_t l, int64_t slot, float *value, CpuTileScratch *s);
 
-/* tile_patch.c: scores of patches at every shift of the box into box */
+/* tile_patch.c: sums down at every shift of the box into box; scores of a run's patches at every shift that it needs into sums, and if there is nothing else to
+ * do, which the result tells, those of its candidates into value. Floats of `product` */
+CpuShifts snls_tile_patch_shifts(const CpuTile *tile, const CpuTilePlace *p, int64_t n, const CpuTileScratch *s); /* those that patches need which reach into vector n of the pixel columns */
+int64_t snls_tile_patch_ring(const CpuTile *tile);
+bool snls_tile_patch_values(const CpuTile *tile, int64_t r, float *value, CpuTileScratch *s);
 void snls_tile_patch_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuTileScratch *s);
 
 /* tile_shift.c: the same on matrix tiles; box then holds sums down, (rows, runs of shifts, blocks, box along y, lanes of pixels, lanes of shifts), and the others

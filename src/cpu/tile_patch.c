@@ -1,77 +1,96 @@
 /* tile_patch.c: scores of patches. A product of one query pixel with one key pixel belongs to all patches that hold the
  * pixel, as long as neighbouring queries look at the same shift: so products are made once for every pixel of the tile and
- * every shift of the box, and summed over patches afterwards. A part of the box at a time, as many shifts as there are sums in
- * registers, so that what is between products and sums stays in the nearest caches. */
+ * every shift that some patch with it needs, and summed over patches afterwards, down and then across. A band of shifts at a time
+ * for one vector of pixel columns, so that products stay in the first cache until they are summed; sums down of the whole box are in the second. */
 #include "cpu/tile.h"
 
-/* Shifts [y, y + rows) x [x, x + columns) of the box. */
-typedef struct Part { int64_t y, rows, x, columns; } Part;
+enum { RING = 6656 }; /* floats of products that may wait for their sums: about half of the first cache */
 
-/* Pixel rows of the tile with the reach of its patches. */
-static int64_t pixel_rows(const CpuTile *tile, const CpuTilePlace *p) { return p->rows + tile->planes.before + tile->planes.after; }
+static int64_t reach_of(const CpuTile *tile) { return tile->planes.before + tile->planes.after; }
 
-/* Key rows j, j+1, ... (from the tile's first pixel row, less the box's origin), `steps` of them, against pixel rows r0 .. r1-1 of column block n,
- * one further down each time; row r has shift j - r along y. */
-static void products_of_rows(const CpuTile *tile, const Part *part, int64_t j, int64_t steps, int64_t r0, int64_t r1, int64_t n, int64_t rows, CpuTileScratch *s)
+static int64_t ring_of(const CpuTile *tile) { return snls_tile_ring(tile->c->m.ps, tile->c->m.dilation) * tile->lanes; }
+
+int64_t snls_tile_patch_ring(const CpuTile *tile)
 {
-    const SnlsMatch *m = &tile->c->m;
-    const int64_t lanes = tile->lanes;
-    for (int64_t f = 0; f < m->features; f += SNLS_TILE_FEATURES) {
-        const SnlsTileProducts p = {.out = s->product + ((j - r0 - part->y) * part->columns * rows + r0) * lanes,
-                                    .out_row = (1 - part->columns * rows) * lanes, /* a row further down is a shift less */
-                                    .out_column = rows * lanes,
-                                    .query = s->query + ((n * rows + r0) * m->features + f) * lanes,
-                                    .query_row = m->features * lanes,
-                                    .key = s->key_rows + j,
-                                    .key_at = f * tile->planes.pitch + s->place[part->x] + n * lanes - tile->planes.before,
-                                    .key_pitch = tile->planes.pitch,
-                                    .ahead = tile->planes.row,
-                                    .features = m->features - f < SNLS_TILE_FEATURES ? m->features - f : SNLS_TILE_FEATURES,
-                                    .steps = steps,
-                                    .rows = (int)(r1 - r0),
-                                    .columns = (int)part->columns,
-                                    .add = f > 0,
-                                    .square = !m->prod};
-        tile->t.products(&p);
-    }
+    const int64_t least = tile->t.patch_rows * tile->t.patch_columns * ring_of(tile);
+    return least > RING ? least : RING;
 }
 
-/* Products of one column block for a part of the box, summed down into its columns of sums. */
-static void column_block(const CpuTile *tile, const CpuTilePlace *p, const Part *part, int64_t n, CpuTileScratch *s)
+/* Where row r's sums down begin: (box along y, box along x, pixel columns). */
+static float *sums_of(const CpuTile *tile, const CpuTileScratch *s, int64_t r) { return s->box + r * s->size_y * s->size_x * tile->pixel_columns; }
+
+/* [*first, *end) made larger by the shifts that lanes l0 and on of a run need along an axis. */
+static void widen(const CpuTile *tile, const CpuAxis *axis, int64_t l0, int64_t *first, int64_t *end)
 {
-    const SnlsMatch *m = &tile->c->m;
-    const int64_t rows = pixel_rows(tile, p), end = part->y + part->rows + rows - 1;
-    for (int64_t j = part->y, steps; j < end; j += steps) {
-        const int64_t last = j - part->y, first = last - part->rows + 1, r0 = first > 0 ? first : 0, r1 = last < rows ? last + 1 : rows;
-        steps = r1 - r0 == part->rows ? rows - r1 + 1 : 1; /* as long as all shifts of the part have a row */
-        products_of_rows(tile, part, j, steps, r0, r1, n, rows, s);
+    const int64_t beyond = tile->whole ? (int64_t)tile->c->m.stride1 * (tile->c->m.side - 1) : 0, last = (tile->items - 1) * tile->lanes;
+    int64_t low = axis->low[0], high = axis->high[tile->items - 1];
+    if (l0 > 0) low = axis->index[l0], high = axis->index[last + l0];
+    for (int64_t l = l0 + 1; l0 > 0 && l < tile->lanes; l++) {
+        low = axis->index[l] < low ? axis->index[l] : low;
+        high = axis->index[last + l] > high ? axis->index[last + l] : high;
     }
-    for (int64_t i = 0; i < part->rows * part->columns; i++)
-        tile->t.column_sums(s->sums + i * p->rows * tile->pixel_columns + n * tile->lanes, tile->pixel_columns, s->product + i * rows * tile->lanes, p->rows, m->ps,
-                            m->dilation);
+    high += beyond + 1 + axis->between;
+    if (low < *first) *first = low;
+    if (high > *end) *end = high;
 }
 
-static void shifts(const CpuTile *tile, const CpuTilePlace *p, const Part *part, CpuTileScratch *s)
+CpuShifts snls_tile_patch_shifts(const CpuTile *tile, const CpuTilePlace *p, int64_t n, const CpuTileScratch *s)
+{
+    CpuShifts all = {s->size_y, 0, s->size_x, 0};
+    for (int64_t r = 0; r < p->rows * tile->blocks; r++) {
+        const int64_t beside = n - r % tile->blocks, l0 = beside * tile->lanes - reach_of(tile); /* lane l reaches pixels l .. l + reach of its run's vector and on */
+        if (beside < 0 || l0 >= tile->lanes || !s->together[r]) continue;
+        widen(tile, &s->y[r], l0, &all.y, &all.y_end);
+        widen(tile, &s->x[r], l0, &all.x, &all.x_end);
+    }
+    return all;
+}
+
+static void band(const CpuTile *tile, const CpuTilePlace *p, int64_t n, const CpuShifts *part, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
-    const int64_t step = tile->blocks * tile->lanes, reach = tile->planes.before + tile->planes.after;
-    for (int64_t n = 0; n * tile->lanes < p->columns + reach; n++) column_block(tile, p, part, n, s);
-    for (int64_t i = 0; i < part->rows * part->columns; i++) {
-        float *out = snls_tile_box(tile, s, 0, part->y + i / part->columns) + (part->x + i % part->columns) * step;
-        tile->t.row_sums(out, s->size_x * step, tile->lanes, s->sums + i * p->rows * tile->pixel_columns,
-                         tile->pixel_columns, p->rows, (p->columns + tile->lanes - 1) / tile->lanes, m->ps, m->dilation);
-    }
+    const int64_t rows = p->rows + reach_of(tile), lanes = tile->lanes, column = tile->pixel_columns, row = s->size_x * column;
+    const SnlsTileBand b = {.out = s->box + part->y * row + part->x * column + n * lanes, .out_row = s->size_y * row, .out_down = row, .out_across = column, .ring = s->product,
+                            .query = s->query + n * rows * m->features * lanes, .query_row = m->features * lanes, .key = s->key_rows + part->y,
+                            .key_at = s->place[part->x] + n * lanes - tile->planes.before, .key_pitch = tile->planes.pitch, .features = m->features, .rows = rows,
+                            .down = (int)(part->y_end - part->y), .across = (int)(part->x_end - part->x), .side = (int)m->ps, .apart = (int)m->dilation, .square = !m->prod};
+    tile->t.band(&b);
 }
 
 void snls_tile_patch_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuTileScratch *s)
 {
-    const SnlsTile *t = &tile->t;
-    const int64_t across = (s->size_x + t->patch_columns - 1) / t->patch_columns, wide = (s->size_x + across - 1) / across;
-    const int64_t most = t->patch_sums / wide < t->patch_rows ? t->patch_sums / wide : t->patch_rows, down = (s->size_y + most - 1) / most;
-    for (int64_t j = 0; j < s->size_y + pixel_rows(tile, p) - 1; j++) s->key_rows[j] = snls_tile_plane_row(tile, frame, p->i0 - tile->planes.before + s->origin_y + j);
-    for (int64_t i = 0; i < down * across; i++) { /* parts of nearly the same size */
-        const int64_t y = i / across * s->size_y / down, x = i % across * s->size_x / across;
-        const Part part = {y, (i / across + 1) * s->size_y / down - y, x, (i % across + 1) * s->size_x / across - x};
-        shifts(tile, p, &part, s);
+    const int64_t rows = p->rows + reach_of(tile);
+    for (int64_t j = 0; j < s->size_y + rows - 1; j++) s->key_rows[j] = snls_tile_plane_row(tile, frame, p->i0 - tile->planes.before + s->origin_y + j);
+    for (int64_t n = 0; n * tile->lanes < p->columns + reach_of(tile); n++) {
+        const CpuShifts all = snls_tile_patch_shifts(tile, p, n, s);
+        const int64_t size_y = all.y_end - all.y, size_x = all.x_end - all.x;
+        if (size_y <= 0) continue; /* no query needs these pixels */
+        const int64_t down = (size_y + tile->t.patch_rows - 1) / tile->t.patch_rows, most = snls_tile_patch_ring(tile) / (ring_of(tile) * ((size_y + down - 1) / down));
+        const int64_t across = (size_x + most - 1) / most;
+        for (int64_t i = 0; i < down * across; i++) { /* bands of nearly the same size */
+            const int64_t y = i / across, x = i % across;
+            const CpuShifts part = {all.y + y * size_y / down, all.y + (y + 1) * size_y / down, all.x + x * size_x / across, all.x + (x + 1) * size_x / across};
+            band(tile, p, n, &part, s);
+        }
     }
+}
+
+bool snls_tile_patch_values(const CpuTile *tile, int64_t r, float *value, CpuTileScratch *s)
+{
+    const SnlsMatch *m = &tile->c->m;
+    const CpuAxis *y = &s->y[r], *x = &s->x[r];
+    const int64_t column = tile->pixel_columns, row = s->size_x * column;
+    const bool between = y->between || x->between, straight = tile->whole && m->stride1 == 1 && !(tile->planes.bend && between);
+    const bool plain = straight && !between && y->low[0] == y->high[0] && x->low[0] == x->high[0]; /* scores at shifts are the candidates' */
+    CpuShifts own = {s->size_y, 0, s->size_x, 0};
+    widen(tile, y, 0, &own.y, &own.y_end);
+    widen(tile, x, 0, &own.x, &own.x_end);
+    const float *in = sums_of(tile, s, r / tile->blocks) + own.y * row + own.x * column + r % tile->blocks * tile->lanes;
+    float *out = plain ? value : s->sums + (own.y * s->size_x + own.x) * tile->lanes;
+    tile->t.run_sums(out, (plain ? m->side : s->size_x) * tile->lanes, in, row, column, own.y_end - own.y, own.x_end - own.x, m->ps, m->dilation);
+    if (plain || !straight) return plain;
+    const SnlsTileMix mix = {.out = value, .in = s->sums, .row = s->size_x * tile->lanes, .side = m->side, .index_y = y->index, .index_x = x->index, .fraction_y = y->fraction,
+                             .fraction_x = x->fraction, .low_y = y->low[0], .high_y = y->high[0], .low_x = x->low[0], .high_x = x->high[0], .work = s->mixed};
+    tile->t.mix_window(&mix);
+    return true;
 }

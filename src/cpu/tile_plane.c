@@ -1,6 +1,9 @@
 /* tile_plane.c: frames turned from pixels of features into planes of pixels. */
 #include "cpu/tile.h"
 #include <math.h>
+#include <string.h>
+
+enum { AT_ONCE = 240 };
 
 void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns, bool bend, bool shifted)
 {
@@ -78,16 +81,20 @@ static void load_raw_bends(const CpuTile *tile, const CpuTilePlace *at, int64_t 
     }
 }
 
-/* Sum over the patch around (y, x). */
-static float patch_sum(const CpuTile *tile, int64_t plane, int64_t y, int64_t x)
+/* Sums over the patches around n pixels of row y from x on: down, then across. */
+static void patch_sums(const CpuTile *tile, int64_t plane, int64_t y, int64_t x, int64_t n, float *out)
 {
     const SnlsMatch *m = &tile->c->m;
-    float sum = 0;
+    const int64_t before = tile->planes.before, wide = n + before + tile->planes.after;
+    float down[AT_ONCE + SNLS_TILE_REACH_MAX];
+    memset(down, 0, (size_t)wide * sizeof *down);
     for (int64_t a = 0; a < m->ps; a++) {
-        const float *row = raw_row(tile, plane, y + m->dilation * (a - m->ps / 2)) + x - tile->planes.before;
-        for (int64_t b = 0; b < m->ps; b++) sum += row[b * m->dilation];
+        const float *row = raw_row(tile, plane, y + m->dilation * (a - m->ps / 2)) + x - before;
+        for (int64_t i = 0; i < wide; i++) down[i] += row[i];
     }
-    return sum;
+    memcpy(out, down, (size_t)n * sizeof *out);
+    for (int64_t b = 1; b < m->ps; b++)
+        for (int64_t i = 0; i < n; i++) out[i] += down[i + b * m->dilation];
 }
 
 static void load_bends(const CpuTile *tile, const CpuTilePlace *at, int64_t frame, int64_t y)
@@ -95,10 +102,12 @@ static void load_bends(const CpuTile *tile, const CpuTilePlace *at, int64_t fram
     const SnlsMatch *m = &tile->c->m;
     const CpuPlanes *p = &tile->planes;
     float *out = plane_row(tile, frame, y) + p->features * p->pitch;
-    for (int64_t x = 0; x < m->width; x++) {
-        float bend[3] = {0, 0, 0};
-        if (m->ps == 1) snls_cpu_bends(tile->c, at->b, at->head, frame, y, x, bend);
-        for (int n = 0; n < 3; n++) out[n * p->pitch + place_of(tile, x)] = m->ps == 1 ? bend[n] : patch_sum(tile, n, y, x);
+    for (int64_t x = 0; m->ps > 1 && x < m->width; x += AT_ONCE) /* patches have stride0 1 */
+        for (int n = 0; n < 3; n++) patch_sums(tile, n, y, x, m->width - x < AT_ONCE ? m->width - x : AT_ONCE, out + n * p->pitch + p->margin + x);
+    for (int64_t x = 0; m->ps == 1 && x < m->width; x++) {
+        float bend[3];
+        snls_cpu_bends(tile->c, at->b, at->head, frame, y, x, bend);
+        for (int n = 0; n < 3; n++) out[n * p->pitch + place_of(tile, x)] = bend[n];
     }
 }
 

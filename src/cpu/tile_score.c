@@ -23,7 +23,7 @@ static float *box_row(const CpuTile *tile, const CpuTileScratch *s, int64_t r, i
 static void point_runs(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, int64_t r, CpuTileScratch *s)
 {
     const float **runs = snls_tile_runs(tile, s, r);
-    for (int64_t j = 0; j < s->size_y; j++) runs[j] = tile->c->m.ps == 1 ? box_row(tile, s, r, j) : snls_tile_box(tile, s, r, j);
+    for (int64_t j = 0; j < s->size_y; j++) runs[j] = tile->c->m.ps == 1 ? box_row(tile, s, r, j) : s->sums + j * s->size_x * tile->lanes;
     runs[s->size_y] = runs[0];
     if (tile->planes.bend) point_bends(tile, p, frame, r, s);
 }
@@ -190,7 +190,7 @@ void snls_tile_box_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t sl
     for (int64_t d = 0; d < s->size_x; d++) {
         const int64_t x = p->j0 * m->stride0 + s->origin_x + d + tile->planes.margin;
         s->place[d] = m->stride0 == 1 ? x : x % m->stride0 * tile->planes.phase + x / m->stride0;
-        s->item[d] = d * (tile->shifted ? 1 : tile->blocks) * tile->lanes;
+        s->item[d] = d * tile->lanes;
     }
     if (m->ps == 1) pixel_scores(tile, p, slot, s);
     else (tile->shifted ? snls_tile_shift_scores : snls_tile_patch_scores)(tile, p, snls_slot_frame(p->t, slot, m->wt, m->frames), s);
@@ -200,7 +200,7 @@ void snls_tile_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int
 {
     const SnlsMatch *m = &tile->c->m;
     const int64_t active = snls_tile_active(tile, p, r);
-    if (s->together[r] && m->ps > 1 && !(tile->shifted && snls_tile_shift_values(tile, p, r, value, s))) {
+    if (s->together[r] && m->ps > 1 && !(tile->shifted ? snls_tile_shift_values(tile, p, r, value, s) : snls_tile_patch_values(tile, r, value, s))) {
         if (!tile->shifted) point_runs(tile, p, snls_slot_frame(p->t, slot, m->wt, m->frames), r, s);
         for (int64_t a = 0; a < m->side; a++) mix_row(tile, r, a, s, value + a * m->side * tile->lanes);
     }

@@ -5,8 +5,8 @@
 
 enum { LANES = SNLS_SHIFT_LANES, TILE = LANES * LANES, PAD = 4 * LANES, FEATURES_MAX = 512 };
 
-/* By what searches took, 7x7: 700 ns and 14 for every feature, padded ones too, against 230 and 33. Of fewer terms two bf16 parts would not have digits enough. */
-static bool features_pay(int64_t features) { return features <= FEATURES_MAX && 7 * features >= 3 * 32 * snls_shift_chunks(features) + 98; }
+/* By what searches took, 7x7: 490 ns and 17 for every feature, padded ones too, against 160 and 26. Of fewer terms two bf16 parts would not have digits enough. */
+static bool features_pay(int64_t features) { return features <= FEATURES_MAX && 6 * features >= 4 * 32 * snls_shift_chunks(features) + 74; }
 
 bool snls_tile_shift_applies(const SnlsMatch *m)
 {
@@ -92,9 +92,17 @@ void snls_tile_shift_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t 
         const float *row = snls_tile_plane_row(tile, frame, p->i0 - planes->before + s->origin_y + j);
         tile->shift.copy(s->shifted.key + j * runs * tiles * TILE, (const uint32_t *)(const void *)row, left, runs, m->features);
     }
-    SnlsShiftScores in = {.query = s->shifted.query, .key = s->shifted.key, .key_row = runs * tiles, .features = m->features, .rows = rows, .blocks = blocks, .shifts = s->size_y,
-                          .side = (int)m->ps, .out = s->box, .out_row = wide * blocks * s->size_y * TILE, .out_block = s->size_y * TILE, .work = s->shifted.work};
-    for (int64_t c = 0; c < wide; c++, in.key += tiles * TILE, in.out += blocks * in.out_block) tile->shift.scores(&in);
+    SnlsShiftScores in = {.key_row = runs * tiles, .features = m->features, .rows = rows, .blocks = 1, .side = (int)m->ps, .out_row = wide * blocks * s->size_y * TILE, .work = s->shifted.work};
+    for (int64_t n = 0; n < blocks; n++) {
+        const CpuShifts need = snls_tile_patch_shifts(tile, p, n, s);
+        in.query = s->shifted.query + n * rows * snls_shift_tiles(m->features) * SNLS_SHIFT_TILE;
+        in.shifts = need.y_end - need.y;
+        for (int64_t c = need.x / LANES; c * LANES < need.x_end; c++) {
+            in.key = s->shifted.key + (need.y * runs + n + c) * tiles * TILE;
+            in.out = s->box + ((c * blocks + n) * s->size_y + need.y) * TILE;
+            tile->shift.scores(&in);
+        }
+    }
 }
 
 bool snls_tile_shift_values(const CpuTile *tile, const CpuTilePlace *p, int64_t r, float *value, CpuTileScratch *s)

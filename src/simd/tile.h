@@ -32,7 +32,7 @@ typedef struct SnlsTileAxis { /* a vector of each; of index and fraction for eve
 
 /* Products of `rows` runs of queries with `columns` runs of keys, 1 .. the block's size each; a run of keys begins one float after the one before:
  *   out[r][c*out_step + l] = sum_f query[r*query_row + f*lanes + l] * key[f*key_pitch + c + l]
- * square, add, ahead: see SnlsTileProducts */
+ * square: (query - key)^2. add: on top of what out holds. ahead: floats from a key to the one that is needed next, fetched meanwhile. */
 typedef struct SnlsTileDots {
     float *out[SNLS_TILE_ROWS_MAX];
     ptrdiff_t out_step;
@@ -41,19 +41,41 @@ typedef struct SnlsTileDots {
     int rows, columns, add, square;
 } SnlsTileDots;
 
-/* Products of `rows` runs of queries with `columns` runs of keys, of which each begins one float after the one before, `steps` times, every time
- * a run of queries and a row of keys further on:
- *   out[i*lanes + r*out_row + c*out_column + l] = sum_f query[(i + r)*query_row + f*lanes + l] * key[i][key_at + f*key_pitch + c + l]
- * square: (query - key)^2. add: on top of what out holds. ahead: floats from a key to the one that is needed next, fetched meanwhile. */
-typedef struct SnlsTileProducts {
+/* A band of shifts of one column of vectors of pixels: `down` shifts along y, `across` along x. Products of pixel row r, shift (d, c):
+ *   product = sum_f query[r*query_row + f*lanes + l] * key[r + d][key_at + f*key_pitch + c + l]
+ * square: (query - key)^2. They go into a ring of rows and from there, `side` rows `apart` from each other, into sums:
+ *   out[q*out_row + d*out_down + c*out_across + l] = sum_{a < side} product of row q + a*apart
+ * for all q whose rows are below `rows`. */
+typedef struct SnlsTileBand {
     float *out;
-    ptrdiff_t out_row, out_column;
+    ptrdiff_t out_row, out_down, out_across;
+    float *ring; /* (down, across, snls_tile_ring, lanes) */
     const float *query;
     ptrdiff_t query_row;
     const float *const *key;
-    ptrdiff_t key_at, key_pitch, ahead, features, steps;
-    int rows, columns, add, square;
-} SnlsTileProducts;
+    ptrdiff_t key_at, key_pitch, features, rows;
+    int down, across, side, apart, square;
+} SnlsTileBand;
+
+/* Rows of products that are kept: those of a sum and one more, a power of two. */
+static inline ptrdiff_t snls_tile_ring(ptrdiff_t side, ptrdiff_t apart)
+{
+    ptrdiff_t rows = 1;
+    while (rows < (side - 1) * apart + 2) rows *= 2;
+    return rows;
+}
+
+/* Windows of side*side candidates a pixel apart, of a run: lane l's begins between rows and columns index_y[l], index_x[l] of a box of scores and the next, fraction_y[l] and
+ * fraction_x[l] further on. low, high: the least and the largest index. The row and the column after the last candidate's may be read in vain. */
+typedef struct SnlsTileMix {
+    float *out;       /* (side, side, lanes) */
+    const float *in;  /* (rows, row/lanes, lanes) */
+    ptrdiff_t row, side;
+    const int32_t *index_y, *index_x;
+    const float *fraction_y, *fraction_x;
+    int low_y, high_y, low_x, high_x;
+    float *work;      /* 2*(side + 1 + high_x - low_x)*lanes */
+} SnlsTileMix;
 
 /* What is needed to score candidates of a run from their pixels. */
 typedef struct SnlsTileExact {
@@ -77,18 +99,14 @@ typedef struct SnlsTile {
 
     void (*dots)(const SnlsTileDots *d);
 
-    /* Products of pixels, for patches. rows <= patch_rows, columns <= patch_columns, rows*columns <= patch_sums. */
-    int patch_rows, patch_columns, patch_sums;
-    void (*products)(const SnlsTileProducts *p);
+    /* Products of pixels for patches, summed down. down <= patch_rows; best a multiple of patch_columns or less across. */
+    int patch_rows, patch_columns;
+    void (*band)(const SnlsTileBand *b);
 
-    /* Sums over patches of side ps, their pixels `apart` rows and columns apart: first down, of a run,
-     *   out[r*pitch + l] = sum_{a < ps} in[(r + a*apart)*lanes + l]
-     * where three vectors after the last may be read; then across,
-     *   out[r*out_row + n*out_block + l] = sum_{b < ps} in[r*pitch + n*lanes + l + b*apart]
+    /* Those summed across, for one run:
+     *   out[y*out_row + x*lanes + l] = sum_{b < side} in[y*in_row + x*in_column + l + b*apart]
      * where lanes past the end of a row hold anything, and two vectors after the last may be read. */
-    void (*column_sums)(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t rows, ptrdiff_t ps, ptrdiff_t apart);
-    void (*row_sums)(float *out, ptrdiff_t out_row, ptrdiff_t out_block, const float *in, ptrdiff_t pitch, ptrdiff_t rows, ptrdiff_t blocks, ptrdiff_t ps,
-                     ptrdiff_t apart);
+    void (*run_sums)(float *out, ptrdiff_t out_row, const float *in, ptrdiff_t in_row, ptrdiff_t in_column, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t side, ptrdiff_t apart);
 
     /* Linear interpolation between two of several runs, chosen lane by lane: with j = index[l], low <= j <= high, and
      * f = fraction[l]:  out[i*lanes + l] = (1-f)*a + f*b - f*(1-f)*e,  a = run j, b = run j+1, e = bend run j.
@@ -101,6 +119,9 @@ typedef struct SnlsTile {
      * is 0), low and high, and all runs lie lanes apart: run j of item i at in + (j + first[i])*lanes. */
     void (*mix_each)(float *out, const float *in, const float *bend, ptrdiff_t n, const int *first, const int *low, const int *high,
                      const int32_t *index, const float *fraction, ptrdiff_t apart, float *most);
+
+    /* The same along both axes, where there is nothing to subtract. */
+    void (*mix_window)(const SnlsTileMix *w);
 
     /* Windows that lie inside the frame as a whole, their centre (the query and its flow) without reflection. Bit l of the result is set for those; then index is
      * floor(place) minus the query for every item, fraction the rest. Of other lanes index and fraction hold anything. A window that has slid

@@ -7,8 +7,8 @@
 #define LANES 16
 #define ROWS 5
 #define COLUMNS 5
-#define PATCH_ROWS 6
-#define PATCH_COLUMNS 5
+#define PATCH_ROWS 5
+#define PATCH_COLUMNS 6
 #define PATCH_SUMS 25
 #define TILE_INIT snls_tile_init_avx512
 

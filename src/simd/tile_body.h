@@ -193,6 +193,56 @@ static void mix_each(float *out, const float *in, const float *bend, ptrdiff_t n
     else BY_SPREAD(high[0] - low[0], EVEN_FLAT)
 }
 
+/* What lane by lane is run low, low + 1, ... low + more of those at `in`, `apart` floats from each other. */
+ALWAYS Vec pick_run(const float *in, ptrdiff_t apart, int low, const int more, const int32_t *index)
+{
+    Vec a = v_load(in);
+#pragma GCC unroll 4
+    for (int j = 1; j <= more; j++) a = v_pick(m_equal(index, low + j), a, v_load(in + j * apart));
+    return a;
+}
+
+/* Down a window: every row of the box is put straight once, and every column of a row that is between two. */
+ALWAYS void mix_window_of(const SnlsTileMix *in, const int more_y, const int more_x)
+{
+    const SnlsTileMix w = *in;
+    const Vec fy = v_load(w.fraction_y), fx = v_load(w.fraction_x);
+    const Mask between_y = m_nonzero(fy), between_x = m_nonzero(fx);
+    const ptrdiff_t n = (w.side + 1 + more_x) * LANES;
+    const float *at = w.in + w.low_y * w.row + w.low_x * LANES;
+    float *above = w.work, *mixed = w.work + n, *out = w.out;
+    for (ptrdiff_t x = 0; x < n; x += LANES) v_store(above + x, pick_run(at + x, w.row, w.low_y, more_y, w.index_y));
+    for (ptrdiff_t a = 0; a < w.side; a++) {
+        at += w.row;
+        for (ptrdiff_t x = 0; x < n; x += LANES) {
+            const Vec upper = v_load(above + x), lower = pick_run(at + x, w.row, w.low_y, more_y, w.index_y);
+            v_store(above + x, lower);
+            v_store(mixed + x, v_fma_where(between_y, fy, v_sub(lower, upper), upper));
+        }
+        Vec left = pick_run(mixed, LANES, w.low_x, more_x, w.index_x);
+        for (ptrdiff_t i = 1; i <= w.side; i++, out += LANES) {
+            const Vec right = pick_run(mixed + i * LANES, LANES, w.low_x, more_x, w.index_x);
+            v_store(out, v_fma_where(between_x, fx, v_sub(right, left), left));
+            left = right;
+        }
+    }
+}
+
+#define MIX_0(more) mix_window_of(w, 0, more)
+#define MIX_1(more) mix_window_of(w, 1, more)
+#define MIX_2(more) mix_window_of(w, 2, more)
+#define MIX_MORE(more) mix_window_of(w, w->high_y - w->low_y, more)
+static void mix_window(const SnlsTileMix *w)
+{
+    const int more_x = w->high_x - w->low_x;
+    switch (w->high_y - w->low_y) {
+    case 0: BY_SPREAD(more_x, MIX_0) break;
+    case 1: BY_SPREAD(more_x, MIX_1) break;
+    case 2: BY_SPREAD(more_x, MIX_2) break;
+    default: BY_SPREAD(more_x, MIX_MORE)
+    }
+}
+
 #ifndef OWN_WINDOWS
 #include "simd/tile_window.h"
 #endif
@@ -203,5 +253,5 @@ static void mix_each(float *out, const float *in, const float *bend, ptrdiff_t n
 
 void TILE_INIT(SnlsTile *tile)
 {
-    *tile = (SnlsTile){.lanes = LANES, .rows = ROWS, .columns = COLUMNS, .planes = planes, .dots = dots, .patch_rows = PATCH_ROWS, .patch_columns = PATCH_COLUMNS, .patch_sums = PATCH_SUMS, .products = products, .column_sums = column_sums, .row_sums = row_sums, .mix = mix, .mix_each = mix_each, .windows = windows, .ranges = ranges, .write_lists = write_lists, .least = least, .keep = keep, .insert = insert, .lower_bar = lower_bar, .below = below, .exact = exact, .enter = enter};
+    *tile = (SnlsTile){.lanes = LANES, .rows = ROWS, .columns = COLUMNS, .planes = planes, .dots = dots, .patch_rows = PATCH_ROWS, .patch_columns = PATCH_COLUMNS, .band = band, .run_sums = run_sums, .mix = mix, .mix_each = mix_each, .mix_window = mix_window, .windows = windows, .ranges = ranges, .write_lists = write_lists, .least = least, .keep = keep, .insert = insert, .lower_bar = lower_bar, .below = below, .exact = exact, .enter = enter};
 }

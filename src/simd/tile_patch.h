@@ -2,24 +2,31 @@
  *   PATCH_ROWS, PATCH_COLUMNS, PATCH_SUMS: a block of sums that fits the registers with its queries, a key and a difference;
  *   v_after(a, b, n), if there is one: lanes n .. of a, then the first n of b. */
 
-/* One row of keys. */
-ALWAYS void products_row(const SnlsTileProducts *p, float *out, const float *query, const float *key, const int rows, const int columns, const int square)
+enum { FEATURES = 64 }; /* queries and keys of so many features fit the first cache together */
+
+/* One row of keys against `rows` rows of queries. */
+ALWAYS void band_block(float *const *to, ptrdiff_t next, const SnlsTileBand *b, const float *query, const float *key, ptrdiff_t ahead, ptrdiff_t features, const int add, const int rows,
+                       const int columns, const int square)
 {
     Vec sum[PATCH_ROWS][PATCH_COLUMNS];
+    const ptrdiff_t query_row = b->query_row, key_pitch = b->key_pitch;
+    const float *end = query + features * LANES;
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
-        for (int c = 0; c < columns; c++) sum[r][c] = p->add ? v_load(out + r * p->out_row + c * p->out_column) : v_zero();
-    for (ptrdiff_t f = 0; f < p->features; f++, key += p->key_pitch) {
+        for (int c = 0; c < columns; c++) sum[r][c] = add ? v_load(to[r] + c * next) : v_zero();
+    for (; query < end; query += LANES, key += key_pitch) {
         Vec q[PATCH_ROWS];
 #pragma GCC unroll 8
-        for (int r = 0; r < rows; r++) q[r] = v_load(query + r * p->query_row + f * LANES);
-        __builtin_prefetch(key + p->ahead);
-        __builtin_prefetch(key + p->ahead + LANES);
+        for (int r = 0; r < rows; r++) {
+            q[r] = v_load(query + r * query_row);
+            IN_REGISTER(q[r]); /* as in dots_block */
+        }
+        __builtin_prefetch(key + ahead);
 #pragma GCC unroll 8
         for (int c = 0; c < columns; c++) {
             Vec k = v_load(key + c);
-            IN_REGISTER(k); /* as in dots_block */
+            IN_REGISTER(k);
 #pragma GCC unroll 8
             for (int r = 0; r < rows; r++) {
                 const Vec a = square ? v_sub(q[r], k) : q[r];
@@ -30,75 +37,117 @@ ALWAYS void products_row(const SnlsTileProducts *p, float *out, const float *que
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
-        for (int c = 0; c < columns; c++) v_store(out + r * p->out_row + c * p->out_column, sum[r][c]);
+        for (int c = 0; c < columns; c++) v_store(to[r] + c * next, sum[r][c]);
 }
 
-ALWAYS void products_block(const SnlsTileProducts *p, const int rows, const int columns, const int square)
-{
-    const SnlsTileProducts here = *p; /* no store can change it */
-    for (ptrdiff_t i = 0; i < here.steps; i++)
-        products_row(&here, here.out + i * LANES, here.query + i * here.query_row, here.key[i] + here.key_at, rows, columns, square);
-}
-
-#define BLOCK_OF(R, C) case C: products_block(p, R, C, square); break;
-#if PATCH_COLUMNS == 5
-#define BLOCKS_OF(R) case R: switch (p->columns) { BLOCK_OF(R, 1) BLOCK_OF(R, 2) BLOCK_OF(R, 3) BLOCK_OF(R, 4) BLOCK_OF(R, 5) } break;
+#define BLOCK_OF(R, C) case C: band_block(to, next, b, query, key, ahead, features, add, R, C, square); break;
+#if PATCH_COLUMNS == 6
+#define BLOCKS_OF(R) case R: switch (columns) { BLOCK_OF(R, 1) BLOCK_OF(R, 2) BLOCK_OF(R, 3) BLOCK_OF(R, 4) BLOCK_OF(R, 5) BLOCK_OF(R, 6) } break;
 #else
-#define BLOCKS_OF(R) case R: switch (p->columns) { BLOCK_OF(R, 1) BLOCK_OF(R, 2) BLOCK_OF(R, 3) } break;
+#define BLOCKS_OF(R) case R: switch (columns) { BLOCK_OF(R, 1) BLOCK_OF(R, 2) BLOCK_OF(R, 3) } break;
 #endif
 
-ALWAYS void products_of(const SnlsTileProducts *p, const int square)
+ALWAYS void band_blocks(float *const *to, ptrdiff_t next, const SnlsTileBand *b, const float *query, const float *key, ptrdiff_t ahead, ptrdiff_t features, int add, int rows,
+                        int columns, const int square)
 {
-    switch (p->rows) {
+    switch (rows) {
     BLOCKS_OF(1)
     BLOCKS_OF(2)
     BLOCKS_OF(3)
-#if PATCH_ROWS == 6
+#if PATCH_ROWS == 5
     BLOCKS_OF(4)
-    BLOCKS_OF(5)
-    case 6: switch (p->columns) { BLOCK_OF(6, 1) BLOCK_OF(6, 2) BLOCK_OF(6, 3) BLOCK_OF(6, 4) } break;
+    case 5: switch (columns) { BLOCK_OF(5, 1) BLOCK_OF(5, 2) BLOCK_OF(5, 3) BLOCK_OF(5, 4) BLOCK_OF(5, 5) } break;
 #endif
     }
 }
 
-static void products(const SnlsTileProducts *p)
+/* Products of key row j at all shifts of the band: of pixel rows first .. j - shift. */
+ALWAYS void band_row(const SnlsTileBand *b, ptrdiff_t j, ptrdiff_t mask, const int square)
 {
-    if (p->square) products_of(p, 1);
-    else products_of(p, 0);
-}
-
-/* Odd sides: two neighbouring sums have all but their first and last vector in common, and what they have in common is sums
- * of two, one of which is new for every second sum. */
-ALWAYS void column_sums_odd(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t rows, const int side)
-{
-    Vec two[8], first = v_load(in);
-    for (int i = 0; i < side / 2 - 1; i++) two[i] = v_add(v_load(in + (1 + 2 * i) * LANES), v_load(in + (2 + 2 * i) * LANES));
-    for (ptrdiff_t r = 0; r < rows; r += 2) {
-        const float *at = in + (r + side - 2) * LANES;
-        Vec same = v_load(at + LANES);
-        two[side / 2 - 1] = v_add(v_load(at), same);
-        same = two[0];
-#pragma GCC unroll 8
-        for (int i = 1; i < side / 2; i++) same = v_add(same, two[i]);
-        v_store(out + r * pitch, v_add(first, same));
-        if (r + 1 < rows) v_store(out + (r + 1) * pitch, v_add(same, v_load(at + 2 * LANES)));
-        first = v_load(in + (r + 2) * LANES);
-#pragma GCC unroll 8
-        for (int i = 0; i < side / 2 - 1; i++) two[i] = two[i + 1];
+    const ptrdiff_t first = j - b->down + 1 > 0 ? j - b->down + 1 : 0, end = j + 1 < b->rows ? j + 1 : b->rows, next = (mask + 1) * LANES;
+    const int rows = (int)(end - first), most = PATCH_SUMS / b->down < PATCH_COLUMNS ? PATCH_SUMS / b->down : PATCH_COLUMNS, blocks = (b->across + most - 1) / most;
+    const float *query = b->query + first * b->query_row, *key = b->key[j] + b->key_at;
+    const ptrdiff_t ahead = b->key[j + 1 < b->rows + b->down - 1 ? j + 1 : j] - b->key[j];
+    for (ptrdiff_t f = 0; f < b->features; f += FEATURES) {
+        const ptrdiff_t features = b->features - f < FEATURES ? b->features - f : FEATURES;
+        for (int n = 0; n < blocks; n++) { /* of nearly the same size */
+            const int x = n * b->across / blocks, columns = (n + 1) * b->across / blocks - x;
+            const ptrdiff_t line_ahead = n + 1 == blocks ? b->across - 1 + LANES - 1 : 16 * n; /* a block fetches one line */
+            float *to[PATCH_ROWS];
+            for (int r = 0; r < rows; r++) to[r] = b->ring + ((j - first - r) * b->across + x) * next + ((first + r) & mask) * LANES;
+            band_blocks(to, next, b, query + f * LANES, key + f * b->key_pitch + x, ahead + line_ahead - x, features, f > 0, rows, columns, square);
+        }
     }
 }
 
-static void column_sums(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t rows, ptrdiff_t side, ptrdiff_t apart)
+/* Sums of `side` rows of the ring from row `start` on at all shifts along x, for one or two rows of queries: those have all but their ends in common. mask: the ring's
+ * rows less one. */
+ALWAYS void sums_down(const SnlsTileBand *b, float *out, const float *ring, const int start, const int mask, const int side, const int pair)
 {
-    if (apart == 1 && side == 3) column_sums_odd(out, pitch, in, rows, 3);
-    else if (apart == 1 && side == 5) column_sums_odd(out, pitch, in, rows, 5);
-    else if (apart == 1 && side == 7) column_sums_odd(out, pitch, in, rows, 7);
-    else
-        for (ptrdiff_t r = 0; r < rows; r++) {
-            Vec sum = v_load(in + r * LANES);
-            for (ptrdiff_t a = 1; a < side; a++) sum = v_add(sum, v_load(in + (r + a * apart) * LANES));
-            v_store(out + r * pitch, sum);
+    const ptrdiff_t out_across = b->out_across, out_row = b->out_row;
+    const float *end = ring + b->across * (mask + 1) * LANES;
+#define ROW(a) v_load(ring + ((start + (a)) & mask) * LANES)
+    for (; ring < end; ring += (mask + 1) * LANES, out += out_across) {
+        Vec same = v_add(ROW(1), ROW(2));
+#pragma GCC unroll 8
+        for (int a = 3; a < side; a += 2) same = v_add(same, v_add(ROW(a), ROW(a + 1)));
+        v_store(out, v_add(same, ROW(0)));
+        if (pair) v_store(out + out_row, v_add(same, ROW(side)));
+    }
+#undef ROW
+}
+
+/* Pixel row r of one shift along y is there. Where the ring begins is known to the compiler. */
+ALWAYS void sums_odd(const SnlsTileBand *b, float *out, const float *ring, ptrdiff_t r, const int mask, const int side)
+{
+    const ptrdiff_t queries = b->rows - side + 1, row = r - side;
+    if (row >= 0 && row % 2 == 0) {
+        float *to = out + row * b->out_row;
+        switch (row & mask) {
+        case 0: sums_down(b, to, ring, 0, mask, side, 1); break;
+        case 2: sums_down(b, to, ring, 2, mask, side, 1); break;
+        case 4: sums_down(b, to, ring, 4, mask, side, 1); break;
+        case 6: sums_down(b, to, ring, 6, mask, side, 1); break;
         }
+    }
+    if (queries % 2 && row == queries - 2) sums_down(b, out + (row + 1) * b->out_row, ring, (int)(row + 1) & mask, mask, side, 0);
+}
+
+static void sums_plain(const SnlsTileBand *b, float *out, const float *ring, ptrdiff_t r, ptrdiff_t mask)
+{
+    const ptrdiff_t row = r - (b->side - 1) * b->apart;
+    if (row < 0) return;
+    out += row * b->out_row;
+    for (ptrdiff_t x = 0; x < b->across; x++, ring += (mask + 1) * LANES) {
+        Vec sum = v_load(ring + (row & mask) * LANES);
+        for (ptrdiff_t a = 1; a < b->side; a++) sum = v_add(sum, v_load(ring + ((row + a * b->apart) & mask) * LANES));
+        v_store(out + x * b->out_across, sum);
+    }
+}
+
+static void sums_of_row(const SnlsTileBand *b, ptrdiff_t j, ptrdiff_t mask)
+{
+    for (ptrdiff_t d = 0; d < b->down; d++) {
+        const ptrdiff_t r = j - d;
+        if (r < 0 || r >= b->rows) continue;
+        const float *ring = b->ring + d * (mask + 1) * b->across * LANES;
+        float *out = b->out + d * b->out_down;
+        if (b->apart == 1 && b->side == 7) sums_odd(b, out, ring, r, 7, 7);
+        else if (b->apart == 1 && b->side == 5) sums_odd(b, out, ring, r, 7, 5);
+        else if (b->apart == 1 && b->side == 3) sums_odd(b, out, ring, r, 3, 3);
+        else sums_plain(b, out, ring, r, mask);
+    }
+}
+
+static void band(const SnlsTileBand *in)
+{
+    const SnlsTileBand b = *in; /* no store can change it */
+    const ptrdiff_t mask = snls_tile_ring(b.side, b.apart) - 1;
+    for (ptrdiff_t j = 0; j < b.rows + b.down - 1; j++) {
+        if (b.square) band_row(&b, j, mask, 1);
+        else band_row(&b, j, mask, 0);
+        sums_of_row(&b, j, mask);
+    }
 }
 
 /* The sum of `side` floats from every lane on. */
@@ -109,35 +158,24 @@ ALWAYS Vec row_sum(const float *in, ptrdiff_t side, ptrdiff_t apart)
     return sum;
 }
 
-ALWAYS void row_sums_plain(float *out, ptrdiff_t out_block, const float *in, ptrdiff_t blocks, ptrdiff_t side, ptrdiff_t apart)
-{
-    for (ptrdiff_t n = 0; n < blocks; n++) v_store(out + n * out_block, row_sum(in + n * LANES, side, apart));
-}
-
 #ifdef v_after
 /* side 5 or 7: sums of two, then of four, from registers; an unaligned load costs as much as two others. */
-ALWAYS void row_sums_odd(float *out, ptrdiff_t out_block, const float *in, ptrdiff_t blocks, const int side)
+ALWAYS Vec row_sum_odd(const float *in, const int side)
 {
-    Vec two = v_add(v_load(in), v_load(in + 1));
-    for (ptrdiff_t n = 0; n < blocks; n++, in += LANES, out += out_block) {
-        const Vec next = v_add(v_load(in + LANES), v_load(in + LANES + 1));
-        Vec sum = v_add(v_add(two, v_after(two, next, 2)), v_load(in + side - 1));
-        if (side == 7) sum = v_add(sum, v_after(two, next, 4));
-        v_store(out, sum);
-        two = next;
-    }
+    const Vec two = v_add(v_load(in), v_load(in + 1)), next = v_add(v_load(in + LANES), v_load(in + LANES + 1));
+    const Vec sum = v_add(v_add(two, v_after(two, next, 2)), v_load(in + side - 1));
+    return side == 7 ? v_add(sum, v_after(two, next, 4)) : sum;
 }
 #else
-#define row_sums_odd(out, out_block, in, blocks, side) row_sums_plain(out, out_block, in, blocks, side, 1)
+#define row_sum_odd(in, side) row_sum(in, side, 1)
 #endif
 
-static void row_sums(float *out, ptrdiff_t out_row, ptrdiff_t out_block, const float *in, ptrdiff_t pitch, ptrdiff_t rows, ptrdiff_t blocks, ptrdiff_t side,
+static void run_sums(float *out, ptrdiff_t out_row, const float *in, ptrdiff_t in_row, ptrdiff_t in_column, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t side,
                      ptrdiff_t apart)
 {
-    for (ptrdiff_t r = 0; r < rows; r++, out += out_row, in += pitch) {
-        if (apart == 1 && side == 3) row_sums_plain(out, out_block, in, blocks, 3, 1);
-        else if (apart == 1 && side == 5) row_sums_odd(out, out_block, in, blocks, 5);
-        else if (apart == 1 && side == 7) row_sums_odd(out, out_block, in, blocks, 7);
-        else row_sums_plain(out, out_block, in, blocks, side, apart);
-    }
+    for (ptrdiff_t y = 0; y < rows; y++, out += out_row, in += in_row)
+        for (ptrdiff_t x = 0; x < columns; x++) {
+            const float *at = in + x * in_column;
+            v_store(out + x * LANES, apart != 1 ? row_sum(at, side, apart) : side == 7 ? row_sum_odd(at, 7) : side == 5 ? row_sum_odd(at, 5) : row_sum(at, side, 1));
+        }
 }
