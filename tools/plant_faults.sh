@@ -29,7 +29,6 @@ products missing where patches reach into the next vector|src/cpu/tile_patch.c|l
 a row of the patch left out on matrix tiles|src/simd/shift_amx.c|at[side >= 7 ? 5 : 0]|at[side >= 7 ? 4 : 0]|test_tile --patches 1 12
 box of shifts one column short|src/cpu/tile_window.c|(between ? 2 : 1)|1|test_tile 1 20
 interpolated l2 without its correction|src/cpu/tile_score.c|bend \&\& y->between ? lower : NULL|NULL|test_tile 1 20
-no allowance for rounding in the selection|src/cpu/tile_pick.c|bar[l] + slack(|bar[l] + 0 * slack(|test_tile 1 60
 distances never summed anew|src/cpu/tile_pick.c|return tile->planes.bend \&\& (terms < 8|return 0 \&\& (terms < 8|test_tile 1 60
 a tap left out of what is summed anew|src/simd/tile_exact_avx512.h|_mm512_mask_add_epi64(below, between_x, below, right)|below|test_tile 1 60
 candidates summed anew in another slot|src/simd/tile_exact.h|in->frame[slot] +|in->frame[0] +|test_tile 1 60
