@@ -99,7 +99,7 @@ refused 3 'ends after 10 frames' clip.mkv out.mkv --sigma 0 --clean short.mkv
 "$snls" denoise clip.mkv out.mkv --sigma 0 --progress p.txt >/dev/null && tail -1 p.txt | grep -q '^progress=end$' && grep -q '^frame=50$' p.txt || bad "--progress: $(cat p.txt)"; rm -f out*
 
 # signals: nothing half under the name; --resume goes on to the bytes of an undisturbed run
-make -f lavfi -i testsrc2=s=32x24:r=25:d=10 -vf noise=alls=30:allf=t -c:v ffv1 noisy.mkv
+make -f lavfi -i testsrc2=s=32x24:r=25:d=6 -vf noise=alls=30:allf=t -c:v ffv1 noisy.mkv
 run="$snls denoise noisy.mkv --preset fast --radius 1"
 $run whole.mkv >/dev/null 2>err || bad "denoise: $(cat err)"
 [ ! -e whole.mkv.resume ] || bad "the journal of a finished run is still there"
@@ -112,7 +112,7 @@ stop() { # SIGNAL BYTES OUT: stopped when the journal has grown so far
     done
     kill -"$1" $job 2>/dev/null; wait $job
 }
-for case in "TERM 3000 143" "INT 150000 130" "KILL 6000 137"; do
+for case in "TERM 3000 143" "INT 80000 130" "KILL 6000 137"; do
     set -- $case
     stop $1 $2 stopped.mkv; code=$?
     [ $code = "$3" ] || bad "SIG$1: exit $code"

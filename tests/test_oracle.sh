@@ -2,7 +2,7 @@
 # test_oracle.sh BUILD SOURCE [CASES [SEED]]: the command line against the NumPy implementation of docs/operators.md, and wrong inputs.
 # Needs a Python that has NumPy (SNLS_PYTHON, or python3).
 # ctest: label=fast timeout=300
-# ctest: name=many label=slow timeout=1800 args=300 50000
+# ctest: name=many label=slow timeout=1800 args=240 50000
 set -u
 snls=$1/snls
 compare=$2/tools/oracle/compare.py

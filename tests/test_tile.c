@@ -8,7 +8,7 @@
  * --patches: patches of many features, which matrix tiles take with shifts in lanes.
  * --frames: single pixels of longer videos, several of whose frames are searched together.
  * --apart: queries some pixels apart that look anywhere, which matrix tiles take in boxes of every width, narrow and wide ones by turns. */
-/* ctest: args=1 28 */
+/* ctest: args=1 22 */
 /* ctest: name=products args=--products 1 10 */
 /* ctest: name=steps args=--steps 1 12 */
 /* ctest: name=steps-many label=slow timeout=600 args=--steps 1000 60 */
@@ -16,8 +16,8 @@
 /* ctest: name=patches-many label=slow timeout=900 args=--patches 1000 25 */
 /* ctest: name=frames args=--frames 1 6 */
 /* ctest: name=frames-many label=slow timeout=600 args=--frames 1000 40 */
-/* ctest: name=apart args=--apart 1 60 */
-/* ctest: name=apart-many label=slow timeout=600 args=--apart 1000 300 */
+/* ctest: name=apart args=--apart 1 16 */
+/* ctest: name=apart-many label=slow timeout=600 args=--apart 1000 100 */
 /* ctest: name=cuda label=cuda args=--backend cuda 1 300 */
 /* ctest: name=cuda-products label=cuda args=--backend cuda --products 1 150 */
 /* ctest: name=cuda-few label=cuda args=--backend cuda --few 1 200 */
