@@ -13,7 +13,7 @@
 /* ctest: name=steps args=--steps 1 12 */
 /* ctest: name=steps-many label=slow timeout=600 args=--steps 1000 60 */
 /* ctest: name=patches args=--patches 1 8 */
-/* ctest: name=patches-many label=slow timeout=900 args=--patches 1000 25 */
+/* ctest: name=patches-many label=slow timeout=900 args=--patches 1000 15 */
 /* ctest: name=frames args=--frames 1 6 */
 /* ctest: name=frames-many label=slow timeout=600 args=--frames 1000 40 */
 /* ctest: name=apart args=--apart 1 16 */
@@ -245,7 +245,7 @@ static void draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
     if (kind == PATCHES) { /* up to three blocks of pixels and more than a tile */
         shape[2] = rng_int(rng, 1, rng_one_in(rng, 3) ? 36 : 18);
         shape[3] = c->s.params.ws > 8 ? rng_int(rng, 1, 24) : rng_int(rng, 1, shape[2] > 18 ? 20 : 60);
-        shape[4] = c->s.params.heads * RNG_PICK(rng, 31, 55, 60, 64, 64, 79);
+        shape[4] = c->s.params.heads * RNG_PICK(rng, 31, 64, 88, 90, 96, 112);
     }
     if (kind == FRAMES) { /* a few frames stay held from one batch or head to the next, of many none does */
         shape[0] = rng_int(rng, 1, 2);

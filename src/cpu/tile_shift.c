@@ -5,8 +5,9 @@
 
 enum { LANES = SNLS_SHIFT_LANES, TILE = LANES * LANES, PAD = 4 * LANES, FEATURES_MAX = 512 };
 
-/* By what searches took, 7x7: 490 ns and 17 for every feature, padded ones too, against 160 and 26. Of fewer terms two bf16 parts would not have digits enough. */
-static bool features_pay(int64_t features) { return features <= FEATURES_MAX && 6 * features >= 4 * 32 * snls_shift_chunks(features) + 74; }
+/* By what searches took, 7x7: 490 ns and 17 for every feature, padded ones too, against 160 and 26; and 280 to spare, since
+ * a busy third cache holds tiles up more than planes. Of fewer terms two bf16 parts would not have digits enough. */
+static bool features_pay(int64_t features) { return features <= FEATURES_MAX && 6 * features >= 4 * 32 * snls_shift_chunks(features) + 140; }
 
 bool snls_tile_shift_applies(const SnlsMatch *m)
 {
