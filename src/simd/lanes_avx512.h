@@ -151,4 +151,36 @@ ALWAYS void write_part(const SnlsListOutput *o, ptrdiff_t i, ptrdiff_t n, const 
     else for (ptrdiff_t j = 0; j < n; j++) write_strided(o, i + j, &near[j]);
 }
 
+/* ---- pairs ---- */
+
+ALWAYS __m512 weigh(__m512 a, __m512 b, __m512 f) { return _mm512_fmadd_ps(f, _mm512_sub_ps(b, a), a); }
+
+/* Features of pair i: taps is 1 or 4. */
+ALWAYS __m512 add_features(__m512 sum, const SnlsPairs *p, int i, ptrdiff_t f, __mmask16 there, const int taps, const int prod)
+{
+    const __m512 q = _mm512_maskz_loadu_ps(there, p->query[i] + f);
+    __m512 k[4];
+#pragma GCC unroll 4
+    for (int t = 0; t < taps; t++) k[t] = _mm512_maskz_loadu_ps(there, p->tap[t][i] + f);
+    if (taps > 1) {
+        const __m512 fx = _mm512_set1_ps(p->fraction_x[i]), fy = _mm512_set1_ps(p->fraction_y[i]);
+        k[0] = weigh(weigh(k[0], k[1], fx), weigh(k[2], k[3], fx), fy);
+    }
+    const __m512 d = prod ? q : _mm512_sub_ps(q, k[0]);
+    return _mm512_fmadd_ps(d, prod ? k[0] : d, sum);
+}
+
+/* Products or squared distances of the pairs over n features. */
+ALWAYS __m512 pair_sums(const SnlsPairs *p, ptrdiff_t n, const int taps, const int prod)
+{
+    __m512 sum[16];
+    for (int i = 0; i < 16; i++) {
+        __m512 s = _mm512_setzero_ps();
+        ptrdiff_t f = 0;
+        for (; f + 16 <= n; f += 16) s = add_features(s, p, i, f, 0xffff, taps, prod);
+        sum[i] = f < n ? add_features(s, p, i, f, zmm_first(n - f), taps, prod) : s;
+    }
+    return zmm_sums(sum);
+}
+
 #endif

@@ -17,6 +17,12 @@ typedef struct SnlsLaneWindows {
     int    slide, nearest;
 } SnlsLaneWindows;
 
+/* Sixteen queries, each against a place between four pixels, or at the first of them. */
+typedef struct SnlsPairs {
+    const float *query[16], *tap[4][16];
+    float fraction_y[16], fraction_x[16];
+} SnlsPairs;
+
 typedef struct SnlsListOutput {
     const double *y, *x;                  /* queries */
     const double *centre_y, *centre_x;    /* of windows: lane by lane, slots `apart` numbers apart */

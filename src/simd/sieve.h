@@ -80,8 +80,7 @@ typedef struct SnlsSieveTable {
 
 #define SNLS_SIEVE_STEPS 4
 typedef struct SnlsSievePairs { /* 16 pairs of a query and a cell; of the cell's four pixels, or of the first only */
-    const float *query[SNLS_SIEVE_LANES], *tap[4][SNLS_SIEVE_LANES];
-    float    fraction_y[SNLS_SIEVE_LANES], fraction_x[SNLS_SIEVE_LANES];
+    SnlsPairs at;
     uint32_t lane[SNLS_SIEVE_LANES], place[SNLS_SIEVE_LANES]; /* place: as list.h says, of the cell's first candidate */
     uint16_t in_y[SNLS_SIEVE_STEPS], in_x[SNLS_SIEVE_STEPS];  /* of which pairs the candidates of a cell are there, along each axis */
     int steps;

@@ -76,11 +76,11 @@ ALWAYS void look_up_taps(SnlsSievePairs *out, const SnlsSieveTable *t, Pointers 
     /* beyond the frame a tap has weight 0: any pixel will do */
     const __m512i right = _mm512_maskz_set1_epi32(_mm512_cmplt_epi32_mask(x, _mm512_set1_epi32(t->last_x)), (int)t->right);
     const __m512i down = _mm512_maskz_set1_epi32(_mm512_cmplt_epi32_mask(y, _mm512_set1_epi32(t->last_y)), (int)t->down);
-    write_pixels(out->tap[1], from, _mm512_add_epi32(floats, right));
-    write_pixels(out->tap[2], from, _mm512_add_epi32(floats, down));
-    write_pixels(out->tap[3], from, _mm512_add_epi32(floats, _mm512_add_epi32(right, down)));
-    _mm512_storeu_si512(out->fraction_y, of_lane(t->y->fraction, w, few));
-    _mm512_storeu_si512(out->fraction_x, of_lane(t->x->fraction, w, few));
+    write_pixels(out->at.tap[1], from, _mm512_add_epi32(floats, right));
+    write_pixels(out->at.tap[2], from, _mm512_add_epi32(floats, down));
+    write_pixels(out->at.tap[3], from, _mm512_add_epi32(floats, _mm512_add_epi32(right, down)));
+    _mm512_storeu_si512(out->at.fraction_y, of_lane(t->y->fraction, w, few));
+    _mm512_storeu_si512(out->at.fraction_x, of_lane(t->x->fraction, w, few));
 }
 
 ALWAYS void look_up_all(SnlsSievePairs *out, const uint32_t *entry, ptrdiff_t n, const SnlsSieveTable *t, int taps, const int few)
@@ -102,8 +102,8 @@ ALWAYS void look_up_all(SnlsSievePairs *out, const uint32_t *entry, ptrdiff_t n,
         set_in(out->in_y, t->y, &whose, y.first, there, t->steps, few);
         set_in(out->in_x, t->x, &whose, x.first, there, t->steps, few);
     }
-    write_queries(out->query, t, lane);
-    write_pixels(out->tap[0], from, floats);
+    write_queries(out->at.query, t, lane);
+    write_pixels(out->at.tap[0], from, floats);
     if (taps > 1) look_up_taps(out, t, from, &whose, y.pixel, x.pixel, floats, few);
 }
 
@@ -112,7 +112,7 @@ static void look_up(SnlsSievePairs *out, const uint32_t *entry, ptrdiff_t n, con
     if (t->slots <= FEW_SLOTS && t->boxes <= FEW_BOXES) look_up_all(out, entry, n, t, taps, 1);
     else look_up_all(out, entry, n, t, taps, 0);
     for (int tap = 0; tap < taps; tap++)
-        for (int i = 0; i < LANES; i++) __builtin_prefetch(out->tap[tap][i]);
+        for (int i = 0; i < LANES; i++) __builtin_prefetch(out->at.tap[tap][i]);
 }
 
 /* ---- scores ---- */
@@ -127,33 +127,9 @@ ALWAYS void append_found(SnlsSieveFound *out, __mmask16 there, __m512 score, __m
     out->count += __builtin_popcount(in);
 }
 
-ALWAYS __m512 weigh(__m512 a, __m512 b, __m512 f) { return _mm512_fmadd_ps(f, _mm512_sub_ps(b, a), a); }
-
-/* One candidate of a pair: at a pixel, or between four. */
-ALWAYS __m512 add_features(__m512 sum, const SnlsSievePairs *p, int i, ptrdiff_t f, __mmask16 there, const int taps, const int prod)
-{
-    const __m512 q = _mm512_maskz_loadu_ps(there, p->query[i] + f);
-    __m512 k[4];
-#pragma GCC unroll 4
-    for (int t = 0; t < taps; t++) k[t] = _mm512_maskz_loadu_ps(there, p->tap[t][i] + f);
-    if (taps > 1) {
-        const __m512 fx = _mm512_set1_ps(p->fraction_x[i]), fy = _mm512_set1_ps(p->fraction_y[i]);
-        k[0] = weigh(weigh(k[0], k[1], fx), weigh(k[2], k[3], fx), fy);
-    }
-    const __m512 d = prod ? q : _mm512_sub_ps(q, k[0]);
-    return _mm512_fmadd_ps(d, prod ? k[0] : d, sum);
-}
-
 ALWAYS void score_pairs(SnlsSieveFound *out, const SnlsSievePairs *p, ptrdiff_t n, const float *limit, const int taps, const int prod)
 {
-    __m512 sum[LANES];
-    for (int i = 0; i < LANES; i++) {
-        __m512 s = _mm512_setzero_ps();
-        ptrdiff_t f = 0;
-        for (; f + 16 <= n; f += 16) s = add_features(s, p, i, f, 0xffff, taps, prod);
-        sum[i] = f < n ? add_features(s, p, i, f, zmm_first(n - f), taps, prod) : s;
-    }
-    const __m512 all = zmm_sums(sum);
+    const __m512 all = pair_sums(&p->at, n, taps, prod);
     const __m512i lane = _mm512_loadu_si512(p->lane);
     append_found(out, p->in_y[0], prod ? _mm512_sub_ps(_mm512_setzero_ps(), all) : all, lane, _mm512_loadu_si512(p->place),
                  _mm512_permutexvar_ps(lane, _mm512_loadu_ps(limit)));
@@ -165,9 +141,9 @@ typedef struct Square { float step, y, x; } Square;
 /* Products with the cell's pixels: all its candidates are mixes of the four. */
 ALWAYS void add_corners(__m512 *sum, const SnlsSievePairs *p, int i, ptrdiff_t f, __mmask16 there)
 {
-    const __m512 q = _mm512_maskz_loadu_ps(there, p->query[i] + f);
+    const __m512 q = _mm512_maskz_loadu_ps(there, p->at.query[i] + f);
 #pragma GCC unroll 4
-    for (int t = 0; t < 4; t++) sum[t] = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(there, p->tap[t][i] + f), q, sum[t]);
+    for (int t = 0; t < 4; t++) sum[t] = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(there, p->at.tap[t][i] + f), q, sum[t]);
 }
 
 ALWAYS __m512 add_square(__m512 sum, __m512 a, __m512 b)
@@ -178,16 +154,16 @@ ALWAYS __m512 add_square(__m512 sum, __m512 a, __m512 b)
 
 ALWAYS void add_squares(__m512 *sum, const SnlsSievePairs *p, int i, ptrdiff_t f, __mmask16 there, const Square *at)
 {
-    const __m512 q = _mm512_maskz_loadu_ps(there, p->query[i] + f);
+    const __m512 q = _mm512_maskz_loadu_ps(there, p->at.query[i] + f);
     __m512 k[4];
 #pragma GCC unroll 4
-    for (int t = 0; t < 4; t++) k[t] = _mm512_maskz_loadu_ps(there, p->tap[t][i] + f);
+    for (int t = 0; t < 4; t++) k[t] = _mm512_maskz_loadu_ps(there, p->at.tap[t][i] + f);
 #pragma GCC unroll 2
     for (int x = 0; x < 2; x++) {
-        const __m512 fx = _mm512_set1_ps(p->fraction_x[i] + (at->x + (float)x * at->step));
+        const __m512 fx = _mm512_set1_ps(p->at.fraction_x[i] + (at->x + (float)x * at->step));
         const __m512 above = weigh(k[0], k[1], fx), below = weigh(k[2], k[3], fx);
 #pragma GCC unroll 2
-        for (int y = 0; y < 2; y++) sum[2 * y + x] = add_square(sum[2 * y + x], q, weigh(above, below, _mm512_set1_ps(p->fraction_y[i] + (at->y + (float)y * at->step))));
+        for (int y = 0; y < 2; y++) sum[2 * y + x] = add_square(sum[2 * y + x], q, weigh(above, below, _mm512_set1_ps(p->at.fraction_y[i] + (at->y + (float)y * at->step))));
     }
 }
 
@@ -215,8 +191,8 @@ ALWAYS void mix_corners(__m512 *four, const SnlsSievePairs *p, const Square *at)
 {
     const __m512 corner[4] = {four[0], four[1], four[2], four[3]}, zero = _mm512_setzero_ps();
     for (int j = 0; j < 4; j++) {
-        const __m512 fx = _mm512_add_ps(_mm512_loadu_ps(p->fraction_x), _mm512_set1_ps(at->x + (float)(j % 2) * at->step));
-        const __m512 fy = _mm512_add_ps(_mm512_loadu_ps(p->fraction_y), _mm512_set1_ps(at->y + (float)(j / 2) * at->step));
+        const __m512 fx = _mm512_add_ps(_mm512_loadu_ps(p->at.fraction_x), _mm512_set1_ps(at->x + (float)(j % 2) * at->step));
+        const __m512 fy = _mm512_add_ps(_mm512_loadu_ps(p->at.fraction_y), _mm512_set1_ps(at->y + (float)(j / 2) * at->step));
         four[j] = _mm512_sub_ps(zero, weigh(weigh(corner[0], corner[1], fx), weigh(corner[2], corner[3], fx), fy));
     }
 }

@@ -3,8 +3,7 @@
 #include "simd/tile.h"
 
 typedef struct Pairs {
-    const float *query[16], *tap[4][16];
-    float fraction_y[16], fraction_x[16];
+    SnlsPairs at;
     int taps;
 } Pairs;
 
@@ -28,15 +27,15 @@ ALWAYS void half_taps(Pairs *out, int i, const SnlsTileExact *in, __m256i slot, 
     const __m512i down = _mm512_set1_epi64(4 * in->down), right = _mm512_set1_epi64(4 * in->right);
     const __m512i more = _mm512_add_epi64(_mm512_mullo_epi64(_mm512_cvtepi32_epi64(y), down), _mm512_mullo_epi64(_mm512_cvtepi32_epi64(x), right));
     const __m512i at = _mm512_add_epi64(_mm512_i32gather_epi64(slot, (const void *)in->frame, 8), more);
-    const __mmask8 between_y = _mm256_cmp_ps_mask(_mm256_loadu_ps(out->fraction_y + i), _mm256_setzero_ps(), _CMP_NEQ_UQ);
-    const __mmask8 between_x = _mm256_cmp_ps_mask(_mm256_loadu_ps(out->fraction_x + i), _mm256_setzero_ps(), _CMP_NEQ_UQ);
+    const __mmask8 between_y = _mm256_cmp_ps_mask(_mm256_loadu_ps(out->at.fraction_y + i), _mm256_setzero_ps(), _CMP_NEQ_UQ);
+    const __mmask8 between_x = _mm256_cmp_ps_mask(_mm256_loadu_ps(out->at.fraction_x + i), _mm256_setzero_ps(), _CMP_NEQ_UQ);
     const __m512i below = _mm512_mask_add_epi64(at, between_y, at, down);
     const __m512i query = _mm512_mullo_epi64(_mm512_cvtepi32_epi64(lane), _mm512_set1_epi64(4 * in->query_step));
-    _mm512_storeu_si512(out->query + i, _mm512_add_epi64(query, _mm512_set1_epi64((long long)(intptr_t)in->query)));
-    _mm512_storeu_si512(out->tap[0] + i, at);
-    _mm512_storeu_si512(out->tap[1] + i, _mm512_mask_add_epi64(at, between_x, at, right));
-    _mm512_storeu_si512(out->tap[2] + i, below);
-    _mm512_storeu_si512(out->tap[3] + i, _mm512_mask_add_epi64(below, between_x, below, right));
+    _mm512_storeu_si512(out->at.query + i, _mm512_add_epi64(query, _mm512_set1_epi64((long long)(intptr_t)in->query)));
+    _mm512_storeu_si512(out->at.tap[0] + i, at);
+    _mm512_storeu_si512(out->at.tap[1] + i, _mm512_mask_add_epi64(at, between_x, at, right));
+    _mm512_storeu_si512(out->at.tap[2] + i, below);
+    _mm512_storeu_si512(out->at.tap[3] + i, _mm512_mask_add_epi64(below, between_x, below, right));
     if (between_y | between_x) out->taps = 4;
 }
 
@@ -45,40 +44,13 @@ static void look_up(Pairs *out, const uint32_t *candidate, ptrdiff_t n, const Sn
     const __m512i c = _mm512_mask_loadu_epi32(_mm512_set1_epi32((int)candidate[0]), zmm_first(n), candidate), ten = _mm512_set1_epi32(1023);
     const __m512i lane = _mm512_and_si512(c, _mm512_set1_epi32(15)), cell = _mm512_i32gather_epi32(_mm512_srli_epi32(c, 4), in->cell, 4);
     const __m512i slot = _mm512_srli_epi32(cell, 20), at = _mm512_add_epi32(_mm512_mullo_epi32(slot, _mm512_set1_epi32((int)in->apart)), lane);
-    const __m512i y = spots(in->centre_y, in->origin_y, at, _mm512_and_si512(_mm512_srli_epi32(cell, 10), ten), in->step, out->fraction_y);
-    const __m512i x = spots(in->centre_x, in->origin_x, at, _mm512_and_si512(cell, ten), in->step, out->fraction_x);
+    const __m512i y = spots(in->centre_y, in->origin_y, at, _mm512_and_si512(_mm512_srli_epi32(cell, 10), ten), in->step, out->at.fraction_y);
+    const __m512i x = spots(in->centre_x, in->origin_x, at, _mm512_and_si512(cell, ten), in->step, out->at.fraction_x);
     out->taps = 1;
     half_taps(out, 0, in, _mm512_castsi512_si256(slot), _mm512_castsi512_si256(lane), _mm512_castsi512_si256(y), _mm512_castsi512_si256(x));
     half_taps(out, 8, in, _mm512_extracti64x4_epi64(slot, 1), _mm512_extracti64x4_epi64(lane, 1), _mm512_extracti64x4_epi64(y, 1), _mm512_extracti64x4_epi64(x, 1));
     for (int t = 0; t < out->taps; t++)
-        for (int i = 0; i < 16; i++) __builtin_prefetch(out->tap[t][i]);
-}
-
-ALWAYS __m512 weigh(__m512 a, __m512 b, __m512 f) { return _mm512_fmadd_ps(f, _mm512_sub_ps(b, a), a); }
-
-ALWAYS __m512 add_features(__m512 sum, const Pairs *p, int i, ptrdiff_t f, __mmask16 there, const int taps)
-{
-    __m512 k[4];
-#pragma GCC unroll 4
-    for (int t = 0; t < taps; t++) k[t] = _mm512_maskz_loadu_ps(there, p->tap[t][i] + f);
-    if (taps > 1) {
-        const __m512 x = _mm512_set1_ps(p->fraction_x[i]);
-        k[0] = weigh(weigh(k[0], k[1], x), weigh(k[2], k[3], x), _mm512_set1_ps(p->fraction_y[i]));
-    }
-    const __m512 d = _mm512_sub_ps(_mm512_maskz_loadu_ps(there, p->query[i] + f), k[0]);
-    return _mm512_fmadd_ps(d, d, sum);
-}
-
-ALWAYS __m512 score_pairs(const Pairs *p, ptrdiff_t n, const int taps)
-{
-    __m512 sum[16];
-    for (int i = 0; i < 16; i++) {
-        __m512 s = _mm512_setzero_ps();
-        ptrdiff_t f = 0;
-        for (; f + 16 <= n; f += 16) s = add_features(s, p, i, f, 0xffff, taps);
-        sum[i] = f < n ? add_features(s, p, i, f, zmm_first(n - f), taps) : s;
-    }
-    return zmm_sums(sum);
+        for (int i = 0; i < 16; i++) __builtin_prefetch(out->at.tap[t][i]);
 }
 
 static void exact(float *out, const uint32_t *candidate, ptrdiff_t n, const SnlsTileExact *in)
@@ -88,6 +60,6 @@ static void exact(float *out, const uint32_t *candidate, ptrdiff_t n, const Snls
     for (ptrdiff_t i = 0; i < n; i += 16) {
         const Pairs *now = &pairs[i / 16 % 2];
         if (n - i > 16) look_up(&pairs[(i / 16 + 1) % 2], candidate + i + 16, n - i - 16, in);
-        _mm512_storeu_ps(out + i, now->taps == 1 ? score_pairs(now, in->features, 1) : score_pairs(now, in->features, 4));
+        _mm512_storeu_ps(out + i, now->taps == 1 ? pair_sums(&now->at, in->features, 1, 0) : pair_sums(&now->at, in->features, 4, 0));
     }
 }
