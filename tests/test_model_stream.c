@@ -144,6 +144,15 @@ static void stream_equals_network(const Clip *c, const StanSConfig *config)
     free_model(&got);
 }
 
+/* A frame with a value that is not finite is refused, and what follows is as if nobody had given it. */
+static void push_bad(SnlsModelStream *s, const float *frame, int64_t size)
+{
+    float *bad = check_alloc(size, sizeof *bad);
+    memcpy(bad, frame, (size_t)size * sizeof *bad);
+    bad[size - 1] = INFINITY;
+    CHECK(snls_model_stream_push(s, bad, 30) == SNLS_ERR_ARG, "a frame with an infinite value was taken");
+}
+
 /* Two scenes through a stream; out has room for both. */
 static void stream_twice(SnlsModel *m, const Clip *c, bool lean, float *out)
 {
@@ -153,6 +162,7 @@ static void stream_twice(SnlsModel *m, const Clip *c, bool lean, float *out)
     SnlsStatus status = snls_model_stream_open(&s, m, &(SnlsModelStreamParams){ .height = c->h, .width = c->w, .lean = lean });
     for (int scene = 0; scene < 2 && status >= 0; scene++) {
         for (int64_t t = 0; t < c->frames && status >= 0; t++) {
+            if (t == 1) push_bad(s, c->noisy, size);
             status = snls_model_stream_push(s, c->noisy + t * size, 30);
             while (status == SNLS_OK && (status = snls_model_stream_pull(s, out + pulled * size)) == SNLS_OK) pulled++;
             CHECK(t + 1 + scene * c->frames - pulled < snls_model_stream_delay(s), "the stream holds more than its delay");

@@ -69,7 +69,7 @@ SNLS_API void       snls_model_stream_close(SnlsModelStream **stream); /* sets *
 #define SNLS_MODEL_PERIOD 8 /* a stream that begins on a frame whose number in its scene is a multiple of this gives, after its delay, what one that began with the scene does */
 
 /* push takes a copy of a frame (H,W,3), f32, 0..255, and after each one pull is to be called until it has nothing ready, SNLS_END. finish: the scene ends
- * here; when all of it is pulled, the next push begins another. */
+ * here; when all of it is pulled, the next push begins another. SNLS_ERR_ARG, and nothing is taken: a value is not finite. */
 SNLS_API SnlsStatus snls_model_stream_push(SnlsModelStream *stream, const float *frame, double sigma);
 SNLS_API SnlsStatus snls_model_stream_finish(SnlsModelStream *stream);
 SNLS_API SnlsStatus snls_model_stream_pull(SnlsModelStream *stream, float *frame); /* SNLS_OK: a frame; SNLS_END: none is ready */

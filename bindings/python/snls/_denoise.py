@@ -3,6 +3,9 @@
 Frames are (H,W,C), or (C,H,W) with layout "CHW"; C is 1 or 3 (red, green, blue); 0..255, neither clipped nor rounded.
 """
 import ctypes
+import operator
+import os
+import threading
 
 import numpy as np
 
@@ -30,14 +33,23 @@ _add = _lib.function("snls_noise_add", _int, _P, _P, _i64, _i64, ctypes.c_double
 OPTIONS = {row.name: row for row in _lib._rows(_lib.function("snls_denoise_options", ctypes.POINTER(_lib.Option))())}
 
 
+def sigma_values(what, sigma):
+    """One number, or one for each of three channels, as a list."""
+    try:
+        values = [float(sigma)] if np.ndim(sigma) == 0 else [float(s) for s in sigma]
+    except (TypeError, ValueError):
+        raise ValueError("%s: sigma is %r, must be one number, or one for each of 1 or 3 channels" % (what, sigma)) from None
+    if len(values) not in (1, 3):
+        raise ValueError("%s: sigma has %d values, must be one number, or one for each of 1 or 3 channels" % (what, len(values)))
+    if not all(s >= 0 for s in values):
+        raise ValueError("%s: sigma is %s, must be 0 or more, or None: estimated" % (what, sigma))
+    return values
+
+
 def _params(sigma, options):
     params = _Params()
     _defaults(ref(params))
-    values = [-1.0] * 3 if sigma is None else [float(sigma)] * 3 if np.ndim(sigma) == 0 else [float(s) for s in sigma]
-    if len(values) not in (1, 3):
-        raise ValueError("denoise: sigma has %d values, must be one number, or one for each of 1 or 3 channels" % len(values))
-    if sigma is not None and not all(s >= 0 for s in values):
-        raise ValueError("denoise: sigma is %s, must be 0 or more, or None: estimated" % (sigma,))
+    values = [-1.0] if sigma is None else sigma_values("denoise", sigma)
     params.sigma = (ctypes.c_double * 3)(*(values * 3)[:3])
     for name, value in options.items():
         if name not in OPTIONS:
@@ -46,10 +58,20 @@ def _params(sigma, options):
     return params
 
 
+def _sizes(*given):
+    """Whole numbers that fit C's: ctypes would cut one that is too large."""
+    for name, n in zip(("height", "width", "channels"), given):
+        if not hasattr(n, "__index__") or not -2**63 <= operator.index(n) < 2**63:
+            raise ValueError("denoise: %s is %r, must be a whole number" % (name, n))
+    return given
+
+
 def _plain(what, frame, first, axes):
     """The frame as a C-ordered float32 NumPy array, channels last: a copy unless it is one already (frames are small beside
     what the denoiser holds)."""
     frame = as_array(what, frame)
+    if frame.is_complex() if _is_torch(frame) else frame.dtype.kind not in "fiub":
+        raise TypeError("%s is %s, must be real numbers" % (what, frame.dtype))
     if _is_torch(frame):
         if frame.device.type != "cpu":
             raise RuntimeError("%s is on %s, but this works in CPU memory" % (what, frame.device))
@@ -71,12 +93,13 @@ class Denoiser:
 
     sigma: the noise's standard deviation on the 0..255 scale, one number or one for each channel; None: estimated.
     options: method ("vnlb", "nlm"), preset ("fast", "medium", "slow"), flow and the rest of snls help denoise.
+    May be used by several threads, one after the other; a forked child makes its own.
     layout "CHW": frames are (C,H,W). Frames are NumPy arrays or PyTorch tensors; what comes out is of the kind of the last
     frame pushed, float32."""
 
     def __init__(self, height, width, channels=3, sigma=None, *, layout="HWC", threads=0, **options):
         self._handle, self._first = ctypes.c_void_p(), channels_first(layout)
-        self._shape, self._torch = (height, width, channels), None
+        self._shape, self._torch, self._lock = _sizes(height, width, channels), None, threading.RLock()
         self._context = _context.Context("cpu", threads=_context.threads_for(threads))
         params = _params(sigma, options)
         self._check(_open(ref(self._handle), self._context.handle, ref(params), height, width, channels))
@@ -99,36 +122,42 @@ class Denoiser:
 
     def push(self, frame, cut=False):
         """Takes one frame, returns a list of the frames that are done, in order. cut: this frame begins a new scene."""
-        self._open_or_raise()
         self._torch = __import__("torch") if _is_torch(frame) else None
         data = _plain("push: frame", frame, self._first, 3)
         if data.shape != self._shape:
             raise ValueError("push: frame has the shape %s with channels last, must have %s" % (data.shape, self._shape))
-        self._check(_push(self._handle, data.ctypes.data, int(cut)))
-        return self._ready()
+        with self._lock:
+            self._open_or_raise()
+            self._check(_push(self._handle, data.ctypes.data, int(cut)))
+            return self._ready()
 
     def finish(self):
         """No more frames: returns the rest."""
-        self._open_or_raise()
-        self._check(_finish(self._handle))
-        return self._ready()
+        with self._lock:
+            self._open_or_raise()
+            self._check(_finish(self._handle))
+            return self._ready()
 
     def _open_or_raise(self):
         if not self._handle:
             raise ValueError("Denoiser: is closed")
+        if self._context.pid != os.getpid():  # OpenMP's threads do not survive a fork: a call would wait for them for ever
+            raise RuntimeError("Denoiser: was made before a fork, a child makes its own")
 
     @property
     def sigma(self):
         """The noise in use, for each channel; None until it is estimated."""
         values = (ctypes.c_double * 3)()
-        self._open_or_raise()
-        return None if self._check(_sigma(self._handle, values)) == _lib.END else tuple(values)[:self._shape[2]]
+        with self._lock:
+            self._open_or_raise()
+            return None if self._check(_sigma(self._handle, values)) == _lib.END else tuple(values)[:self._shape[2]]
 
     def close(self):
-        if getattr(self, "_handle", None) and self._context.handle:
-            _close(ref(self._handle))
-            self._handle = None
-            self._context.close()
+        if getattr(self, "_handle", None) and self._context.pid == os.getpid():
+            with self._lock:
+                _close(ref(self._handle))
+                self._context.close()
+        self._handle = None
 
     __del__ = close
 
@@ -186,7 +215,7 @@ def denoise(video, sigma=None, *, cuts=(), layout="HWC", method=None, device=Non
 
 def denoise_memory(height, width, channels=3, sigma=None, threads=0, **options):
     """Most bytes that a denoiser of such frames will hold, known before anything is allocated."""
-    found = _memory(ref(_params(sigma, options)), height, width, channels, threads)
+    found = _memory(ref(_params(sigma, options)), *_sizes(height, width, channels), threads)
     if found < 0:
         raise ValueError("denoise_memory: a denoiser would refuse these sizes or options")
     return found

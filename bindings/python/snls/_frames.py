@@ -13,7 +13,7 @@ _LAYOUTS = {"HWC": False, "CHW": True}
 
 
 def channels_first(layout):
-    if layout not in _LAYOUTS:
+    if not isinstance(layout, str) or layout not in _LAYOUTS:
         raise ValueError("layout is %r, must be HWC or CHW" % (layout,))
     return _LAYOUTS[layout]
 

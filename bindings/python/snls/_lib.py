@@ -4,6 +4,7 @@ The library is the file that the environment variable SNLS_LIBRARY names; else t
 it); else build/libsnls.so of the source tree that this file lies in; else what the system's loader finds.
 """
 import ctypes
+import numbers
 import os
 
 API_VERSION = 0x000100
@@ -144,7 +145,7 @@ class OptionRow:
             number = float(value) if self.kind == "real" else int(value)
         except (TypeError, ValueError, OverflowError):
             self._refuse(op, value)
-        if isinstance(value, (str, bytes)) or not self.min <= number <= self.max or (self.kind == "int" and number != value):
+        if not isinstance(value, numbers.Real) or not self.min <= number <= self.max or (self.kind == "int" and number != value):
             self._refuse(op, value)
         return number
 

@@ -9,6 +9,7 @@ float32 in any case, and distances, offsets, weights and flow are brought to flo
 torch.use_deterministic_algorithms is obeyed; the CPU's gradients are always the same bits, a GPU's in this mode.
 """
 import torch
+from torch.autograd import forward_ad
 
 from . import _context, _lib
 from ._context import local
@@ -187,8 +188,12 @@ def _fake_forward(op, count, total):
     def fake(*args):
         args += defaults[len(args):]
         tensors, params = args[:count], args[count:]
-        shapes = op.shapes(op, [None if t is None else t.shape for t in tensors], params)
         first = tensors[0]
+        for name, t in zip(op.inputs, tensors):  # one meta tensor among others brings a call here, and nobody would compute
+            if t is not None and t.device != first.device:
+                raise RuntimeError("%s: all arrays must be on one device, but %s is on %s and %s on %s"
+                                   % (op.name, op.inputs[0], first.device, name, t.device))
+        shapes = op.shapes(op, [None if t is None else t.shape for t in tensors], params)
         outputs = tuple(first.new_empty(shape, dtype=_dtype_like(name, first)) for name, shape in zip(op.outputs, shapes))
         return outputs[0] if len(outputs) == 1 else outputs
     return fake
@@ -218,7 +223,15 @@ else:  # PyTorch 1.13: in force as long as the object lives
             del guard
 
 
+def _refuse_tangents(tensors):
+    """Forward mode would pass through the operators as if they were constant."""
+    if any(t is not None and forward_ad.unpack_dual(t).tangent is not None for t in tensors):
+        raise NotImplementedError("snls: the operators have gradients backward only, not in forward mode (dual tensors, jvp)")
+
+
 def needs_grad(tensors):
+    if getattr(forward_ad, "_current_level", -1) >= 0:
+        _refuse_tangents(tensors)
     return torch.is_grad_enabled() and any([t is not None and t.requires_grad for t in tensors])
 
 

@@ -16,7 +16,7 @@ import threading
 import numpy as np
 
 from . import _context, _lib
-from ._denoise import _plain, noise_level
+from ._denoise import _plain, noise_level, sigma_values
 from ._frames import _is_torch, as_array, channels_first, ref
 
 NETWORKS = {"stan": "stan-s", "stan-s": "stan-s", "dvdnet": None, "fastdvdnet": None}  # method: the file that comes with snls
@@ -108,10 +108,12 @@ class Model:
     threads  of the CPU, 0: as snls.set_num_threads says
     Has architecture, parameters (how many numbers), radius (frames on either side that a frame's result depends on), dtype,
     delay.
-    May be used by several threads, one after the other."""
+    May be used by several threads, one after the other. Copies, pickled ones and forked children open the file anew; a stream
+    ends with the process that began it."""
 
     def __init__(self, weights="stan", *, device="cpu", dtype="auto", flow="dis", threads=0):
         self._handle, self._lock, self._streams = ctypes.c_void_p(), threading.RLock(), set()
+        self._how = dict(device=str(device), dtype=dtype, flow=flow, threads=threads)
         params = _Params(_DTYPES[_choice("dtype", dtype, _DTYPES)], _FLOWS.index(_choice("flow", flow, _FLOWS)))
         self.path = find(weights) if weights in NETWORKS else os.fspath(weights)
         self._context = _open_context(str(device), threads)
@@ -123,6 +125,15 @@ class Model:
 
     def __repr__(self):
         return "snls.Model(%r): %s, %d parameters, %s" % (self.path, self.architecture, self.parameters, self.dtype)
+
+    def __reduce__(self):
+        return _opened, (self.path, self._how)
+
+    def _own(self):
+        """A forked child must not touch what its parent opened: OpenMP's threads do not survive a fork."""
+        with _reopening:
+            if self._handle and self._context.pid != os.getpid():
+                self.__init__(self.path, **self._how)
 
     def close(self):
         """Gives its memory back; also at the end of a with block."""
@@ -179,11 +190,26 @@ class Model:
         return sys.modules["torch"].stack(done) if _is_torch(video) else np.stack(done)
 
 
+def _opened(path, how):
+    return Model(path, **how)
+
+
+def _after_fork():
+    global _reopening
+    _reopening = threading.Lock()  # the old one may have been held
+
+
+_after_fork()
+os.register_at_fork(after_in_child=_after_fork)
+
+
 class _Stream:
     """Frames of one size through a network, one after the other; push and finish are generators of those that are ready."""
 
     def __init__(self, model, sigma):
-        self.model, self.sigma = model, None if sigma is None else float(np.mean(sigma))
+        self.model, self.sigma = model, None if sigma is None else float(np.mean(sigma_values("model", sigma)))
+        self.pid = os.getpid()
+        model._own()
         self.handle, self.shape, self.early = ctypes.c_void_p(), None, []  # early: before the noise is known
 
     def __enter__(self):
@@ -196,7 +222,7 @@ class _Stream:
     def close(self):
         """By a caller that has the lock."""
         self.model._streams.discard(self)
-        if self.handle and self.model._context.pid == os.getpid():
+        if self.handle and self.pid == os.getpid():
             _stream_close(ref(self.handle))
         self.handle = None
 
@@ -204,6 +230,8 @@ class _Stream:
         with self.model._lock:
             if not self.model._handle:
                 raise ValueError("Model: is closed")
+            if self.pid != os.getpid():
+                raise RuntimeError("stream: was begun before a fork, a child begins its own")
             return self.model._context.check(function(*arguments))
 
     def _open(self, shape):

@@ -3,7 +3,7 @@ import unittest
 
 import numpy as np
 
-from common import needs_torch, snls, torch
+from common import needs_torch, run_python, snls, torch
 
 
 def clip(frames=5, side=40):
@@ -58,10 +58,37 @@ class Denoise(unittest.TestCase):
                                                    (TypeError, "no option 'ws'", (self.noisy, 20), dict(ws=3)),
                                                    (ValueError, "sigma has 2 values", (self.noisy, (1, 2)), {}),
                                                    (ValueError, "sigma is -1, must be", (self.noisy, -1), {}),
+                                                   (ValueError, "sigma is 'x', must be", (self.noisy, "x"), {}),
+                                                   (ValueError, "layout is array", (self.noisy, 20), dict(layout=np.zeros(2))),
+                                                   (TypeError, "frame is complex64, must be real", (self.noisy.astype("complex64"), 20), {}),
                                                    (ValueError, "method is 'x', must be vnlb, nlm, stan or", (self.noisy, 20), dict(method="x")),
                                                    (ValueError, "channels", (self.noisy[..., :2], 20), {})):
             with self.assertRaisesRegex(kind, sentence):
                 snls.denoise(*arguments, **options)
+        for make in (snls.Denoiser, snls.denoise_memory):
+            for size in ("40", 40.5, 2**64 + 40):
+                with self.assertRaisesRegex(ValueError, "denoise: width is .*40.*, must be a whole number"):
+                    make(40, size)
+
+    def test_fork(self):
+        """A child that goes on with its parent's denoiser hears so, and does not wait for ever; one of its own works."""
+        code = """
+import os, signal, numpy as np, snls
+frame = np.full((24, 24, 3), 9, "float32")
+with snls.Denoiser(24, 24, sigma=5, method="nlm", threads=2) as denoiser:
+    want = denoiser.push(frame) + denoiser.push(frame)
+    child = os.fork()
+    if not child:
+        signal.alarm(60)
+        snls.denoise(frame[None], 5, method="nlm")
+        try:
+            denoiser.push(frame)
+        except RuntimeError as error:
+            os._exit(0 if "before a fork" in str(error) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    print("well", len(want + denoiser.finish()))
+"""
+        self.assertIn("well 2", run_python(code))
 
     @needs_torch
     def test_torch(self):

@@ -1,5 +1,7 @@
 """test_model.py: networks: the one that comes with snls, on clips and streams, for NumPy and PyTorch, on the CPU and a GPU."""
+import copy
 import os
+import pickle
 import tempfile
 import unittest
 
@@ -114,11 +116,37 @@ class Networks(unittest.TestCase):
             self.assertGreater(psnr(plain), psnr(self.want) - 0.3)  # longer clips in windows, whose ends know less of the frames about
         self.assertTrue(snls.denoise(video, 30, method="stan").is_cuda)
 
+    def test_copies_and_forks(self):
+        """Copies and forked children open the file anew."""
+        for net in (pickle.loads(pickle.dumps(self.net)), copy.deepcopy(self.net)):
+            self.assertEqual((net.path, net.dtype), (self.net.path, "float32"))
+            self.assertTrue((net(self.noisy[:1], 30) == self.net(self.noisy[:1], 30)).all())
+        code = """
+import os, signal, numpy as np, snls
+clip = np.random.default_rng(0).random((2, 24, 24, 3)).astype("float32") * 255
+net = snls.Model(%r, threads=2)
+stream = net.stream(clip, 20)
+want = np.stack([next(stream), *net(clip, 20)[1:]])
+child = os.fork()
+if not child:
+    signal.alarm(60)
+    try:
+        next(stream)
+    except RuntimeError as error:
+        os._exit(0 if "before a fork" in str(error) and (net(clip, 20) == want).all() else 1)
+assert os.waitpid(child, 0)[1] == 0
+print("well", (next(stream) == want[1]).all())
+""" % self.net.path
+        self.assertIn("well True", run_python(code))
+
     def test_refused(self):
         for kind, sentence, call in ((ValueError, "3 axes", lambda: self.net(self.noisy[0], 30)),
                                      (ValueError, "2 channels, must have 3", lambda: self.net(self.noisy[..., :2], 30)),
                                      (ValueError, "sigma is 300", lambda: self.net(self.noisy[..., :1], 300)),
                                      (ValueError, "sigma is 300", lambda: self.net(self.noisy, 300)),
+                                     (ValueError, "sigma is 'x'", lambda: self.net(self.noisy, "x")),
+                                     (ValueError, "sigma has 0 values", lambda: self.net(self.noisy, ())),
+                                     (ValueError, "not finite", lambda: self.net(self.noisy * np.nan, 30)),
                                      (ValueError, "no weights of dvdnet", lambda: snls.Model("dvdnet")),
                                      (ValueError, "device is 'tpu'", lambda: snls.Model(device="tpu")),
                                      (ValueError, "dtype is 'f8'", lambda: snls.Model(dtype="f8")),

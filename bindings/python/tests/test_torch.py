@@ -86,6 +86,13 @@ class Gradients(unittest.TestCase):
         with self.assertRaisesRegex(NotImplementedError, "first derivatives only"):
             (g * q).sum().backward()
 
+    def test_no_forward_mode(self):
+        v = rand(1, 1, 4, 4, 2)
+        with torch.autograd.forward_ad.dual_level():
+            snls.search(v, v)
+            with self.assertRaisesRegex(NotImplementedError, "not in forward mode"):
+                snls.search(torch.autograd.forward_ad.make_dual(v, v), v)
+
     def test_nearest_has_no_flow_gradient(self):
         q, flow = rand(1, 1, 4, 4, 2, grad=True), rand(1, 1, 1, 4, 4, 2, grad=True)
         dist, _ = snls.search(q, q, flow, ws=3, interp="nearest")
@@ -179,6 +186,13 @@ class Types(unittest.TestCase):
         self.assertEqual(([tuple(t.shape) for t in shapes], shapes[0].device.type), ([(1, 1, 3, 4, 4, 1), (1, 1, 3, 4, 4, 1, 3),
                                                                                       (1, 1, 3, 4, 4, 1)], "meta"))
 
+    def test_a_tensor_without_data(self):
+        """Among others: not shapes filled with what was in memory."""
+        v = rand(1, 1, 4, 4, 1)
+        for query, key in ((v, v.to("meta")), (v.to("meta"), v)):
+            with self.assertRaisesRegex(RuntimeError, "one device, but query is on"):
+                snls.search(query, key)
+
     @needs_cuda
     def test_two_devices(self):
         with self.assertRaisesRegex(RuntimeError, "one device, but query is on cuda:0 and key on cpu"):
@@ -195,6 +209,8 @@ class Types(unittest.TestCase):
                     snls.search(query.to(device), key.to(device))
         with self.assertRaisesRegex(TypeError, "flow is f16"):
             snls.search(v, v, torch.zeros(1, 1, 1, 4, 4, 2).half())
+        with self.assertRaisesRegex(ValueError, r"k is tensor\(2\), must be a whole number"):
+            snls.search(v, v, k=torch.tensor(2))
         with self.assertRaisesRegex(TypeError, "mixed with others in one call, and a ndarray"):
             snls.search(v, v.numpy())
         with self.assertRaisesRegex(ValueError, r"\(1,1,1,4,3,2\), must be .* in the order of layout BTHWC"):
