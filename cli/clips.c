@@ -3,6 +3,7 @@
 #include "clips.h"
 #include "frames.h"
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,7 @@ int clips_list(Clips *clips, const char *folder, const char *only)
     struct stat info;
     if (!stat(folder, &info) && S_ISREG(info.st_mode)) return keep(clips, folder); /* one clip */
     DIR *open = opendir(folder);
-    int code = open ? EXIT_DONE : fail(EXIT_INPUT, "%s: cannot be opened as a folder of clips", folder);
+    int code = open ? EXIT_DONE : fail(EXIT_INPUT, errno == ENOENT ? "%s: is not there" : "%s: cannot be opened as a folder of clips", folder);
     for (struct dirent *entry; !code && (entry = readdir(open));) code = add_clip(clips, folder, entry->d_name, only);
     if (open) closedir(open);
     if (!code && !clips->count && only)

@@ -34,17 +34,11 @@ static Backend probe(const char *name, int32_t threads)
     return b;
 }
 
-/* Asked by trying: the answer cannot differ from what a user would get. */
-static bool has_png(void)
-{
-    SnlsContext *ctx = NULL;
-    uint8_t pixel = 0;
-    const SnlsTensor image = snls_tensor(&pixel, SNLS_U8, 3, (int64_t[]){ 1, 1, 1 });
-    if (snls_open(&ctx, NULL) < 0) return false;
-    const SnlsStatus status = snls_png_write(ctx, "/dev/null", &image);
-    snls_close(&ctx);
-    return status != SNLS_ERR_UNSUPPORTED;
-}
+/* What the build found of the libraries that it can do without; 0 or 1, by cmake/cli.cmake. */
+static const struct { const char *name; bool there; } features[] = {
+    { "openmp", SNLS_WITH_OPENMP }, { "png", SNLS_WITH_PNG }, { "jpeg", SNLS_WITH_JPEG }, { "lapack", SNLS_WITH_LAPACK }, { "onednn", SNLS_WITH_DNNL }
+};
+enum { FEATURES = sizeof features / sizeof *features };
 
 /* Of the libraries that are loaded for it, or why there are none. */
 static bool video_text(char *text, size_t size)
@@ -91,7 +85,9 @@ static void print_text(const Backend *backends)
            strcmp(sanitizers(), "none") ? sanitizers() : "");
     char video[600];
     const bool has_video = video_text(video, sizeof video);
-    printf("features     png %s\n", has_png() ? "yes" : "no (built without libpng)");
+    printf("features     ");
+    for (int i = 0; i < FEATURES; i++) printf("%s%s %s", i ? ", " : "", features[i].name, features[i].there ? "yes" : "no");
+    printf("\n");
     printf("video        %s%s\n", has_video ? "" : "no: ", video);
     printf("cpu level    %s in use, this machine has %s\n",
            backends[1].available ? snls_cpu_level_name(backends[1].cpu_level) : "none",
@@ -112,7 +108,9 @@ static json_t *make_json(const Backend *backends)
     json_object_set_new(report, "sanitizer", json_string(sanitizers()));
     char video[600];
     const bool has_video = video_text(video, sizeof video);
-    json_object_set_new(report, "features", json_pack("{s:b,s:b}", "png", has_png(), "ffmpeg", has_video));
+    json_t *found = json_pack("{s:b}", "ffmpeg", has_video);
+    for (int i = 0; i < FEATURES; i++) json_object_set_new(found, features[i].name, json_boolean(features[i].there));
+    json_object_set_new(report, "features", found);
     json_object_set_new(report, "video", json_text(video));
     json_object_set_new(report, "cpu_level",
                         json_string(backends[1].available ? snls_cpu_level_name(backends[1].cpu_level) : "none"));

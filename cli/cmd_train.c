@@ -1,4 +1,4 @@
-/* cmd_train.c: trains STAN-S on a folder of clean clips. Checkpoints appear whole or not at all; TERM and USR1 save and stop. */
+/* cmd_train.c: trains STAN-S on a folder of clean clips. Checkpoints appear whole or not at all; signals save and stop. */
 #define _XOPEN_SOURCE 700
 #include "checkpoint.h"
 #include "clips.h"
@@ -28,6 +28,27 @@ typedef struct Train {
 
 static volatile sig_atomic_t asked; /* to save and stop */
 static void on_ask(int number) { asked = number; }
+
+/* A second one of those that end a program does not wait for the step to end. */
+static void catch_signals(void)
+{
+    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1 };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct sigaction action = { .sa_handler = on_ask, .sa_flags = numbers[i] == SIGUSR1 ? 0 : (int)SA_RESETHAND }, old;
+        sigemptyset(&action.sa_mask);
+        if (!sigaction(numbers[i], NULL, &old) && old.sa_handler != SIG_IGN) sigaction(numbers[i], &action, NULL); /* nohup stays */
+    }
+}
+
+/* To who started it the program ends by the signal, as every command does, so that a script does not go on without the weights; USR1 only asks for a pause. */
+static int end_by_signal(void)
+{
+    if (asked == SIGUSR1) return EXIT_DONE;
+    fflush(stdout);
+    signal(asked, SIG_DFL);
+    raise(asked);
+    return EXIT_OTHER;
+}
 
 static int load_clips(Train *t)
 {
@@ -145,7 +166,8 @@ static int stop(Train *t)
 {
     fprintf(stderr, "stopped after step %lld%s\n", (long long)snls_trainer_done(t->trainer),
             t->checkpoint ? "; --resume goes on from the checkpoint" : "; nothing was saved: there is no --checkpoint");
-    return report(t);
+    const int code = report(t);
+    return code ? code : end_by_signal();
 }
 
 static int work(Train *t)
@@ -158,11 +180,8 @@ static int work(Train *t)
     if (!code) code = train_log_open(&t->log, t->log_path, t->resume ? snls_trainer_done(t->trainer) : -1);
     if (code) return code;
     snls_trainer_params(t->trainer, &p);
-    fprintf(stderr, "%lld parameters, %d clips, %d steps\n", (long long)snls_trainer_parameters(t->trainer), t->clips.count, (int)p.steps);
-    struct sigaction action = { .sa_handler = on_ask };
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGUSR1, &action, NULL);
+    fprintf(stderr, "%lld parameters, %d clip%s, %d steps\n", (long long)snls_trainer_parameters(t->trainer), t->clips.count, t->clips.count == 1 ? "" : "s", (int)p.steps);
+    catch_signals();
     code = run_steps(t, p.steps);
     if (!code) code = checkpoint_save(&t->state, t->ctx, t->trainer);
     return code ? code : asked ? stop(t) : finish(t);
@@ -221,7 +240,8 @@ int cmd_train(int argc, char **argv)
     if (!parse_args(argc, argv, &table, &t.common, &code)) return code;
     if (t.resume && t.init) return fail(EXIT_USAGE, "--init begins a run, --resume goes on with one: give one of them");
     if (t.resume && !t.checkpoint) return fail(EXIT_USAGE, "--resume needs --checkpoint, the file to go on from");
-    if (t.common.seed_given) t.params.seed = (int32_t)(t.common.seed & 0x7fffffff);
+    if (t.common.seed > INT32_MAX) return fail(EXIT_USAGE, "--seed is %llu, must be 0 to %d", (unsigned long long)t.common.seed, INT32_MAX);
+    if (t.common.seed_given) t.params.seed = (int32_t)t.common.seed;
     t.data = given[0], t.out = given[1];
     code = work(&t);
     train_log_close(&t.log);

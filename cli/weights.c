@@ -1,4 +1,4 @@
-/* weights.c: where the weights that come with snls are: beside the installed program, in the tree it was built from, or where
+/* weights.c: where the weights that come with snls are: in share beside the installed program, in the build folder, or where
  * SNLS_WEIGHTS says. */
 #define _XOPEN_SOURCE 700
 #include "weights.h"
@@ -79,8 +79,8 @@ int network_find(Network *n, const char **model)
     if (slash) *slash = 0;
     *model = n->path;
     if (told && *told) return found(n, told, "", file) ? EXIT_DONE : fail(EXIT_INPUT, "%s: cannot be read (SNLS_WEIGHTS names its folder)", n->path);
-    if (slash && (found(n, program, "/../share/snls/weights", file) || found(n, program, "/../weights", file))) return EXIT_DONE;
-    return fail(EXIT_INPUT, "the weights of %s, %s.safetensors, are neither in %s/../share/snls/weights nor in %s/../weights; give them with --model, or their folder in SNLS_WEIGHTS",
+    if (slash && (found(n, program, "/../share/snls/weights", file) || found(n, program, "/weights", file))) return EXIT_DONE;
+    return fail(EXIT_INPUT, "the weights of %s, %s.safetensors, are neither in %s/../share/snls/weights nor in %s/weights; give them with --model, or their folder in SNLS_WEIGHTS",
                 n->method, file, program, program);
 }
 

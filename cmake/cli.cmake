@@ -13,7 +13,13 @@ if(SNLS_HAVE_CLI)
     add_executable(snls ${cli_sources} ${SNLS_SANITIZE_SOURCE})
     target_include_directories(snls PRIVATE ${PROJECT_SOURCE_DIR}/cli ${PROJECT_SOURCE_DIR}/bench)
     target_link_libraries(snls PRIVATE snls_flags snls_shared PkgConfig::jansson m)
-    file(RELATIVE_PATH bin_to_lib /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
+    foreach(name OPENMP PNG JPEG LAPACK DNNL) # for snls info
+        target_compile_definitions(snls PRIVATE SNLS_WITH_${name}=$<BOOL:${SNLS_HAVE_${name}}>)
+    endforeach()
+    # weights that come with snls, for the program in the build folder, wherever that is
+    file(RELATIVE_PATH build_to_weights ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR}/weights)
+    file(CREATE_LINK ${build_to_weights} ${PROJECT_BINARY_DIR}/weights SYMBOLIC)
+    file(RELATIVE_PATH bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
     set_target_properties(snls PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
 
     # Manual pages and completion, written by the program itself.

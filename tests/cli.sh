@@ -4,6 +4,7 @@ set -u
 snls=$1/snls
 skip() { echo "skipped: $*"; exit 77; }
 [ -x "$snls" ] || skip "$snls was not built"
+has() { "$snls" --version | grep -q "[ ,]$1 yes"; } # png, jpeg, lapack: was it built with that?
 work=$(mktemp -d) || exit 1
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 cd "$work" || exit 1

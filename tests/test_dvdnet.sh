@@ -5,7 +5,7 @@
 set -u
 build=$1
 data=$2/../shared/data
-[ -x "$build/snls" ] && [ -d "$data/weights" ] && [ -d "$data/test/davis_blackswan" ] || { echo "skipped: no weights of DVDnet or no clip here"; exit 77; }
+[ -x "$build/snls" ] && [ -d "$data/weights" ] && [ -d "$data/test/davis_blackswan" ] && "$build/snls" --version | grep -q 'jpeg yes' || { echo "skipped: no weights of DVDnet, no clip or no JPEG here"; exit 77; }
 
 psnr() # of the mean row
 {

@@ -17,7 +17,7 @@ done
 # formats: what .flo and KITTI's PNG hold comes back as truth; KITTI rounds to 1/64
 "$snls" flow clip.npy f%d.flo --method dis > log || bad "pattern of .flo: $(cat log)"
 [ -f f0.flo ] && [ -f f1.flo ] && [ ! -f f2.flo ] || bad "a clip of three frames has two flows, there are: $(ls ./*.flo)"
-if "$snls" --version | grep -q png; then
+if has png; then
     "$snls" flow clip.npy k%d.png --method dis --kitti > log || bad "kitti: $(cat log)"
     "$snls" flow clip.npy c%d.png --method dis > log || bad "colours: $(cat log)"
     epe=$("$snls" flow clip.npy again.npy --method dis --truth k0.png --json | number epe)
@@ -56,7 +56,7 @@ ls ./*.part 2>/dev/null && bad "parts are left"
 
 # a real pair
 data=$source/../shared/data/flow
-if [ -d "$data" ]; then
+if [ -d "$data" ] && has png; then
     mkdir pair && cp "$data"/rubberwhale_0.png "$data"/rubberwhale_1.png pair/
     for limit in farneback:0.340 tvl1:0.214 dis:0.310; do
         method=${limit%:*}
@@ -65,7 +65,7 @@ if [ -d "$data" ]; then
         echo "RubberWhale, $method: $epe"
     done
 else
-    echo "no ../shared/data/flow: the real pair was left out"
+    echo "no ../shared/data/flow or no PNG: the real pair was left out"
 fi
 [ $failed = 0 ] && echo "test_flow_cli: ok"
 exit $((failed > 0))

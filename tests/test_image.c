@@ -99,15 +99,20 @@ static void lies(void)
     }
     refuses(snls_image_parse, (const unsigned char *)"GIF89a", 6, SNLS_ERR_UNSUPPORTED, "a GIF");
     refuses(snls_image_parse, (const unsigned char *)"no picture", 10, SNLS_ERR_FORMAT, "no picture");
-    Rng rng = { 4 };
-    SnlsTensor far = some_flow(&rng, 3, 3, 1);
-    CHECK(snls_kitti_write(ctx, path, &far) == SNLS_ERR_ARG && strstr(snls_error(ctx), "511.98"),
-          "flow of 30000 pixels: %s", snls_error(ctx));
     CHECK(access(path, F_OK) != 0, "a file is left behind");
     CHECK(snls_flo_write(ctx, path, &(SnlsTensor){ .ndim = 2 }) < 0, "flow of two axes");
 }
 
 #ifdef SNLS_HAVE_PNG
+static void far_flow(void)
+{
+    Rng rng = { 4 };
+    SnlsTensor far = some_flow(&rng, 3, 3, 1);
+    CHECK(snls_kitti_write(ctx, path, &far) == SNLS_ERR_ARG && strstr(snls_error(ctx), "511.98"),
+          "flow of 30000 pixels: %s", snls_error(ctx));
+    CHECK(access(path, F_OK) != 0, "a file is left behind");
+}
+
 static void png_files(void)
 {
     static const int64_t sizes[][3] = { { 1, 1, 1 }, { 3, 5, 3 }, { 40, 31, 1 }, { 17, 64, 3 } };
@@ -211,6 +216,7 @@ int main(void)
     memory("flo", snls_flo_read);
     flow_files(snls_kitti_write, snls_kitti_read, snls_kitti_parse, "kitti");
     memory("kitti", snls_kitti_read);
+    far_flow();
     png_files();
     memory("png", snls_image_read);
     png_bombs();

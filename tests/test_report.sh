@@ -3,6 +3,7 @@
 # is the noisy frame, right of it the denoised one; nothing is loaded from elsewhere.
 # ctest: timeout=180
 . "$2/tests/cli.sh"
+has lapack && has png || skip "this build has no LAPACK or no PNG"
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
 if [ -z "${SNLS_PYTHON:-}" ]; then
     skip "NumPy is missing"

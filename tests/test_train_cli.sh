@@ -21,15 +21,18 @@ grep -q '"steps": 80' whole.json || die "the report does not tell the steps: $(c
 grep -q '<polyline' whole.svg || die "no curve"
 "$snls" model whole.safetensors >model.txt && grep -q 'command *snls train clips whole.safetensors' model.txt || die "the weights do not tell where they come from"
 
-# Stopped after a few steps, once by each signal, then to the end.
-for signal in USR1 TERM; do
+# Stopped after a few steps, once by each signal, then to the end. Who asks for a pause (USR1) gets 0, who ends the program learns that there are no weights.
+for signal in USR1:0 TERM:143 INT:130; do
+    ends=${signal#*:} signal=${signal%:*}
     resume=; [ -f parts.state ] && resume=--resume
     before=$(cat parts.jsonl 2>/dev/null | wc -l)
-    "$snls" train clips parts.safetensors $options --checkpoint parts.state --log parts.jsonl $resume 2>parts.err &
+    env --default-signal=INT "$snls" train clips parts.safetensors $options --checkpoint parts.state --log parts.jsonl $resume 2>parts.err &
     pid=$!
     for _ in $(seq 500); do [ "$(cat parts.jsonl 2>/dev/null | wc -l)" -gt $((before + 3)) ] && break; sleep 0.02; done
     kill -$signal $pid
-    wait $pid || die "stopped by $signal it says $?: $(tail -1 parts.err)"
+    wait $pid; code=$?
+    grep -q 'stopped after step' parts.err || ends=0
+    [ $code = $ends ] || die "stopped by $signal it says $code: $(tail -1 parts.err)"
     [ -f parts.state ] || die "$signal left no checkpoint"
     grep -q 'stopped after step' parts.err && [ -e parts.safetensors ] && die "a stopped run wrote weights"
 done
@@ -60,6 +63,7 @@ fails() # CODE COMMAND...
 fails 7 "$snls" train clips whole.safetensors $options
 fails 2 "$snls" train clips new.safetensors --crop 30; grep -q -- '--crop is 30' err || die "the option is not named: $(cat err)"
 fails 2 "$snls" train clips new.weights $options
+fails 2 "$snls" train clips new.safetensors $options --seed 4294967297; grep -q -- '--seed is 4294967297' err || die "a seed that would be cut: $(cat err)"
 fails 7 "$snls" train clips new.safetensors $options --checkpoint whole.state
 fails 7 "$snls" train clips new.safetensors $options --checkpoint nowhere/run.state
 fails 7 "$snls" train clips new.safetensors $options --checkpoint /dev/null; [ -c /dev/null ] || die "/dev/null was replaced"
@@ -72,7 +76,7 @@ name=$(printf 'caf\351'); mkdir "$name" && cp clips/1.npy "$name" && "$snls" tra
 grep -q nan name.svg && die "a curve through nothing"
 [ -e new.safetensors ] && die "a run that failed wrote weights"
 fails 2 "$snls" train clips new.safetensors --resume
-fails 3 "$snls" train nowhere new.safetensors $options
+fails 3 "$snls" train nowhere new.safetensors $options; grep -q 'nowhere: is not there' err || die "no data: $(cat err)"
 fails 3 "$snls" train clips new.safetensors --frames 50 --crop 24
 fails 3 "$snls" train clips new.safetensors --resume --checkpoint whole.safetensors
 fails 3 "$snls" eval --data unseen --sigma 30 --model whole.state.safetensors

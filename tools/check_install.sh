@@ -1,6 +1,6 @@
 #!/bin/bash
 # check_install.sh BUILD [ROOT]: installs into a folder, moves that folder, and uses what lies there as a stranger would:
-# pkg-config and find_package, shared and static, and the command line.
+# pkg-config and find_package, shared and static, and the command line; and configures the tree as part of another project.
 set -u
 build=$(cd "${1:?build folder}" && pwd) || exit 2
 root=$(cd "${2:-$(dirname "$0")/..}" && pwd) || exit 2
@@ -43,4 +43,16 @@ if [ -x "$build/snls" ]; then
     ldd "$prefix/bin/snls" | grep -q "libsnls.so.0 => $prefix" || ldd "$prefix/bin/snls" | grep -q "libsnls.so.0 => .*/prefix/" ||
         fail "the installed command line does not use the installed library"
 fi
+
+# In another project: the library alone, no tests, nothing said about how the whole is built; folders may be given as whole paths.
+mkdir "$work/outer"
+cp "$root/tests/consumer/main.c" "$work/outer"
+printf '%s\n' 'cmake_minimum_required(VERSION 3.22)' 'project(outer LANGUAGES C)' "add_subdirectory($root snls)" 'add_executable(outer main.c)' \
+    'target_link_libraries(outer PRIVATE snls::snls)' >"$work/outer/CMakeLists.txt"
+run cmake -S "$work/outer" -B "$work/outer/build" "-DCMAKE_C_COMPILER=$cc" -DSNLS_WITH_CUDA=OFF "-DCMAKE_INSTALL_PREFIX=$work/to" "-DCMAKE_INSTALL_LIBDIR=$work/to/lib64"
+grep -q '^CMAKE_BUILD_TYPE:STRING=$' "$work/outer/build/CMakeCache.txt" || fail "a project that adds the tree gets another build type"
+cmake --build "$work/outer/build" --target help >"$log"
+grep -q 'snls_shared' "$log" || fail "a project that adds the tree has no library"
+grep -qE ' (test_|snls$)' "$log" && fail "a project that adds the tree builds tests and the command line"
+grep -qxF 'libdir=${prefix}/lib64' "$work/outer/build/snls/snls.pc" || fail "snls.pc has another folder than the one that was given as a whole path"
 echo "check_install: ok"

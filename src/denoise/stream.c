@@ -189,7 +189,7 @@ static SnlsStatus check_build(SnlsContext *ctx, const SnlsDenoiseParams *p)
 {
 #ifndef SNLS_HAVE_LAPACK
     SNLS_REQUIRE(ctx, p->method != SNLS_DENOISE_VNLB, SNLS_ERR_UNSUPPORTED,
-                 "denoise: method vnlb needs LAPACK, which this build was made without");
+                 "denoise: method vnlb needs LAPACK, which this build was made without; nlm does not");
 #endif
     SNLS_REQUIRE(ctx, snls_device_type(ctx) == SNLS_DEVICE_CPU, SNLS_ERR_UNSUPPORTED,
                  "denoise: works in CPU memory, the context's backend is %s", snls_backend_name(ctx));
