@@ -53,7 +53,7 @@ static int end_by_signal(void)
 static int load_clips(Train *t)
 {
     SnlsTrainParams p;
-    int code = clips_list(&t->clips, t->data, NULL);
+    int code = EXIT_DONE;
     snls_trainer_params(t->trainer, &p);
     for (int i = 0; i < t->clips.count && !code; i++) {
         SnlsTensor clip = { 0 };
@@ -150,12 +150,24 @@ static int open_trainer(Train *t)
     return t->resume ? check_resumed(t) : EXIT_DONE;
 }
 
+/* What is read must not be written to, -y or not. */
+static int spare_inputs(Train *t)
+{
+    int code = clips_list(&t->clips, t->data, NULL);
+    for (int i = 0; i < t->clips.count; i++) input_note(t->clips.path[i]);
+    if (t->init) input_note(t->init);
+    if (!code && t->checkpoint) code = output_spares_inputs(t->checkpoint);
+    if (!code && t->log_path) code = output_spares_inputs(t->log_path);
+    return code;
+}
+
 /* Everything that can be wrong with a name is found before the work. */
 static int open_files(Train *t)
 {
     if (!snls_path_ends(t->out, ".safetensors")) return fail(EXIT_USAGE, "OUT is %s, must end in .safetensors: by that weights are known again", t->out);
     if (t->log_path && t->checkpoint && !strcmp(t->log_path, t->checkpoint)) return fail(EXIT_USAGE, "--log and --checkpoint are both %s", t->log_path);
-    int code = checkpoint_open(&t->state, t->checkpoint, t->resume || t->common.overwrite);
+    int code = spare_inputs(t);
+    if (!code) code = checkpoint_open(&t->state, t->checkpoint, t->resume || t->common.overwrite);
     if (!code && t->log_path) input_note(t->log_path);
     if (!code) code = output_add(t->out, t->common.overwrite);
     if (!code && t->curve) code = output_add(t->curve, t->common.overwrite);

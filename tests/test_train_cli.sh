@@ -69,6 +69,12 @@ fails 7 "$snls" train clips new.safetensors $options --checkpoint nowhere/run.st
 fails 7 "$snls" train clips new.safetensors $options --checkpoint /dev/null; [ -c /dev/null ] || die "/dev/null was replaced"
 fails 2 "$snls" train clips new.safetensors $options --checkpoint new.safetensors
 fails 2 "$snls" train clips new.safetensors --resume --checkpoint whole.state --width 9
+cp clips/1.npy clip.npy
+for option in checkpoint log curve; do
+    fails 2 "$snls" train clips new.safetensors $options --$option clips/1.npy -y; grep -q 'clips/1.npy: is an input' err || die "--$option on a clip: $(cat err)"
+done
+fails 2 "$snls" train clips whole.safetensors $options --init whole.safetensors -y
+cmp clips/1.npy clip.npy || die "a clip was written to"
 timeout 60 "$snls" train clips new.safetensors $options --log /dev/full 2>err; [ $? = 7 ] || die "a log without room: $(tail -1 err)"
 head -c 5000 whole.state >cut.state; fails 3 "$snls" train clips new.safetensors --resume --checkpoint cut.state
 name=$(printf 'caf\351'); mkdir "$name" && cp clips/1.npy "$name" && "$snls" train "$name/1.npy" name.safetensors --width 1 --blocks 0 --wt 0 --frames 1 --crop 8 --batch 1 --steps 2 \
