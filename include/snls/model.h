@@ -72,7 +72,7 @@ SNLS_API void       snls_model_stream_close(SnlsModelStream **stream); /* sets *
  * here; when all of it is pulled, the next push begins another. SNLS_ERR_ARG, and nothing is taken: a value is not finite. */
 SNLS_API SnlsStatus snls_model_stream_push(SnlsModelStream *stream, const float *frame, double sigma);
 SNLS_API SnlsStatus snls_model_stream_finish(SnlsModelStream *stream);
-SNLS_API SnlsStatus snls_model_stream_pull(SnlsModelStream *stream, float *frame); /* SNLS_OK: a frame; SNLS_END: none is ready */
+SNLS_API SnlsStatus snls_model_stream_pull(SnlsModelStream *stream, float *frame); /* SNLS_OK: a frame; SNLS_END: none is ready; SNLS_ERR_FORMAT: with these weights it is not finite */
 SNLS_API int64_t    snls_model_stream_delay(const SnlsModelStream *stream);        /* most frames between a frame's push and its pull, itself included */
 /* Bytes that a stream will hold, weights and what libraries keep for themselves not counted; known without taking them. -1: a size that cannot be. */
 SNLS_API int64_t    snls_model_stream_memory(SnlsModel *model, const SnlsModelStreamParams *params);

@@ -121,9 +121,8 @@ static SnlsStatus run_window(SnlsModelStream *s, int64_t count)
     return SNLS_OK;
 }
 
-SnlsStatus snls_model_stream_pull(SnlsModelStream *s, float *frame)
+static SnlsStatus pull_any(SnlsModelStream *s, float *frame)
 {
-    if (!s || !frame) return SNLS_ERR_ARG;
     if (s->own) return snls_stan_s_stream_pull(s->own, frame);
     if (s->given == s->ready) {
         const int64_t left = s->count - s->done;
@@ -132,5 +131,14 @@ SnlsStatus snls_model_stream_pull(SnlsModelStream *s, float *frame)
         else return SNLS_END;
     }
     memcpy(frame, s->out + s->given++ * frame_floats(&s->params), (size_t)frame_floats(&s->params) * sizeof *frame);
+    return SNLS_OK;
+}
+
+SnlsStatus snls_model_stream_pull(SnlsModelStream *s, float *frame)
+{
+    if (!s || !frame) return SNLS_ERR_ARG;
+    const SnlsStatus status = pull_any(s, frame);
+    if (status != SNLS_OK) return status;
+    SNLS_REQUIRE(s->m->ctx, all_finite(frame, frame_floats(&s->params)), SNLS_ERR_FORMAT, "model_stream: the network makes values that are not finite of a frame, its weights are too large");
     return SNLS_OK;
 }
