@@ -126,6 +126,7 @@ int network_open(const Network *n, SnlsContext *ctx, const char *path, SnlsModel
     int code = parse_precision(n->precision, &params.dtype);
     if (code) return code;
     if (n->flow > SNLS_DENOISE_FLOW_NONE) params.flow = n->flow - SNLS_DENOISE_FLOW_FARNEBACK + SNLS_FLOW_FARNEBACK;
+    input_note(path);
     const SnlsStatus status = snls_model_open(model, ctx, path, &params);
     if (status < 0) return fail_library(ctx, status, false);
     code = check_method(n, *model);

@@ -31,6 +31,12 @@ SNLS_WEIGHTS=nowhere "$snls" denoise noisy.npy x.npy --method stan >/dev/null 2>
 "$snls" denoise noisy.npy x.npy --precision f32 >/dev/null 2>err; [ $? = 2 ] && [ ! -e x.npy ] || bad "a precision without a network: $(cat err)"
 "$snls" denoise noisy.npy x.npy --method dvdnet >/dev/null 2>err; [ $? = 2 ] && [ ! -e x.npy ] || bad "dvdnet without weights: $(cat err)"
 
+cp "$weights/stan-s.safetensors" w.npy
+for out in "x.npy --report w.npy" w.npy; do
+    "$snls" denoise noisy.npy $out --model w.npy --sigma 30 -y >/dev/null 2>err; [ $? = 2 ] && grep -q 'w.npy: is an input' err || bad "weights written over by $out: $(cat err)"
+done
+cmp -s w.npy "$weights/stan-s.safetensors" && [ ! -e x.npy ] || bad "weights were written over"
+
 clips=$2/../shared/data/test
 if [ -e "$clips/davis_blackswan" ] && has jpeg; then
     "$snls" eval --data "$clips" --only blackswan --crop 240 --frames 5 --sigma 50 --method stan --json > eval.json 2>err || bad "eval --method stan: $(cat err)"

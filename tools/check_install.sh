@@ -17,6 +17,7 @@ pc=$(find "$prefix" -name snls.pc)
 lib=$(dirname "$(dirname "$pc")")
 [ -e "$lib/libsnls.so.0" ] || fail "there is no libsnls.so.0"
 readelf -d "$lib/libsnls.so" | grep -q 'SONAME.*\[libsnls\.so\.0\]' || fail "the SONAME is not libsnls.so.0"
+find "$prefix" -name LICENSE | grep -q . || fail "the licence is not installed"
 for header in "$root"/include/snls/*.h; do
     cmp -s "$header" "$prefix/include/snls/${header##*/}" || fail "${header##*/} is not installed"
 done
