@@ -47,7 +47,8 @@ static bool video_text(char *text, size_t size)
     snprintf(text, size, "unknown");
     if (snls_open(&ctx, NULL) < 0) return false;
     const SnlsStatus status = snls_video_about(ctx, text, size);
-    if (status < 0) snprintf(text, size, "%s", snls_error(ctx));
+    const char *why = snls_error(ctx);
+    if (status < 0) snprintf(text, size, "%s", strncmp(why, "video: ", 7) ? why : why + 7);
     snls_close(&ctx);
     return status >= 0;
 }

@@ -112,8 +112,8 @@ def release():
 
 
 def _after_fork():
-    global _forked
-    _forked = True
+    global _forked, _threads
+    _forked, _threads = True, 0  # what the parent had set would wait for threads that are not here
     local.contexts = {}  # what the parent opened is left alone: not closed, not used
     local.plans = {}
 
