@@ -76,6 +76,11 @@ done
 fails 2 "$snls" train clips whole.safetensors $options --init whole.safetensors -y
 cmp clips/1.npy clip.npy || die "a clip was written to"
 timeout 60 "$snls" train clips new.safetensors $options --log /dev/full 2>err; [ $? = 7 ] || die "a log without room: $(tail -1 err)"
+for step in 81 +x; do LC_ALL=C sed "s/\"step\":\( *\)\"80\"/\"step\":\1\"$step\"/" whole.state >bad.state; fails 3 "$snls" train clips new.safetensors --resume --checkpoint bad.state; grep -q 'its step' err || die "step $step: $(cat err)"; done
+cp whole.state bad.state; printf '\000\000\300\177' | dd of=bad.state bs=1 conv=notrunc seek=$(($(wc -c <bad.state) - 4)) 2>/dev/null
+fails 3 "$snls" train clips new.safetensors --resume --checkpoint bad.state; grep -q 'is nan, must be finite' err || die "NaN in a checkpoint: $(cat err)"
+cp whole.safetensors bad.safetensors; printf '\000\000\300\177' | dd of=bad.safetensors bs=1 conv=notrunc seek=$(($(wc -c <bad.safetensors) - 4)) 2>/dev/null
+fails 3 "$snls" train clips new.safetensors $options --init bad.safetensors; grep -q 'is nan, must be finite' err || die "NaN in the weights to begin with: $(cat err)"
 head -c 5000 whole.state >cut.state; fails 3 "$snls" train clips new.safetensors --resume --checkpoint cut.state
 name=$(printf 'caf\351'); mkdir "$name" && cp clips/1.npy "$name" && "$snls" train "$name/1.npy" name.safetensors --width 1 --blocks 0 --wt 0 --frames 1 --crop 8 --batch 1 --steps 2 \
     --sigma-high 0 --curve name.svg 2>err || die "one clip, in a folder whose name is no UTF-8: $(cat err)"

@@ -1,5 +1,6 @@
 /* train_file.c: checkpoints, which hold a run to the last bit, and exported weights. Both are safetensors. */
 #include "model/train.h"
+#include <math.h>
 #include <snls/safetensors.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,6 +65,14 @@ static SnlsStatus count_parameters(SnlsContext *ctx, const SnlsTrainParams *p, i
     return status;
 }
 
+/* One number that is not finite would be in every weight a step later. */
+static SnlsStatus require_finite(SnlsContext *ctx, const char *path, const char *name, const SnlsTensor *list)
+{
+    for (int64_t i = 0; i < snls_tensor_elements(list); i++)
+        SNLS_REQUIRE(ctx, isfinite(snls_load(list, i)), SNLS_ERR_FORMAT, "%.200s: number %lld of %s is %g, must be finite", path, (long long)i, name, snls_load(list, i));
+    return SNLS_OK;
+}
+
 /* Before memory is taken for what a few bytes of metadata may ask for. */
 static SnlsStatus check_state(SnlsContext *ctx, const char *path, const SnlsSafetensors *file, const SnlsTrainParams *p)
 {
@@ -73,6 +82,7 @@ static SnlsStatus check_state(SnlsContext *ctx, const char *path, const SnlsSafe
         const SnlsTensor *from = snls_safetensors_find(file, state_names[i]);
         SNLS_REQUIRE(ctx, from && from->dtype == SNLS_F32 && from->ndim == 1, SNLS_ERR_FORMAT, "%.200s: %s is missing or no list of numbers in f32", path, state_names[i]);
         SNLS_REQUIRE(ctx, from->shape[0] == total, SNLS_ERR_FORMAT, "%.200s: %s has %lld numbers, a network of its options has %lld", path, state_names[i], (long long)from->shape[0], (long long)total);
+        SNLS_TRY(require_finite(ctx, path, state_names[i], from));
     }
     return SNLS_OK;
 }
@@ -82,7 +92,7 @@ static SnlsStatus read_state(SnlsTrainer *t, const char *path, const SnlsSafeten
     const char *step = snls_safetensors_metadata(file, "step");
     char *end = NULL;
     t->step = step ? strtoll(step, &end, 10) : -1;
-    SNLS_REQUIRE(t->ctx, t->step >= 0 && !*end, SNLS_ERR_FORMAT, "%.200s: the checkpoint does not tell its step", path);
+    SNLS_REQUIRE(t->ctx, t->step >= 0 && end > step && !*end && t->step <= t->p.steps, SNLS_ERR_FORMAT, "%.200s: the checkpoint does not tell its step, a number from 0 to %d", path, (int)t->p.steps);
     for (int i = 0; i < STATES; i++) {
         const SnlsTensor *from = snls_safetensors_find(file, state_names[i]), to = flat(t, i);
         memcpy(to.data, from->data, sizeof(float) * (size_t)to.shape[0]);
@@ -119,6 +129,7 @@ static SnlsStatus take_weights(SnlsTrainer *t, const char *path, const SnlsSafet
         bool same = from && snls_is_float(from->dtype) && from->ndim == p->ndim;
         for (int32_t k = 0; same && k < p->ndim; k++) same = from->shape[k] == p->shape[k];
         SNLS_REQUIRE(t->ctx, same, SNLS_ERR_FORMAT, "%.200s: %s is missing or does not fit the network", path, p->name);
+        SNLS_TRY(require_finite(t->ctx, path, p->name, from));
         for (int64_t k = 0; k < p->count; k++) snls_store(&to, k, snls_load(from, k));
     }
     memcpy(t->state[2], t->params.value, sizeof(float) * (size_t)t->params.total);
