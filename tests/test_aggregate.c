@@ -112,8 +112,15 @@ static void draw(Call *call, const Operator *op, uint64_t seed)
     SnlsGather *s = &call->s.gather; /* scatter_add begins with the same fields */
     draw_gather(rng, &s->params);
     const bool many = seed % 32 == 1 && !few; /* more planes than a grid has blocks in y or z */
+    const bool wide = seed % 16 == 5 && !few; /* 3 x 3 patches of more channels than eight lanes take at once */
     if (many) s->params.ps = s->params.stride0 = 1;
-    const int64_t heads = many ? 256 : rng_int(rng, 1, 2), F = many ? 1 : few ? 4 * RNG_PICK(rng, 1, 2, 4) : 4 * RNG_PICK(rng, 1, 2, 3, 4, 5, 8, 9, 11), step = s->params.stride0;
+    if (wide) s->params.ps = 3, s->params.stride0 = s->params.dilation = 1;
+    const int64_t heads = many ? 256 : rng_int(rng, 1, 2),
+                  F = many   ? 1
+                      : wide ? 4 * RNG_PICK(rng, 15, 16, 32)
+                      : few  ? 4 * RNG_PICK(rng, 1, 2, 4)
+                             : 4 * RNG_PICK(rng, 1, 2, 3, 4, 5, 8, 9, 11),
+                  step = s->params.stride0;
     int64_t H = many ? 1 : rng_one_in(rng, 3) ? rng_int(rng, 1, 6) : rng_int(rng, 7, 21);
     const int64_t W = many ? 2 : rng_one_in(rng, 3) ? rng_int(rng, 1, 6) : rng_int(rng, 7, 70);
     int64_t video[5] = {many ? 300 : rng_int(rng, 1, 2), many ? 1 : rng_int(rng, 1, 3), H, W, heads * F}, K = many ? 1 : RNG_PICK(rng, 1, 3, 10, 12);

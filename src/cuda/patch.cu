@@ -229,6 +229,7 @@ SnlsStatus snls_agg_pull_patch(SnlsContext *ctx, const SnlsAggJob *given, bool *
     *done = !a->stack && a->ps == 3 && a->stride0 == 1 && a->dilation == 1 && snls_agg_is_vector(a, &job.from, false);
     if (!*done) return SNLS_OK;
     const int64_t fours = a->features / 4;
+    job.lanes_log2 = 0; /* given may be laid out for wider groups: gradients by weight come before that by value */
     while (job.lanes_log2 < LANES_MAX_LOG2 && (fours % (2 << job.lanes_log2) == 0 || fours > 4 << job.lanes_log2)) job.lanes_log2++;
     job.chunks = snls_divisor((fours + (1 << job.lanes_log2) - 1) >> job.lanes_log2);
     if (job.from.dtype == SNLS_F32) return launch<SNLS_F32>(ctx, &job);
