@@ -40,4 +40,9 @@ SnlsStatus snls_fail(struct SnlsContext *ctx, SnlsStatus status, const char *for
 /* Commits what was planned in ctx->arena, or fails with a sentence that names the operator and the size. */
 SnlsStatus snls_scratch_commit(struct SnlsContext *ctx, const char *op);
 
+/* For work in CPU memory with any context: ctx itself or, where its scratch is a device's, own, made of it with scratch in CPU memory. Ended with what
+ * begin gave: frees that scratch, gives the sentence of a failure to ctx and returns status. */
+struct SnlsContext *snls_host_begin(struct SnlsContext *ctx, struct SnlsContext *own);
+SnlsStatus snls_host_end(struct SnlsContext *ctx, struct SnlsContext *host, SnlsStatus status);
+
 #endif

@@ -120,6 +120,21 @@ static double estimate_small(const float *frame, int64_t pixels, int64_t channel
     return pixels > 1 ? sqrt(sum / (double)(pixels - 1)) : 0;
 }
 
+/* As estimate_frame, for frames that have blocks. */
+static SnlsStatus estimate_channels(SnlsContext *ctx, Blocks *b, const float *const *frame, const float *seen, double sigma[3])
+{
+    snls_arena_begin(&ctx->arena);
+    snls_arena_plan(&ctx->arena, b->rows * b->columns, sizeof(Rank));
+    SNLS_TRY(snls_scratch_commit(ctx, "noise_estimate"));
+    Rank *rank = snls_arena_claim(&ctx->arena, b->rows * b->columns, sizeof(Rank));
+    for (int64_t c = 0; c < b->seen_channels; c++) {
+        b->frame = frame[c];
+        b->seen = seen + c;
+        sigma[c] += estimate(ctx, b, rank);
+    }
+    return SNLS_OK;
+}
+
 /* sigma[i] += the noise of channel i, which begins at frame[i] and has every step-th float; seen as in Blocks. */
 static SnlsStatus estimate_frame(SnlsContext *ctx, const float *const *frame, int64_t step, const float *seen,
                                  int64_t height, int64_t width, int64_t channels, bool low, double sigma[3])
@@ -133,16 +148,8 @@ static SnlsStatus estimate_frame(SnlsContext *ctx, const float *const *frame, in
     b.rows = (height - SIDE) / b.step + 1;
     b.columns = (width - SIDE) / b.step + 1;
     make_basis(b.basis);
-    snls_arena_begin(&ctx->arena);
-    snls_arena_plan(&ctx->arena, b.rows * b.columns, sizeof(Rank));
-    SNLS_TRY(snls_scratch_commit(ctx, "noise_estimate"));
-    Rank *rank = snls_arena_claim(&ctx->arena, b.rows * b.columns, sizeof(Rank));
-    for (int64_t c = 0; c < channels; c++) {
-        b.frame = frame[c];
-        b.seen = seen + c;
-        sigma[c] += estimate(ctx, &b, rank);
-    }
-    return SNLS_OK;
+    SnlsContext own, *host = snls_host_begin(ctx, &own);
+    return snls_host_end(ctx, host, estimate_channels(host, &b, frame, seen, sigma));
 }
 
 /* Colour of 4:2:0 has one sample for four pixels: its noise has four times the variance in low frequencies and none in high ones.

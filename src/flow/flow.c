@@ -168,7 +168,8 @@ SnlsStatus snls_flow(SnlsContext *ctx, const SnlsFlowPair *pair, const SnlsFlowP
     SNLS_REQUIRE(ctx, pair && params, SNLS_ERR_ARG, "flow: a struct is missing (NULL)");
     SNLS_TRY(snls_flow_check_params(ctx, params));
     SNLS_TRY(check_pair(ctx, pair));
-    return flow_of(ctx, pair, params);
+    SnlsContext own, *host = snls_host_begin(ctx, &own);
+    return snls_host_end(ctx, host, flow_of(host, pair, params));
 }
 
 /* ---- several pairs, each on one thread: a pair has stages of few rows, which many threads have to wait for ---- */
@@ -188,11 +189,12 @@ static int32_t open_workers(SnlsContext *ctx, Worker *workers, int64_t count, co
         SnlsContext *own = &workers[n].ctx;
         *own = *ctx;
         own->threads = 1;
-        own->arena = (SnlsArena){ .device = ctx->arena.device };
+        own->scratch = ctx->allocator;
+        own->arena = (SnlsArena){ 0 };
         workers[n].status = SNLS_OK;
         fits = reserve(own, params, pair->from.shape[0], pair->from.shape[1]) >= 0 && own->arena.capacity <= BESIDE_MAX / wanted;
     }
-    while (!fits && n > 0) snls_arena_release(&workers[--n].ctx.arena, &ctx->scratch);
+    while (!fits && n > 0) snls_arena_release(&workers[--n].ctx.arena, &ctx->allocator);
     return n;
 }
 
@@ -206,9 +208,18 @@ static SnlsStatus run_beside(SnlsContext *ctx, Worker *workers, int32_t n, const
     SnlsStatus status = SNLS_OK;
     for (int32_t i = 0; i < n; i++) {
         if (status >= 0 && workers[i].status < 0) status = snls_fail(ctx, workers[i].status, "%s", workers[i].ctx.error);
-        snls_arena_release(&workers[i].ctx.arena, &ctx->scratch);
+        snls_arena_release(&workers[i].ctx.arena, &ctx->allocator);
     }
     return status;
+}
+
+/* One after the other, each on all threads. */
+static SnlsStatus run_in_turn(SnlsContext *ctx, const SnlsFlowPair *pairs, int64_t count, const SnlsFlowParams *params)
+{
+    SnlsContext own, *host = snls_host_begin(ctx, &own);
+    SnlsStatus status = SNLS_OK;
+    for (int64_t i = 0; i < count && status >= 0; i++) status = flow_of(host, &pairs[i], params);
+    return snls_host_end(ctx, host, status);
 }
 
 SnlsStatus snls_flow_pairs(SnlsContext *ctx, const SnlsFlowPair *pairs, int64_t count, const SnlsFlowParams *params)
@@ -224,10 +235,7 @@ SnlsStatus snls_flow_pairs(SnlsContext *ctx, const SnlsFlowPair *pairs, int64_t 
     }
     Worker *workers = ctx->threads > 1 && count > 1 && !ctx->scratch_limit ? snls_mem_alloc(&ctx->allocator, ctx->threads * (int64_t)sizeof *workers) : NULL;
     const int32_t n = workers ? open_workers(ctx, workers, count, &pairs[0], params) : 0;
-    SnlsStatus status = SNLS_OK;
-    if (n) status = run_beside(ctx, workers, n, pairs, count, params);
-    else /* one after the other, each on all threads */
-        for (int64_t i = 0; i < count && status >= 0; i++) status = flow_of(ctx, &pairs[i], params);
+    const SnlsStatus status = n ? run_beside(ctx, workers, n, pairs, count, params) : run_in_turn(ctx, pairs, count, params);
     snls_mem_free(&ctx->allocator, workers);
     return status;
 }

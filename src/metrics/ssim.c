@@ -52,14 +52,9 @@ static double row_similarity(const SnlsTensor *a, const SnlsTensor *b, int64_t y
     return all;
 }
 
-SnlsStatus snls_ssim(SnlsContext *ctx, const SnlsTensor *clean, const SnlsTensor *test, double *ssim)
+static SnlsStatus compute(SnlsContext *ctx, const SnlsTensor *clean, const SnlsTensor *test, double *ssim)
 {
-    SNLS_TRY(snls_metrics_check(ctx, "ssim", clean, test, 2, 3));
-    SNLS_REQUIRE(ctx, ssim, SNLS_ERR_ARG, "ssim: the result is missing (NULL)");
     const int64_t height = clean->shape[0], width = clean->shape[1], channels = clean->ndim == 3 ? clean->shape[2] : 1;
-    SNLS_REQUIRE(ctx, height >= SIDE && width >= SIDE, SNLS_ERR_SHAPE,
-                 "ssim: frames are %lld x %lld pixels, must be at least %d x %d", (long long)width, (long long)height,
-                 SIDE, SIDE);
     const int64_t rows = (height - SIDE + 1) * channels;
     snls_arena_begin(&ctx->arena);
     snls_arena_plan(&ctx->arena, rows, sizeof(double));
@@ -74,4 +69,16 @@ SnlsStatus snls_ssim(SnlsContext *ctx, const SnlsTensor *clean, const SnlsTensor
     for (int64_t i = 0; i < rows; i++) all += row[i];
     *ssim = all / ((double)rows * (double)(width - SIDE + 1));
     return SNLS_OK;
+}
+
+SnlsStatus snls_ssim(SnlsContext *ctx, const SnlsTensor *clean, const SnlsTensor *test, double *ssim)
+{
+    SNLS_TRY(snls_metrics_check(ctx, "ssim", clean, test, 2, 3));
+    SNLS_REQUIRE(ctx, ssim, SNLS_ERR_ARG, "ssim: the result is missing (NULL)");
+    const int64_t height = clean->shape[0], width = clean->shape[1];
+    SNLS_REQUIRE(ctx, height >= SIDE && width >= SIDE, SNLS_ERR_SHAPE,
+                 "ssim: frames are %lld x %lld pixels, must be at least %d x %d", (long long)width, (long long)height,
+                 SIDE, SIDE);
+    SnlsContext own, *host = snls_host_begin(ctx, &own);
+    return snls_host_end(ctx, host, compute(host, clean, test, ssim));
 }

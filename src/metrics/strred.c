@@ -262,5 +262,6 @@ SnlsStatus snls_strred(SnlsContext *ctx, const SnlsTensor *clean, const SnlsTens
                      clean->shape[2] <= 32767,
                  SNLS_ERR_SHAPE, "strred: frames are %lld x %lld pixels, must be %d to 32767 each way",
                  (long long)clean->shape[2], (long long)clean->shape[1], SMALLEST);
-    return compute(ctx, clean, test, result);
+    SnlsContext own, *host = snls_host_begin(ctx, &own);
+    return snls_host_end(ctx, host, compute(host, clean, test, result));
 }
