@@ -96,7 +96,14 @@ static SnlsStatus search(Align *a, int64_t t, AlignWay way, int32_t ws, bool flo
     s.params.stride0 = a->params.stride0;
     s.params.stride1 = a->params.stride1;
     s.params.interp = a->params.interp;
-    return snls_search_forward(a->ctx, &s);
+    Loan loans[] = { { .tensor = &s.query },
+                     { .tensor = &s.key },
+                     { .tensor = &s.flow },
+                     { &s.dist, true, NULL },
+                     { &s.offset, true, NULL } };
+    SnlsStatus status = loans_give(a->ctx, loans, 5);
+    if (status >= 0) status = snls_search_forward(a->ctx, &s);
+    return loans_return(a->ctx, loans, 5, status);
 }
 
 /* Clean t+1 moved by the offsets, overlapping patches averaged. */
@@ -111,7 +118,10 @@ static SnlsStatus aggregate(Align *a, int64_t t, AlignWay way)
     g.params.ps = a->params.ps;
     g.params.stride0 = a->params.stride0;
     g.params.interp = a->params.interp;
-    return snls_gather_add_forward(a->ctx, &g);
+    Loan loans[] = { { .tensor = &g.value }, { .tensor = &g.weight }, { .tensor = &g.offset }, { &g.out, true, NULL } };
+    SnlsStatus status = loans_give(a->ctx, loans, 4);
+    if (status >= 0) status = snls_gather_add_forward(a->ctx, &g);
+    return loans_return(a->ctx, loans, 4, status);
 }
 
 static int measure(Align *a, int64_t t, AlignWay way)

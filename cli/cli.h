@@ -115,6 +115,19 @@ typedef struct ShapeText {
 } ShapeText;
 ShapeText shape_text(const SnlsTensor *array); /* "[1,5,8,8,3]" */
 
+/* ---- loan.c ---- */
+
+/* An array that a call reads, or writes as well, wherever the context computes. */
+typedef struct Loan {
+    SnlsTensor *tensor; /* data NULL: not given */
+    bool written;
+    void *here; /* its memory while it is away; NULL: it is not */
+} Loan;
+
+SnlsStatus loans_give(SnlsContext *ctx, Loan *loans, int count); /* before the call; return them even if this fails */
+/* After the call, which had this status: it, or the failure to copy back what was written. */
+SnlsStatus loans_return(SnlsContext *ctx, Loan *loans, int count, SnlsStatus status);
+
 /* ---- report.c ---- */
 
 double seconds_now(void);

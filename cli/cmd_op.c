@@ -215,22 +215,38 @@ static int alloc_outputs(Run *r)
     return code;
 }
 
-static int compute(Run *r)
+/* Seconds of a pass are those until its work is done, wherever that is. */
+static SnlsStatus timed(Run *r, bool backward, double *seconds)
+{
+    const double start = seconds_now();
+    const SnlsStatus status =
+        backward ? r->command->backward(r->ctx, &r->call, &r->grad) : r->command->forward(r->ctx, &r->call);
+    const SnlsStatus waited = status < 0 ? status : snls_device_wait(r->ctx);
+    *seconds = seconds_now() - start;
+    if (status == SNLS_UNCOVERED) r->status = status;
+    return waited;
+}
+
+static SnlsStatus run_passes(Run *r)
 {
     SnlsStatus status = SNLS_OK;
     bool forward = r->command->backward_reads_forward || !r->backward;
     for (int i = 0; i < r->command->slot_count; i++) forward |= r->path[i] && r->command->slots[i].kind == SLOT_OUTPUT;
-    const double start = seconds_now();
-    if (forward) status = r->command->forward(r->ctx, &r->call);
-    const double middle = seconds_now();
-    if (status < 0) return fail_call(r, status);
-    r->status = status;
-    if (r->backward) status = r->command->backward(r->ctx, &r->call, &r->grad);
-    if (status < 0) return fail_call(r, status);
-    if (status == SNLS_UNCOVERED) r->status = status;
-    r->forward_seconds = middle - start;
-    r->backward_seconds = r->backward ? seconds_now() - middle : 0;
-    return EXIT_DONE;
+    if (forward) status = timed(r, false, &r->forward_seconds);
+    if (r->backward && status >= 0) status = timed(r, true, &r->backward_seconds);
+    return status;
+}
+
+static int compute(Run *r)
+{
+    Loan loans[SLOTS_MAX];
+    const int count = r->command->slot_count;
+    for (int i = 0; i < count; i++)
+        loans[i] = (Loan){ tensor_of(r, &r->command->slots[i]), !is_read(&r->command->slots[i]), NULL };
+    SnlsStatus status = loans_give(r->ctx, loans, count);
+    if (status >= 0) status = run_passes(r);
+    status = loans_return(r->ctx, loans, count, status);
+    return status < 0 ? fail_call(r, status) : EXIT_DONE;
 }
 
 static int write_outputs(Run *r)

@@ -60,7 +60,35 @@ static SnlsStatus search(Demo *d, SnlsSearch *s)
     SnlsStatus status = snls_search_shape(d->ctx, s);
     if (status >= 0) status = snls_array_alloc(d->ctx, &s->dist, SNLS_F32, s->dist.ndim, s->dist.shape);
     if (status >= 0) status = snls_array_alloc(d->ctx, &s->offset, SNLS_F32, s->offset.ndim, s->offset.shape);
-    return status >= 0 ? snls_search_forward(d->ctx, s) : status;
+    Loan loans[] = { { .tensor = &s->query },
+                     { .tensor = &s->key },
+                     { .tensor = &s->flow },
+                     { &s->dist, true, NULL },
+                     { &s->offset, true, NULL } };
+    if (status >= 0) {
+        status = loans_give(d->ctx, loans, 5);
+        if (status >= 0) status = snls_search_forward(d->ctx, s);
+        status = loans_return(d->ctx, loans, 5, status);
+    }
+    return status;
+}
+
+static SnlsStatus weigh(Demo *d, SnlsWeights *w)
+{
+    Loan loans[] = { { .tensor = &w->dist }, { &w->weight, true, NULL } };
+    SnlsStatus status = loans_give(d->ctx, loans, 2);
+    if (status >= 0) status = snls_weights_forward(d->ctx, w);
+    return loans_return(d->ctx, loans, 2, status);
+}
+
+static SnlsStatus gather(Demo *d, SnlsGatherAdd *g)
+{
+    Loan loans[] = {
+        { .tensor = &g->value }, { .tensor = &g->weight }, { .tensor = &g->offset }, { &g->out, true, NULL }
+    };
+    SnlsStatus status = loans_give(d->ctx, loans, 4);
+    if (status >= 0) status = snls_gather_add_forward(d->ctx, g);
+    return loans_return(d->ctx, loans, 4, status);
 }
 
 static SnlsStatus aggregate(Demo *d, const SnlsSearch *s, SnlsWeights *w, SnlsTensor *video)
@@ -70,13 +98,13 @@ static SnlsStatus aggregate(Demo *d, const SnlsSearch *s, SnlsWeights *w, SnlsTe
     /* distances are sums over ps*ps*3 values of noise 2*noise^2 each: a softmax that tells them apart, and no more */
     w->params.scale = 1 / (6.0 * s->params.ps * s->params.ps * (d->params.noise * d->params.noise + 1));
     SnlsStatus status = snls_array_alloc(d->ctx, &w->weight, SNLS_F32, s->dist.ndim, s->dist.shape);
-    if (status >= 0) status = snls_weights_forward(d->ctx, w);
+    if (status >= 0) status = weigh(d, w);
     SnlsGatherAdd g = { .value = d->source, .weight = w->weight, .offset = s->offset };
     snls_gather_add_defaults(&g.params);
     g.params.ps = s->params.ps;
     if (status >= 0) status = snls_gather_add_shape(d->ctx, &g);
     if (status >= 0) status = snls_array_alloc(d->ctx, &g.out, SNLS_F32, g.out.ndim, g.out.shape);
-    if (status >= 0) status = snls_gather_add_forward(d->ctx, &g);
+    if (status >= 0) status = gather(d, &g);
     *video = g.out;
     return status;
 }
