@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # test_files_cli.sh BUILD SOURCE: which files commands on clips write, by the name of OUT, and that none of them is what they read.
 . "$2/tests/cli.sh"
-"$snls" --version | grep -q 'png yes' || skip "this build has no PNG"
+has png || skip "this build has no PNG"
 expect() # CODE WORDS COMMAND ARGUMENTS...: its exit code, and one line that says so
 {
     local want=$1 words=$2
@@ -20,7 +20,7 @@ runs flow clip.npy flow.npy --method dis; cp flow.npy kept_flow.npy
 
 # whatever is read stays, -y or not: a file, a folder, a pattern, under any name that leads there
 input='is an input, and the output'
-for command in "noise --sigma 5" "align --flow dis" "denoise --sigma 5 --preset fast"; do
+for command in "noise --sigma 5" "align --flow dis" "denoise --sigma 5 --method nlm --preset fast"; do
     set -- $command
     name=$1; shift
     expect 2 "$input" "$name" clip.npy clip.npy -y "$@"
@@ -36,8 +36,8 @@ expect 2 "$input" align clip.npy flow.npy -y --flow flow.npy
 diff -r in kept && cmp clip.npy kept.npy && cmp flow.npy kept_flow.npy || bad "an input was overwritten"
 
 # other files beside them may be written, and written again
-runs denoise in/%05d.png in/d%05d.png --sigma 5 --preset fast
-runs denoise in/%05d.png in/d%05d.png --sigma 5 --preset fast -y
+runs denoise in/%05d.png in/d%05d.png --sigma 5 --method nlm --preset fast
+runs denoise in/%05d.png in/d%05d.png --sigma 5 --method nlm --preset fast -y
 runs noise in in/noisy.npy --sigma 5
 [ "$(ls in | tr '\n' ' ')" = "00000.png 00001.png 00002.png d00000.png d00001.png d00002.png noisy.npy " ] || bad "in holds: $(ls in)"
 
@@ -79,11 +79,11 @@ if [ -e "$1/libsnls_ffmpeg.so" ] && command -v ffmpeg >/dev/null && command -v f
     expect 4 '--vcodec flac' denoise v.mkv x.mkv --sigma 5 --vcodec flac
     expect 2 '--vcodec has no meaning' denoise v.mkv x.npy --sigma 5 --vcodec libx264
     expect 2 'has times of its own' denoise v.mkv x.mkv --sigma 0 --fps 50
-    expect 3 'ends after 3 frames' denoise v.mkv x.mkv --sigma 5 --preset fast --clean size.npy
+    expect 3 'ends after 3 frames' denoise v.mkv x.mkv --sigma 5 --method nlm --preset fast --clean size.npy
     ls x.* 2>/dev/null && bad "something is left"
     # what is in the way is known before any frame is done, and nothing is begun
     ffmpeg -v error -i v.mkv -c:v libx264 -an v.mp4; mkdir there; : >there/00003.png
-    expect 7 'there/00003.png: exists' denoise v.mp4 there --sigma 5 --preset fast
+    expect 7 'there/00003.png: exists' denoise v.mp4 there --sigma 5 --method nlm --preset fast
     [ ! -e there.resume ] || bad "a journal of nothing is left"
 fi
 ls ./*.part ./*/*.part 2>/dev/null && bad "parts are left"
