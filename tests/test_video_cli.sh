@@ -6,6 +6,7 @@
 if [ ! -e "$1/libsnls_ffmpeg.so" ] || ! command -v ffmpeg >/dev/null || ! command -v ffprobe >/dev/null; then
     skip "libsnls_ffmpeg.so or the ffmpeg program is missing"
 fi
+has png || skip "this build has no PNG"
 make() { ffmpeg -v error -nostdin -y "$@" || bad "ffmpeg cannot make ${*: -1}"; }
 frames() { ffmpeg -v error -nostdin -i "$1" -map 0:v:0 -vsync passthrough ${2:+-pix_fmt $2} -f framemd5 - | grep -v '^#' | awk -F, '{ print $NF }'; }
 copy() { "$snls" denoise "$1" "$2" -y --sigma 0 ${3:+$3} >log 2>err || bad "$1 to $2: $(cat err)"; }
