@@ -4,7 +4,7 @@
  * --products: single pixels of many features compared by products, which a GPU's matrix units do, and which may take matrix tiles of a CPU two parts.
  * --few: 3 x 3 patches of several heads with few features in small windows, and l2 of single pixels, which a GPU does four features a lane.
  * --long: lists of 11 to 64 by l2 of single pixels, and as many given places ranked anew by refine.
- * --steps: single pixels of many features, several candidates to a pixel, which matrix tiles take by cells.
+ * --steps: single pixels of many features, several candidates to a pixel, which matrix tiles, and without them short lists, take by cells.
  * --patches: patches of many features, which matrix tiles take with shifts in lanes.
  * --frames: single pixels of longer videos, several of whose frames are searched together.
  * --apart: queries some pixels apart that look anywhere, which matrix tiles take in boxes of every width, narrow and wide ones by turns. */
@@ -36,6 +36,7 @@ static const char *const kinds[] = {"", " --products", " --few", " --long", " --
 typedef struct TileCase {
     SnlsSearch s, all;
     double largest;  /* |feature| */
+    bool exact;      /* small whole features and places at eighths: sums round nothing, and many tie */
     bool alike;      /* every feature of the query is 0: every candidate ties, exactly */
     int64_t per_query;
 } TileCase;
@@ -125,8 +126,8 @@ static void draw_steps_params(SnlsSearchParams *p, Rng *rng)
 {
     p->ps = p->dilation = 1;
     p->interp = SNLS_INTERP_BILINEAR;
-    p->ws = (int32_t)RNG_PICK(rng, 1, 2, 3, 4, 7, 8, 9, 15);
-    p->k = (int32_t)RNG_PICK(rng, 1, 3, 3, 5, 10, 13);
+    p->ws = (int32_t)RNG_PICK(rng, 1, 2, 3, 4, 5, 7, 8, 9, 15);
+    p->k = (int32_t)RNG_PICK(rng, 1, 2, 3, 3, 4, 5, 10, 13);
     p->stride1 = RNG_PICK(rng, 0.5, 0.5, 0.25);
 }
 
@@ -194,6 +195,18 @@ static void draw_slopes(TileCase *c, Rng *rng)
     c->alike = false;
 }
 
+/* Features 0 but the first, places of the flow at eighths of a pixel: scores are sums of small multiples of 1/4096, which float holds. */
+static void make_exact(TileCase *c, Rng *rng)
+{
+    SnlsTensor *video[2] = {&c->s.query, &c->s.key};
+    const int64_t often = RNG_PICK(rng, 0, 0, 300); /* one of so many is no number */
+    for (int n = 0; n < 2; n++)
+        for (int64_t i = 0; i < tensor_count(video[n]); i++) tensor_set(video[n], i, i % c->s.query.shape[4] != 0 ? 0 : often && rng_one_in(rng, often) ? NAN : (double)rng_int(rng, -1, 1));
+    for (int64_t i = 0; c->s.flow.data && i < tensor_count(&c->s.flow); i++) tensor_set(&c->s.flow, i, rint(8 * tensor_get(&c->s.flow, i)) / 8);
+    c->exact = true;
+    c->alike = false;
+}
+
 static void outputs(SnlsSearch *s, SnlsContext *ctx, bool all)
 {
     const SnlsStatus status = (all ? snls_search_all_shape : snls_search_shape)(ctx, s);
@@ -237,6 +250,12 @@ static void draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
         shape[3] = rng_int(rng, 1, 22);
         shape[4] = RNG_PICK(rng, 16, 19, 32, 33, 64, 70);
     }
+    const bool exact = kind == STEPS && rng_one_in(rng, 2);
+    if (exact) { /* windows that fit the frame */
+        c->s.params.ws = (int32_t)RNG_PICK(rng, 3, 5, 5, 9);
+        shape[2] = rng_int(rng, 6, 12);
+        shape[3] = rng_int(rng, 12, 24);
+    }
     if (kind == APART) {
         shape[2] = rng_int(rng, 10, 40);
         shape[3] = rng_int(rng, 30, 60);
@@ -272,6 +291,7 @@ static void draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
         c->alike = true;
     }
     draw_flow(c, rng, kind == APART);
+    if (exact) make_exact(c, rng);
     c->all = c->s;
     c->all.params.topk = SNLS_TOPK_ALL;
     outputs(&c->s, ref, false);
@@ -291,6 +311,15 @@ static int rising(const void *a, const void *b)
 {
     const float x = *(const float *)a, y = *(const float *)b;
     return x < y ? -1 : x > y;
+}
+
+/* Candidates [from, from+n) that come before number `index`: those with a better score, and of equal ones the first. */
+static int64_t before(const float *every, const int32_t *there, int64_t from, int64_t n, int64_t index, double sign)
+{
+    int64_t count = 0;
+    for (int64_t i = from; i < from + n; i++)
+        if (there[i] >= 0) count += sign * every[i] < sign * every[index] || (every[i] == every[index] && i < index);
+    return count;
 }
 
 /* Places [first, first+k) of a query against candidates [from, from+n) of the same query. */
@@ -317,6 +346,7 @@ static void check_group(const TileCase *c, int64_t query, int64_t first, int64_t
         CHECK(!memcmp(offset + 3 * k, places + 3 * (int64_t)index[k], 3 * sizeof *offset), "query %lld place %lld: offset of another candidate", (long long)query, (long long)k);
         while (there[next] < 0) next++; /* of those that tie the first come first */
         if (c->alike) CHECK(index[k] == next, "query %lld place %lld: candidate %d, all tie and %lld is left", (long long)query, (long long)k, index[k], (long long)next);
+        if (c->exact) CHECK(before(every, there, from, n, index[k], sign) == k, "query %lld place %lld: candidate %d is not the next", (long long)query, (long long)k, index[k]);
         next++;
         CHECK(!k || index[k] != index[k - 1], "query %lld: candidate %d twice", (long long)query, index[k]);
     }

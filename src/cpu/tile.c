@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 44, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SCORES_MAX = 1024, REACH_MAX = SNLS_TILE_REACH_MAX, PATCH_ROWS = 16, SHIFT_ROWS = 24, PATCH_PIXELS = 48 };
+enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 44, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SCORES_MAX = 1024, HELD = 3, REACH_MAX = SNLS_TILE_REACH_MAX, PATCH_ROWS = 16, SHIFT_ROWS = 24, PATCH_PIXELS = 48 };
 
 /* Planes have margins of some vectors: not for narrow frames or queries far apart, unless they are small anyway. */
 static bool margins_pay(const SnlsMatch *m)
@@ -60,6 +60,10 @@ static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
     tile.shifted = snls_tile_shift_applies(m) && snls_shift_init(&tile.shift, ctx->cpu_level);
     tile.rows = m->ps == 1 ? tile.t.rows : tile.shifted ? SHIFT_ROWS : PATCH_ROWS;
     tile.items = tile.whole ? 1 : m->side;
+    tile.steps = snls_tile_cells_steps(c);
+    tile.places = tile.steps ? 1 : tile.items;
+    tile.beyond = tile.steps ? (m->side - 1) / tile.steps : tile.whole ? (int64_t)m->stride1 * (m->side - 1) : 0;
+    tile.held = m->each || m->windows < HELD ? (m->each ? 1 : m->windows) : HELD;
     const int64_t span = (int64_t)ceil(m->stride1 * (double)(m->side - 1)) + 2, reach = (m->ps - 1) * m->dilation;
     tile.span = span;
     tile.box_max = span + SPREAD_MAX;
@@ -119,7 +123,7 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, CpuTake take, Cp
     s->product = take(arena, patches ? snls_tile_patch_ring(tile) : 0, sizeof(float));
     s->sums = take(arena, patches ? (area + box + 2) * lanes : 0, sizeof(float)); /* interpolation may look one shift past the end */
     /* single pixels: a power of two of rows, one shift past the end likewise; patches: sums across look further than they need to */
-    s->box = take(arena, tile->shifted ? snls_tile_shift_box(tile, area) : patches ? tile->rows * tile->pixel_columns * area + 2 * lanes : queries * 2 * area + 2 * lanes, sizeof(float));
+    s->boxes = s->box = take(arena, tile->steps ? tile->held * snls_tile_cells_box(tile, area) : tile->shifted ? snls_tile_shift_box(tile, area) : patches ? tile->rows * tile->pixel_columns * area + 2 * lanes : queries * 2 * area + 2 * lanes, sizeof(float));
     s->mixed = take(arena, 2 * (box + 1) * lanes, sizeof(float));
     s->bends = take(arena, (box + 1) * lanes, sizeof(float));
     s->value = take(arena, tile->cells * lanes * (m->ps == 1 || tile->slots > 1 ? tile->runs * tile->slots : 1), sizeof(float));
@@ -129,6 +133,10 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, CpuTake take, Cp
     s->frame = take(arena, m->ps == 1 && tile->planes.bend ? m->windows : 0, sizeof(float *));
     s->top = take(arena, queries * tile->keep, sizeof(float));
     s->number = take(arena, queries * tile->keep, sizeof(float));
+    s->cells = take(arena, tile->steps ? tile->held * tile->runs : 0, sizeof(SnlsTileCells));
+    s->cell_lists = take(arena, tile->steps ? tile->runs : 0, sizeof(SnlsTileCellLists));
+    s->cell_place = take(arena, snls_tile_cells_places(tile), sizeof(uint32_t));
+    s->straight = take(arena, tile->steps ? tile->runs * 2 * (tile->beyond + 2) * lanes : 0, sizeof(float));
     take_windows(arena, tile, take, &s->window);
     s->together = take(arena, tile->runs, sizeof(uint32_t));
     s->item = take(arena, box + 1, sizeof(ptrdiff_t));
@@ -192,10 +200,13 @@ static void run_tile(const CpuTile *tile, const CpuTilePlace *p, CpuTileScratch 
     s->waiting = 0;
     s->fetch[0] = s->fetch[1] = (CpuFetch){.rows = 0}; /* nothing to fetch ahead until the tile's own frame says what */
     snls_tile_begin_lists(tile, s);
+    if (tile->steps) snls_tile_cells_begin(tile, s);
     for (int64_t slot = 0; slot < m->windows; slot++) {
         const bool last = slot == m->windows - 1 || m->each || s->waiting + 1 == tile->slots;
         if (slot > 0 || m->exclude != SNLS_EXCLUDE_FRAME) {
+            if (tile->steps) snls_tile_cells_hold(tile, s);
             run_slot(tile, p, slot, last, s);
+            if (tile->steps && (s->holding == tile->held || slot == m->windows - 1)) snls_tile_cells_enter(tile, p, slot, s);
             s->waiting = last ? 0 : s->waiting + 1;
         }
         if (!m->each) continue;
@@ -287,6 +298,9 @@ void snls_cpu_tile_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *sin
         for (int64_t j = 0; j < m->windows * tile.cells; j++)
             scratch[i].cell[j] = snls_list_place((uint32_t)(j / tile.cells), (uint32_t)(j % tile.cells / m->side), (uint32_t)(j % m->side));
     }
+    for (int i = 0; i < ctx->threads; i++)
+        for (int64_t j = 0, n = tile.beyond + 1; j < snls_tile_cells_places(&tile); j++)
+            scratch[i].cell_place[j] = snls_list_place((uint32_t)(j / (n * n)), (uint32_t)(j / n % n), (uint32_t)(j % n));
     clear_bends(&tile);
     for (at.b = 0; at.b < m->batch; at.b++)
         for (at.head = 0; at.head < m->heads; at.head++) {

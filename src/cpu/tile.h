@@ -70,6 +70,10 @@ typedef struct CpuTile {
     int64_t rows, columns, runs; /* queries of a tile down and across; rows*blocks */
     int64_t span;             /* whole pixels that one window touches along an axis, at most */
     int64_t items;            /* separate places along an axis: 1 when whole, else side */
+    int     steps;            /* candidates to a pixel where they are taken by cells (tile_cells.c), else 0 */
+    int64_t places;           /* items whose windows are worked out at once: all, or by cells the first */
+    int64_t beyond;           /* whole pixels from the last of those to the last candidate */
+    int64_t held;             /* by cells: slots whose boxes are kept */
     int64_t box_max, area_max;/* longest side and most shifts of a box; beyond, scoring alone is cheaper */
     int64_t cells, keep;      /* candidates of a slot; length of a list, k or a little more */
     int64_t slots;            /* whose scores are sorted out together */
@@ -100,6 +104,7 @@ typedef struct CpuShifts { int64_t y, y_end, x, x_end; } CpuShifts;
 typedef struct CpuTaken {
     int64_t rows;             /* of the windows */
     bool    entered;          /* they go into the lists at once */
+    bool    cells;            /* by cells; rows are those of whole pixels then */
     bool    plain;            /* and do so as they lie in the box: all windows are at the same whole pixel */
 } CpuTaken;
 
@@ -121,7 +126,8 @@ typedef struct CpuTileScratch {
     CpuShifted shifted;
     float   *product;         /* products that wait for their sums: patches only */
     float   *sums;            /* (box along y, box along x, lanes): scores of one run at every shift; patches only */
-    float   *box;             /* scores of single pixels: see box_row in tile_score.c. Patches: (rows, box along y, box along x, pixel columns), products summed down. Packed to the box's size */
+    float   *boxes;           /* by cells: one for each slot that is held; else one */
+    float   *box;             /* the one of this slot: scores of single pixels: see box_row in tile_score.c. Patches: (rows, box along y, box along x, pixel columns), products summed down. Packed to the box's size */
     float   *mixed, *bends;   /* (box + 1, lanes): one row of the box, interpolated along y; mixed has room for two */
     float   *value;           /* (cells, lanes): scores of one run, smaller is better, NaN = no candidate; ps 1 or slots > 1: (runs, slots, cells, lanes) */
     float   *most;            /* (runs, lanes): largest correction of an interpolated l2 */
@@ -129,6 +135,11 @@ typedef struct CpuTileScratch {
     uint32_t *below;          /* slots*cells*(lanes + 1) */
     const float **frame;      /* windows: the first pixel of each slot's frame; single pixels by l2 between pixels */
     float   *top, *number;    /* (runs, keep, lanes): the best scores so far in order, and their candidates' numbers */
+    SnlsTileCells *cells;     /* by cells: (held, runs) */
+    SnlsTileCellLists *cell_lists; /* runs */
+    float   *straight;        /* (runs, 2, cells along x + 1, lanes): whole pixels above and below a row of cells */
+    uint32_t *cell_place;     /* (held, cells of a window): where the cell of a number is, as in simd/list.h */
+    int64_t  holding;         /* slots held */
     CpuTileWindows window;
     uint32_t *together;       /* runs: lanes scored with the tile */
     CpuAxis *y, *x;           /* runs */
@@ -232,6 +243,19 @@ void snls_tile_enter_row(const CpuTile *tile, int64_t run, int64_t slot, int64_t
 void snls_tile_begin_lists(const CpuTile *tile, CpuTileScratch *s);
 void snls_tile_sort_out(const CpuTile *tile, const CpuTilePlace *p, int64_t run, const float *value, int64_t n, int64_t slot, CpuTileScratch *s);
 void snls_tile_write_lists(const CpuTile *tile, const CpuTilePlace *p, int64_t kept, const CpuTileScratch *s);
+
+/* tile_cells.c: ps 1, prod, several candidates to a pixel. steps: so many, 0: not by cells. box: floats of one. begin: lists of cells made empty. start: a run's windows
+ * in the slot that is worked on; take: rows of cells that are there when the box is done up to shift j. enter: the best of the slots held into the lists of candidates. spread: all items of a
+ * run that is not taken by cells. */
+int snls_tile_cells_steps(const CpuMatch *c);
+int64_t snls_tile_cells_box(const CpuTile *tile, int64_t area);
+int64_t snls_tile_cells_places(const CpuTile *tile); /* cells of all slots held */
+void snls_tile_cells_begin(const CpuTile *tile, CpuTileScratch *s);
+void snls_tile_cells_hold(const CpuTile *tile, CpuTileScratch *s); /* one more slot */
+void snls_tile_cells_start(const CpuTile *tile, const CpuTilePlace *p, int64_t run, CpuTileScratch *s);
+void snls_tile_cells_take(const CpuTile *tile, int64_t run, int64_t j, CpuTileScratch *s);
+void snls_tile_cells_enter(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, CpuTileScratch *s);
+void snls_tile_cells_spread(const CpuTile *tile, int64_t run, CpuTileScratch *s);
 
 /* tile_exact.c: ps 1, l2 between pixels. Where the slots' frames are; scores of a run whose digits are in doubt into its lists, those not above the bars anew from the
  * pixels. */

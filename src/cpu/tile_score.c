@@ -114,6 +114,10 @@ static void take_rows(const CpuTile *tile, int64_t r, int64_t slot, int64_t j, C
 {
     const SnlsMatch *m = &tile->c->m;
     CpuTaken *taken = &s->taken[r];
+    if (taken->cells) {
+        snls_tile_cells_take(tile, r, j, s);
+        return;
+    }
     float *value = snls_tile_value(tile, s, r);
     for (; taken->rows < m->side && last_shift(tile, &s->y[r], taken->rows) <= j; taken->rows++) {
         mix_row(tile, r, taken->rows, s, value + (taken->entered ? 0 : taken->rows * m->side * tile->lanes));
@@ -132,8 +136,8 @@ static void take_plain(const CpuTile *tile, int64_t r, int64_t slot, int64_t j, 
 /* Rows of the box that have to be there at the same time. */
 static int64_t box_depth(const CpuTile *tile, const CpuTilePlace *p, const CpuTileScratch *s)
 {
-    int64_t need = 2, depth = 1;
-    for (int64_t r = 0; r < p->rows; r++)
+    int64_t need = tile->steps ? s->size_y : 2, depth = 1;
+    for (int64_t r = 0; r < p->rows && !tile->steps; r++)
         for (int64_t a = 0; s->together[r] && a < tile->items; a++) need = s->y[r].high[a] - s->y[r].low[a] + 2 > need ? s->y[r].high[a] - s->y[r].low[a] + 2 : need;
     if (tile->c->m.features > SNLS_TILE_FEATURES || need > s->size_y) need = s->size_y;
     while (depth < need) depth *= 2;
@@ -149,8 +153,11 @@ static void begin_rows(const CpuTile *tile, Rows *w, int64_t frame, CpuTileScrat
         CpuTaken *taken = &s->taken[r];
         taken->rows = s->together[r] ? 0 : m->side;
         taken->entered = s->together[r] && s->together[r] == snls_tile_lanes(snls_tile_active(tile, w->p, r)) && snls_tile_enters_rows(tile);
-        taken->plain = taken->entered && is_stretch(tile, x) && !y->between && y->low[0] == y->high[0];
-        if (s->together[r] && !taken->plain) point_runs(tile, w->p, frame, r, s);
+        taken->cells = taken->entered && tile->steps;
+        if (taken->cells) snls_tile_cells_start(tile, w->p, r, s);
+        else if (tile->steps && s->together[r]) snls_tile_cells_spread(tile, r, s);
+        taken->plain = taken->entered && !taken->cells && is_stretch(tile, x) && !y->between && y->low[0] == y->high[0];
+        if (s->together[r] && !taken->plain && !taken->cells) point_runs(tile, w->p, frame, r, s);
     }
     for (int64_t d = 0; d < s->size_x; d++) {
         const int64_t x = w->p->j0 * m->stride0 + s->origin_x + d - w->keys->base;

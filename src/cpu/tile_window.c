@@ -8,7 +8,7 @@ enum { FLOW_FETCHED = 64 }; /* floats */
 static void set_lane(const CpuTile *tile, CpuAxis *axis, int64_t l, double centre, int64_t origin, int64_t query)
 {
     const double step = tile->c->m.stride1;
-    for (int64_t a = 0; a < tile->items; a++) {
+    for (int64_t a = 0; a < tile->places; a++) {
         const double place = snls_window_place(centre, step, a, origin);
         const int64_t low = snls_floor_inside(place);
         axis->index[a * tile->lanes + l] = (int32_t)(low - query);
@@ -39,7 +39,7 @@ static void set_special(const CpuTile *tile, const CpuTilePlace *p, int64_t r, i
 static SnlsTileWindows plain_windows(const CpuTile *tile, int64_t slot)
 {
     const SnlsMatch *m = &tile->c->m;
-    SnlsTileWindows in = {.all = snls_cpu_lane_windows(m), .apart = (double)m->stride0, .items = tile->items};
+    SnlsTileWindows in = {.all = snls_cpu_lane_windows(m), .apart = (double)m->stride0, .items = tile->places};
     if (!snls_match_has_centre(m, slot)) return in;
     in.flow_step = m->centre.stride[m->centre.ndim - 2];
     in.flow_y = snls_match_step_y(m);
@@ -70,19 +70,18 @@ static void run_windows(const CpuTile *tile, const CpuTilePlace *p, int64_t r, i
     s->window.valid[run] = s->together[r] = plain;
     for (uint32_t rest = snls_tile_lanes(active) & ~plain; rest; rest &= rest - 1) set_special(tile, p, r, __builtin_ctz(rest), slot, s);
     if (!s->together[r]) return;
-    s->y[r].between = tile->t.ranges(&y, tile->items, s->together[r], s->y[r].low, s->y[r].high);
-    s->x[r].between = tile->t.ranges(&x, tile->items, s->together[r], s->x[r].low, s->x[r].high);
+    s->y[r].between = tile->t.ranges(&y, tile->places, s->together[r], s->y[r].low, s->y[r].high);
+    s->x[r].between = tile->t.ranges(&x, tile->places, s->together[r], s->x[r].low, s->x[r].high);
 }
 
 /* The box along an axis: first shift and number of shifts, over all runs. */
 static bool extent(const CpuTile *tile, const CpuAxis *axes, const uint32_t *together, int64_t *origin, int64_t *size)
 {
-    const int64_t beyond = tile->whole ? (int64_t)tile->c->m.stride1 * (tile->c->m.side - 1) : 0;
     int64_t first = 0, last = 0;
     bool any = false, between = false;
     for (int64_t r = 0; r < tile->runs; r++) {
         if (!together[r]) continue;
-        const int64_t low = axes[r].low[0], high = axes[r].high[tile->items - 1] + beyond;
+        const int64_t low = axes[r].low[0], high = axes[r].high[tile->places - 1] + tile->beyond;
         if (!any || low < first) first = low;
         if (!any || high > last) last = high;
         any = true;
@@ -96,8 +95,8 @@ static bool extent(const CpuTile *tile, const CpuAxis *axes, const uint32_t *tog
 /* Index from the box's origin. */
 static void settle(const CpuTile *tile, CpuAxis *axis, int64_t origin)
 {
-    for (int64_t i = 0; i < tile->items * tile->lanes; i++) axis->index[i] -= (int32_t)origin;
-    for (int64_t a = 0; a < tile->items; a++) {
+    for (int64_t i = 0; i < tile->places * tile->lanes; i++) axis->index[i] -= (int32_t)origin;
+    for (int64_t a = 0; a < tile->places; a++) {
         axis->low[a] -= (int)origin;
         axis->high[a] -= (int)origin;
     }

@@ -30,6 +30,8 @@ static inline Mask m_equal(const int32_t *p, int n) { Mask m; EACH_LANE m.lane[l
 static inline Mask m_nonzero(Vec v) { Mask m; EACH_LANE m.lane[l] = v.lane[l] != 0; return m; }
 static inline Mask m_number(Vec v) { Mask m; EACH_LANE m.lane[l] = v.lane[l] == v.lane[l]; return m; }
 static inline Mask m_not_below(Mask m, Vec a, Vec b) { EACH_LANE m.lane[l] = m.lane[l] && !(a.lane[l] <= b.lane[l]); return m; }
+static inline Mask m_le(Vec a, Vec b) { Mask m; EACH_LANE m.lane[l] = a.lane[l] <= b.lane[l]; return m; }
+static inline Mask m_or(Mask a, Mask b) { EACH_LANE a.lane[l] = a.lane[l] || b.lane[l]; return a; }
 static inline Vec v_pick(Mask m, Vec no, Vec yes) { EACH_LANE no.lane[l] = m.lane[l] ? yes.lane[l] : no.lane[l]; return no; }
 static inline Vec v_fma_where(Mask m, Vec a, Vec b, Vec c) { EACH_LANE c.lane[l] = m.lane[l] ? c.lane[l] + a.lane[l] * b.lane[l] : c.lane[l]; return c; }
 static inline uint32_t m_bits(Vec a, Vec b) { uint32_t bits = 0; EACH_LANE bits |= (uint32_t)(a.lane[l] <= b.lane[l]) << l; return bits; }

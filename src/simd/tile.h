@@ -90,6 +90,46 @@ typedef struct SnlsTileExact {
     ptrdiff_t query_step, features;
 } SnlsTileExact;
 
+/* Windows with several candidates to a pixel, by cells: a cell is what lies between a whole pixel and the next along both axes. With `steps` candidates to a pixel it holds
+ * steps*steps, but the first and the last cell of an axis share theirs: they lack `skip` and steps - 1 - skip of them. */
+typedef struct SnlsTileCellAxis { /* lane by lane */
+    float first[SNLS_TILE_LANES_MAX]; /* fraction of the first candidate */
+    float phase[SNLS_TILE_LANES_MAX]; /* of the first of a cell that lacks none */
+    float skip[SNLS_TILE_LANES_MAX];
+} SnlsTileCellAxis;
+
+/* Those of a run in a slot, and the scores at whole pixels: lane l's window begins in row index_y[l] and column index_x[l] of a box of vectors. */
+typedef struct SnlsTileCells {
+    SnlsTileCellAxis y, x;
+    const float *box;
+    ptrdiff_t row;                  /* floats from a row of the box to the next */
+    int32_t index_y[SNLS_TILE_LANES_MAX], index_x[SNLS_TILE_LANES_MAX];
+    int low_y, high_y, low_x, high_x;
+    int between_y, between_x;       /* some window does not end at a pixel: the one after its last counts */
+    int used;
+} SnlsTileCells;
+
+/* The least of cells, lane by lane, and their numbers. left_out: the least of what was compared with the lists and is not in them; sum: of all scores, NaN where one is. */
+typedef struct SnlsTileCellLists {
+    float top[SNLS_TILE_SHORT * SNLS_TILE_LANES_MAX], number[SNLS_TILE_SHORT * SNLS_TILE_LANES_MAX];
+    float left_out[SNLS_TILE_LANES_MAX], sum[SNLS_TILE_LANES_MAX];
+} SnlsTileCellLists;
+
+typedef struct SnlsTileCellRow {
+    const float *above, *below; /* rows of whole pixels put straight */
+    ptrdiff_t row, cells;       /* number of the row; cells along an axis */
+    int   steps;
+    float first;                /* number of the row's first cell */
+} SnlsTileCellRow;
+
+/* Windows of so many slots from `slot` on, `apart` windows from each other. */
+typedef struct SnlsTileExpand {
+    const SnlsTileCells *window;
+    ptrdiff_t apart;
+    float slot;
+    int   slots, steps, side;
+} SnlsTileExpand;
+
 typedef struct SnlsTile {
     int lanes;         /* floats in a vector */
     int rows, columns; /* block of sums that dots keeps in registers */
@@ -155,6 +195,17 @@ typedef struct SnlsTile {
 
     /* Such candidates with their scores into lists, as `insert` does; number: candidate plus `first`. */
     void (*enter)(float *top, float *number, ptrdiff_t k, const uint32_t *candidate, const float *score, ptrdiff_t n, float first, float *work);
+
+    /* Row `row` of the whole pixels of a run's windows, lanes side by side: cells + 1 vectors, without the last where that does not count. Beyond them and in
+     * work (more than the box is wide) anything may be written. */
+    void (*straight)(float *out, const SnlsTileCells *w, ptrdiff_t row, ptrdiff_t cells, float *work);
+
+    /* The least scores of a row of cells into lists of k <= SNLS_TILE_SHORT. */
+    void (*cells)(SnlsTileCellLists *lists, const SnlsTileCells *w, const SnlsTileCellRow *row, ptrdiff_t k);
+
+    /* The candidates of a cell of every lane into sorted lists of candidates, those of `lanes`, a bit each; place, of all lanes: slot (counted from the first), row and column of the cell as list.h says. Of equal
+     * scores that with the lower number goes first, whatever the order in which they come. */
+    void (*expand)(float *top, float *number, ptrdiff_t k, const uint32_t *place, uint32_t lanes, const SnlsTileExpand *in);
 
     /* k neighbours of every lane from lists that hold at least `have`; cell[number]: where that candidate is, as list.h says. */
     void (*write_lists)(const SnlsListOutput *out, const float *top, const float *number, ptrdiff_t k, ptrdiff_t have, const uint32_t *cell);

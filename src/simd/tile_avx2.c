@@ -28,6 +28,8 @@ typedef __m256 Mask;
 #define m_nonzero(x) _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_NEQ_OQ)
 #define m_number(x) _mm256_cmp_ps(x, x, _CMP_ORD_Q)
 #define m_not_below(m, a, b) _mm256_and_ps(m, _mm256_cmp_ps(a, b, _CMP_NLE_UQ))
+#define m_le(a, b) _mm256_cmp_ps(a, b, _CMP_LE_OQ)
+#define m_or(a, b) _mm256_or_ps(a, b)
 #define v_pick(m, no, yes) _mm256_blendv_ps(no, yes, m)
 #define v_fma_where(m, a, b, c) _mm256_blendv_ps(c, _mm256_fmadd_ps(a, b, c), m)
 #define m_bits(a, b) ((uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_LE_OQ)))

@@ -28,6 +28,8 @@ typedef __mmask16 Mask;
 #define m_nonzero(x) _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_NEQ_OQ)
 #define m_number(x) _mm512_cmp_ps_mask(x, x, _CMP_ORD_Q)
 #define m_not_below(m, a, b) _mm512_mask_cmp_ps_mask(m, a, b, _CMP_NLE_UQ)
+#define m_le(a, b) _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ)
+#define m_or(a, b) _kor_mask16(a, b)
 #define v_pick(m, no, yes) _mm512_mask_blend_ps(m, no, yes)
 #define v_fma_where(m, a, b, c) _mm512_mask3_fmadd_ps(a, b, c, m)
 #define m_bits(a, b) ((uint32_t)_mm512_cmp_ps_mask(a, b, _CMP_LE_OQ))
