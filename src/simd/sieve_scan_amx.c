@@ -20,26 +20,25 @@ typedef struct Column {
 /* Candidates of the cells of a lane: [low, high] is what lies in the frame, in pixels from the box's origin, the fraction taken off. */
 typedef struct Axis { __m512 fraction, low, high; } Axis;
 
-/* What the scan of a box holds. bend: weights of a lane for l2 between pixels, one candidate a cell: of right, of right one row on, of both, of lower, of
- * lower one column on (docs/performance.md). */
+/* What the scan of a box holds. bend: weights of a lane for l2 between pixels, one candidate a cell: of right, of both, of lower, of lower one column on
+ * (docs/performance.md). */
 typedef struct Scan {
     SnlsSieveRows *to;
     const SnlsSieveKeys *keys;
     Axis y, x;
-    __m512 bend[5];
+    __m512 bend[4];
     float last; /* from the first to the last candidate of a cell */
     __m512i clear;
     Column column[SNLS_SIEVE_SIDE];
 } Scan;
 
-/* Corrections of the cell in column c; right, lower and both point at its row. */
-ALWAYS __m512 unbend(const __m512 weight[5], __m512 v, const float *right, const float *lower, const float *both, ptrdiff_t down, int c)
+/* Corrections along y of the cell in column c, those along x done with; lower and both point at its row. */
+ALWAYS __m512 unbend(const __m512 weight[4], __m512 v, const float *lower, const float *both, int c, const int bx)
 {
-    v = _mm512_fnmadd_ps(weight[0], _mm512_set1_ps(right[c]), v);
-    v = _mm512_fnmadd_ps(weight[1], _mm512_set1_ps(right[c + down]), v);
-    v = _mm512_fmadd_ps(weight[2], _mm512_set1_ps(both[c]), v);
-    v = _mm512_fnmadd_ps(weight[3], _mm512_set1_ps(lower[c]), v);
-    return _mm512_fnmadd_ps(weight[4], _mm512_set1_ps(lower[c + 1]), v);
+    v = _mm512_fnmadd_ps(weight[2], _mm512_set1_ps(lower[c]), v);
+    if (!bx) return v;
+    v = _mm512_fnmadd_ps(weight[3], _mm512_set1_ps(lower[c + 1]), v);
+    return _mm512_fmadd_ps(weight[1], _mm512_set1_ps(both[c]), v);
 }
 
 typedef struct Least { __m512 first, second, third; } Least;
@@ -63,11 +62,11 @@ ALWAYS Least scan_row(Scan *s, const float *product, int row, const int by, cons
     const SnlsSieveKeys *k = s->keys;
     const int cell = row - by, columns = s->to->columns;
     const float *plus = add ? k->add + row * k->add_down : NULL;
-    const float *right = bend ? k->bend[0] + cell * k->add_down : NULL, *lower = bend ? k->bend[1] + cell * k->add_down : NULL,
+    const float *right = bend ? k->bend[0] + row * k->add_down : NULL, *lower = bend ? k->bend[1] + cell * k->add_down : NULL,
                 *both = bend ? k->bend[2] + cell * k->add_down : NULL;
     const __m512 none = _mm512_set1_ps(__builtin_inff());
     /* of its own, since the compiler must think that what is stored in `above` might change s */
-    const __m512 fy = s->y.fraction, fx = s->x.fraction, weight[5] = {s->bend[0], s->bend[1], s->bend[2], s->bend[3], s->bend[4]};
+    const __m512 fy = s->y.fraction, fx = s->x.fraction, weight[4] = {s->bend[0], s->bend[1], s->bend[2], s->bend[3]};
     const __m512i clear = s->clear;
     Least least = {none, none, none};
     __m512 here = _mm512_loadu_ps(product);
@@ -79,13 +78,14 @@ ALWAYS Least scan_row(Scan *s, const float *product, int row, const int by, cons
             if (add) here = _mm512_add_ps(here, _mm512_set1_ps(plus[c + 1]));
         }
         if (bx) v = _mm512_fmadd_ps(fx, _mm512_sub_ps(here, v), v);
+        if (bx && bend) v = _mm512_fnmadd_ps(weight[0], _mm512_set1_ps(right[c]), v);
         if (by) {
             const __m512 above = s->column[c].above;
             s->column[c].above = v;
             if (cell < 0) continue;
             v = _mm512_fmadd_ps(fy, _mm512_sub_ps(v, above), above);
         }
-        if (bend) v = unbend(weight, v, right, lower, both, k->add_down, c);
+        if (by && bend) v = unbend(weight, v, lower, both, c, bx);
         least = with_cell(least, v, s->column[c].mark, clear);
     }
     return least;
@@ -275,11 +275,10 @@ ALWAYS Axis axis_of(const SnlsSieveLanes *axis, uint32_t lanes, int32_t origin, 
 ALWAYS void set_bends(Scan *s)
 {
     const __m512 one = _mm512_set1_ps(1), fy = s->y.fraction, fx = s->x.fraction, gy = bow(fy), gx = bow(fx);
-    s->bend[0] = _mm512_mul_ps(gx, _mm512_sub_ps(one, fy));
-    s->bend[1] = _mm512_mul_ps(gx, fy);
-    s->bend[2] = _mm512_mul_ps(gx, gy);
-    s->bend[3] = _mm512_mul_ps(gy, _mm512_sub_ps(one, fx));
-    s->bend[4] = _mm512_mul_ps(gy, fx);
+    s->bend[0] = gx;
+    s->bend[1] = _mm512_mul_ps(gx, gy);
+    s->bend[2] = _mm512_mul_ps(gy, _mm512_sub_ps(one, fx));
+    s->bend[3] = _mm512_mul_ps(gy, fx);
 }
 
 ALWAYS void set_columns(Scan *s, const SnlsSieveView *w, const int points, const int l2)
