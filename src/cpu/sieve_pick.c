@@ -75,22 +75,26 @@ static void score_entries(const CpuSieve *v, const uint32_t *entry, ptrdiff_t co
     s->hits += count;
 }
 
+static void score_both(const CpuSieve *v, SnlsSieveEntries *whole, SnlsSieveEntries *between, const float *limit, CpuSieveScratch *s)
+{
+    score_entries(v, whole->at, whole->count, 1, limit, s);
+    score_entries(v, between->at, between->count, 4, limit, s);
+    whole->count = between->count = 0;
+}
+
 /* Cells whose least rough score is not above the bar; of their candidates those whose exact score is not. */
 void snls_sieve_pick(const CpuSieve *v, CpuSieveScratch *s)
 {
     float bar[SIEVE_LANES], limit[SIEVE_LANES];
-    ptrdiff_t count[2] = {0, 0};
+    SnlsSieveEntries entries[2] = {{s->entry[0], 0, SIEVE_ENTRIES}, {s->entry[1], 0, SIEVE_ENTRIES}};
     bars(v, s, bar);
     s->table.boxes = (int32_t)s->boxes;
     for (int64_t l = 0; l < SIEVE_LANES; l++) limit[l] = bar[l] + (v->c->m.prod ? 0 : s->norm[l]); /* rough l2 lacks |q|^2 */
     for (int64_t b = 0; b < s->boxes; b++) {
         const SnlsSieveRows *rows = &s->rows[b];
-        const int kind = s->between[b];
-        for (int row = 0; (row = v->s.hits(rows, &s->table, b, row, bar, s->entry[kind], &count[kind], SIEVE_ENTRIES)) < rows->rows; count[kind] = 0)
-            score_entries(v, s->entry[kind], count[kind], kind ? 4 : 1, limit, s);
+        for (int row = 0; (row = v->s.hits(rows, &s->table, b, row, bar, &entries[s->between[b]], &entries[0])) < rows->rows;) score_both(v, &entries[0], &entries[1], limit, s);
     }
-    score_entries(v, s->entry[0], count[0], 1, limit, s);
-    score_entries(v, s->entry[1], count[1], 4, limit, s);
+    score_both(v, &entries[0], &entries[1], limit, s);
     enter_waiting(v, s);
     s->boxes = s->used = 0;
 }

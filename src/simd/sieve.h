@@ -64,6 +64,11 @@ static inline uint32_t snls_sieve_entry(uint32_t box, uint32_t row, uint32_t col
     return box << 16 | row << 10 | column << 4 | lane;
 }
 
+typedef struct SnlsSieveEntries {
+    uint32_t *at;
+    ptrdiff_t count, room;
+} SnlsSieveEntries;
+
 /* What the entries of all boxes are looked up in. There is room for so few of both at least. Of each box: */
 #define SNLS_SIEVE_FEW_SLOTS 4
 #define SNLS_SIEVE_FEW_BOXES 8
@@ -126,12 +131,13 @@ typedef struct SnlsSieve {
      * made, meanwhile; or NULL. */
     void (*scan)(SnlsSieveRows *to, SnlsSieveMake *box, const SnlsSieveView *view, float *top, ptrdiff_t k, SnlsSieveMake *next);
 
-    /* Entries of rows `row` and on whose score is not above the lane's bar, appended to out; *count of them so far. Where all three of a row are
-     * not above it, all cells of the lane are. Returns the row where it stopped for want of room, or the number of rows. room must be
-     * more than 4*columns*16. */
-    int (*hits)(const SnlsSieveRows *from, const SnlsSieveTable *table, ptrdiff_t box, int row, const float *bar, uint32_t *out, ptrdiff_t *count, ptrdiff_t room);
+    /* Entries of rows `row` and on whose score is not above the lane's bar, appended to `cells`; to `pixels` instead where it is certain that of the cell only the
+     * candidate at its first pixel can be. Where all three of a row are not above the bar, all cells of the lane are entered. Returns the row where it
+     * stopped for want of room, or the number of rows. There must be room for more than 4*columns*16. */
+    int (*hits)(const SnlsSieveRows *from, const SnlsSieveTable *table, ptrdiff_t box, int row, const float *bar, SnlsSieveEntries *cells, SnlsSieveEntries *pixels);
 
-    /* Up to 16 entries as pairs of pixels, which are fetched; the rest repeats the first, and is not there. */
+    /* Up to 16 entries as pairs of pixels, which are fetched; the rest repeats the first, and is not there. taps: 4, or 1 for cells with a candidate at
+     * their first pixel, of which only that one is looked at. */
     void (*look_up)(SnlsSievePairs *out, const uint32_t *entry, ptrdiff_t n, const SnlsSieveTable *table, int taps);
 
     /* Scores of the candidates of 16 pairs, those not above the lane's limit: dot times -1 (prod) or squared distance, over n features. taps: 1 or 4. */

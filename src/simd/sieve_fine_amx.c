@@ -96,9 +96,9 @@ ALWAYS void look_up_all(SnlsSievePairs *out, const uint32_t *entry, ptrdiff_t n,
     const Pointers from = boxes_of(t, box, few);
     _mm512_storeu_si512(out->lane, lane);
     _mm512_storeu_si512(out->place, _mm512_add_epi32(_mm512_slli_epi32(slot, 20), _mm512_add_epi32(_mm512_slli_epi32(y.first, 10), x.first)));
-    out->steps = t->steps;
+    out->steps = taps > 1 ? t->steps : 1;
     out->in_y[0] = out->in_x[0] = there;
-    if (t->steps > 1) {
+    if (out->steps > 1) {
         set_in(out->in_y, t->y, &whose, y.first, there, t->steps, few);
         set_in(out->in_x, t->x, &whose, x.first, there, t->steps, few);
     }

@@ -320,20 +320,24 @@ typedef struct Work {
 } Work;
 
 /* Products are made between the rows of a scan, so that the matrix unit and the vector units work at the same time: those of this box a few rows ahead (a ring; a
- * unit is stored four later, and all are when the last is made), then those of the next. Tiles hold the sums of one box at a time. */
-enum { AHEAD = 4 };
+ * unit is stored four later, and all are when the last is made), then those of the next. Tiles hold the sums of one box at a time. at_once: rows they are made
+ * for. Where a row is a few instructions a cell, loads and stores of tiles go on beside it; where it is many, they only hold it up, and four rows share that
+ * (docs/performance.md). A ring of eight holds the row before, four, and what is stored when the last unit is made. */
+enum { AHEAD = 4, MANY_ROWS = 4, SOME_ROWS = 2 };
 
-ALWAYS void make_some(const Work *w, int row, int rows)
+ALWAYS void make_some(const Work *w, int row, int rows, const int at_once)
 {
     SnlsSieveMake *box = w->box, *next = w->next;
-    const int wanted = row + 1 + AHEAD;
+    const int wanted = row + at_once + AHEAD;
+    if (row % at_once) return;
     if (box->stored < box->units) {
         make_until(box, wanted < box->units ? wanted : box->units);
         if (box->made == box->units) store_until(box, row + SNLS_SIEVE_RING - 1); /* the row before this one may still be wanted */
     } else if (next && next->ring) {
-        make_until(next, wanted - rows < next->units ? wanted - rows : next->units);
+        const int begun = wanted - rows < AHEAD ? wanted - rows : AHEAD; /* with one more the first would be stored, into rows of this box */
+        make_until(next, begun < next->units ? begun : next->units);
     } else if (next) {
-        const int each = (next->units + rows - 1) / rows;
+        const int each = (next->units + rows - 1) / rows * at_once;
         make_until(next, next->made + each < next->units ? next->made + each : next->units);
     }
 }
@@ -342,7 +346,7 @@ ALWAYS void scan_box(Scan *s, const Work *w, const int by, const int bx, const i
 {
     const int rows = s->to->rows + by;
     for (int row = 0; row < rows; row++) {
-        make_some(w, row, rows);
+        make_some(w, row, rows, bend ? MANY_ROWS : 1);
         const Least least = scan_row(s, unit_out(w->box, row * w->box->tiles), row, by, bx, add, bend);
         if (row >= by) note(s, row - by, least, &w->y, w->top, w->k);
     }
@@ -353,7 +357,7 @@ ALWAYS void scan_box_of_cells(Scan *s, const Work *w, const int points, const in
 {
     const int rows = s->to->rows + 1;
     for (int row = 0; row < rows; row++) {
-        make_some(w, row, rows);
+        make_some(w, row, rows, l2 ? SOME_ROWS : MANY_ROWS);
         if (!row) continue;
         const float *above = unit_out(w->box, (row - 1) * w->box->tiles), *below = unit_out(w->box, row * w->box->tiles);
         const Least least = points == HALVES ? scan_halves(s, above, below, row - 1) : scan_between(s, above, below, row - 1, points, l2);
@@ -403,36 +407,98 @@ static void scan(SnlsSieveRows *to, SnlsSieveMake *made, const SnlsSieveView *vi
 /* ---- who may be among the best ---- */
 
 /* The entries of some lanes of a row, appended. */
-ALWAYS uint32_t *append(uint32_t *to, __mmask16 lanes, __m512i row, __m512 least, __m512i mask)
+ALWAYS uint32_t *append(uint32_t *to, __mmask16 lanes, __m512i row, __m512i column)
 {
-    const __m512i column = _mm512_and_si512(_mm512_castps_si512(least), mask);
     _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(lanes, _mm512_or_si512(row, _mm512_slli_epi32(column, 4))));
     return to + __builtin_popcount(lanes);
 }
 
+/* At pixels and halves: lanes whose cells have a second candidate up to a column, and up to a row; and lanes of which all such cells have another cell beside and
+ * below them. */
+typedef struct Edges { __m512i two_x, two_y; __mmask16 lanes; } Edges;
+
+ALWAYS __m512i two_until(const SnlsSieveLanes *axis, int32_t origin, __mmask16 *lanes)
+{
+    const __m512i until = _mm512_srai_epi32(_mm512_add_epi32(_mm512_loadu_si512(axis->to), _mm512_loadu_si512(axis->base)), 1);
+    *lanes = _mm512_mask_cmplt_epi32_mask(*lanes, until, _mm512_loadu_si512(axis->end));
+    return _mm512_sub_epi32(until, _mm512_set1_epi32(origin));
+}
+
+ALWAYS Edges edges_of(const SnlsSieveTable *t, ptrdiff_t box)
+{
+    Edges e = {.lanes = 0xffff};
+    e.two_y = two_until(&t->y[t->slot[box]], t->origin_y[box], &e.lanes);
+    e.two_x = two_until(&t->x[t->slot[box]], t->origin_x[box], &e.lanes);
+    return e;
+}
+
+/* The three least of a row of cells and the columns of the first two. */
+typedef struct Trio { __m512 least[3]; __m512i column[2]; } Trio;
+
+ALWAYS Trio trio_of(const SnlsSieveRows *from, int row, __m512i mask)
+{
+    Trio t;
+    for (int i = 0; i < 3; i++) t.least[i] = row < from->rows ? _mm512_loadu_ps(from->least[i] + row * LANES) : _mm512_set1_ps(__builtin_inff());
+    for (int i = 0; i < 2; i++) t.column[i] = _mm512_and_si512(_mm512_castps_si512(t.least[i]), mask);
+    return t;
+}
+
+/* Lanes in whose least cell only the candidate at the pixel a can be below the limit. The others are means of a and its neighbours b, c and d, which are not below
+ * the scores of the cells they begin: those of the first two of a row are known, others are not below the third. d may be the least of its row. */
+ALWAYS __mmask16 only_first(const Trio *here, const Trio *next, int row, const Edges *e, __m512 limit)
+{
+    const __m512i column = here->column[0], beside = _mm512_add_epi32(column, _mm512_set1_epi32(1));
+    const __mmask16 right = _mm512_cmplt_epi32_mask(column, e->two_x), down = _mm512_cmpgt_epi32_mask(e->two_y, _mm512_set1_epi32(row));
+    __m512 b = _mm512_set1_ps(__builtin_inff()), c = b; /* where there is none */
+    b = _mm512_mask_mov_ps(b, right, here->least[2]);
+    b = _mm512_mask_mov_ps(b, _mm512_mask_cmpeq_epi32_mask(right, here->column[1], beside), here->least[1]);
+    c = _mm512_mask_mov_ps(c, down, next->least[2]);
+    c = _mm512_mask_mov_ps(c, _mm512_mask_cmpeq_epi32_mask(down, next->column[1], column), next->least[1]);
+    c = _mm512_mask_mov_ps(c, _mm512_mask_cmpeq_epi32_mask(down, next->column[0], column), next->least[0]);
+    const __m512 ab = _mm512_add_ps(here->least[0], b), ac = _mm512_add_ps(here->least[0], c), all = _mm512_add_ps(ab, _mm512_add_ps(c, next->least[0])), twice = _mm512_add_ps(limit, limit);
+    const __mmask16 above = _mm512_mask_cmp_ps_mask(_mm512_mask_cmp_ps_mask(e->lanes, ab, twice, _CMP_GT_OQ), ac, twice, _CMP_GT_OQ);
+    return _mm512_mask_cmp_ps_mask(above, all, _mm512_add_ps(twice, twice), _CMP_GT_OQ);
+}
+
 /* No branch for each entry: which rows and lanes have one is as good as random. */
-static int hits(const SnlsSieveRows *from, const SnlsSieveTable *table, ptrdiff_t box, int row, const float *bar, uint32_t *out, ptrdiff_t *count, ptrdiff_t room)
+ALWAYS int hits_of(const SnlsSieveRows *from, const SnlsSieveTable *table, ptrdiff_t box, int row, const float *bar, SnlsSieveEntries *cells, SnlsSieveEntries *pixels, const int halves)
 {
     const __m512 limit = _mm512_min_ps(_mm512_mul_ps(_mm512_loadu_ps(bar), _mm512_set1_ps(from->scale)), _mm512_set1_ps(FLT_MAX));
     const __m512i mask = _mm512_set1_epi32((1 << from->bits) - 1), lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const SnlsSieveLanes *x = &table->x[table->slot[box]];
+    const Edges edges = halves ? edges_of(table, box) : (Edges){.lanes = 0};
     const int origin = table->origin_x[box];
-    uint32_t *to = out + *count;
+    uint32_t *to = cells->at + cells->count, *to_pixels = pixels->at + pixels->count;
+    Trio next = trio_of(from, row, mask);
     for (; row < from->rows; row++) {
-        if (room - (to - out) <= 4 * from->columns * LANES) break; /* whole vectors are written */
+        if (cells->room - (to - cells->at) <= 4 * from->columns * LANES || pixels->room - (to_pixels - pixels->at) <= LANES) break; /* whole vectors are written */
         const uint32_t entry = snls_sieve_entry((uint32_t)box, (uint32_t)row, 0, 0);
         const __m512i entries = _mm512_add_epi32(_mm512_set1_epi32((int)entry), lane);
-        const __m512 first = _mm512_loadu_ps(from->least[0] + row * LANES), second = _mm512_loadu_ps(from->least[1] + row * LANES);
-        const __mmask16 all = _mm512_cmp_ps_mask(_mm512_loadu_ps(from->least[2] + row * LANES), limit, _CMP_LE_OQ);
-        to = append(to, _mm512_cmp_ps_mask(first, limit, _CMP_LE_OQ) & ~all, entries, first, mask);
-        to = append(to, _mm512_cmp_ps_mask(second, limit, _CMP_LE_OQ) & ~all, entries, second, mask);
+        const Trio here = next;
+        next = trio_of(from, row + 1, mask);
+        const __mmask16 all = _mm512_cmp_ps_mask(here.least[2], limit, _CMP_LE_OQ);
+        __mmask16 first = _mm512_cmp_ps_mask(here.least[0], limit, _CMP_LE_OQ) & (__mmask16)~all;
+        if (halves) {
+            const __mmask16 alone = first & only_first(&here, &next, row, &edges, limit);
+            to_pixels = append(to_pixels, alone, entries, here.column[0]);
+            first &= (__mmask16)~alone;
+        }
+        to = append(to, first, entries, here.column[0]);
+        to = append(to, _mm512_cmp_ps_mask(here.least[1], limit, _CMP_LE_OQ) & (__mmask16)~all, entries, here.column[1]);
         for (uint32_t rest = all; rest; rest &= rest - 1) {
             const int l = __builtin_ctz(rest);
             for (int c = x->first[l] - origin; c < x->end[l] - origin; c++) *to++ = entry | (uint32_t)c << 4 | (uint32_t)l;
         }
     }
-    *count = to - out;
+    cells->count = to - cells->at;
+    if (halves) pixels->count = to_pixels - pixels->at;
     return row;
+}
+
+static int hits(const SnlsSieveRows *from, const SnlsSieveTable *table, ptrdiff_t box, int row, const float *bar, SnlsSieveEntries *cells, SnlsSieveEntries *pixels)
+{
+    if (from->scale > 1) return hits_of(from, table, box, row, bar, cells, pixels, 1);
+    return hits_of(from, table, box, row, bar, cells, pixels, 0);
 }
 
 void snls_sieve_init_scan_amx(SnlsSieve *sieve)
