@@ -65,13 +65,7 @@ ALWAYS void insert_cell(Lists *s, Vec x, const int k)
     Mask before[SNLS_TILE_SHORT];
 #pragma GCC unroll 4
     for (int j = 0; j < k; j++) before[j] = m_not_below(all, s->top[j], x);
-#pragma GCC unroll 4
-    for (int j = k - 1; j > 0; j--) {
-        s->top[j] = v_pick(before[j], s->top[j], v_pick(before[j - 1], x, s->top[j - 1]));
-        s->number[j] = v_pick(before[j], s->number[j], v_pick(before[j - 1], s->id, s->number[j - 1]));
-    }
-    s->top[0] = v_pick(before[0], s->top[0], x);
-    s->number[0] = v_pick(before[0], s->number[0], s->id);
+    move_on(s->top, s->number, before, x, s->id, k);
     s->id = v_add(s->id, v_set(1));
 }
 
@@ -162,13 +156,7 @@ ALWAYS void insert_ordered(Vec *top, Vec *number, Vec x, Vec id, Mask there, con
     Mask before[SNLS_TILE_SHORT];
 #pragma GCC unroll 4
     for (int j = 0; j < k; j++) before[j] = m_or(m_not_below(there, top[j], x), m_not_below(m_le(x, top[j]), number[j], id));
-#pragma GCC unroll 4
-    for (int j = k - 1; j > 0; j--) {
-        top[j] = v_pick(before[j], top[j], v_pick(before[j - 1], x, top[j - 1]));
-        number[j] = v_pick(before[j], number[j], v_pick(before[j - 1], id, number[j - 1]));
-    }
-    top[0] = v_pick(before[0], top[0], x);
-    number[0] = v_pick(before[0], number[0], id);
+    move_on(top, number, before, x, id, k);
 }
 
 /* a and b mixed as mix does: where f is 0, b does not count. */

@@ -60,13 +60,9 @@ static ptrdiff_t below(uint32_t *out, const float *value, ptrdiff_t n, const flo
 
 static ptrdiff_t keep(ptrdiff_t k) { return k <= 4 || k > KEEP_MAX ? k : (k + 1) / 2 * 2; }
 
-/* x goes before the first that is not below or equal, or that is none, which with all that follow moves on by one. */
-ALWAYS void insert_vec(Vec *top, Vec *number, Vec x, Vec id, const int k)
+/* x into a list before the first that it is to come before, which with all that follow moves on by one. */
+ALWAYS void move_on(Vec *top, Vec *number, const Mask *before, Vec x, Vec id, const int k)
 {
-    Mask before[KEEP_MAX];
-    const Mask there = m_number(x);
-#pragma GCC unroll 16
-    for (int j = 0; j < k; j++) before[j] = m_not_below(there, top[j], x);
 #pragma GCC unroll 16
     for (int j = k - 1; j > 0; j--) {
         top[j] = v_pick(before[j], top[j], v_pick(before[j - 1], x, top[j - 1]));
@@ -74,6 +70,16 @@ ALWAYS void insert_vec(Vec *top, Vec *number, Vec x, Vec id, const int k)
     }
     top[0] = v_pick(before[0], top[0], x);
     number[0] = v_pick(before[0], number[0], id);
+}
+
+/* Before the first that is not below or equal, or that is none. */
+ALWAYS void insert_vec(Vec *top, Vec *number, Vec x, Vec id, const int k)
+{
+    Mask before[KEEP_MAX];
+    const Mask there = m_number(x);
+#pragma GCC unroll 16
+    for (int j = 0; j < k; j++) before[j] = m_not_below(there, top[j], x);
+    move_on(top, number, before, x, id, k);
 }
 
 /* n vectors, each with its numbers, or (ids NULL) numbered from `first` on. */
