@@ -41,6 +41,7 @@ BenchCase bench_search_case(int32_t height, int32_t width, int32_t channels); /*
 void bench_list(BenchList *list);                                             /* every case there is; free items */
 bool bench_is_matching(const BenchCase *c);                                   /* search, search_all, refine */
 bool bench_is_aggregation(const BenchCase *c);                                /* gather, gather_add, scatter_add */
+bool bench_is_bare(const BenchCase *c); /* forward returns no index, as for a caller who wants no gradients */
 double bench_queries(const BenchCase *c);
 
 /* ---- inputs ---- */
@@ -161,6 +162,8 @@ typedef struct BenchResult {
     double plain_seconds, plain_queries, plain_difference; /* scaled to all queries; how many were done; largest
                                                               difference from the library, 1 = the value */
     double ref_seconds, ref_queries;
+    bool is_bare; /* no index was returned; what it takes with one: */
+    double indexed_seconds, indexed_best, indexed_scratch, indexed_output_bytes;
 } BenchResult;
 
 /* Plain loops over queries from the middle of the clip on until the budget is spent. Returns seconds a query, NaN where

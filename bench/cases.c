@@ -56,6 +56,8 @@ static const BenchCase usual[] = {
     GATHER(BENCH_USUAL, "cpu", "scatter_add", 160, 160, 32, 3, 10, 0),
     SEARCH(BENCH_USUAL, "torch", 96, 96, 32, 9, 1, 10, 1, 1, L2,   BENCH_SMOOTH),
     SEARCH(BENCH_USUAL, "torch", 96, 96, 32, 9, 1, 10, 1, 1, PROD, BENCH_SMOOTH),
+    SEARCH(BENCH_USUAL, "torch", 64, 64, 16, 9, 3, 10, 1, 1, L2,   BENCH_SMOOTH),
+    SEARCH(BENCH_USUAL, "torch", 64, 64, 16, 9, 3, 10, 1, 1, PROD, BENCH_SMOOTH),
 };
 /* clang-format on */
 
@@ -67,6 +69,8 @@ BenchCase bench_search_case(int32_t height, int32_t width, int32_t channels)
 bool bench_is_matching(const BenchCase *c) { return !strncmp(c->op, "search", 6) || !strcmp(c->op, "refine"); }
 
 bool bench_is_aggregation(const BenchCase *c) { return !strncmp(c->op, "gather", 6) || !strcmp(c->op, "scatter_add"); }
+
+bool bench_is_bare(const BenchCase *c) { return bench_is_matching(c) && !strcmp(c->group, "torch"); }
 
 double bench_queries(const BenchCase *c)
 {

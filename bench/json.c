@@ -49,8 +49,9 @@ static json_t *ceilings_json(const BenchCeilings *c)
 }
 
 /* Those that the operator has; k counts neighbours everywhere. */
-static json_t *parameters_json(const BenchCase *c)
+static json_t *parameters_json(const BenchResult *one)
 {
+    const BenchCase *c = &one->which;
     static const char *const flows[] = { "zero", "smooth", "random" };
     const char *const names[] = { "ws", "wr", "wt", "ps", "k", "heads", "stride0" };
     const int32_t values[] = { c->ws, c->ws, c->wt, c->ps, c->k, c->heads, c->stride0 };
@@ -65,6 +66,7 @@ static json_t *parameters_json(const BenchCase *c)
             json_object_set_new(j, "interp", json_string(c->interp ? "nearest" : "bilinear"));
     }
     json_object_set_new(j, "k", json_integer(c->k));
+    if (bench_is_matching(c)) json_object_set_new(j, "index", json_boolean(!one->is_bare));
     if (c->flow != BENCH_NO_FLOW) json_object_set_new(j, "flow", json_string(flows[c->flow]));
     return j;
 }
@@ -98,6 +100,17 @@ static void set_measured(const BenchReport *r, const BenchResult *one, json_t *j
     set(j, "speedup_over_ref", one->ref_seconds / one->seconds);
 }
 
+/* The same call, with the index that a backward call reads. */
+static json_t *indexed_json(const BenchResult *one)
+{
+    json_t *j = json_object();
+    set(j, "seconds", one->indexed_seconds);
+    set(j, "best_seconds", one->indexed_best);
+    set(j, "output_bytes", one->indexed_output_bytes);
+    set(j, "scratch_bytes", one->indexed_scratch);
+    return j;
+}
+
 static json_t *result_json(const BenchReport *r, const BenchResult *one)
 {
     json_t *j = json_object();
@@ -105,11 +118,12 @@ static json_t *result_json(const BenchReport *r, const BenchResult *one)
     json_object_set_new(j, "group", json_string(one->which.group));
     json_object_set_new(j, "op", json_string(one->which.op));
     json_object_set_new(j, "direction", json_string(one->backward ? "backward" : "forward"));
-    json_object_set_new(j, "parameters", parameters_json(&one->which));
+    json_object_set_new(j, "parameters", parameters_json(one));
     json_object_set_new(j, "skipped", json_boolean(one->skipped));
     json_object_set_new(j, "threads", json_integer(one->threads));
     json_object_set_new(j, "runs", json_integer(one->runs));
     if (!one->skipped) set_measured(r, one, j);
+    if (!one->skipped && one->is_bare) json_object_set_new(j, "with_index", indexed_json(one));
     return j;
 }
 

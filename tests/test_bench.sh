@@ -20,6 +20,7 @@ bench --threads 1 --scaling --targets --json --svg "$work/lines.svg" >"$work/lin
 
 bench --threads 1 --targets --runs 3 --json >"$work/turns.json" || fail "--targets --runs 3 ends with $?"
 
+"$build/snls" bench --case 'search torch 64x64 F16 ws9 ps3 k10 l2' --size 16x16 --features 4 --runs 1 --threads 1 --json >"$work/torch.json" || fail "the case for PyTorch ends with $?"
 bench --op nothing 2>/dev/null
 [ $? = 2 ] || fail "--op nothing is not refused with 2"
 bench --case 'no such case' 2>/dev/null
@@ -53,6 +54,12 @@ for r in report["results"]:
         assert r["speedup_over_plain"] > 0, r["name"]
     if r["plain_difference"] is not None:  # the plain loop computes the same, so comparing their times is fair
         assert r["plain_difference"] < 1e-3, (r["name"], r["plain_difference"])
+
+forward, backward = json.load(open(folder + "/torch.json"))["results"]  # without gradients nobody reads the index
+indexed, queries = forward["with_index"], 5 * 16 * 16
+assert (forward["parameters"]["index"], backward["parameters"]["index"], "with_index" in backward) == (False, True, False)
+assert forward["output_bytes"] == queries * 10 * 16 and indexed["output_bytes"] == queries * 10 * 20
+assert indexed["best_seconds"] > 0 and forward["plain_difference"] < 1e-3
 
 report = json.load(open(folder + "/lines.json"))
 assert {s["axis"] for s in report["scaling"]} >= {"pixels", "frames", "ws", "ps", "F"}

@@ -42,11 +42,11 @@ def _is_numpy(arrays):
     return True
 
 
-def call(name, arrays, params):
-    """One forward call; its output, or a tuple of its outputs, as new arrays."""
+def call(name, arrays, params, with_index=True):
+    """One forward call; its output, or a tuple of its outputs, as new arrays; without the index where a search is told so."""
     op = OPERATORS[name]
     if not _is_numpy(arrays):
-        return _call_foreign(op, arrays, params)
+        return _call_foreign(op, arrays, params, with_index)
     key = (name, "numpy", params, *[None if a is None else (a.shape, a.strides, a.dtype) for a in arrays])
     plan = local.plans.get(key)
     if plan is None:
@@ -56,7 +56,7 @@ def call(name, arrays, params):
     for at, array in zip(plan.input_at, arrays):
         if array is not None:
             words[at] = array.__array_interface__["data"][0]
-    outputs = tuple([empty(view, arrays[0]) for view in plan.outputs])
+    outputs = tuple([empty(view, arrays[0]) for view in plan.wanted(plan.outputs, with_index)])
     for at, array in zip(plan.output_at, outputs):
         words[at] = array.__array_interface__["data"][0]
     plan.run(_context.get_for(plan))
@@ -74,7 +74,7 @@ def _refuse(op, array):
                     % (op.name, type(array).__name__))
 
 
-def _call_foreign(op, arrays, params):
+def _call_foreign(op, arrays, params, with_index):
     """Arrays with __dlpack__. Results are NumPy arrays on the CPU, and snls.Array on a GPU."""
     given = [a for a in arrays if a is not None]
     for array in given:
@@ -91,15 +91,15 @@ def _call_foreign(op, arrays, params):
     for at, b in zip(plan.input_at, borrowed):
         if b is not None:
             plan.words[at] = b.data
-    return _run_foreign(plan, context)
+    return _run_foreign(plan, context, plan.wanted(plan.outputs, with_index))
 
 
-def _run_foreign(plan, context):
-    if plan.backend == "cuda" or _lib.BF16 in [v.dtype for v in plan.outputs]:  # NumPy has no bfloat16
-        outputs = tuple(Array(view) for view in plan.outputs)
+def _run_foreign(plan, context, views):
+    if plan.backend == "cuda" or _lib.BF16 in [v.dtype for v in views]:  # NumPy has no bfloat16
+        outputs = tuple(Array(view) for view in views)
         addresses = [a._data for a in outputs]
     else:
-        outputs = tuple(empty(view) for view in plan.outputs)
+        outputs = tuple(empty(view) for view in views)
         addresses = [a.__array_interface__["data"][0] for a in outputs]
     for at, address in zip(plan.output_at, addresses):
         plan.words[at] = address

@@ -13,11 +13,12 @@ PARAM_BYTES = {"search": 128, "search_all": 128, "refine": 128, "flow_compose": 
 class Operator:
     """params: as the functions take them. inputs, outputs: in the order of the C struct. grads: outputs whose gradients
     come in, in the order of the C struct; the gradients that go out are those of inputs. saved: outputs that backward
-    reads."""
+    reads. matches: a search, whose last output, index, may be left out."""
 
     def __init__(self, name, params, inputs, outputs, grads, shapes, optional=(), saved=()):
         self.name, self.inputs, self.outputs, self.grads = name, inputs, outputs, grads
         self.shapes, self.optional, self.saved = shapes, optional, saved
+        self.matches = outputs[-1] == "index"
         rows = {row.name: row for row in _lib.options(name)}
         self.params = tuple(rows.pop(n) for n in params.split())
         self.other_params = tuple(rows.values())  # of a newer library: they keep their defaults

@@ -121,7 +121,7 @@ def _work(op, views, outputs, params):
         work *= (2 * value("wt") + 1) * value("ws") ** 2
     elif op.name == "refine":
         work *= views[2].shape[5] * value("wr") ** 2
-    if "index" in op.outputs:
+    if op.matches:
         work *= views[0].shape[2 if params[-1] else 4]
     elif op.inputs[0] == "value":
         work *= max(1, views[1].shape[5])
@@ -146,6 +146,13 @@ class Plan:
         self.small = _work(op, views, self.outputs, params) < SMALL_WORK
         self.words, self.address = self.block.words, self.block.address
         self.input_at, self.output_at = self.block.at[:len(op.inputs)], self.block.at[len(op.inputs):]
+
+    def wanted(self, outputs, with_index):
+        """outputs, something for each output; or all but a search's index, which then has no address: the library leaves it out."""
+        if with_index or not self.op.matches:
+            return outputs
+        self.words[self.output_at[-1]] = 0  # the plan may have served a call with it before
+        return outputs[:-1]
 
     def _store_params(self):
         if type(self.params[-1]) is not bool:

@@ -32,10 +32,17 @@ def _in_new_thread(function):
     return found[0]
 
 
+def _bits(key):
+    """A set of one key, as a number; 0 where this PyTorch has no such key."""
+    try:
+        return torch._C.DispatchKeySet(torch._C._dispatch_key_parse(key)).raw_repr()
+    except RuntimeError:
+        return 0
+
+
 if hasattr(_included(), "raw_repr"):
     _usual = _in_new_thread(lambda: (_included().raw_repr(), _excluded().raw_repr()))
-    _named = torch._C.DispatchKeySet(torch._C._dispatch_key_parse("Named")).raw_repr()  # names are switched off in a backward pass
-    _usual = (_usual, (_usual[0], _usual[1] | _named))
+    _usual = (_usual, (_usual[0], _usual[1] | _bits("Named")))  # names are switched off in a backward pass; PyTorch 2.15 has none
 
     def unwatched():
         return (_included().raw_repr(), _excluded().raw_repr()) in _usual and not _function_modes() and not _profiler_on()
@@ -77,7 +84,7 @@ def _wrapped(tensors):
 def _make_function(op, call_backward):
     """The autograd.Function of an operator: apply(plan, outputs, *inputs) where outputs are what the call has given; those of
     them that have a gradient come back, with it."""
-    name, count, grad_count, matches = op.name + " backward", len(op.inputs), len(op.grads), "index" in op.outputs
+    name, count, grad_count, matches = op.name + " backward", len(op.inputs), len(op.grads), op.matches
     at_saved = tuple(op.outputs.index(n) for n in op.saved)
 
     def gradients(plan, wants, grads, tensors):
@@ -121,20 +128,26 @@ def _make_function(op, call_backward):
 _FUNCTIONS = {name: _make_function(op, call_backward) for name, (op, _, call_backward) in REGISTERED.items()}
 
 
-def call(name, tensors, params):
-    """One call of an operator; None of tensors only where it is optional."""
+def _go_long_way(op, long_way, tensors, params, with_index):
+    return long_way(*tensors, *params, with_index) if op.matches else long_way(*tensors, *params)
+
+
+def call(name, tensors, params, with_index=True):
+    """One call of an operator; None of tensors only where it is optional. Without with_index a search may return an index or
+    leave it out: it is made where backward will read it."""
     op, long_way, _ = REGISTERED[name]
     if _is_compiling() or _special(tensors) or not unwatched():
         _only_tensors(name, tensors)
-        return long_way(*tensors, *params)
+        return _go_long_way(op, long_way, tensors, params, with_index)
     key = (name, params, *map(key_of, tensors))
     plan = local.plans.get(key)
     if plan is None:
         if not _on_known_devices(tensors):
-            return long_way(*tensors, *params)
+            return _go_long_way(op, long_way, tensors, params, with_index)
         plan = new_plan(op, tensors, params, key)
-    outputs = run_forward(plan, tensors)
-    if needs_grad(tensors):
-        with_grad = _FUNCTIONS[name](plan, outputs, *tensors)
-        outputs[:len(op.grads)] = with_grad if type(with_grad) is tuple else (with_grad, *outputs[1:len(op.grads)])
+    with_grad = needs_grad(tensors)
+    outputs = run_forward(plan, tensors, with_index or with_grad)
+    if with_grad:
+        found = _FUNCTIONS[name](plan, outputs, *tensors)
+        outputs[:len(op.grads)] = found if type(found) is tuple else (found, *outputs[1:len(op.grads)])
     return tuple(outputs) if len(outputs) > 1 else outputs[0]

@@ -2,7 +2,8 @@
 
 Only torch.library.Library is used, which PyTorch has had since 1.13; nothing is compiled against it. For each operator
 there are two functional ops, torch.ops.snls.<op> and torch.ops.snls.<op>_backward, whose last argument before the
-parameters is a bit mask of the gradients that are wanted (a gradient that is not is an empty tensor).
+parameters is a bit mask of the gradients that are wanted (a gradient that is not is an empty tensor). The searches have a
+last argument with_index; where it is False the index is an empty tensor.
 
 Autocast: videos (query, key, value) are brought to the autocast type like the operands of a matrix product; sums are
 float32 in any case, and distances, offsets, weights and flow are brought to float32.
@@ -81,30 +82,44 @@ def new_plan(op, tensors, params, key):
     return remember(key, plan)
 
 
-def run_forward(plan, tensors):
-    """The outputs, a list."""
+def run_forward(plan, tensors, with_index=True):
+    """The outputs, a list; without the index where a search is told so."""
     words = plan.words
     for at, t in zip(plan.input_at, tensors):
         if t is not None:
             words[at] = t.data_ptr()
-    outputs = [make() for make in plan.makers]
+    outputs = [make() for make in plan.wanted(plan.makers, with_index)]
     for at, t in zip(plan.output_at, outputs):
         words[at] = t.data_ptr()
     plan.run(context_of(plan))
     return outputs
 
 
-def _forward(op, count, total):
-    """The kernel of an operator for CPU and CUDA tensors. count: tensors; total: tensors and parameters."""
-    name, defaults = op.name, (None,) * count + op.defaults
+def _split_forward(op, args):
+    """(inputs, parameters, with_index) of a call of <op>."""
+    count = len(op.inputs)
+    full = count + len(op.defaults)
+    if len(args) < full:  # PyTorch leaves trailing defaults out
+        args += ((None,) * count + op.defaults)[len(args):]
+    return args[:count], args[count:full], args[full] if len(args) > full else True
+
+
+def _no_index(first):
+    """What an op returns in place of the index that nobody wants."""
+    return first.new_empty(0, dtype=torch.int32)
+
+
+def _forward(op):
+    """The kernel of an operator for CPU and CUDA tensors."""
+    name = op.name
     result = (lambda outputs: outputs[0]) if len(op.outputs) == 1 else tuple
 
     def forward(*args):
-        if len(args) < total:  # PyTorch leaves trailing defaults out
-            args += defaults[len(args):]
-        tensors, params = args[:count], args[count:]
+        tensors, params, with_index = _split_forward(op, args)
         key = (name, params, *map(key_of, tensors))
-        return result(run_forward(local.plans.get(key) or new_plan(op, tensors, params, key), tensors))
+        plan = local.plans.get(key) or new_plan(op, tensors, params, key)
+        outputs = run_forward(plan, tensors, with_index)
+        return result(outputs if with_index else outputs + [_no_index(outputs[0])])
     return forward
 
 
@@ -182,12 +197,9 @@ def _dtype_like(name, t):
     return torch.int32 if name == "index" else t.dtype if name == "out" else numbers
 
 
-def _fake_forward(op, count, total):
-    defaults = (None,) * count + op.defaults
-
+def _fake_forward(op):
     def fake(*args):
-        args += defaults[len(args):]
-        tensors, params = args[:count], args[count:]
+        tensors, params, with_index = _split_forward(op, args)
         first = tensors[0]
         for name, t in zip(op.inputs, tensors):  # one meta tensor among others brings a call here, and nobody would compute
             if t is not None and t.device != first.device:
@@ -195,6 +207,8 @@ def _fake_forward(op, count, total):
                                    % (op.name, op.inputs[0], first.device, name, t.device))
         shapes = op.shapes(op, [None if t is None else t.shape for t in tensors], params)
         outputs = tuple(first.new_empty(shape, dtype=_dtype_like(name, first)) for name, shape in zip(op.outputs, shapes))
+        if not with_index:
+            outputs = (*outputs[:-1], _no_index(first))
         return outputs[0] if len(outputs) == 1 else outputs
     return fake
 
@@ -238,7 +252,7 @@ def needs_grad(tensors):
 def _stops(op, needs):
     """Outputs without gradient: numbers of candidates, and offsets where no gradient to flow (or centre) is wanted, which
     spares the aggregation that reads them the work. needs: which inputs need a gradient."""
-    if "index" not in op.outputs:
+    if not op.matches:
         return ()
     return ("index",) if needs[2] else ("index", "offset")
 
@@ -254,19 +268,21 @@ def long_backward(op, call_backward, wants, grads, inputs, saved, params):
 
 
 def _make_function(op, call, call_backward):
-    """The autograd.Function of an operator. apply(params, *inputs)"""
+    """The autograd.Function of an operator. apply(params, with_index, *inputs)"""
     count = len(op.inputs)
 
     class Function(torch.autograd.Function):
         @staticmethod
-        def forward(ctx, params, *inputs):
-            outputs = _below_autograd(call, *inputs, *params)
+        def forward(ctx, params, with_index, *inputs):
+            outputs = _below_autograd(call, *inputs, *params)  # with the index, which backward reads
             outputs = outputs if isinstance(outputs, tuple) else (outputs,)
             saved = [outputs[op.outputs.index(name)] for name in op.saved]
             ctx.save_for_backward(*inputs, *saved)
+            if not with_index:
+                outputs = (*outputs[:-1], _no_index(outputs[0]))
             ctx.params = params
             ctx.set_materialize_grads(False)
-            ctx.mark_non_differentiable(*[outputs[op.outputs.index(n)] for n in _stops(op, ctx.needs_input_grad[1:])])
+            ctx.mark_non_differentiable(*[outputs[op.outputs.index(n)] for n in _stops(op, ctx.needs_input_grad[2:])])
             return outputs
 
         @staticmethod
@@ -274,20 +290,20 @@ def _make_function(op, call, call_backward):
             inputs, saved = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
             by_name = dict(zip(op.outputs, grads))
             grads = tuple(by_name[n] for n in op.grads)
-            return None, *long_backward(op, call_backward, ctx.needs_input_grad[1:], grads, inputs, saved, ctx.params)
+            return None, None, *long_backward(op, call_backward, ctx.needs_input_grad[2:], grads, inputs, saved, ctx.params)
 
     Function.__name__ = Function.__qualname__ = "Snls_" + op.name
     return Function
 
 
-def _autograd(op, count, function, call):
+def _autograd(op, function, call):
     """The kernel under the key Autograd."""
-    defaults, single = (None,) * count + op.defaults, len(op.outputs) == 1
+    count, single = len(op.inputs), len(op.outputs) == 1
 
     def autograd(*args):
         if needs_grad(args[:count]):
-            args += defaults[len(args):]
-            outputs = function.apply(args[count:], *args[:count])
+            tensors, params, with_index = _split_forward(op, args)
+            outputs = function.apply(params, with_index, *tensors)
             return outputs[0] if single else outputs
         return _below_autograd(call, *args)
     return autograd
@@ -351,10 +367,10 @@ def _schemas(op):
     inputs = ["Tensor%s %s" % ("?" if n in op.optional else "", n) for n in op.inputs]
     first = ["%s=None" % text if n in op.optional else text for n, text in zip(op.inputs, inputs)]
     results = lambda n: "Tensor" if n == 1 else "(%s)" % ", ".join(["Tensor"] * n)
-    params = _schema_params(op)
+    params, last = _schema_params(op), ["bool with_index=True"] if op.matches else []
     grads = ["Tensor? grad_%s" % n for n in op.grads]
     saved = ["Tensor saved_%s" % n for n in op.saved]
-    return ("%s(%s) -> %s" % (op.name, ", ".join(first + params), results(len(op.outputs))),
+    return ("%s(%s) -> %s" % (op.name, ", ".join(first + params + last), results(len(op.outputs))),
             "%s_backward(%s) -> %s" % (op.name, ", ".join(grads + inputs + saved + ["int wanted"] + params),
                                        results(len(op.inputs))))
 
@@ -378,20 +394,19 @@ def _define(schema):
 
 
 def _register(op):
-    define, count = _libraries[0], len(op.inputs)
-    total = count + len(op.defaults)
+    define = _libraries[0]
     for schema in _schemas(op):
         _define(schema)
     call = getattr(torch.ops.snls, op.name).default
     call_backward = getattr(torch.ops.snls, op.name + "_backward").default
-    forward, backward = _forward(op, count, total), _backward(op)
+    forward, backward = _forward(op), _backward(op)
     for key in ("CPU", "CUDA"):
         define.impl(op.name, forward, key)
         define.impl(op.name + "_backward", backward, key)
-    _register_fake(op.name, _fake_forward(op, count, total))
+    _register_fake(op.name, _fake_forward(op))
     _register_fake(op.name + "_backward", _fake_backward(op))
     function = _make_function(op, call, call_backward)
-    define.impl(op.name, _autograd(op, count, function, call), "Autograd")
+    define.impl(op.name, _autograd(op, function, call), "Autograd")
     define.impl(op.name + "_backward", _autograd_backward(call_backward), "Autograd")
     for device in ("CPU", "CUDA"):
         define.impl(op.name, _autocast(op, op.inputs, call, device.lower()), "Autocast" + device)

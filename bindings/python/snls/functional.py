@@ -32,11 +32,12 @@ def _first(layout):
     return _LAYOUTS[layout]
 
 
-def _call(name, arrays, params):
+def _call(name, arrays, params, with_index=True):
+    """The operator's output, or a tuple of its outputs. with_index False: a search may leave the candidates' numbers out."""
     try:
         if isinstance(arrays[0], _Tensor):
-            return _torch_call(name, arrays, params)
-        return _numpy.call(name, arrays, params)
+            return _torch_call(name, arrays, params, with_index)
+        return _numpy.call(name, arrays, params, with_index)
     except TypeError:
         for row, value in zip(OPERATORS[name].params, params):
             row.refuse_unhashable(name, value)
@@ -52,7 +53,8 @@ def search(query, key, flow=None, ws=9, wt=0, ps=1, k=1, heads=1, stride0=1, str
     flow        (B,T,S,nH,nW,2) or (B,heads,T,S,nH,nW,2); with "BTCHW" (B,T,S,2,nH,nW) or (B,heads,T,S,2,nH,nW).
                 (x, y) in pixels; S = 2*wt (the query's own frame is not shifted) or 2*wt+1. None: no shift
     returns     dist (B,heads,T,nH,nW,K) and offset (B,heads,T,nH,nW,K,3), (dt, dy, dx); best first; K = k, or
-                (2*wt+1)*k with topk "each". with_index: also the candidates' numbers, int32, -1 = none
+                (2*wt+1)*k with topk "each". with_index: also the candidates' numbers, int32, -1 = none; without it
+                they are neither computed nor stored, unless a gradient is to be had, which needs them
 
     ws window side, wt temporal radius, ps patch side, stride0 and stride1 pixels between queries and candidates
     (stride1 0.5: half-pixel search), dist "l2" (smaller is better) or "prod" (larger is better); the others are in
@@ -60,7 +62,7 @@ def search(query, key, flow=None, ws=9, wt=0, ps=1, k=1, heads=1, stride0=1, str
     PyTorch: gradients to query, key and flow (through dist, and through offset to flow)."""
     found = _call("search", (query, key, flow),
                   (ws, wt, ps, k, heads, stride0, stride1, dilation, dist, interp, border, window, anchor, exclude, topk,
-                   _first(layout)))
+                   _first(layout)), bool(with_index))
     return found if with_index else found[:2]
 
 
@@ -72,7 +74,7 @@ def search_all(query, key, flow=None, ws=9, wt=0, ps=1, heads=1, stride0=1, stri
     returns dist (B,heads,T,nH,nW,K), offset (B,heads,T,nH,nW,K,3), (dt, dy, dx)."""
     found = _call("search_all", (query, key, flow),
                   (ws, wt, ps, 1, heads, stride0, stride1, dilation, dist, interp, border, window, "none", exclude, "all",
-                   _first(layout)))
+                   _first(layout)), bool(with_index))
     return found if with_index else found[:2]
 
 
@@ -85,7 +87,7 @@ def refine(query, key, centre, wr=1, ps=1, k=1, heads=1, stride0=1, stride1=1.0,
     returns     dist (B,heads,T,nH,nW,k) and offset (B,heads,T,nH,nW,k,3), as search
     PyTorch: gradients to query, key and centre (dy, dx)."""
     found = _call("refine", (query, key, centre), (wr, ps, k, heads, stride0, stride1, dilation, dist, interp, border, window,
-                                                   _first(layout)))
+                                                   _first(layout)), bool(with_index))
     return found if with_index else found[:2]
 
 

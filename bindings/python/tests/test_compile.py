@@ -21,6 +21,8 @@ class OpCheck(unittest.TestCase):
             self.check("search", q, k, flow, ws=3, wt=1, k=4)
             self.check("search", q, k, None, ws=3, wt=1, k=2, topk="each", stride0=2)
             self.check("search_all", q, k, None, ws=2)
+            self.check("search", q, k, flow, ws=3, wt=1, k=4, with_index=False)
+            self.check("search", q.detach(), k.detach(), flow.detach(), ws=3, wt=1, k=4, with_index=False)
             first = [x.detach().permute(0, 1, 4, 2, 3).contiguous().requires_grad_(True) for x in (q, k)]
             self.check("search", *first, flow.detach().permute(0, 1, 2, 5, 3, 4), ws=3, wt=1, k=2, channels_first=True)
             dist, offset, index = (t.detach() for t in torch.ops.snls.search(q, k, flow, ws=3, wt=1, k=4))

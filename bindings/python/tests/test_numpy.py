@@ -72,6 +72,26 @@ class Results(unittest.TestCase):
         self.assertTrue(np.allclose(again, dist, atol=1e-5))
         self.assertEqual(snls.search_all(v, v, ws=3, wt=1)[0].shape, (1, 1, 3, 12, 13, 27))
 
+    def test_no_index_that_nobody_reads(self):
+        v, made, real = video(1, 3, 12, 13, 4), [], snls._numpy.empty
+
+        def watch(view, *like):
+            made.append(view.dtype)
+            return real(view, *like)
+        calls = ((snls.search, (v, v), dict(ws=3, wt=1, k=3)), (snls.search_all, (v, v), dict(ws=3)),
+                 (snls.refine, (v, v, snls.search(v, v, ws=3, k=3)[1]), dict(k=2)))
+        snls._numpy.empty = watch
+        try:
+            for function, arrays, options in calls:
+                for arrays in (arrays, tuple(Exporter(a) for a in arrays)):
+                    made.clear()
+                    want = function(*arrays, **options, with_index=True)
+                    got = function(*arrays, **options)  # a plan that has written an index before
+                    self.assertEqual((len(want), len(got), len(made)), (3, 2, 5))
+                    self.assertTrue(all((a == b).all() for a, b in zip(got, want)))
+        finally:
+            snls._numpy.empty = real
+
     def test_composed_constant_flow(self):
         fflow, bflow = np.ones((1, 5, 6, 7, 2), "float32"), -np.ones((1, 5, 6, 7, 2), "float32")
         flow = snls.flow_compose(fflow, bflow, wt=2)

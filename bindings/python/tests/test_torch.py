@@ -370,6 +370,61 @@ if __name__ == "__main__":
         snls.search(v.as_subclass(Watched), v, wt=1)
         self.assertTrue(any("snls" in name for name in seen))
 
+    def searches(self, device):
+        """(operator, arguments, options), each with an index."""
+        q, k, flow = rand(1, 3, 8, 8, 4, device=device), rand(1, 3, 8, 8, 4, device=device), 2 * rand(1, 3, 2, 8, 8, 2, device=device)
+        offset = snls.search(q, k, flow, wt=1, ws=3, k=3)[1]
+        return (("search", (q, k, flow), dict(wt=1, ws=3, k=5)), ("search_all", (q, k), dict(ws=3)),
+                ("refine", (q, k, offset), dict(wr=2, k=4)), ("search", (q[:0], k[:0]), dict(ws=3, k=2)))
+
+    def test_no_index_that_nobody_reads(self):
+        """Numbers of candidates are made where they are asked for or a gradient needs them; all else is the same bits."""
+        made, real = [], snls._short.run_forward
+
+        def watch(*args):
+            outputs = real(*args)
+            made.append(len(outputs))
+            return outputs
+        snls._short.run_forward = watch
+        try:
+            for device in DEVICES:
+                for name, inputs, options in self.searches(device):
+                    function = getattr(snls.functional, name)
+                    made.clear()
+                    want = function(*inputs, **options, with_index=True)
+                    for got in (function(*inputs, **options), function(*inputs, **options, with_index=True)):
+                        self.assertTrue(all(torch.equal(a, b) for a, b in zip(got, want)), name)
+                    leaves = [t.clone().requires_grad_(True) for t in inputs]
+                    got = function(*leaves, **options)
+                    with torch.no_grad():
+                        self.assertEqual(len(function(*leaves, **options)), 2)
+                    self.assertEqual((len(want), len(got), made), (3, 2, [3, 2, 3, 3, 2]))
+                    got[0].sum().backward()  # reads the index
+                    self.assertTrue(torch.equal(got[0], want[0]) and leaves[0].grad is not None)
+        finally:
+            snls._short.run_forward = real
+
+    def test_an_op_without_index(self):
+        for device in DEVICES:
+            for name, inputs, options in self.searches(device):
+                op = getattr(torch.ops.snls, name)
+                for grad in (False, True):
+                    leaves = [t.clone().requires_grad_(grad) for t in inputs]
+                    want, got = op(*leaves, **options), op(*leaves, **options, with_index=False)
+                    self.assertTrue(all(torch.equal(a, b) for a, b in zip(got[:2], want)), name)
+                    self.assertEqual((tuple(got[2].shape), got[2].dtype, got[2].device), ((0,), torch.int32, want[2].device))
+                    if grad:
+                        self.assertTrue(torch.equal(torch.autograd.grad(got[0].sum(), leaves[0])[0],
+                                                    torch.autograd.grad(want[0].sum(), leaves[0])[0]), name)
+                shapes = op(*[t.to("meta") for t in inputs], **options, with_index=False)
+                self.assertEqual([t.shape for t in shapes], [t.shape for t in got])
+        v = rand(1, 1, 8, 8, 4)
+        with torch.autocast("cpu", torch.bfloat16), torch.no_grad():  # goes by the op
+            dist, offset, index = snls.search(v, v, ws=3, with_index=True)
+            for a, b in zip(snls.search(v, v, ws=3), (dist, offset)):
+                self.assertTrue(torch.equal(a, b))
+            self.assertEqual(index.shape, dist.shape)
+
     def test_the_short_way_is_taken_back(self):
         """An eager backward pass does not go through the dispatcher, and gives the same gradients as one that does; saved
         tensors that come back with other strides are taken as they are."""
