@@ -24,7 +24,7 @@ static SnlsTileCells *cells_of(const CpuTile *tile, int64_t held, int64_t r, con
 static void clear(const CpuTile *tile, int64_t r, const CpuTileScratch *s)
 {
     SnlsTileCellLists *lists = &s->cell_lists[r];
-    for (int64_t i = 0; i < tile->c->k * tile->lanes; i++) lists->top[i] = INFINITY, lists->number[i] = SNLS_TILE_NONE;
+    for (int64_t i = 0; i < tile->c->k * tile->lanes; i++) lists->top[i] = INFINITY, lists->number[i] = 0; /* some cell: lanes that are not there may never get another */
     for (int64_t l = 0; l < tile->lanes; l++) lists->left_out[l] = INFINITY, lists->sum[l] = 0;
 }
 

@@ -31,6 +31,7 @@ static inline Mask m_nonzero(Vec v) { Mask m; EACH_LANE m.lane[l] = v.lane[l] !=
 static inline Mask m_number(Vec v) { Mask m; EACH_LANE m.lane[l] = v.lane[l] == v.lane[l]; return m; }
 static inline Mask m_not_below(Mask m, Vec a, Vec b) { EACH_LANE m.lane[l] = m.lane[l] && !(a.lane[l] <= b.lane[l]); return m; }
 static inline Mask m_le(Vec a, Vec b) { Mask m; EACH_LANE m.lane[l] = a.lane[l] <= b.lane[l]; return m; }
+static inline Mask m_below(Vec a, Vec b) { Mask m; EACH_LANE m.lane[l] = a.lane[l] < b.lane[l]; return m; }
 static inline Mask m_or(Mask a, Mask b) { EACH_LANE a.lane[l] = a.lane[l] || b.lane[l]; return a; }
 static inline Vec v_pick(Mask m, Vec no, Vec yes) { EACH_LANE no.lane[l] = m.lane[l] ? yes.lane[l] : no.lane[l]; return no; }
 static inline Vec v_fma_where(Mask m, Vec a, Vec b, Vec c) { EACH_LANE c.lane[l] = m.lane[l] ? c.lane[l] + a.lane[l] * b.lane[l] : c.lane[l]; return c; }
@@ -45,6 +46,8 @@ static inline void turn(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t 
             out[f * pitch + x] = a;
         }
 }
+#define SORT_BY_LEAST 0
+#define SWAP_WHERE(m, a, b) { const Vec was = a; a = v_pick(m, a, b); b = v_pick(m, b, was); }
 #define IN_REGISTER(v) (void)(v)
 #define TURN turn
 

@@ -2,7 +2,7 @@
  *   LANES, ROWS, COLUMNS, TILE_INIT (name of the init function)
  *   Vec and Mask; v_load v_store v_set v_zero v_add v_sub v_fma(a,b,c) = a*b+c, v_min v_max
  *   m_equal(const int32_t *, int) lanes equal to a number; m_nonzero(Vec); v_pick(Mask, no, yes);
- *   v_fma_where(Mask, a, b, c) = a*b+c or c; m_number(a): not NaN; m_not_below(Mask, a, b): both Mask and not a <= b; m_le(a, b): a <= b; m_or(Mask, Mask); m_bits(a, b): bit l set where a <= b;
+ *   v_fma_where(Mask, a, b, c) = a*b+c or c; m_number(a): not NaN; m_not_below(Mask, a, b): both Mask and not a <= b; m_le(a, b): a <= b; m_below(a, b): a < b; m_or(Mask, Mask); m_bits(a, b): bit l set where a <= b;
  *   IN_REGISTER(v): the compiler must hold v in a register; TURN(out, pitch, in, step, most): out[f*pitch + x] = in[x*step + f] for x, f < LANES, and the Vec
  *   at most raised to magnitudes, where NaN does not count; TURN_EIGHT, where LANES is more: the same for x, f < 8 */
 #include "simd/tile.h"

@@ -60,12 +60,8 @@ typedef struct Lists { Vec top[SNLS_TILE_SHORT], number[SNLS_TILE_SHORT], left_o
 /* x into the list. No score is NaN as long as the sum is none. */
 ALWAYS void insert_cell(Lists *s, Vec x, const int k)
 {
-    const Mask all = m_number(v_zero());
     s->left_out = v_min(v_max(s->top[k - 1], x), s->left_out);
-    Mask before[SNLS_TILE_SHORT];
-#pragma GCC unroll 4
-    for (int j = 0; j < k; j++) before[j] = m_not_below(all, s->top[j], x);
-    move_on(s->top, s->number, before, x, s->id, k);
+    insert_known(s->top, s->number, x, s->id, k);
     s->id = v_add(s->id, v_set(1));
 }
 

@@ -1,4 +1,5 @@
 /* tile_pick.h: loops that keep the smallest values of every lane. Part of tile_body.h, which says what it needs; also
+ *   SWAP_WHERE(Mask, a, b): a and b exchanged in those lanes; SORT_BY_LEAST: 1 if insert_known is worth a look whether there is NaN
  *   append_lanes(out, base, bits), if there is one: base + l for every bit l into out, where LANES may be written; how many. */
 
 static void least(float *out, const float *value, ptrdiff_t n)
@@ -57,6 +58,7 @@ static ptrdiff_t below(uint32_t *out, const float *value, ptrdiff_t n, const flo
 
 /* Lists of up to KEEP_MAX places are held in registers, values and numbers. */
 #define KEEP_MAX 10
+#define ALL_LANES ((1u << LANES) - 1)
 
 static ptrdiff_t keep(ptrdiff_t k) { return k <= 4 || k > KEEP_MAX ? k : (k + 1) / 2 * 2; }
 
@@ -82,6 +84,30 @@ ALWAYS void insert_vec(Vec *top, Vec *number, Vec x, Vec id, const int k)
     move_on(top, number, before, x, id, k);
 }
 
+/* The same where neither x nor the list has NaN: then least and greatest move scores on. */
+ALWAYS void insert_known(Vec *top, Vec *number, Vec x, Vec id, const int k)
+{
+    Mask before[KEEP_MAX];
+#pragma GCC unroll 16
+    for (int j = 0; j < k; j++) before[j] = m_below(x, top[j]);
+#pragma GCC unroll 16
+    for (int j = 0; j < k; j++) {
+        const Vec have = top[j];
+        top[j] = v_min(x, have);
+        x = v_max(have, x);
+        SWAP_WHERE(before[j], number[j], id);
+    }
+}
+
+/* No NaN among them, nor infinities of both signs. */
+ALWAYS int all_numbers(const float *value, ptrdiff_t n, const float *top, ptrdiff_t k)
+{
+    Vec sum = v_zero();
+    for (ptrdiff_t j = 0; j < k; j++) sum = v_add(sum, v_load(top + j * LANES));
+    for (ptrdiff_t i = 0; i < n; i++) sum = v_add(sum, v_load(value + i * LANES));
+    return m_bits(sum, sum) == ALL_LANES;
+}
+
 /* n vectors, each with its numbers, or (ids NULL) numbered from `first` on. */
 ALWAYS void insert_all(float *top, float *number, const float *value, const float *ids, ptrdiff_t n, float first, const int k)
 {
@@ -89,11 +115,10 @@ ALWAYS void insert_all(float *top, float *number, const float *value, const floa
     const Vec one = v_set(1);
 #pragma GCC unroll 16
     for (int j = 0; j < k; j++) t[j] = v_load(top + j * LANES), d[j] = v_load(number + j * LANES);
-    for (ptrdiff_t i = 0; i < n; i++) {
-        if (ids) id = v_load(ids + i * LANES);
-        insert_vec(t, d, v_load(value + i * LANES), id, k);
-        id = v_add(id, one);
-    }
+    if (SORT_BY_LEAST && !ids && all_numbers(value, n, top, k)) {
+        for (ptrdiff_t i = 0; i < n; i++, id = v_add(id, one)) insert_known(t, d, v_load(value + i * LANES), id, k);
+    } else
+        for (ptrdiff_t i = 0; i < n; i++, id = v_add(id, one)) insert_vec(t, d, v_load(value + i * LANES), ids ? v_load(ids + i * LANES) : id, k);
 #pragma GCC unroll 16
     for (int j = 0; j < k; j++) v_store(top + j * LANES, t[j]), v_store(number + j * LANES, d[j]);
 }
