@@ -1,8 +1,9 @@
 /* cpu.c: processor time of one search or gather_add on one thread, the best of several runs. snls bench times what a user waits for, which on a busy
  * machine says little; this can be repeated there. Not part of the library.
  *   cc -O2 -Iinclude lab/cpu.c -Lbuild -lsnls -lm -Wl,-rpath,build -o cpu
- *   ./cpu prod|l2 SIDE F PS WS STRIDE1 K zero|smooth [RUNS [back]]    back: time of the gradients too
- *   ./cpu gather SIDE F PS K REACH [RUNS [BYTES]]       neighbours up to REACH pixels away; arrays begin BYTES after a cache line */
+ *   ./cpu prod|l2 SIDE|HxW F PS WS STRIDE1 K zero|smooth [RUNS [back]]    back: time of the gradients too
+ *   ./cpu gather SIDE F PS K REACH [RUNS [BYTES]]       neighbours up to REACH pixels away; arrays begin BYTES after a cache line
+ *   THREADS=2 ./cpu ...      on so many threads, the time that is waited for */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <snls/snls.h>
@@ -14,11 +15,12 @@
 enum { FRAMES = 5 };
 
 static int64_t shift; /* bytes */
+static int threads = 1;
 
 static double now(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    clock_gettime(threads > 1 ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
@@ -76,12 +78,12 @@ static void gather(SnlsContext *ctx, char **arg, int count)
     report("gather_add", best, queries, 8.0 * (double)(k * features * g.params.ps * g.params.ps));
 }
 
-static void fill_smooth(SnlsTensor *flow, int64_t side)
+static void fill_smooth(SnlsTensor *flow, int64_t rows, int64_t columns)
 {
     float *to = flow->data;
     for (int64_t p = 0; p < 2 * FRAMES; p++)
-        for (int64_t y = 0; y < side; y++)
-            for (int64_t x = 0; x < side; x++, to += 2) {
+        for (int64_t y = 0; y < rows; y++)
+            for (int64_t x = 0; x < columns; x++, to += 2) {
                 to[0] = (float)(3 * sin(0.05 * (double)x + 0.03 * (double)y + (double)p));
                 to[1] = (float)(3 * cos(0.04 * (double)y - 0.02 * (double)x + (double)p));
             }
@@ -89,19 +91,20 @@ static void fill_smooth(SnlsTensor *flow, int64_t side)
 
 static void search(SnlsContext *ctx, int l2, char **arg, int count)
 {
-    const int64_t side = atoi(arg[0]), features = atoi(arg[1]), k = atoi(arg[5]);
+    const char *across = strchr(arg[0], 'x');
+    const int64_t rows = atoi(arg[0]), columns = across ? atoi(across + 1) : rows, features = atoi(arg[1]), k = atoi(arg[5]);
     const int runs = count > 7 ? atoi(arg[7]) : 5;
     SnlsSearch s = { 0 };
     snls_search_defaults(&s.params);
     s.params.ps = atoi(arg[2]), s.params.ws = atoi(arg[3]), s.params.stride1 = atof(arg[4]), s.params.k = (int32_t)k, s.params.wt = 1;
     s.params.dist = l2 ? SNLS_DIST_L2 : SNLS_DIST_PROD;
-    const int64_t video[] = { 1, FRAMES, side, side, features }, flow[] = { 1, FRAMES, 2, side, side, 2 }, field[] = { 1, 1, FRAMES, side, side, k, 3 };
+    const int64_t video[] = { 1, FRAMES, rows, columns, features }, flow[] = { 1, FRAMES, 2, rows, columns, 2 }, field[] = { 1, 1, FRAMES, rows, columns, k, 3 };
     s.query = make(5, video, 0, 1);
     s.key = make(5, video, 0, 1);
     s.flow = make(6, flow, 0, 0);
     s.dist = make(6, field, 0, 0);
     s.offset = make(7, field, 0, 0);
-    if (!strcmp(arg[6], "smooth")) fill_smooth(&s.flow, side);
+    if (!strcmp(arg[6], "smooth")) fill_smooth(&s.flow, rows, columns);
     const int back = count > 8;
     if (back) s.index = make(6, field, 0, 0), s.index.dtype = SNLS_I32;
     double best = INFINITY, best_back = INFINITY;
@@ -115,8 +118,8 @@ static void search(SnlsContext *ctx, int l2, char **arg, int count)
         if (back) must(ctx, snls_search_backward(ctx, &s, &g));
         best_back = fmin(best_back, now() - middle);
     }
-    if (back) report("backward", best_back, (double)(FRAMES * side * side), 0);
-    report("search", best, (double)(FRAMES * side * side), 3.0 * s.params.ws * s.params.ws * s.params.ps * s.params.ps * (double)features * (l2 ? 3 : 2));
+    if (back) report("backward", best_back, (double)(FRAMES * rows * columns), 0);
+    report("search", best, (double)(FRAMES * rows * columns), 3.0 * s.params.ws * s.params.ws * s.params.ps * s.params.ps * (double)features * (l2 ? 3 : 2));
 }
 
 int main(int argc, char **argv)
@@ -125,7 +128,8 @@ int main(int argc, char **argv)
     SnlsContext *ctx;
     snls_context_defaults(&params);
     params.backend = "cpu";
-    params.threads = 1;
+    if (getenv("THREADS")) threads = atoi(getenv("THREADS"));
+    params.threads = threads;
     if (argc < 7 || snls_open(&ctx, &params) < 0) return 2;
     if (!strcmp(argv[1], "gather")) gather(ctx, argv + 2, argc - 2);
     else if (argc < 9) return 2;

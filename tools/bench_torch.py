@@ -4,7 +4,7 @@
     tools/bench_torch.py [--snls build/snls] [--ps 1|3] [--features F] [--side N] [--runs 3] [--threads N] [--dist l2|prod] [--json]
 
 Two ways to write it, T 5, ws 9, wt 1, k 10, bilinear, smooth flow; first ps 1, F 32 at 96x96, then ps 3, F 16 at 64x64 (with
-a backward pass PyTorch holds 3 GB there), or what --ps, --features and --side say:
+a backward pass PyTorch holds 7 GB there), or what --ps, --features and --side say:
   grid_sample   the key frame is sampled at every candidate's place, scores are stacked, then topk. Patches move with their
                 centre's flow: their pixels are laid side by side as channels first, so a candidate is one call (sampling
                 pixel after pixel of the patch takes longer and holds more)
@@ -158,13 +158,15 @@ def child(arguments):
         for tensor in inputs:
             tensor.requires_grad_(True)
     reset_peak()
-    before, times = status_bytes("VmRSS"), []
+    before, times, processor = status_bytes("VmRSS"), [], []
     for _ in range(arguments.runs):
         for tensor in inputs:
             tensor.grad = None
+        start = time.process_time()
         times.append(run_once(torch, arguments.child, inputs, arguments.dist, arguments.ps, arguments.backward))
+        processor.append(time.process_time() - start)
     print(json.dumps({"forward": [t[0] for t in times], "backward": [t[1] for t in times],
-                      "both": [t[0] + t[1] for t in times], "peak_bytes": status_bytes("VmHWM") - before}))
+                      "both": [t[0] + t[1] for t in times], "processor": processor, "peak_bytes": status_bytes("VmHWM") - before}))
 
 
 def measure_torch(arguments, variant, backward):

@@ -235,18 +235,42 @@ static void run_tile_at(const CpuTile *tile, CpuTilePlace p, int64_t i0, int64_t
     run_tile(tile, &p, s);
 }
 
+/* Tiles are handed out in parts that grow smaller, so that threads end together although tiles differ: at the frame's end they are cut, at its border boxes are larger.
+ * Halves (OpenMP's guided on two threads) would be too large to begin with; single tiles would lose the key rows that a thread has at hand from the one above.
+ * The first tile of a part. */
+static int64_t part_begin(int64_t tiles, int threads, int64_t part)
+{
+    int64_t at = 0;
+    for (int64_t i = 0; i < part && at < tiles; i++) {
+        const int64_t share = (tiles - at) / (2 * threads);
+        at += share > 1 ? share : 1;
+    }
+    return at;
+}
+
+static int64_t part_count(int64_t tiles, int threads)
+{
+    int64_t parts = 0;
+    while (part_begin(tiles, threads, parts) < tiles) parts++;
+    return parts;
+}
+
 /* Patches of several pixels. */
 static void run_frame(SnlsContext *ctx, const CpuTile *tile, CpuTilePlace at, CpuTileScratch *scratch)
 {
     const SnlsMatch *m = &tile->c->m;
-    const int64_t down = (m->rows + tile->rows - 1) / tile->rows, across = (m->columns + tile->columns - 1) / tile->columns;
+    const int64_t down = (m->rows + tile->rows - 1) / tile->rows, tiles = (m->columns + tile->columns - 1) / tile->columns * down;
+    const int64_t parts = part_count(tiles, ctx->threads);
     load_planes(ctx, tile, at, at.t + 1);
     /* Down a strip of tiles, which share most of their key rows. */
 #pragma omp parallel num_threads(ctx->threads)
     {
         if (tile->shifted) tile->shift.start();
-#pragma omp for schedule(guided)
-        for (int64_t u = 0; u < across * down; u++) run_tile_at(tile, at, u % down * tile->rows, u / down * tile->columns, &scratch[snls_cpu_thread()]);
+#pragma omp for schedule(dynamic, 1)
+        for (int64_t part = 0; part < parts; part++) {
+            const int64_t end = part_begin(tiles, ctx->threads, part + 1);
+            for (int64_t u = part_begin(tiles, ctx->threads, part); u < end; u++) run_tile_at(tile, at, u % down * tile->rows, u / down * tile->columns, &scratch[snls_cpu_thread()]);
+        }
         if (tile->shifted) tile->shift.stop();
     }
 }
