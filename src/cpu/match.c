@@ -164,17 +164,20 @@ static CpuMatchScratch *claim_query(SnlsContext *ctx, CpuMatch *c)
     return claim_scratch(ctx, c);
 }
 
-/* Memory for two parts is taken only where two are wanted; without it one part has to do. */
-static SnlsStatus run_sieve(SnlsContext *ctx, CpuMatch *c)
+/* *begun: frames that are done, all; or none, if tiles are the better way. Memory for two parts is taken only where two are wanted; without it one part has to do. */
+static SnlsStatus run_sieve(SnlsContext *ctx, CpuMatch *c, int64_t *begun)
 {
     const SnlsMatch *m = &c->m;
     CpuSieveWay way = {.parts = 1};
-    while (way.begun < m->batch * m->heads * m->frames) {
+    while ((*begun = way.begun) < m->batch * m->heads * m->frames) {
+        if (way.many && way.begun == 0 && snls_cpu_tile_instead(c)) return SNLS_OK;
+        if (way.many) way.parts = 2;
+        way.settled |= way.many;
+        way.many = false;
         plan_query(ctx, c);
         snls_cpu_sieve_plan(ctx, c, &way);
         if (way.parts > 1 && !snls_arena_commit(&ctx->arena, &ctx->scratch, ctx->scratch_limit)) {
             way.parts = 1;
-            way.settled = true;
             continue;
         }
         SNLS_TRY(snls_scratch_commit(ctx, m->op));
@@ -202,7 +205,9 @@ SnlsStatus snls_cpu_match_forward(SnlsContext *ctx, const SnlsMatch *m)
     const int64_t group = (m->each ? 1 : m->windows) * m->side * m->side;
     c.k = m->all ? 1 : m->k < group ? m->k : group;
     SNLS_TRY(take_tensors(ctx, m));
-    if (snls_cpu_sieve_applies(ctx, m)) return run_sieve(ctx, &c);
+    int64_t begun = 0;
+    if (snls_cpu_sieve_applies(ctx, m)) SNLS_TRY(run_sieve(ctx, &c, &begun));
+    if (begun > 0) return SNLS_OK;
     const bool tiles = snls_cpu_tile_applies(m);
     c.whole_flow = tiles && snls_cpu_tile_whole_flow(m);
     plan_query(ctx, &c);

@@ -50,14 +50,16 @@ SnlsStatus snls_cpu_match_backward(SnlsContext *ctx, const SnlsMatch *m, const S
 /* The fast way, where it applies: many neighbouring queries at once (tile.c). Plan, then claim, then run. */
 bool snls_cpu_tile_applies(const SnlsMatch *m);
 bool snls_cpu_tile_whole_flow(const SnlsMatch *m);
+bool snls_cpu_tile_instead(const CpuMatch *c); /* of the sieve with two parts, see below */
 void snls_cpu_tile_plan(SnlsContext *ctx, const CpuMatch *c);
 void snls_cpu_tile_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *scratch);
 
-/* The fastest way, on machines with matrix tiles (sieve.c). Keys are held in one part or two: with one, `run` may stop and ask for two by setting parts, and
- * goes on from frame `begun` in memory planned for them; whatever is chosen, results are the same. */
+/* The fastest way, on machines with matrix tiles (sieve.c), unless too many candidates are too much alike. Keys are held in one part or two: with one, `run` may
+ * stop because there are too many; it goes on from frame `begun`, in memory planned for the parts wanted then. */
 typedef struct CpuSieveWay {
     int     parts;
-    bool    settled; /* parts are not to change */
+    bool    settled; /* whatever comes */
+    bool    many;    /* why it stopped */
     int64_t begun;   /* frames of all videos and heads that are done */
 } CpuSieveWay;
 

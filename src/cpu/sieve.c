@@ -123,14 +123,17 @@ static void take_keys(SnlsArena *arena, int threads, CpuSieve *v, CpuTake take)
 {
     const SnlsMatch *m = &v->c->m;
     CpuSieveKeys *k = &v->keys;
-    const int64_t pixels = k->ring * k->rows * k->width, bends = m->nearest || (!m->flow_slots && v->steps == 1) ? 0 : pixels;
+    const int64_t pixels = k->ring * k->rows * k->width, noted = k->ring * k->blocks * k->rows, bends = m->nearest || (!m->flow_slots && v->steps == 1) ? 0 : pixels;
     k->data = take(arena, pixels * k->parts * k->padded, sizeof(uint16_t));
-    k->peak = take(arena, k->ring * k->rows, sizeof(float));
+    k->peak = take(arena, noted, sizeof(float));
     k->frame = take(arena, k->ring, sizeof(int64_t));
-    v->norms = take(arena, threads * k->width, sizeof(float));
+    k->loss = take(arena, noted, sizeof(float));
+    k->lean = take(arena, noted, sizeof(float));
+    k->bump = take(arena, noted, sizeof(float));
+    k->centre = take(arena, m->features + 1, sizeof(float));
+    v->norms = take(arena, threads * snls_sieve_keys_noted(v), sizeof(float));
     v->taken = take(arena, threads, sizeof(int64_t));
     if (m->prod) return;
-    k->centre = take(arena, m->features + 1, sizeof(float));
     k->add = take(arena, pixels, sizeof(float));
     for (int n = 0; bends && n < 3; n++) k->bend[n] = take(arena, pixels, sizeof(float));
 }
@@ -183,9 +186,12 @@ static void begin_tile(const CpuSieve *v, const CpuSieveTile *p, CpuSieveScratch
         s->flow_at[l] = (int32_t)v->flow_at[from];
     }
     s->table.query = s->pixel;
-    v->s.queries(s->query, v->keys.padded, v->keys.parts, s->pixel, m->features, v->keys.centre, m->prod ? -1.0f : -2.0f, s->norm);
+    const SnlsSieveParts as = snls_sieve_parts(v, !m->prod);
+    float along[SIEVE_LANES] = {0};
+    v->s.queries(s->query, &as, s->pixel, m->prod ? -1.0f : -2.0f, m->prod ? v->keys.centre : NULL, &(SnlsSieveNorms){s->norm, s->loss, m->prod ? NULL : s->lean, along});
     int bearable = 1;
     for (int64_t l = 0; l < SIEVE_LANES; l++) bearable &= s->norm[l] < LARGE; /* NaN is not */
+    for (int64_t l = 0; l < SIEVE_LANES; l++) s->lack[l] = m->prod ? -along[l] : s->norm[l] - 2 * s->lean[l];
     s->boxes = s->used = 0;
     s->bearable = bearable;
     s->alone = false;
@@ -308,9 +314,14 @@ static Units units_of(const CpuSieve *v)
  * takes what others have not begun. */
 typedef struct Share { int64_t first, bands, units; } Share;
 
-static Share share_of(const Units *n, int64_t from, int64_t to, int64_t thread, int64_t threads)
+/* Bands of a frame: so many from `first` on, without `size` of them at `hole`. */
+typedef struct Bands { int64_t first, count, hole, size; } Bands;
+
+static int64_t band_of(const Bands *b, int64_t i) { return b->first + i + (b->first + i >= b->hole ? b->size : 0); }
+
+static Share share_of(const Units *n, const Bands *b, int64_t thread, int64_t threads)
 {
-    const int64_t first = from + (to - from) * thread / threads, end = from + (to - from) * (thread + 1) / threads;
+    const int64_t first = b->count * thread / threads, end = b->count * (thread + 1) / threads;
     return (Share){first, end - first, (end - first) * n->pieces * n->strips};
 }
 
@@ -323,17 +334,17 @@ static int64_t take_unit(int64_t *taken)
     return u;
 }
 
-static void run_share(const CpuSieve *v, const CpuSieveTile *at, int64_t frames, const Units *n, const Share *share, int64_t *taken, CpuSieveJobs *jobs, CpuSieveScratch *s)
+static void run_share(const CpuSieve *v, const CpuSieveTile *at, int64_t frames, const Units *n, const Bands *bands, const Share *share, int64_t *taken, CpuSieveJobs *jobs, CpuSieveScratch *s)
 {
     for (int64_t u; (u = take_unit(taken)) < share->units;) {
         const int64_t band = u / n->pieces, left = band / share->bands * n->strip, right = at_most(left + n->strip, v->c->m.columns);
-        const int64_t x = left + u % n->pieces * PIECE, y = (share->first + band % share->bands) * SIEVE_EDGE;
+        const int64_t x = left + u % n->pieces * PIECE, y = band_of(bands, share->first + band % share->bands) * SIEVE_EDGE;
         for (CpuSieveTile in = *at; in.t < at->t + frames; in.t++) run_band(v, &in, y, x, at_most(x + PIECE, right), jobs, s);
     }
 }
 
-/* Bands [from, to) of a frame; how many candidates were scored exactly. */
-static int64_t run_bands(SnlsContext *ctx, const CpuSieve *v, const CpuSieveTile *at, int64_t frames, int64_t from, int64_t to, CpuSieveJobs *jobs, CpuSieveScratch *scratch)
+/* How many candidates were scored exactly. */
+static int64_t run_bands(SnlsContext *ctx, const CpuSieve *v, const CpuSieveTile *at, int64_t frames, const Bands *bands, CpuSieveJobs *jobs, CpuSieveScratch *scratch)
 {
     const Units units = units_of(v);
     const int threads = ctx->threads;
@@ -347,8 +358,8 @@ static int64_t run_bands(SnlsContext *ctx, const CpuSieve *v, const CpuSieveTile
         v->s.start();
         for (int n = 0; n < threads; n++) {
             const int whose = (own + n) % threads;
-            const Share share = share_of(&units, from, to, whose, threads);
-            run_share(v, at, frames, &units, &share, &v->taken[whose], &jobs[own], s);
+            const Share share = share_of(&units, bands, whose, threads);
+            run_share(v, at, frames, &units, bands, &share, &v->taken[whose], &jobs[own], s);
         }
         v->s.stop();
         for (int n = 0; n < SIEVE_GROUP; n++) hits += s[n].hits;
@@ -363,27 +374,28 @@ static void load_keys(SnlsContext *ctx, const CpuSieve *v, const CpuSieveTile *a
         for (int64_t slot = 0; slot < m->windows; slot++) snls_sieve_keys_load(ctx, v, at->b, at->head, snls_slot_frame(t, slot, m->wt, m->frames));
 }
 
-/* One part is faster while few candidates are near the bar; features of which it can not tell enough apart are taken in two. The count is the same
- * for any number of threads. */
-static bool wants_two(const CpuSieve *v, const CpuSieveWay *way, int64_t hits, int64_t queries)
+/* One part is fastest while few candidates are near the bar. An exact score takes what it takes to read, other ways have more arithmetic: the more features the
+ * longer both. The count is the same for any number of threads. */
+static bool too_many(const CpuSieve *v, int64_t hits, int64_t queries)
 {
-    return way->parts == 1 && !way->settled && hits >= (2 * v->c->m.k + 8) * queries;
+    const SnlsMatch *m = &v->c->m;
+    return hits >= (2 * m->k + 6 + m->features / 16) * queries;
 }
 
-/* The first frame of a call tries a few bands before the rest. */
+/* The first frames of a call try a few bands, in the middle, before the rest. */
 static void run_frame(SnlsContext *ctx, const CpuSieve *v, const CpuSieveTile *at, CpuSieveJobs *jobs, CpuSieveScratch *scratch, CpuSieveWay *way)
 {
     const SnlsMatch *m = &v->c->m;
-    const int64_t all = units_of(v).bands, few = way->begun == 0 && way->parts == 1 && !way->settled ? at_most(TRIED, all) : 0, frames = at_most(v->together, m->frames - at->t), queries = frames * m->rows * m->columns;
+    const bool asks = way->parts == 1 && !way->settled;
+    const int64_t all = units_of(v).bands, few = way->begun == 0 && asks ? at_most(TRIED, all) : 0, frames = at_most(v->together, m->frames - at->t), queries = frames * m->rows * m->columns;
+    const Bands middle = {(all - few) / 2, few, all, 0}, others = {0, all - few, middle.first, few};
     load_keys(ctx, v, at, frames);
-    const int64_t tried = few ? run_bands(ctx, v, at, frames, 0, few, jobs, scratch) : 0;
-    if (few && wants_two(v, way, tried, queries * few / all)) {
-        way->parts = 2;
-        return;
-    }
-    const int64_t rest = run_bands(ctx, v, at, frames, few, all, jobs, scratch);
-    if (wants_two(v, way, tried + rest, queries)) way->parts = 2;
+    const int64_t tried = few ? run_bands(ctx, v, at, frames, &middle, jobs, scratch) : 0;
+    way->many = few && too_many(v, tried, queries * few / all);
+    if (way->many) return;
+    const int64_t rest = run_bands(ctx, v, at, frames, &others, jobs, scratch);
     way->begun += frames;
+    way->many = asks && !m->prod && too_many(v, tried + rest, queries); /* products gain nothing by a second part */
 }
 
 static void begin_scratch(CpuSieveScratch *s, CpuMatchScratch *single)
@@ -401,8 +413,7 @@ void snls_cpu_sieve_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *si
 {
     const SnlsMatch *m = &c->m;
     const int64_t first = way->begun, all = m->batch * m->heads * m->frames;
-    const int parts = way->parts;
-    CpuSieve v = sieve_of(ctx, c, parts);
+    CpuSieve v = sieve_of(ctx, c, way->parts);
     CpuSieveJobs *jobs = snls_arena_claim(&ctx->arena, ctx->threads, sizeof *jobs);
     CpuSieveScratch *scratch = snls_arena_claim(&ctx->arena, ctx->threads * SIEVE_GROUP, sizeof *scratch);
     take_keys(&ctx->arena, ctx->threads, &v, snls_arena_claim);
@@ -412,7 +423,7 @@ void snls_cpu_sieve_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *si
         jobs[i].count = 0;
         for (int n = 0; n < SIEVE_GROUP; n++) begin_scratch(&scratch[i * SIEVE_GROUP + n], &single[i]);
     }
-    while (way->begun < all && way->parts == parts) {
+    while (way->begun < all && !way->many) {
         const CpuSieveTile at = {.b = way->begun / m->frames / m->heads, .head = way->begun / m->frames % m->heads, .t = way->begun % m->frames};
         if (at.t == 0 || way->begun == first) snls_sieve_keys_begin(&v, at.b, at.head);
         run_frame(ctx, &v, &at, jobs, scratch, way);

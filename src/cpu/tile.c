@@ -32,6 +32,15 @@ bool snls_cpu_tile_applies(const SnlsMatch *m)
 }
 
 /* No flow vector points between pixels: an l2 then needs no corrections. Only looked at where it helps and lies in one piece. */
+/* The sieve has the better of it for l2 between pixels, and where several candidates of a pixel are not looked at by cells. */
+bool snls_cpu_tile_instead(const CpuMatch *c)
+{
+    const SnlsMatch *m = &c->m;
+    if (!snls_cpu_tile_applies(m)) return false;
+    if (m->stride1 != 1) return snls_tile_cells_steps(c) > 0;
+    return m->prod || m->nearest || !m->flow_slots || snls_cpu_tile_whole_flow(m);
+}
+
 bool snls_cpu_tile_whole_flow(const SnlsMatch *m)
 {
     enum { AT_ONCE = 1024 };

@@ -110,15 +110,30 @@ typedef struct SnlsSieveWindows {
     int32_t *origin_y, *origin_x;
 } SnlsSieveWindows;
 
+/* How pixels become bf16 parts: of (in - centre), centre NULL: 0, with zeros after the last feature. */
+typedef struct SnlsSieveParts {
+    ptrdiff_t features, padded;
+    int parts;
+    const float *centre;
+} SnlsSieveParts;
+
+/* Of pixels, their centre taken off: lengths squared; those of what rounding to one part took off; products of the pixel with that (NULL: not wanted), and with another
+ * vector. */
+typedef struct SnlsSieveNorms { float *norm, *loss, *lean, *along; } SnlsSieveNorms;
+
+/* The largest of every sixteen pixels, whatever the sign; NaN if one is. */
+typedef struct SnlsSieveMost { float *norm, *loss, *lean; } SnlsSieveMost;
+
 typedef struct SnlsSieve {
     void (*start)(void); /* before `scan`, on each thread; stop when done with it */
     void (*stop)(void);
 
-    /* A row of n pixels into bf16 parts of (in - centre); centre NULL: 0. norm[i] = |in - centre|^2, not finite where a feature is not. */
-    void (*split)(uint16_t *out, ptrdiff_t padded, int parts, const float *in, ptrdiff_t step, ptrdiff_t n, ptrdiff_t features, const float *centre, float *norm);
+    /* A row of n pixels into bf16 parts. norm[i] is not finite where a feature is not; loss and lean are 0 with two parts, along is not touched. The largest lean is 0 if it
+     * is not wanted. */
+    void (*split)(uint16_t *out, const SnlsSieveParts *as, const float *in, ptrdiff_t step, ptrdiff_t n, const SnlsSieveNorms *of, const SnlsSieveMost *most);
 
-    /* Sixteen queries times scale into matrix tiles, (parts, chunks, 16, 32); norms of (in - centre) squared. */
-    void (*queries)(uint16_t *out, ptrdiff_t padded, int parts, const float *const *in, ptrdiff_t features, const float *centre, float scale, float *norm);
+    /* Sixteen queries times scale, a power of two, into matrix tiles, (parts, chunks, 16, 32). along: NULL, or a vector whose product with each query is wanted. */
+    void (*queries)(uint16_t *out, const SnlsSieveParts *as, const float *const *in, float scale, const float *along, const SnlsSieveNorms *of);
 
     /* Lanes of `lanes` that fit `size` cells, one more for interpolation, with the first of them; from where to where. */
     uint32_t (*fit)(const SnlsSieveLanes *axis, uint32_t lanes, int32_t size, SnlsSieveSpan *span);
