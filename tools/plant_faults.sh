@@ -27,6 +27,9 @@ one write too many|src/simd/tile_window.h|for (ptrdiff_t i = 0; i < k; i++) {|fo
 a row of the patch left out|src/simd/tile_patch.h|for (int a = 3; a < side; a += 2) same|for (int a = 5; a < side; a += 2) same|test_tile 1 40
 products missing where patches reach into the next vector|src/cpu/tile_patch.c|l0 >= tile->lanes|beside > 0|test_tile 1 40
 a row of the patch left out on matrix tiles|src/simd/shift_amx.c|at[side >= 7 ? 5 : 0]|at[side >= 7 ? 4 : 0]|test_tile --patches 1 12
+the next box begun too far|src/simd/sieve_scan_amx.c|begun = wanted - rows < AHEAD ? wanted - rows : AHEAD;|begun = wanted - rows;|test_tile --frames 1000 40
+the pixel beside a cell not looked at|src/simd/sieve_scan_amx.c|    b = _mm512_mask_mov_ps(b, right, here->least[2]);||test_tile --steps 1000 60
+lanes whose cells lack a neighbour taken as if they had it|src/simd/sieve_scan_amx.c|    *lanes = _mm512_mask_cmplt_epi32_mask(*lanes, until, _mm512_loadu_si512(axis->end));||test_tile --apart 1000 100
 box of shifts one column short|src/cpu/tile_window.c|(between ? 2 : 1)|1|test_tile 1 20
 interpolated l2 without its correction|src/cpu/tile_score.c|bend \&\& y->between ? lower : NULL|NULL|test_tile 1 20
 distances never summed anew|src/cpu/tile_pick.c|return tile->planes.bend \&\& (terms < 8|return 0 \&\& (terms < 8|test_tile 1 60
