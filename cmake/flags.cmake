@@ -10,7 +10,7 @@ set(SNLS_SANITIZE_SOURCE) # part of every program of a sanitizer build
 if(SNLS_SANITIZE)
     set(SNLS_SANITIZE_SOURCE ${PROJECT_SOURCE_DIR}/cmake/asan_options.c)
     set(sanitize -fsanitize=${SNLS_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
-    target_compile_options(snls_flags INTERFACE ${sanitize} -g)
+    target_compile_options(snls_flags INTERFACE ${sanitize} -g1) # lines for what a sanitizer says; where variables lie takes longer than to compile
     target_link_options(snls_flags INTERFACE ${sanitize})
 endif()
 if(SNLS_LIBFUZZER)

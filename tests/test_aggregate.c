@@ -3,7 +3,7 @@
  * parameter space, where such calls are rare.
  *   test_aggregate [--backend ref|cpu|cuda] [--few] [SEED [COUNT]]
  * --few: gather_add by 3 x 3 patches of few features, whose gradients a GPU makes in one pass. */
-/* ctest: args=--backend cpu 1 24 */
+/* ctest: sanitized=11 args=--backend cpu 1 24 */
 /* ctest: name=cuda label=cuda timeout=600 args=--backend cuda 1 100 */
 /* ctest: name=cuda-few label=cuda args=--backend cuda --few 1 60 */
 #include "case.h"

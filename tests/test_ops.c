@@ -1,13 +1,13 @@
 /* test_ops.c: every operator on every backend against the model: forward, backward, run again, on 1, 2 and 3 threads.
  *   test_ops [--backend ref|cpu|cuda] [--level c|avx2|avx512|amx] [--op NAME] [SEED [COUNT]]
  * Without --backend: ref, then cpu at every level the machine has; cuda alone where it is asked for. A seed is one call of one operator. */
-/* ctest: name=search args=--op search 1 200 */
-/* ctest: name=search_all args=--op search_all 1 80 */
+/* ctest: name=search sanitized=100 args=--op search 1 200 */
+/* ctest: name=search_all sanitized=40 args=--op search_all 1 80 */
 /* ctest: name=refine args=--op refine 1 160 */
 /* ctest: name=flow_compose args=--op flow_compose 1 160 */
-/* ctest: name=weights args=--op weights 1 120 */
-/* ctest: name=gather args=--op gather 1 120 */
-/* ctest: name=gather_add args=--op gather_add 1 160 */
+/* ctest: name=weights sanitized=60 args=--op weights 1 120 */
+/* ctest: name=gather sanitized=60 args=--op gather 1 120 */
+/* ctest: name=gather_add sanitized=80 args=--op gather_add 1 160 */
 /* ctest: name=scatter_add args=--op scatter_add 1 160 */
 /* ctest: name=cuda-search label=cuda args=--backend cuda --op search 1 600 */
 /* ctest: name=cuda-search_all label=cuda args=--backend cuda --op search_all 1 200 */

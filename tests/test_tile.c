@@ -8,7 +8,7 @@
  * --patches: patches of many features, which matrix tiles take with shifts in lanes.
  * --frames: single pixels of longer videos, several of whose frames are searched together.
  * --apart: queries some pixels apart that look anywhere, which matrix tiles take in boxes of every width, narrow and wide ones by turns. */
-/* ctest: args=1 22 */
+/* ctest: sanitized=10 args=1 22 */
 /* ctest: name=products args=--products 1 10 */
 /* ctest: name=steps args=--steps 1 12 */
 /* ctest: name=steps-many label=slow timeout=600 args=--steps 1000 60 */
