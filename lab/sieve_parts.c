@@ -18,7 +18,7 @@ static SnlsSieve sieve;
 static ptrdiff_t features, padded, k;
 static int prod, between, steps = 1;
 
-static float *key, *plane[4], *product, *least[3], *centre, norm[LANES], peak;
+static float *key, *plane[4], *product, *least[3], *centre, norm[LANES], along[LANES], peak;
 static uint16_t *rough, *query;
 static const float *pixel[LANES];
 static double place_y[LANES], place_x[LANES], centre_y[SLOTS * LANES], centre_x[SLOTS * LANES];
@@ -64,14 +64,27 @@ static void part_windows(void)
     }
 }
 
-static void part_queries(void) { sieve.queries(query, padded, 1, pixel, features, centre, prod ? -1.0f : -2.0f, norm); }
+static SnlsSieveParts parts_of(int centred) { return (SnlsSieveParts){features, padded, 1, !prod && !between && steps == 1, centred ? centre : NULL}; }
+
+static void part_queries(void)
+{
+    const SnlsSieveParts as = parts_of(!prod);
+    sieve.queries(query, &as, pixel, prod ? -1.0f : -2.0f, norm, prod && steps > 1 ? centre : NULL, along);
+}
+
+/* n pixels of row y; the longest is noted, and of l2 what is added to scores is left in plane 0. */
+static void split_row(ptrdiff_t y, ptrdiff_t n)
+{
+    float most[SIDE / LANES];
+    const SnlsSieveParts as = parts_of(1);
+    sieve.split(rough + y * WIDTH * padded, &as, key + y * SIDE * features, features, n, plane[0] + y * WIDTH, most);
+    for (ptrdiff_t i = 0; i < n / LANES; i++) peak = fmaxf(peak, most[i]);
+}
 
 /* As many keys as a tile has queries. */
 static void part_keys(void)
 {
-    float squares[LANES];
-    sieve.split(rough + (ptrdiff_t)AT * WIDTH * padded, padded, 1, key + (ptrdiff_t)AT * SIDE * features, features, LANES, features, centre, squares);
-    peak = fmaxf(peak, squares[0]);
+    split_row(AT, LANES);
 }
 
 static void plan(void)
@@ -171,13 +184,10 @@ static void set_inputs(void)
     dist = room(sizeof(float) * (size_t)k * LANES), offset = room(sizeof(float) * 3 * (size_t)k * LANES);
     for (ptrdiff_t i = 0; i < SIDE * SIDE * features; i++) key[i] = uniform();
     for (ptrdiff_t i = 0; i < ENTRIES; i++) score[i] = uniform();
-    if (!prod) centre = room(sizeof(float) * (size_t)features);
-    for (ptrdiff_t f = 0; centre && f < features; f++) centre[f] = 0.5f; /* the mean, as sieve_key.c takes it off */
+    centre = room(sizeof(float) * (size_t)features);
+    for (ptrdiff_t f = 0; f < features; f++) centre[f] = 0.5f; /* the mean, as sieve_key.c takes it off */
     set_bends();
-    for (ptrdiff_t y = 0; y < SIDE; y++) {
-        sieve.split(rough + y * WIDTH * padded, padded, 1, key + y * SIDE * features, features, SIDE, features, centre, plane[0] + y * WIDTH);
-        for (ptrdiff_t x = 0; x < SIDE; x++) peak = fmaxf(peak, plane[0][y * WIDTH + x]);
-    }
+    for (ptrdiff_t y = 0; y < SIDE; y++) split_row(y, SIDE);
     float *queries = room(sizeof(float) * LANES * (size_t)features);
     for (ptrdiff_t i = 0; i < LANES * features; i++) queries[i] = uniform();
     for (int l = 0; l < LANES; l++) {
@@ -191,8 +201,10 @@ static void set_inputs(void)
 static void set_bars(void)
 {
     for (int l = 0; l < LANES; l++) {
-        bar[l] = top[(k - 1) * LANES + l] + 2 * 0x1.02p-8f * (prod ? 1 : 2) * sqrtf(norm[l] * peak);
-        limit[l] = bar[l] + (prod ? 0 : norm[l]);
+        const float lack = prod ? (steps > 1 ? -along[l] : INFINITY) : norm[l], least_so_far = top[(k - 1) * LANES + l];
+        const float d = sqrtf(least_so_far + norm[l]) + 2 * 0x1p-9f * (sqrtf(norm[l]) + sqrtf(peak));
+        bar[l] = !prod && !between && steps == 1 ? d * d - norm[l] : least_so_far + 2 * 0x1.02p-8f * (prod ? 1 : 2) * sqrtf(norm[l] * peak);
+        limit[l] = bar[l] + lack;
     }
 }
 

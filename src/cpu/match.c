@@ -205,11 +205,11 @@ SnlsStatus snls_cpu_match_forward(SnlsContext *ctx, const SnlsMatch *m)
     const int64_t group = (m->each ? 1 : m->windows) * m->side * m->side;
     c.k = m->all ? 1 : m->k < group ? m->k : group;
     SNLS_TRY(take_tensors(ctx, m));
+    const bool sieve = snls_cpu_sieve_applies(ctx, m), tiles = snls_cpu_tile_applies(m);
     int64_t begun = 0;
-    if (snls_cpu_sieve_applies(ctx, m)) SNLS_TRY(run_sieve(ctx, &c, &begun));
+    c.whole_flow = (sieve || tiles) && snls_cpu_tile_whole_flow(m);
+    if (sieve) SNLS_TRY(run_sieve(ctx, &c, &begun));
     if (begun > 0) return SNLS_OK;
-    const bool tiles = snls_cpu_tile_applies(m);
-    c.whole_flow = tiles && snls_cpu_tile_whole_flow(m);
     plan_query(ctx, &c);
     if (tiles) snls_cpu_tile_plan(ctx, &c);
     SNLS_TRY(snls_scratch_commit(ctx, m->op));

@@ -7,7 +7,7 @@
 
 #define LARGE 1e34f /* a squared length below it: products and sums stay within the range of f32 */
 
-enum { K_MAX = 24, WINDOWS_MAX = 512, SLACK = 12, ROWS_MAX = 1024, BOXES = 4096, TRIED = 8, PIECE = 16, TOGETHER = 5, SHORT_LIST = 4, STRIP_BYTES = 2 << 20 };
+enum { K_MAX = 24, WINDOWS_MAX = 512, SLACK = 12, ROWS_MAX = 1024, BOXES = 4096, TRIED = 4, PIECE = 16, TOGETHER = 5, SHORT_LIST = 4, STRIP_BYTES = 2 << 20 };
 
 /* Whole pixels between the first and the last candidate of a window. */
 static int64_t reach_of(const SnlsMatch *m) { return (int64_t)floor(m->stride1 * (double)(m->side - 1)); }
@@ -51,6 +51,9 @@ static void set_together(CpuSieve *v)
     v->together = more && v->keys.ring == m->frames ? m->frames : more + 1;
 }
 
+/* Whether candidates may lie between pixels. */
+static bool has_bends(const CpuMatch *c, int32_t steps) { return !c->m.nearest && ((c->m.flow_slots && !c->whole_flow) || steps > 1); }
+
 static CpuSieve sieve_of(SnlsContext *ctx, const CpuMatch *c, int parts)
 {
     const SnlsMatch *m = &c->m;
@@ -64,6 +67,7 @@ static CpuSieve sieve_of(SnlsContext *ctx, const CpuMatch *c, int parts)
     v.boxes = at_most(v.room, BOXES);
     if (v.boxes < SNLS_SIEVE_FEW_BOXES) v.boxes = SNLS_SIEVE_FEW_BOXES;
     v.keys.parts = parts;
+    v.rounded = parts == 1 && !m->prod && !has_bends(c, v.steps);
     set_together(&v);
     snls_sieve_keys_layout(&v);
     return v;
@@ -123,13 +127,10 @@ static void take_keys(SnlsArena *arena, int threads, CpuSieve *v, CpuTake take)
 {
     const SnlsMatch *m = &v->c->m;
     CpuSieveKeys *k = &v->keys;
-    const int64_t pixels = k->ring * k->rows * k->width, noted = k->ring * k->blocks * k->rows, bends = m->nearest || (!m->flow_slots && v->steps == 1) ? 0 : pixels;
+    const int64_t pixels = k->ring * k->rows * k->width, noted = k->ring * k->blocks * k->rows, bends = has_bends(v->c, v->steps) ? pixels : 0;
     k->data = take(arena, pixels * k->parts * k->padded, sizeof(uint16_t));
     k->peak = take(arena, noted, sizeof(float));
     k->frame = take(arena, k->ring, sizeof(int64_t));
-    k->loss = take(arena, noted, sizeof(float));
-    k->lean = take(arena, noted, sizeof(float));
-    k->bump = take(arena, noted, sizeof(float));
     k->centre = take(arena, m->features + 1, sizeof(float));
     v->norms = take(arena, threads * snls_sieve_keys_noted(v), sizeof(float));
     v->taken = take(arena, threads, sizeof(int64_t));
@@ -188,10 +189,10 @@ static void begin_tile(const CpuSieve *v, const CpuSieveTile *p, CpuSieveScratch
     s->table.query = s->pixel;
     const SnlsSieveParts as = snls_sieve_parts(v, !m->prod);
     float along[SIEVE_LANES] = {0};
-    v->s.queries(s->query, &as, s->pixel, m->prod ? -1.0f : -2.0f, m->prod ? v->keys.centre : NULL, &(SnlsSieveNorms){s->norm, s->loss, m->prod ? NULL : s->lean, along});
+    v->s.queries(s->query, &as, s->pixel, m->prod ? -1.0f : -2.0f, s->norm, m->prod && v->steps > 1 ? v->keys.centre : NULL, along);
     int bearable = 1;
     for (int64_t l = 0; l < SIEVE_LANES; l++) bearable &= s->norm[l] < LARGE; /* NaN is not */
-    for (int64_t l = 0; l < SIEVE_LANES; l++) s->lack[l] = m->prod ? -along[l] : s->norm[l] - 2 * s->lean[l];
+    for (int64_t l = 0; l < SIEVE_LANES; l++) s->lack[l] = m->prod ? (v->steps > 1 ? -along[l] : INFINITY) : s->norm[l];
     s->boxes = s->used = 0;
     s->bearable = bearable;
     s->alone = false;
@@ -314,10 +315,17 @@ static Units units_of(const CpuSieve *v)
  * takes what others have not begun. */
 typedef struct Share { int64_t first, bands, units; } Share;
 
-/* Bands of a frame: so many from `first` on, without `size` of them at `hole`. */
-typedef struct Bands { int64_t first, count, hole, size; } Bands;
+/* Of all bands of a frame those few, spread over it, that are tried first, or the others. */
+typedef struct Bands { int64_t count, all, few; bool others; } Bands;
 
-static int64_t band_of(const Bands *b, int64_t i) { return b->first + i + (b->first + i >= b->hole ? b->size : 0); }
+static int64_t tried_band(const Bands *b, int64_t i) { return (2 * i + 1) * b->all / (2 * b->few); }
+
+static int64_t band_of(const Bands *b, int64_t i)
+{
+    if (!b->others) return tried_band(b, i);
+    for (int64_t n = 0; n < b->few; n++) i += tried_band(b, n) <= i;
+    return i;
+}
 
 static Share share_of(const Units *n, const Bands *b, int64_t thread, int64_t threads)
 {
@@ -382,15 +390,15 @@ static bool too_many(const CpuSieve *v, int64_t hits, int64_t queries)
     return hits >= (2 * m->k + 6 + m->features / 16) * queries;
 }
 
-/* The first frames of a call try a few bands, in the middle, before the rest. */
+/* The first frames of a call try a few bands before the rest. */
 static void run_frame(SnlsContext *ctx, const CpuSieve *v, const CpuSieveTile *at, CpuSieveJobs *jobs, CpuSieveScratch *scratch, CpuSieveWay *way)
 {
     const SnlsMatch *m = &v->c->m;
     const bool asks = way->parts == 1 && !way->settled;
-    const int64_t all = units_of(v).bands, few = way->begun == 0 && asks ? at_most(TRIED, all) : 0, frames = at_most(v->together, m->frames - at->t), queries = frames * m->rows * m->columns;
-    const Bands middle = {(all - few) / 2, few, all, 0}, others = {0, all - few, middle.first, few};
+    const int64_t all = units_of(v).bands, few = way->begun == 0 && asks ? at_most(TRIED, (all + 7) / 8) : 0, frames = at_most(v->together, m->frames - at->t), queries = frames * m->rows * m->columns;
+    const Bands trial = {few, all, few, false}, others = {all - few, all, few, true};
     load_keys(ctx, v, at, frames);
-    const int64_t tried = few ? run_bands(ctx, v, at, frames, &middle, jobs, scratch) : 0;
+    const int64_t tried = few ? run_bands(ctx, v, at, frames, &trial, jobs, scratch) : 0;
     way->many = few && too_many(v, tried, queries * few / all);
     if (way->many) return;
     const int64_t rest = run_bands(ctx, v, at, frames, &others, jobs, scratch);

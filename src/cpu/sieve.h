@@ -14,13 +14,11 @@
 enum { SIEVE_LANES = SNLS_SIEVE_LANES, SIEVE_EDGE = 4, SIEVE_GROUP = 2, SIEVE_BATCH = 16, SIEVE_ENTRIES = 8192 };
 
 /* Key frames in bf16 parts, a ring: pixel (y, x) of the frame at place p of the ring is at data + ((p*rows + y)*width + x)*parts*padded. One row
- * and some columns of zeros follow the frame. For l2 a score is |k|^2 - 2<q, k>: `add` holds |k|^2 (and more, see sieve_pick.c), three planes the corrections between
- * pixels. */
+ * and some columns of zeros follow the frame. For l2 a score is |k|^2 - 2<q, k>: `add` holds |k|^2, and three planes the corrections between pixels. */
 typedef struct CpuSieveKeys {
     uint16_t *data;
     float    *add, *bend[3];     /* (windows, height + 1, width), l2 only */
-    float    *peak, *loss, *lean, *bump; /* (windows, blocks, height + 1), the largest of those pixels of a row that boxes reach into which begin in a block of 16 columns: |k|^2; what
-                                  * rounding to one part took off a key, squared; its product with the key; what l2 between pixels is corrected by */
+    float    *peak;              /* (windows, blocks, height + 1): largest |k|^2 of those pixels of a row that a box may reach into which begins in a block of 16 columns */
     float    *centre;            /* features, then its length: taken off keys, which leaves l2 as it is if it is taken off queries too, and changes all products of a query
                                   * alike. It makes rounding smaller. */
     int64_t  *frame;             /* which frame each place of the ring holds, -1 = none */
@@ -62,6 +60,7 @@ typedef struct CpuSieve {
     int64_t together;                     /* frames of queries that are searched together, since they share keys */
     int64_t room, boxes;                  /* rows of cells and boxes that a thread can hold */
     int     bits;                         /* of a column's number */
+    bool    rounded;                      /* distances are those of one part, not of products of parts: better for candidates at pixels that are much alike */
     float  *norms;                        /* of each thread, see sieve_key.c */
     int64_t *taken;                       /* of each thread's share of a frame: units that are done or being done */
     ptrdiff_t flow_at[SIEVE_LANES], dist_at[SIEVE_LANES], offset_at[SIEVE_LANES], index_at[SIEVE_LANES]; /* from lane 0 of a tile to each lane */
@@ -93,10 +92,10 @@ typedef struct CpuSieveScratch {
     bool     alone;            /* some number is too large, or none, for rough scores: queries are searched one by one */
     double   y[SIEVE_LANES], x[SIEVE_LANES];
     const float *pixel[SIEVE_LANES];
-    float    norm[SIEVE_LANES], loss[SIEVE_LANES], lean[SIEVE_LANES]; /* |q|^2; what rounding to one part took off, squared; its product with q */
+    float    norm[SIEVE_LANES];/* |q|^2 */
     float    lack[SIEVE_LANES];/* what rough scores of all candidates lack */
     bool     bearable;         /* all of them are numbers, and not too large */
-    float    key_norm, key_loss, key_lean, key_bump; /* the largest of the boxes */
+    float    key_norm;         /* largest |k|^2 of the boxes */
     int64_t  hits;             /* entries of all tiles so far */
     int32_t  flow_at[SIEVE_LANES]; /* as in CpuSieve; lanes that do not exist look at lane 0 */
 } CpuSieveScratch;
@@ -117,7 +116,7 @@ static inline float snls_sieve_larger(float a, float b) { return a > b || a != a
 
 static inline SnlsSieveParts snls_sieve_parts(const CpuSieve *v, bool centred)
 {
-    return (SnlsSieveParts){v->c->m.features, v->keys.padded, v->keys.parts, centred ? v->keys.centre : NULL};
+    return (SnlsSieveParts){v->c->m.features, v->keys.padded, v->keys.parts, v->rounded, centred ? v->keys.centre : NULL};
 }
 
 /* sieve_key.c */

@@ -48,19 +48,9 @@ void snls_sieve_keys_begin(const CpuSieve *v, int64_t b, int64_t head)
     set_centre(v, b, head);
 }
 
-/* What a thread notes of a row: of its pixels, and the largest of every block of them. */
-typedef struct Noted { SnlsSieveNorms of; SnlsSieveMost most; float *bump; } Noted;
+int64_t snls_sieve_keys_noted(const CpuSieve *v) { return v->keys.width + v->keys.blocks; }
 
-int64_t snls_sieve_keys_noted(const CpuSieve *v) { return 3 * v->keys.width + 4 * v->keys.blocks; }
-
-static Noted noted_at(const CpuSieve *v, float *room)
-{
-    const int64_t width = v->keys.width, blocks = v->keys.blocks;
-    float *most = room + 3 * width;
-    return (Noted){{room, room + width, v->c->m.prod ? NULL : room + 2 * width, NULL}, {most, most + blocks, most + 2 * blocks}, most + 3 * blocks};
-}
-
-static void load_bends(const CpuSieve *v, int64_t b, int64_t head, int64_t frame, int64_t y, float *bump)
+static void load_bends(const CpuSieve *v, int64_t b, int64_t head, int64_t frame, int64_t y)
 {
     const CpuSieveKeys *k = &v->keys;
     const int64_t row = (frame % k->ring * k->rows + y) * k->width;
@@ -68,47 +58,40 @@ static void load_bends(const CpuSieve *v, int64_t b, int64_t head, int64_t frame
         float bend[3];
         snls_cpu_bends(v->c, b, head, frame, y, x, bend);
         for (int n = 0; n < 3; n++) k->bend[n][row + x] = bend[n];
-        const float most = bend[0] > bend[1] ? bend[0] : bend[1];
-        bump[x / SIEVE_LANES] = most > bump[x / SIEVE_LANES] ? most : bump[x / SIEVE_LANES];
     }
-    for (int64_t i = 0; i < k->blocks; i++) bump[i] *= 0.5f; /* along each axis f*(1 - f), 1/4 at most */
 }
 
 /* The largest of every block and those after it that a box may reach into. */
-static void note_most(const CpuSieve *v, int64_t place, int64_t y, const float *of, float *to)
+static void note_peaks(const CpuSieve *v, int64_t place, int64_t y, const float *of)
 {
     const CpuSieveKeys *k = &v->keys;
     const int64_t span = v->columns_max / SIEVE_LANES + 1;
     for (int64_t b = 0; b < k->blocks; b++) {
         float most = of[b];
         for (int64_t i = b + 1; i < b + span && i < k->blocks; i++) most = snls_sieve_larger(most, of[i]);
-        to[(place * k->blocks + b) * k->rows + y] = most;
+        k->peak[(place * k->blocks + b) * k->rows + y] = most;
     }
 }
 
-static void load_row(const CpuSieve *v, int64_t b, int64_t head, int64_t frame, int64_t y, float *room)
+static void load_row(const CpuSieve *v, int64_t b, int64_t head, int64_t frame, int64_t y, float *norm)
 {
     const SnlsMatch *m = &v->c->m;
     const CpuSieveKeys *k = &v->keys;
-    const Noted noted = noted_at(v, room);
     const int64_t place = frame % k->ring, row = place * k->rows + y, pixel = k->parts * k->padded, filled = y < m->height ? m->width : 0;
     uint16_t *out = k->data + row * k->width * pixel;
-    memset(noted.most.norm, 0, (size_t)(4 * k->blocks) * sizeof(float));
+    float *most = norm + k->width;
+    memset(most, 0, (size_t)k->blocks * sizeof *most);
     if (filled) {
         const SnlsSieveParts as = snls_sieve_parts(v, true);
-        v->s.split(out, &as, snls_cpu_pixel(&v->c->key, b, frame, y, 0) + head * m->features, v->c->key.step[3], m->width, &noted.of, &noted.most);
+        v->s.split(out, &as, snls_cpu_pixel(&v->c->key, b, frame, y, 0) + head * m->features, v->c->key.step[3], m->width, norm, most);
     }
     memset(out + filled * pixel, 0, (size_t)((k->width - filled) * pixel) * sizeof *out);
-    if (k->add) {
-        for (int64_t x = 0; x < filled; x++) k->add[row * k->width + x] = noted.of.norm[x] - 2 * noted.of.lean[x];
-        memset(k->add + row * k->width + filled, 0, (size_t)(k->width - filled) * sizeof(float));
-    }
+    note_peaks(v, place, y, most);
+    if (!k->add) return;
+    memcpy(k->add + row * k->width, norm, (size_t)filled * sizeof *norm);
+    memset(k->add + row * k->width + filled, 0, (size_t)(k->width - filled) * sizeof *norm);
     for (int n = 0; k->bend[0] && n < 3; n++) memset(k->bend[n] + row * k->width, 0, (size_t)k->width * sizeof(float));
-    if (k->bend[0] && filled) load_bends(v, b, head, frame, y, noted.bump);
-    note_most(v, place, y, noted.most.norm, k->peak);
-    note_most(v, place, y, noted.most.loss, k->loss);
-    note_most(v, place, y, noted.most.lean, k->lean);
-    note_most(v, place, y, noted.bump, k->bump);
+    if (k->bend[0] && filled) load_bends(v, b, head, frame, y);
 }
 
 void snls_sieve_keys_load(SnlsContext *ctx, const CpuSieve *v, int64_t b, int64_t head, int64_t frame)

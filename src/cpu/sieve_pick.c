@@ -9,63 +9,57 @@ void snls_sieve_begin_lists(const CpuSieve *v, CpuSieveScratch *s)
         s->top[i] = s->best[i] = INFINITY;
         s->place[i] = UINT32_MAX;
     }
-    s->key_norm = s->key_loss = s->key_lean = s->key_bump = 0;
+    s->key_norm = 0;
 }
 
 /* How far rough scores may be off. Features are rounded to one part or two; their sums, and those of exact scores, to f32.
  *
- * One part: with q = q' + a and k = k' + b, what rounding took off, <q, k> = <q', k'> + <q, b> + <a, k'>. The lengths of a and b are known: `less` and `loss`.
- *   prod    is off by |q||b| + |a||k'|.
- *   l2      |q - k|^2 = |q|^2 - 2<a, q> + |k|^2 - 2<k, b> - 2<q', k'> - 2<q - k, b> - 2<a, k' - q>: what only depends on the query or on the key is taken along (`lean`), and
- *           what is left, 2(|a| + |b|)d + 2|a||b|, is the smaller the nearer they are: d = |q - k|. Between pixels the corners' d count, of which the mean square is d^2 and
- *           what the score is corrected by, `bump` at most. Where that is much, as between pixels that have nothing to do with each other, 2(|q||b| + |a||k'|) and what was taken
- *           along bound it better.
+ * One part: with q = q' + a and k = k' + b, what rounding took off, which is 2^-9 of their lengths at most,
+ *   <q, k> = <q', k'> + <q, b> + <a, k'>, and products are off by 2^-8 |q||k| and a little. So are half the squared distances made of them and of |q|, |k|.
+ *   |q - k| is |q' - k'| but for |a| + |b|: distances made of |q'| and |k'| (`rounded`) are the better the nearer pixels are. That is for candidates at pixels: between them
+ *   corners are as far as pixels are from each other.
  * Two parts: both numbers are off by 2^-18, and the product of the two low parts, 2^-18 at most, is left out.
  *
  * f32, rough or exact: 2^-24 a term, some for interpolation, and the bits that hold a column. An exact score has pixels with their centre: 2^-24 of those; so has what
  * rough scores lack. The matrix unit takes denormal numbers as 0. */
-typedef struct Keys { float length, centre, loss, lean, bump; } Keys; /* the largest of a tile's boxes */
+typedef struct Keys { float length, centre; } Keys; /* the longest, and their centre */
 
-/* f32 alone. norm: |q|^2, l2 only; scale: of scores, the queries' and keys' lengths multiplied. */
+/* f32 alone. norm: |q|^2, l2 only; scale: of scores. */
 static float rounding(const CpuSieve *v, const Keys *k, float query, float norm, float scale)
 {
     const float unit = 0x1p-24f, n = (float)v->keys.padded, terms = v->keys.parts > 1 ? 3 * n : n, column = (float)(2u << v->bits);
     return unit * (column * scale + (terms + n + 32) * 4 * (scale + norm)) + 4 * terms * 0x1p-126f * (1 + query + k->length);
 }
 
-/* Squared distances that look like `top` are not above some d; who is not above d looks like this at most. off: what else both may be off. */
-static float farthest(float top, float less, const Keys *k, float off)
+static float rounding_of_products(const CpuSieve *v, const Keys *k, float query) { return rounding(v, k, query, 0, query * (k->length + k->centre)); }
+
+static float rounding_of_squares(const CpuSieve *v, const Keys *k, float query)
 {
-    const float far = less + k->loss, both = 2 * less * k->loss, seen = top + k->bump + both + off;
-    const float d = far + sqrtf(far * far + (seen > 0 ? seen : 0)), d2 = d * d + 2 * off;
-    return d2 + 2 * far * sqrtf(d2) + both + off - k->bump;
+    return rounding(v, k, query, query * query, (2 * query + k->length) * k->length) + 16 * 0x1p-24f * (k->length + k->centre) * (query + k->length);
+}
+
+/* Squared distances that look like `top` are not above some d; who is not above d looks like this at most. off: what else both may be off. */
+static float farthest(float top, float less, float off)
+{
+    const float d = less + sqrtf(top + off > 0 ? top + off : 0), d2 = d * d + 2 * off, far = sqrtf(d2) + less;
+    return far * far + off;
 }
 
 /* A bar for each lane: how the k-th least of the exact scores can look at most, given the k-th least rough one. Loops over lanes without a condition: compilers make
  * vectors of them. */
 static void bars(const CpuSieve *v, const CpuSieveScratch *s, float *bar)
 {
-    const bool prod = v->c->m.prod, two = v->keys.parts > 1;
-    const float n = (float)v->keys.padded, sure = 1.001f + 2 * n * 0x1p-24f, tiny = n * 0x1p-74f; /* lengths are sums in f32; squares below 2^-149 are lost in them */
-    const Keys k = {sure * sqrtf(s->key_norm), sure * v->keys.centre[v->c->m.features], sure * sqrtf(s->key_loss) + tiny, sure * s->key_lean + tiny * tiny, sure * s->key_bump};
-    const float *top = s->top + (v->c->k - 1) * SIEVE_LANES, unit = 0x1p-24f;
-    float query[SIEVE_LANES], less[SIEVE_LANES], off[SIEVE_LANES];
-    for (int64_t l = 0; l < SIEVE_LANES; l++) query[l] = sure * sqrtf(s->norm[l]), less[l] = sure * sqrtf(s->loss[l]) + tiny;
-    if (prod)
-        for (int64_t l = 0; l < SIEVE_LANES; l++) off[l] = rounding(v, &k, query[l], 0, query[l] * (k.length + k.centre));
+    const float n = (float)v->keys.padded, sure = 1.004f + 2 * n * 0x1p-24f, tiny = n * 0x1p-63f; /* lengths are sums in f32, of what was rounded; see SnlsSieveParts */
+    const Keys k = {sure * sqrtf(s->key_norm) + tiny, sure * v->keys.centre[v->c->m.features]};
+    const float cut = v->keys.parts > 1 ? 0x1.9p-17f : 0x1.02p-8f, *top = s->top + (v->c->k - 1) * SIEVE_LANES;
+    float query[SIEVE_LANES];
+    for (int64_t l = 0; l < SIEVE_LANES; l++) query[l] = sure * sqrtf(s->norm[l]) + tiny;
+    if (v->c->m.prod)
+        for (int64_t l = 0; l < SIEVE_LANES; l++) bar[l] = top[l] + 2 * (cut * query[l] * k.length + rounding_of_products(v, &k, query[l]));
+    else if (!v->rounded)
+        for (int64_t l = 0; l < SIEVE_LANES; l++) bar[l] = top[l] + 2 * (2 * cut * query[l] * k.length + rounding_of_squares(v, &k, query[l]));
     else
-        for (int64_t l = 0; l < SIEVE_LANES; l++)
-            off[l] = rounding(v, &k, query[l], query[l] * query[l], (2 * query[l] + k.length) * k.length) + 16 * unit * (k.length + k.centre) * (query[l] + k.length);
-    if (two)
-        for (int64_t l = 0; l < SIEVE_LANES; l++) bar[l] = top[l] + 2 * ((prod ? 1 : 2) * 0x1.9p-17f * query[l] * k.length + off[l]);
-    else if (prod)
-        for (int64_t l = 0; l < SIEVE_LANES; l++) bar[l] = top[l] + 2 * (query[l] * k.loss + less[l] * (k.length + k.loss) + off[l]);
-    else
-        for (int64_t l = 0; l < SIEVE_LANES; l++) {
-            const float near = farthest(top[l] + s->lack[l], less[l], &k, off[l]) - s->lack[l];
-            const float far = top[l] + 2 * (2 * (query[l] * k.loss + k.lean + less[l] * (k.length + k.loss) + fabsf(s->lean[l])) + off[l]);
-            bar[l] = near < far ? near : far;
-        }
+        for (int64_t l = 0; l < SIEVE_LANES; l++) bar[l] = farthest(top[l] + s->lack[l], 0x1.01p-9f * (query[l] + k.length), rounding_of_squares(v, &k, query[l])) - s->lack[l];
     for (int64_t l = 0; l < SIEVE_LANES; l++) bar[l] = bar[l] <= FLT_MAX ? bar[l] : FLT_MAX; /* infinity marks what is no candidate */
 }
 

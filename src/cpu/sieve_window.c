@@ -72,23 +72,16 @@ static SnlsSieveKeys keys_at(const CpuSieve *v, int64_t frame, int32_t y, int32_
 }
 
 /* The largest key of the rows, which rounding depends on. */
-static void note_norms(const CpuSieve *v, int64_t frame, int64_t y, int64_t x, int64_t rows, bool between, CpuSieveScratch *s)
+static void note_norms(const CpuSieve *v, int64_t frame, int64_t y, int64_t x, int64_t rows, CpuSieveScratch *s)
 {
-    const int64_t at = (frame % v->keys.ring * v->keys.blocks + x / SIEVE_LANES) * v->keys.rows + y;
-    const float *peak = v->keys.peak + at, *loss = v->keys.loss + at, *lean = v->keys.lean + at, *bump = v->keys.bump + at;
-    float most = s->key_norm, lost = s->key_loss, leant = s->key_lean, bent = s->key_bump;
+    const float *peak = v->keys.peak + (frame % v->keys.ring * v->keys.blocks + x / SIEVE_LANES) * v->keys.rows + y;
+    float most = s->key_norm;
     int broken = most != most;
     for (int64_t r = 0; r < rows; r++) { /* snls_sieve_larger, but for what waits: the next maximum is one instruction away */
         most = peak[r] > most ? peak[r] : most;
         broken |= peak[r] != peak[r];
-        lost = loss[r] > lost ? loss[r] : lost;
-        leant = lean[r] > leant ? lean[r] : leant;
-        bent = bump[r] > bent ? bump[r] : bent;
     }
     s->key_norm = broken ? NAN : most;
-    s->key_loss = lost;
-    s->key_lean = leant;
-    if (between) s->key_bump = bent;
 }
 
 static void add_job(const CpuSieve *v, const CpuSieveTile *p, int64_t slot, uint32_t lanes, const SnlsSieveSpan *y, const SnlsSieveSpan *x,
@@ -110,7 +103,7 @@ static void add_job(const CpuSieve *v, const CpuSieveTile *p, int64_t slot, uint
     s->table.origin_y[s->boxes] = y->first;
     s->table.origin_x[s->boxes] = x->first;
     s->between[s->boxes] = by || bx;
-    note_norms(v, w->frame, y->first, x->first, key_rows, by || bx, s);
+    note_norms(v, w->frame, y->first, x->first, key_rows, s);
     jobs->count++;
     s->boxes++;
     s->used += rows;

@@ -38,7 +38,7 @@ bool snls_cpu_tile_instead(const CpuMatch *c)
     const SnlsMatch *m = &c->m;
     if (!snls_cpu_tile_applies(m)) return false;
     if (m->stride1 != 1) return snls_tile_cells_steps(c) > 0;
-    return m->prod || m->nearest || !m->flow_slots || snls_cpu_tile_whole_flow(m);
+    return m->prod || m->nearest || !m->flow_slots || c->whole_flow;
 }
 
 bool snls_cpu_tile_whole_flow(const SnlsMatch *m)

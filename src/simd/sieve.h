@@ -110,30 +110,24 @@ typedef struct SnlsSieveWindows {
     int32_t *origin_y, *origin_x;
 } SnlsSieveWindows;
 
-/* How pixels become bf16 parts: of (in - centre), centre NULL: 0, with zeros after the last feature. */
+/* How pixels become bf16 parts: of (in - centre), centre NULL: 0, with zeros after the last feature. rounded: lengths are those of the parts (one part only, squares below
+ * 2^-126 do not count), not of what they were made from. */
 typedef struct SnlsSieveParts {
     ptrdiff_t features, padded;
-    int parts;
+    int parts, rounded;
     const float *centre;
 } SnlsSieveParts;
-
-/* Of pixels, their centre taken off: lengths squared; those of what rounding to one part took off; products of the pixel with that (NULL: not wanted), and with another
- * vector. */
-typedef struct SnlsSieveNorms { float *norm, *loss, *lean, *along; } SnlsSieveNorms;
-
-/* The largest of every sixteen pixels, whatever the sign; NaN if one is. */
-typedef struct SnlsSieveMost { float *norm, *loss, *lean; } SnlsSieveMost;
 
 typedef struct SnlsSieve {
     void (*start)(void); /* before `scan`, on each thread; stop when done with it */
     void (*stop)(void);
 
-    /* A row of n pixels into bf16 parts. norm[i] is not finite where a feature is not; loss and lean are 0 with two parts, along is not touched. The largest lean is 0 if it
-     * is not wanted. */
-    void (*split)(uint16_t *out, const SnlsSieveParts *as, const float *in, ptrdiff_t step, ptrdiff_t n, const SnlsSieveNorms *of, const SnlsSieveMost *most);
+    /* A row of n pixels into bf16 parts. norm: squared lengths, not finite where a feature is not; most: the largest of every sixteen, NaN if one is. */
+    void (*split)(uint16_t *out, const SnlsSieveParts *as, const float *in, ptrdiff_t step, ptrdiff_t n, float *norm, float *most);
 
-    /* Sixteen queries times scale, a power of two, into matrix tiles, (parts, chunks, 16, 32). along: NULL, or a vector whose product with each query is wanted. */
-    void (*queries)(uint16_t *out, const SnlsSieveParts *as, const float *const *in, float scale, const float *along, const SnlsSieveNorms *of);
+    /* Sixteen queries times scale, a power of two, into matrix tiles, (parts, chunks, 16, 32); norm as before. along: NULL, or a vector whose product with each query is
+     * wanted in `product`. */
+    void (*queries)(uint16_t *out, const SnlsSieveParts *as, const float *const *in, float scale, float *norm, const float *along, float *product);
 
     /* Lanes of `lanes` that fit `size` cells, one more for interpolation, with the first of them; from where to where. */
     uint32_t (*fit)(const SnlsSieveLanes *axis, uint32_t lanes, int32_t size, SnlsSieveSpan *span);

@@ -17,11 +17,13 @@ ALWAYS __m512 widen(__m512i parts, const int half)
 
 typedef struct Chunk { __m512i high, low; } Chunk;
 
-/* What is summed over the features of a pixel, see SnlsSieveNorms. */
-typedef struct Sums { __m512 norm, loss, lean, along; } Sums;
+/* What is summed over the features of a pixel: squares, products with another vector. */
+typedef struct Sums { __m512 norm, along; } Sums;
+
+enum { ONE_ROUNDED, ONE, TWO }; /* parts, and what lengths are those of */
 
 /* Features f .. f+31 of (in - centre)*scale as one part or two. along: NULL, or a vector to be multiplied with. */
-ALWAYS Chunk split_chunk(const float *in, ptrdiff_t f, const SnlsSieveParts *as, const int parts, __m512 scale, const float *along, Sums *sum)
+ALWAYS Chunk split_chunk(const float *in, ptrdiff_t f, const SnlsSieveParts *as, const int way, __m512 scale, const float *along, Sums *sum)
 {
     __m512 v[2];
 #pragma GCC unroll 2
@@ -30,101 +32,90 @@ ALWAYS Chunk split_chunk(const float *in, ptrdiff_t f, const SnlsSieveParts *as,
         v[h] = _mm512_maskz_loadu_ps(there, in + f + 16 * h);
         if (along) sum->along = _mm512_fmadd_ps(v[h], _mm512_maskz_loadu_ps(there, along + f + 16 * h), sum->along);
         if (as->centre) v[h] = _mm512_sub_ps(v[h], _mm512_maskz_loadu_ps(there, as->centre + f + 16 * h));
-        sum->norm = _mm512_fmadd_ps(v[h], v[h], sum->norm);
         v[h] = _mm512_mul_ps(v[h], scale);
+        if (way != ONE_ROUNDED) sum->norm = _mm512_fmadd_ps(v[h], v[h], sum->norm);
     }
-    Chunk c = {(__m512i)_mm512_cvtne2ps_pbh(v[1], v[0]), _mm512_setzero_si512()};
-    const __m512 less[2] = {_mm512_sub_ps(v[0], widen(c.high, 0)), _mm512_sub_ps(v[1], widen(c.high, 1))};
-    if (parts > 1) {
-        c.low = (__m512i)_mm512_cvtne2ps_pbh(less[1], less[0]);
-        return c;
-    }
-#pragma GCC unroll 2
-    for (int h = 0; h < 2; h++) {
-        sum->loss = _mm512_fmadd_ps(less[h], less[h], sum->loss);
-        sum->lean = _mm512_fmadd_ps(less[h], v[h], sum->lean);
-    }
+    const __m512bh high = _mm512_cvtne2ps_pbh(v[1], v[0]);
+    Chunk c = {(__m512i)high, _mm512_setzero_si512()};
+    if (way == ONE_ROUNDED) sum->norm = _mm512_dpbf16_ps(sum->norm, high, high);
+    if (way == TWO) c.low = (__m512i)_mm512_cvtne2ps_pbh(_mm512_sub_ps(v[1], widen(c.high, 1)), _mm512_sub_ps(v[0], widen(c.high, 0)));
     return c;
 }
 
-/* Sums of sixteen pixels. */
-typedef struct Lengths { __m512 norm[LANES], loss[LANES], lean[LANES], along[LANES]; } Lengths;
+ALWAYS float most_of(__m512 v) { return _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q) ? __builtin_nanf("") : _mm512_reduce_max_ps(v); }
 
-ALWAYS Sums sums_of(const Lengths *of, int i) { return (Sums){of->norm[i], of->loss[i], of->lean[i], of->along[i]}; }
-ALWAYS void set_sums(Lengths *of, int i, const Sums *s) { of->norm[i] = s->norm, of->loss[i] = s->loss, of->lean[i] = s->lean, of->along[i] = s->along; }
-
-/* unit: 1/scale^2. */
-ALWAYS void write_lengths(const SnlsSieveNorms *out, ptrdiff_t at, __mmask16 there, Lengths *of, const int parts, const int along, float unit)
+ALWAYS void split_pixels(uint16_t *out, const SnlsSieveParts *as, const int way, const float *in, ptrdiff_t step, ptrdiff_t n, float *norm, float *most)
 {
-    const __m512 zero = _mm512_setzero_ps(), factor = _mm512_set1_ps(unit);
-    _mm512_mask_storeu_ps(out->norm + at, there, zmm_sums(of->norm));
-    _mm512_mask_storeu_ps(out->loss + at, there, parts > 1 ? zero : _mm512_mul_ps(factor, zmm_sums(of->loss)));
-    if (out->lean) _mm512_mask_storeu_ps(out->lean + at, there, parts > 1 ? zero : _mm512_mul_ps(factor, zmm_sums(of->lean)));
-    if (along) _mm512_mask_storeu_ps(out->along + at, there, zmm_sums(of->along));
-}
-
-ALWAYS void split_pixels(uint16_t *out, const SnlsSieveParts *as, const int parts, const float *in, ptrdiff_t step, ptrdiff_t n, ptrdiff_t at, const SnlsSieveNorms *of)
-{
-    Lengths lengths;
+    __m512 square[LANES];
+    const int parts = way == TWO ? 2 : 1;
     const __m512 one = _mm512_set1_ps(1), zero = _mm512_setzero_ps();
-    for (int i = 0; i < LANES; i++) {
-        Sums sum = {zero, zero, zero, zero};
+    for (ptrdiff_t i = 0; i < LANES; i++) {
+        Sums sum = {zero, zero};
         for (ptrdiff_t f = 0; i < n && f < as->padded; f += CHUNK) {
-            const Chunk c = split_chunk(in + i * step, f, as, parts, one, NULL, &sum);
+            const Chunk c = split_chunk(in + i * step, f, as, way, one, NULL, &sum);
             _mm512_storeu_si512(out + i * parts * as->padded + f, c.high);
-            if (parts > 1) _mm512_storeu_si512(out + (i * parts + 1) * as->padded + f, c.low);
+            if (way == TWO) _mm512_storeu_si512(out + (i * parts + 1) * as->padded + f, c.low);
         }
-        set_sums(&lengths, i, &sum);
+        square[i] = sum.norm;
     }
-    write_lengths(of, at, zmm_first(n), &lengths, parts, 0, 1);
+    const __m512 all = zmm_sums(square);
+    _mm512_mask_storeu_ps(norm, zmm_first(n), all);
+    *most = most_of(all); /* pixels that are not there have 0 */
 }
 
-ALWAYS float most_of(const float *of, __mmask16 there)
-{
-    const __m512 v = _mm512_abs_ps(_mm512_maskz_loadu_ps(there, of));
-    return _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q) ? __builtin_nanf("") : _mm512_reduce_max_ps(v);
-}
+ALWAYS int way_of(const SnlsSieveParts *as) { return as->parts > 1 ? TWO : as->rounded ? ONE_ROUNDED : ONE; }
 
-static void split(uint16_t *out, const SnlsSieveParts *as, const float *in, ptrdiff_t step, ptrdiff_t n, const SnlsSieveNorms *of, const SnlsSieveMost *most)
+static void split(uint16_t *out, const SnlsSieveParts *as, const float *in, ptrdiff_t step, ptrdiff_t n, float *norm, float *most)
 {
     for (ptrdiff_t i = 0; i < n; i += LANES) {
         uint16_t *to = out + i * as->parts * as->padded;
         const ptrdiff_t left = n - i < LANES ? n - i : LANES;
-        if (as->parts > 1) split_pixels(to, as, 2, in + i * step, step, left, i, of);
-        else split_pixels(to, as, 1, in + i * step, step, left, i, of);
-        most->norm[i / LANES] = most_of(of->norm + i, zmm_first(left));
-        most->loss[i / LANES] = most_of(of->loss + i, zmm_first(left));
-        most->lean[i / LANES] = of->lean ? most_of(of->lean + i, zmm_first(left)) : 0;
+        switch (way_of(as)) {
+        case ONE_ROUNDED: split_pixels(to, as, ONE_ROUNDED, in + i * step, step, left, norm + i, most + i / LANES); break;
+        case ONE: split_pixels(to, as, ONE, in + i * step, step, left, norm + i, most + i / LANES); break;
+        default: split_pixels(to, as, TWO, in + i * step, step, left, norm + i, most + i / LANES);
+        }
     }
 }
 
-ALWAYS void turn_queries(uint16_t *out, const SnlsSieveParts *as, const int parts, const float *const *in, float scale, const float *along, const SnlsSieveNorms *of)
+ALWAYS void turn_queries(uint16_t *out, const SnlsSieveParts *as, const int way, const float *const *in, float scale, float *norm, const float *along, float *product)
 {
-    Lengths lengths;
-    const __m512 zero = _mm512_setzero_ps();
-    for (int l = 0; l < LANES; l++) set_sums(&lengths, l, &(Sums){zero, zero, zero, zero});
+    __m512 square[LANES], across[LANES];
+    for (int l = 0; l < LANES; l++) square[l] = across[l] = _mm512_setzero_ps();
     for (ptrdiff_t f = 0; f < as->padded; f += CHUNK) {
         __m512i high[LANES], low[LANES];
         for (int l = 0; l < LANES; l++) {
-            Sums sum = sums_of(&lengths, l);
-            const Chunk c = split_chunk(in[l], f, as, parts, _mm512_set1_ps(scale), along, &sum);
-            set_sums(&lengths, l, &sum);
+            Sums sum = {square[l], across[l]};
+            const Chunk c = split_chunk(in[l], f, as, way, _mm512_set1_ps(scale), along, &sum);
+            square[l] = sum.norm;
+            if (along) across[l] = sum.along;
             high[l] = c.high;
             low[l] = c.low;
         }
         zmm_turn(high);
         for (int p = 0; p < LANES; p++) _mm512_storeu_si512(out + f * LANES + p * CHUNK, high[p]);
-        if (parts < 2) continue;
+        if (way != TWO) continue;
         zmm_turn(low);
         for (int p = 0; p < LANES; p++) _mm512_storeu_si512(out + (as->padded + f) * LANES + p * CHUNK, low[p]);
     }
-    write_lengths(of, 0, 0xffff, &lengths, parts, along != NULL, 1 / (scale * scale));
+    _mm512_storeu_ps(norm, _mm512_mul_ps(_mm512_set1_ps(1 / (scale * scale)), zmm_sums(square)));
+    if (along) _mm512_storeu_ps(product, zmm_sums(across));
 }
 
-static void queries(uint16_t *out, const SnlsSieveParts *as, const float *const *in, float scale, const float *along, const SnlsSieveNorms *of)
+/* Without `along` as a number that is known to be NULL, its sums are not held. */
+ALWAYS void turn_along(uint16_t *out, const SnlsSieveParts *as, const int way, const float *const *in, float scale, float *norm, const float *along, float *product)
 {
-    if (as->parts > 1) turn_queries(out, as, 2, in, scale, along, of);
-    else turn_queries(out, as, 1, in, scale, along, of);
+    if (along) turn_queries(out, as, way, in, scale, norm, along, product);
+    else turn_queries(out, as, way, in, scale, norm, NULL, NULL);
+}
+
+static void queries(uint16_t *out, const SnlsSieveParts *as, const float *const *in, float scale, float *norm, const float *along, float *product)
+{
+    switch (way_of(as)) {
+    case ONE_ROUNDED: turn_along(out, as, ONE_ROUNDED, in, scale, norm, along, product); break;
+    case ONE: turn_along(out, as, ONE, in, scale, norm, along, product); break;
+    default: turn_along(out, as, TWO, in, scale, norm, along, product);
+    }
 }
 
 /* ---- tiles ---- */
