@@ -30,6 +30,8 @@ a row of the patch left out on matrix tiles|src/simd/shift_amx.c|at[side >= 7 ? 
 the next box begun too far|src/simd/sieve_scan_amx.c|begun = wanted - rows < AHEAD ? wanted - rows : AHEAD;|begun = wanted - rows;|test_tile --frames 1000 40
 the pixel beside a cell not looked at|src/simd/sieve_scan_amx.c|    b = _mm512_mask_mov_ps(b, right, here->least[2]);||test_tile --steps 1000 60
 lanes whose cells lack a neighbour taken as if they had it|src/simd/sieve_scan_amx.c|    *lanes = _mm512_mask_cmplt_epi32_mask(*lanes, until, _mm512_loadu_si512(axis->end));||test_tile --apart 1000 100
+what rounding takes off distances forgotten|src/cpu/sieve_pick.c|0x1.01p-9f * (query[l] + k.length)|0 * (query[l] + k.length)|test_close 1 16
+what rounding takes off products forgotten|src/cpu/sieve_pick.c|? 0x1.9p-17f : 0x1.02p-8f|? 0x1.9p-17f : 0x1.9p-17f|test_close 1 16
 box of shifts one column short|src/cpu/tile_window.c|(between ? 2 : 1)|1|test_tile 1 20
 interpolated l2 without its correction|src/cpu/tile_score.c|bend \&\& y->between ? lower : NULL|NULL|test_tile 1 20
 distances never summed anew|src/cpu/tile_pick.c|return tile->planes.bend \&\& (terms < 8|return 0 \&\& (terms < 8|test_tile 1 60
