@@ -4,7 +4,8 @@
  *   ./cpu prod|l2 SIDE|HxW F PS WS STRIDE1 K zero|smooth [RUNS [back]]    back: time of the gradients too
  *   ./cpu gather SIDE F PS K REACH [RUNS [BYTES]]       neighbours up to REACH pixels away; arrays begin BYTES after a cache line
  *   THREADS=2 ./cpu ...      on so many threads, the time that is waited for
- *   FEATURES=FILE ./cpu ...  query and key from a file (features.py) instead of random ones */
+ *   FEATURES=FILE ./cpu ...  query and key from a file (features.py) instead of random ones
+ *   FLOW=FILE ./cpu ...      the flow of both slots from a file, f32 (5, 2, H, W, 2): what `snls compose` writes, without its header */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <snls/snls.h>
@@ -79,13 +80,13 @@ static void gather(SnlsContext *ctx, char **arg, int count)
     report("gather_add", best, queries, 8.0 * (double)(k * features * g.params.ps * g.params.ps));
 }
 
-/* What the file that FEATURES names holds, if it names one (features.py). */
-static void read_features(SnlsTensor *video)
+/* What the file that a variable names holds, if it names one. */
+static void read_file(const char *variable, SnlsTensor *to)
 {
-    const char *name = getenv("FEATURES");
+    const char *name = getenv(variable);
     FILE *file = name ? fopen(name, "rb") : NULL;
-    const size_t n = (size_t)snls_tensor_elements(video);
-    if (name && (!file || fread(video->data, sizeof(float), n, file) != n)) exit(1);
+    const size_t n = (size_t)snls_tensor_elements(to);
+    if (name && (!file || fread(to->data, sizeof(float), n, file) != n)) exit(1);
     if (file) fclose(file);
 }
 
@@ -112,11 +113,12 @@ static void search(SnlsContext *ctx, int l2, char **arg, int count)
     const int64_t video[] = { 1, FRAMES, rows, columns, features }, flow[] = { 1, FRAMES, 2, rows, columns, 2 }, field[] = { 1, 1, FRAMES, rows, columns, k, 3 };
     s.query = make(5, video, 0, 1);
     s.key = make(5, video, 0, 1);
-    read_features(&s.query), read_features(&s.key);
+    read_file("FEATURES", &s.query), read_file("FEATURES", &s.key);
     s.flow = make(6, flow, 0, 0);
     s.dist = make(6, field, 0, 0);
     s.offset = make(7, field, 0, 0);
     if (!strcmp(arg[6], "smooth")) fill_smooth(&s.flow, rows, columns);
+    read_file("FLOW", &s.flow);
     const int back = count > 8;
     if (back) s.index = make(6, field, 0, 0), s.index.dtype = SNLS_I32;
     double best = INFINITY, best_back = INFINITY;

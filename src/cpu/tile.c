@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 44, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SCORES_MAX = 1024, HELD = 3, REACH_MAX = SNLS_TILE_REACH_MAX, PATCH_ROWS = 16, SHIFT_ROWS = 24, PATCH_PIXELS = 48 };
+enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 44, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SPREAD = 4, SCORES_MAX = 1024, HELD = 3, REACH_MAX = SNLS_TILE_REACH_MAX, PATCH_ROWS = 16, SHIFT_ROWS = 24, PATCH_PIXELS = 48 };
 
 /* Planes have margins of some vectors: not for narrow frames or queries far apart, unless they are small anyway. */
 static bool margins_pay(const SnlsMatch *m)
@@ -78,6 +78,8 @@ static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
     tile.box_max = span + SPREAD_MAX;
     /* A shift of the box costs a query two or three products of pixels (the tile's margin), a score on its own ps*ps. */
     tile.area_max = (m->ps == 1 ? 4 : m->ps == 2 ? 2 : m->ps * m->ps / 3 + 1) * span * span;
+    tile.spread = SPREAD;
+    if (m->ps > 1 && tile.area_max < (span + SPREAD) * (span + SPREAD)) tile.area_max = (span + SPREAD) * (span + SPREAD);
     tile.pixel_rows = tile.rows + reach;
     tile.pixel_columns = m->ps == 1 ? tile.lanes : PATCH_PIXELS; /* whole vectors, of which the patches' reach is no query */
     tile.columns = tile.pixel_columns - reach;
@@ -156,6 +158,11 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, CpuTake take, Cp
     s->bend_runs = take(arena, tables * 3 * (box + 2), sizeof(float *));
     s->taken = take(arena, tile->runs, sizeof(CpuTaken));
     s->key_rows = take(arena, m->ps > 1 ? box + tile->pixel_rows : 0, sizeof(float *));
+    s->box_of = take(arena, m->ps > 1 ? SNLS_TILE_BOXES : 0, sizeof(CpuBox));
+    s->box_lanes = take(arena, m->ps > 1 ? SNLS_TILE_BOXES * tile->runs : 0, sizeof(uint32_t));
+    s->begun = take(arena, m->ps > 1 ? tile->runs : 0, sizeof(uint32_t));
+    s->spot = take(arena, m->ps > 1 ? queries : 0, sizeof(CpuSpot));
+    s->part = take(arena, m->ps > 1 && tile->slots > 1 ? tile->cells * lanes : 0, sizeof(float));
     s->cell = take(arena, m->windows * tile->cells, sizeof(uint32_t));
     s->dt = take(arena, m->windows, sizeof(float));
     s->first = take(arena, m->side, sizeof(int));
@@ -166,6 +173,11 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, CpuTake take, Cp
         CpuAxis none;
         take_axis(arena, tile, take, s->y ? &s->y[r] : &none);
         take_axis(arena, tile, take, s->x ? &s->x[r] : &none);
+    }
+    s->kept = take(arena, m->ps > 1 ? 2 * tile->runs : 0, sizeof(CpuAxis));
+    for (int64_t i = 0; m->ps > 1 && i < 2 * tile->runs; i++) {
+        CpuAxis none;
+        take_axis(arena, tile, take, s->kept ? &s->kept[i] : &none);
     }
 }
 
@@ -188,16 +200,64 @@ void snls_cpu_tile_plan(SnlsContext *ctx, const CpuMatch *c)
     for (int i = 0; i < ctx->threads; i++) take_scratch(&ctx->arena, &tile, snls_take_plan, &none);
 }
 
-/* Scores of a slot, and of those that wait for it if it is the last, into the lists: mostly at once, as long as they are in the first cache. */
-static void run_slot(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, bool last, CpuTileScratch *s)
+/* Scores of a run in a slot, and of those that wait for it, into the lists. */
+static void sort_out(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t slot, CpuTileScratch *s)
+{
+    const float *value = snls_tile_value(tile, s, r) - s->waiting * tile->cells * tile->lanes;
+    snls_tile_sort_out(tile, p, r, value, s->waiting + 1, slot - s->waiting, s);
+}
+
+/* Patches of one pixel: mostly into the lists at once, as long as they are in the first cache. */
+static void run_pixels(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, bool last, CpuTileScratch *s)
 {
     for (int64_t r = 0; r < tile->runs; r++) s->taken[r].entered = false;
     if (snls_tile_windows(tile, p, slot, s)) snls_tile_box_scores(tile, p, slot, s);
     for (int64_t r = 0; r < p->rows * tile->blocks; r++) {
-        if (snls_tile_active(tile, p, r) <= 0 || s->taken[r].entered) continue;
-        float *value = snls_tile_value(tile, s, r);
-        snls_tile_scores(tile, p, r, slot, value, s);
-        if (last) snls_tile_sort_out(tile, p, r, value - s->waiting * tile->cells * tile->lanes, s->waiting + 1, slot - s->waiting, s);
+        const int64_t active = snls_tile_active(tile, p, r);
+        if (active <= 0 || s->taken[r].entered) continue;
+        snls_tile_scores(tile, p, r, slot, snls_tile_lanes(active) & ~s->together[r], snls_tile_value(tile, s, r), s);
+        if (last) sort_out(tile, p, r, slot, s);
+    }
+}
+
+/* Scores of `lanes` from another place, or none if there is no other. */
+static void join(const CpuTile *tile, float *value, const float *from, uint32_t lanes)
+{
+    for (int64_t i = 0; i < tile->cells; i++)
+        for (int64_t l = 0; l < tile->lanes; l++)
+            if (lanes >> l & 1) value[i * tile->lanes + l] = from ? from[i * tile->lanes + l] : NAN;
+}
+
+/* Scores of a run's lanes that are in the box; with the first of them those of lanes that are in none. Where no scores wait, lanes of other boxes enter the lists another time. */
+static void run_patches_of(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t slot, CpuTileScratch *s)
+{
+    const uint32_t active = snls_tile_lanes(snls_tile_active(tile, p, r)), here = s->together[r], boxed = s->sorted ? snls_tile_box_lanes(tile, r, s) : here;
+    const uint32_t alone = s->begun[r] ? 0 : active & ~boxed;
+    const bool joins = tile->slots > 1 && s->begun[r];
+    float *value = snls_tile_value(tile, s, r);
+    snls_tile_scores(tile, p, r, slot, alone, joins ? s->part : value, s);
+    if (joins) join(tile, value, s->part, here);
+    else if (active & ~(here | alone)) join(tile, value, NULL, active & ~(here | alone));
+    if (tile->slots == 1) sort_out(tile, p, r, slot, s);
+    s->begun[r] |= here | alone;
+}
+
+/* Larger patches: box by box. */
+static void run_patches(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, bool last, CpuTileScratch *s)
+{
+    const int boxes = snls_tile_boxes(tile, p, slot, s);
+    for (int64_t r = 0; r < tile->runs; r++) s->begun[r] = 0;
+    for (int b = 0; b < boxes; b++) {
+        snls_tile_use_box(tile, b, s);
+        snls_tile_box_scores(tile, p, slot, s);
+        for (int64_t r = s->row * tile->blocks; r < s->row_end * tile->blocks; r++)
+            if (s->together[r]) run_patches_of(tile, p, r, slot, s);
+    }
+    for (int64_t r = 0; r < p->rows * tile->blocks; r++) {
+        if (snls_tile_active(tile, p, r) <= 0) continue;
+        s->together[r] = 0;
+        if (!s->begun[r]) run_patches_of(tile, p, r, slot, s);
+        if (last && tile->slots > 1) sort_out(tile, p, r, slot, s);
     }
 }
 
@@ -214,7 +274,7 @@ static void run_tile(const CpuTile *tile, const CpuTilePlace *p, CpuTileScratch 
         const bool last = slot == m->windows - 1 || m->each || s->waiting + 1 == tile->slots;
         if (slot > 0 || m->exclude != SNLS_EXCLUDE_FRAME) {
             if (tile->steps) snls_tile_cells_hold(tile, s);
-            run_slot(tile, p, slot, last, s);
+            (m->ps == 1 ? run_pixels : run_patches)(tile, p, slot, last, s);
             if (tile->steps && (s->holding == tile->held || slot == m->windows - 1)) snls_tile_cells_enter(tile, p, slot, s);
             s->waiting = last ? 0 : s->waiting + 1;
         }

@@ -1,6 +1,6 @@
 /* tile.h: search on tiles of neighbouring queries. Lane l of a vector is query l of a run of a grid row; a tile is some rows
  * of such runs. For each slot:
- *   1. where the windows of the tile are, and the box of integer shifts that holds them all (tile_window.c);
+ *   1. where the windows of the tile are, and the box of integer shifts that holds them all (tile_window.c; patches: several boxes where the flow is rough, tile_boxes.c);
  *   2. scores of every query against the key at every shift of the box (tile_score.c; for patches, products of pixels are
  *      shared by all patches that hold them: tile_patch.c);
  *   3. from those, the candidates' scores by interpolation, lane by lane (tile_score.c);
@@ -74,6 +74,7 @@ typedef struct CpuTile {
     int64_t places;           /* items whose windows are worked out at once: all, or by cells the first */
     int64_t beyond;           /* whole pixels from the last of those to the last candidate */
     int64_t held;             /* by cells: slots whose boxes are kept */
+    int64_t spread;           /* patches: how far apart windows of a box begin along an axis, where there are several boxes */
     int64_t box_max, area_max;/* longest side and most shifts of a box; beyond, scoring alone is cheaper */
     int64_t cells, keep;      /* candidates of a slot; length of a list, k or a little more */
     int64_t slots;            /* whose scores are sorted out together */
@@ -99,6 +100,13 @@ typedef struct CpuTileWindows {
 
 /* Shifts [y, y_end) x [x, x_end) of the box. */
 typedef struct CpuShifts { int64_t y, y_end, x, x_end; } CpuShifts;
+
+/* Queries of rows [row, row_end) of a tile that are scored together: shifts from a query to the key (tile_boxes.c). */
+typedef struct CpuBox { int64_t y, y_end, x, x_end, row, row_end; } CpuBox;
+#define SNLS_TILE_BOXES 64 /* of a tile in a slot, at most */
+
+/* A query whose window lies in the frame as a whole: its first and last shifts. */
+typedef struct CpuSpot { int32_t y, x, last_y, last_x; int16_t run, lane; } CpuSpot;
 
 /* How far the scores of a run have been taken from the box, ps 1. */
 typedef struct CpuTaken {
@@ -154,6 +162,15 @@ typedef struct CpuTileScratch {
     float    peak;            /* largest |feature| of the tile's queries */
     float   *grid;            /* (span, span): scores of one query at whole shifts */
     int64_t  origin_y, origin_x, size_y, size_x; /* the box: shifts from a query to the key */
+    int64_t  row, row_end;    /* rows of queries that look into it; patches only */
+    int      box_count;       /* patches: of the slot */
+    bool     sorted;          /* queries into boxes; else there is one for all or none */
+    CpuBox  *box_of;          /* boxes */
+    uint32_t *box_lanes;      /* (boxes, runs) */
+    uint32_t *begun;          /* runs: lanes whose scores are there */
+    CpuSpot *spot;            /* queries */
+    CpuAxis *kept;            /* (runs, 2): windows before queries were sorted */
+    float   *part;            /* (cells, lanes): scores of a run that join others */
     int64_t  depth;           /* rows of the box that are kept, a power of two: row y is at y % depth */
     int64_t  waiting;         /* slots whose scores wait in value */
 } CpuTileScratch;
@@ -228,12 +245,22 @@ void snls_tile_keys_layout(CpuTile *tile);
 void snls_tile_keys_begin(const CpuTile *tile, CpuTileScratch *s);
 float snls_tile_hold_keys(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuTileScratch *s);
 
-/* tile_window.c: windows of a slot; false: no lane is scored together */
+/* tile_window.c: windows of a slot, lanes whose window lies in the frame as a whole into `together`; the box of those lanes, false: it is too large; windows from the
+ * box's origin on. All three, ps 1; false: no lane is scored together */
+void snls_tile_find_windows(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, CpuTileScratch *s);
+bool snls_tile_find_box(const CpuTile *tile, CpuTileScratch *s);
+void snls_tile_settle(const CpuTile *tile, CpuTileScratch *s);
 bool snls_tile_windows(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, CpuTileScratch *s);
 
-/* tile_score.c: scores at every shift of the box into box, and for ps 1 on into value or the lists; scores of a run's candidates in a slot into value */
+/* tile_boxes.c: patches. Windows of a slot, and how many boxes they are sorted into; lanes of a run that are in one; the box that is worked on */
+int snls_tile_boxes(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, CpuTileScratch *s);
+uint32_t snls_tile_box_lanes(const CpuTile *tile, int64_t run, const CpuTileScratch *s);
+void snls_tile_use_box(const CpuTile *tile, int box, CpuTileScratch *s);
+
+/* tile_score.c: scores at every shift of the box into box, and for ps 1 on into value or the lists; scores of a run's candidates in a slot into value: of lanes that
+ * are in the box, and of `alone` */
 void snls_tile_box_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, CpuTileScratch *s);
-void snls_tile_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t run, int64_t slot, float *value, CpuTileScratch *s);
+void snls_tile_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t run, int64_t slot, uint32_t alone, float *value, CpuTileScratch *s);
 
 /* tile_pick.c: lists made empty; scores of a run in n slots from `slot` on into its lists; lists into places kept .. kept+k-1 of the outputs.
  * careful: many candidates have to be scored anew before they are compared (see there). */

@@ -49,9 +49,10 @@ CpuShifts snls_tile_patch_shifts(const CpuTile *tile, const CpuTilePlace *p, int
 static void band(const CpuTile *tile, const CpuTilePlace *p, int64_t n, const CpuShifts *part, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
-    const int64_t rows = p->rows + reach_of(tile), lanes = tile->lanes, column = tile->pixel_columns, row = s->size_x * column;
-    const SnlsTileBand b = {.out = s->box + part->y * row + part->x * column + n * lanes, .out_row = s->size_y * row, .out_down = row, .out_across = column, .ring = s->product,
-                            .query = s->query + n * rows * m->features * lanes, .query_row = m->features * lanes, .key = s->key_rows + part->y,
+    const int64_t rows = s->row_end - s->row + reach_of(tile), lanes = tile->lanes, column = tile->pixel_columns, row = s->size_x * column;
+    const float *query = s->query + (n * (p->rows + reach_of(tile)) + s->row) * m->features * lanes;
+    const SnlsTileBand b = {.out = s->box + (s->row * s->size_y + part->y) * row + part->x * column + n * lanes, .out_row = s->size_y * row, .out_down = row, .out_across = column, .ring = s->product,
+                            .query = query, .query_row = m->features * lanes, .key = s->key_rows + part->y,
                             .key_at = s->place[part->x] + n * lanes - tile->planes.before, .key_pitch = tile->planes.pitch, .features = m->features, .rows = rows,
                             .down = (int)(part->y_end - part->y), .across = (int)(part->x_end - part->x), .side = (int)m->ps, .apart = (int)m->dilation, .square = !m->prod};
     tile->t.band(&b);
@@ -59,8 +60,8 @@ static void band(const CpuTile *tile, const CpuTilePlace *p, int64_t n, const Cp
 
 void snls_tile_patch_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuTileScratch *s)
 {
-    const int64_t rows = p->rows + reach_of(tile);
-    for (int64_t j = 0; j < s->size_y + rows - 1; j++) s->key_rows[j] = snls_tile_plane_row(tile, frame, p->i0 - tile->planes.before + s->origin_y + j);
+    const int64_t rows = s->row_end - s->row + reach_of(tile);
+    for (int64_t j = 0; j < s->size_y + rows - 1; j++) s->key_rows[j] = snls_tile_plane_row(tile, frame, p->i0 + s->row - tile->planes.before + s->origin_y + j);
     for (int64_t n = 0; n * tile->lanes < p->columns + reach_of(tile); n++) {
         const CpuShifts all = snls_tile_patch_shifts(tile, p, n, s);
         const int64_t size_y = all.y_end - all.y, size_x = all.x_end - all.x;

@@ -87,20 +87,21 @@ void snls_tile_shift_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t 
 {
     const SnlsMatch *m = &tile->c->m;
     const CpuPlanes *planes = &tile->planes;
-    const int64_t rows = p->rows + planes->before + planes->after, blocks = vectors(p->columns + planes->before + planes->after), wide = vectors(s->size_x);
+    const int64_t reach = planes->before + planes->after, rows = s->row_end - s->row + reach, blocks = vectors(p->columns + reach), wide = vectors(s->size_x);
     const int64_t tiles = snls_shift_words(m->features) / LANES, runs = blocks + wide, left = p->j0 - planes->before + s->origin_x + planes->margin;
     for (int64_t j = 0; j < rows + s->size_y - 1; j++) {
-        const float *row = snls_tile_plane_row(tile, frame, p->i0 - planes->before + s->origin_y + j);
+        const float *row = snls_tile_plane_row(tile, frame, p->i0 + s->row - planes->before + s->origin_y + j);
         tile->shift.copy(s->shifted.key + j * runs * tiles * TILE, (const uint32_t *)(const void *)row, left, runs, m->features);
     }
     SnlsShiftScores in = {.key_row = runs * tiles, .features = m->features, .rows = rows, .blocks = 1, .side = (int)m->ps, .out_row = wide * blocks * s->size_y * TILE, .work = s->shifted.work};
     for (int64_t n = 0; n < blocks; n++) {
         const CpuShifts need = snls_tile_patch_shifts(tile, p, n, s);
-        in.query = s->shifted.query + n * rows * snls_shift_tiles(m->features) * SNLS_SHIFT_TILE;
+        in.query = s->shifted.query + (n * (p->rows + reach) + s->row) * snls_shift_tiles(m->features) * SNLS_SHIFT_TILE;
         in.shifts = need.y_end - need.y;
+        if (in.shifts <= 0) continue; /* no query needs these pixels */
         for (int64_t c = need.x / LANES; c * LANES < need.x_end; c++) {
             in.key = s->shifted.key + (need.y * runs + n + c) * tiles * TILE;
-            in.out = s->box + ((c * blocks + n) * s->size_y + need.y) * TILE;
+            in.out = s->box + s->row * in.out_row + ((c * blocks + n) * s->size_y + need.y) * TILE;
             tile->shift.scores(&in);
         }
     }

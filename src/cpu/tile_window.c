@@ -102,31 +102,35 @@ static void settle(const CpuTile *tile, CpuAxis *axis, int64_t origin)
     }
 }
 
-/* With border drop, pixels outside the frame leave patches: then only tiles that stay inside are scored together. */
-static bool leaves_frame(const CpuTile *tile, const CpuTilePlace *p, const CpuTileScratch *s)
+void snls_tile_find_windows(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, CpuTileScratch *s)
 {
-    const SnlsMatch *m = &tile->c->m;
-    const CpuPlanes *planes = &tile->planes;
-    const int64_t top = p->i0 * m->stride0 - planes->before, left = p->j0 * m->stride0 - planes->before;
-    const int64_t bottom = (p->i0 + p->rows - 1) * m->stride0 + planes->after, right = (p->j0 + p->columns - 1) * m->stride0 + planes->after;
-    return top < 0 || left < 0 || bottom >= m->height || right >= m->width || top + s->origin_y < 0 || left + s->origin_x < 0 ||
-           bottom + s->origin_y + s->size_y > m->height || right + s->origin_x + s->size_x > m->width;
+    SnlsTileWindows in = plain_windows(tile, slot);
+    for (int64_t r = 0; r < tile->runs; r++) run_windows(tile, p, r, slot, &in, s);
+}
+
+bool snls_tile_find_box(const CpuTile *tile, CpuTileScratch *s)
+{
+    if (!extent(tile, s->y, s->together, &s->origin_y, &s->size_y) || !extent(tile, s->x, s->together, &s->origin_x, &s->size_x)) return false;
+    return s->size_y <= tile->box_max && s->size_x <= tile->box_max && s->size_y * s->size_x <= tile->area_max;
+}
+
+void snls_tile_settle(const CpuTile *tile, CpuTileScratch *s)
+{
+    for (int64_t r = 0; r < tile->runs; r++) {
+        if (!s->together[r]) continue;
+        settle(tile, &s->y[r], s->origin_y);
+        settle(tile, &s->x[r], s->origin_x);
+    }
 }
 
 bool snls_tile_windows(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
-    SnlsTileWindows in = plain_windows(tile, slot);
-    for (int64_t r = 0; r < tile->runs; r++) run_windows(tile, p, r, slot, &in, s);
-    bool any = extent(tile, s->y, s->together, &s->origin_y, &s->size_y) && extent(tile, s->x, s->together, &s->origin_x, &s->size_x);
-    if (s->size_y > tile->box_max || s->size_x > tile->box_max || s->size_y * s->size_x > tile->area_max) any = false; /* too far apart to share */
-    if (any && !snls_tile_keys_ready(tile, p, snls_slot_frame(p->t, slot, m->wt, m->frames), s)) any = false;
-    if (any && m->drop && m->ps > 1 && leaves_frame(tile, p, s)) any = false;
-    for (int64_t r = 0; r < tile->runs; r++) {
-        if (!any) s->together[r] = 0;
-        if (!s->together[r]) continue;
-        settle(tile, &s->y[r], s->origin_y);
-        settle(tile, &s->x[r], s->origin_x);
+    snls_tile_find_windows(tile, p, slot, s);
+    if (snls_tile_find_box(tile, s) && snls_tile_keys_ready(tile, p, snls_slot_frame(p->t, slot, m->wt, m->frames), s)) {
+        snls_tile_settle(tile, s);
+        return true;
     }
-    return any;
+    for (int64_t r = 0; r < tile->runs; r++) s->together[r] = 0; /* too far apart to share */
+    return false;
 }
