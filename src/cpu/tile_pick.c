@@ -63,14 +63,42 @@ static void insert_one(const CpuTile *tile, int64_t r, int64_t l, int64_t id, fl
     number[i * lanes] = (float)id;
 }
 
+/* Patches of `side` pixels around (y, x), with the pixels after the last, lie in the frame. */
+static bool is_inside(const SnlsMatch *m, int64_t y, int64_t x, int64_t more)
+{
+    const int64_t before = m->ps / 2, after = m->ps - 1 - before + more;
+    return y >= before && x >= before && y + after < m->height && x + after < m->width;
+}
+
+/* The distance of a patch from its pixels: rows of pixels where they lie side by side, else column by column. NaN: it has to be worked out another way. */
+static float patch_at(const CpuTile *tile, const CpuTilePlace *p, const SnlsQuery *q, const Spot *at)
+{
+    const SnlsMatch *m = &tile->c->m;
+    const CpuVideo *query = &tile->c->query, *key = &tile->c->key;
+    const int64_t y = snls_floor_inside(at->y), x = snls_floor_inside(at->x), qy = q->i * m->stride0, qx = q->j * m->stride0, before = m->ps / 2;
+    if (m->dilation != 1 || !is_inside(m, qy, qx, 0) || !is_inside(m, y, x, 1)) return NAN;
+    SnlsTilePatch in = {.query = snls_cpu_pixel(query, p->b, p->t, qy - before, qx - before) + p->head * m->features,
+                        .key = snls_cpu_pixel(key, p->b, frame_of(tile, p, at->slot), y - before, x - before) + p->head * m->features,
+                        .query_down = query->step[2], .down = key->step[2], .right = key->step[3], .n = m->features, .side = m->ps,
+                        .fraction_y = (float)(at->y - (double)y), .fraction_x = (float)(at->x - (double)x)};
+    const bool rows = query->step[3] == m->features && key->step[3] == m->features;
+    if (rows) in.n = m->features * m->ps;
+    float sum = 0;
+    for (int64_t s = 0; s < (rows ? 1 : m->ps); s++, in.query += query->step[3], in.key += key->step[3]) sum += tile->t.exact_patch(&in);
+    return sum;
+}
+
 static void enter(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t l, int64_t id, float value, CpuTileScratch *s)
 {
     if (loses_digits(tile, value, s->most[r * tile->lanes + l])) {
         const SnlsQuery q = snls_tile_query(tile, p, r, l);
         const Spot at = spot_of(tile, p, r, l, id, s);
         if (at.y != floor(at.y) || at.x != floor(at.x)) { /* on a pixel there is no correction: the best match of all, a query with itself, is there */
-            snls_cpu_load_patch(tile->c, &q, s->single);
-            value = snls_cpu_score_at(tile->c, &q, frame_of(tile, p, at.slot), at.y, at.x, s->single);
+            value = patch_at(tile, p, &q, &at);
+            if (isnan(value)) { /* infinite features are no numbers when mixed by their differences, and the score may be one */
+                snls_cpu_load_patch(tile->c, &q, s->single);
+                value = snls_cpu_score_at(tile->c, &q, frame_of(tile, p, at.slot), at.y, at.x, s->single);
+            }
             if (isnan(value)) return;
         }
     }

@@ -90,6 +90,13 @@ typedef struct SnlsTileExact {
     ptrdiff_t query_step, features;
 } SnlsTileExact;
 
+/* A patch of `side` rows of n floats against a place between pixels: its first pixel and fractions; `right`, `down`: floats to the taps. A tap of weight 0 is not looked at. */
+typedef struct SnlsTilePatch {
+    const float *query, *key;
+    ptrdiff_t query_down, down, right, n, side;
+    float fraction_y, fraction_x;
+} SnlsTilePatch;
+
 /* Windows with several candidates to a pixel, by cells: a cell is what lies between a whole pixel and the next along both axes. With `steps` candidates to a pixel it holds
  * steps*steps, but the first and the last cell of an axis share theirs: they lack `skip` and steps - 1 - skip of them. */
 typedef struct SnlsTileCellAxis { /* lane by lane */
@@ -192,6 +199,8 @@ typedef struct SnlsTile {
 
     /* l2 of n candidates, given as `below` does, from their pixels. Whole vectors of out may be written. */
     void (*exact)(float *out, const uint32_t *candidate, ptrdiff_t n, const SnlsTileExact *in);
+
+    float (*exact_patch)(const SnlsTilePatch *p); /* l2 */
 
     /* Such candidates with their scores into lists, as `insert` does; number: candidate plus `first`. */
     void (*enter)(float *top, float *number, ptrdiff_t k, const uint32_t *candidate, const float *score, ptrdiff_t n, float first, float *work);

@@ -254,5 +254,5 @@ static void mix_window(const SnlsTileMix *w)
 
 void TILE_INIT(SnlsTile *tile)
 {
-    *tile = (SnlsTile){.lanes = LANES, .rows = ROWS, .columns = COLUMNS, .planes = planes, .dots = dots, .patch_rows = PATCH_ROWS, .patch_columns = PATCH_COLUMNS, .band = band, .run_sums = run_sums, .mix = mix, .mix_each = mix_each, .mix_window = mix_window, .windows = windows, .ranges = ranges, .write_lists = write_lists, .least = least, .keep = keep, .insert = insert, .lower_bar = lower_bar, .below = below, .exact = exact, .enter = enter, .straight = straight, .cells = cells, .expand = expand};
+    *tile = (SnlsTile){.lanes = LANES, .rows = ROWS, .columns = COLUMNS, .planes = planes, .dots = dots, .patch_rows = PATCH_ROWS, .patch_columns = PATCH_COLUMNS, .band = band, .run_sums = run_sums, .mix = mix, .mix_each = mix_each, .mix_window = mix_window, .windows = windows, .ranges = ranges, .write_lists = write_lists, .least = least, .keep = keep, .insert = insert, .lower_bar = lower_bar, .below = below, .exact = exact, .exact_patch = exact_patch, .enter = enter, .straight = straight, .cells = cells, .expand = expand};
 }

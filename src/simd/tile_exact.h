@@ -45,3 +45,29 @@ static void exact(float *out, const uint32_t *candidate, ptrdiff_t n, const Snls
                            y.fraction != 0 ? in->down : 0, y.fraction, x.fraction, in->features);
     }
 }
+
+/* Floats f .. f+LANES-1 of a row of keys, mixed along x. */
+ALWAYS Vec patch_row(const float *key, ptrdiff_t right, Vec fx) { return weigh(v_load(key), v_load(key + right), fx); }
+
+static float exact_patch(const SnlsTilePatch *p)
+{
+    const ptrdiff_t right = p->fraction_x != 0 ? p->right : 0, next = p->fraction_y != 0 ? p->down : 0, whole = p->n / LANES * LANES;
+    const Vec fy = v_set(p->fraction_y), fx = v_set(p->fraction_x);
+    Vec sum = v_zero();
+    float lane[LANES], rest = 0;
+    for (ptrdiff_t r = 0; r < p->side; r++) {
+        const float *query = p->query + r * p->query_down, *key = p->key + r * p->down;
+        for (ptrdiff_t f = 0; f < whole; f += LANES) {
+            const Vec d = v_sub(v_load(query + f), weigh(patch_row(key + f, right, fx), patch_row(key + f + next, right, fx), fy));
+            sum = v_fma(d, d, sum);
+        }
+        for (ptrdiff_t f = whole; f < p->n; f++) {
+            const float above = weigh_one(key[f], key[f + right], p->fraction_x), below = weigh_one(key[f + next], key[f + next + right], p->fraction_x);
+            const float d = query[f] - weigh_one(above, below, p->fraction_y);
+            rest += d * d;
+        }
+    }
+    v_store(lane, sum);
+    for (int l = 0; l < LANES; l++) rest += lane[l];
+    return rest;
+}

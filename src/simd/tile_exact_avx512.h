@@ -63,3 +63,30 @@ static void exact(float *out, const uint32_t *candidate, ptrdiff_t n, const Snls
         _mm512_storeu_ps(out + i, now->taps == 1 ? pair_sums(&now->at, in->features, 1, 0) : pair_sums(&now->at, in->features, 4, 0));
     }
 }
+
+/* Floats of a row of keys, mixed along x. */
+ALWAYS __m512 patch_row(__mmask16 there, const float *key, ptrdiff_t right, __m512 fx)
+{
+    const __m512 left = _mm512_maskz_loadu_ps(there, key);
+    return _mm512_fmadd_ps(fx, _mm512_sub_ps(_mm512_maskz_loadu_ps(there, key + right), left), left);
+}
+
+static float exact_patch(const SnlsTilePatch *p)
+{
+    const ptrdiff_t right = p->fraction_x != 0 ? p->right : 0, next = p->fraction_y != 0 ? p->down : 0;
+    const __m512 fy = _mm512_set1_ps(p->fraction_y), fx = _mm512_set1_ps(p->fraction_x);
+    __m512 sum = _mm512_setzero_ps();
+    for (ptrdiff_t f = 0; f < p->n; f += 16) {
+        const __mmask16 there = zmm_first(p->n - f);
+        const float *query = p->query + f, *key = p->key + f;
+        __m512 above = patch_row(there, key, right, fx);
+        for (ptrdiff_t r = 0; r < p->side; r++, query += p->query_down, key += p->down) {
+            if (!next) above = patch_row(there, key, right, fx);
+            const __m512 below = next ? patch_row(there, key + next, right, fx) : above;
+            const __m512 d = _mm512_sub_ps(_mm512_maskz_loadu_ps(there, query), _mm512_fmadd_ps(fy, _mm512_sub_ps(below, above), above));
+            sum = _mm512_fmadd_ps(d, d, sum);
+            above = below;
+        }
+    }
+    return _mm512_reduce_add_ps(sum);
+}
