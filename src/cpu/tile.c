@@ -223,9 +223,10 @@ static void run_pixels(const CpuTile *tile, const CpuTilePlace *p, int64_t slot,
 /* Scores of `lanes` from another place, or none if there is no other. */
 static void join(const CpuTile *tile, float *value, const float *from, uint32_t lanes)
 {
-    for (int64_t i = 0; i < tile->cells; i++)
-        for (int64_t l = 0; l < tile->lanes; l++)
-            if (lanes >> l & 1) value[i * tile->lanes + l] = from ? from[i * tile->lanes + l] : NAN;
+    for (uint32_t rest = lanes; rest; rest &= rest - 1) {
+        const int l = __builtin_ctz(rest);
+        for (int64_t i = l; i < tile->cells * tile->lanes; i += tile->lanes) value[i] = from ? from[i] : NAN;
+    }
 }
 
 /* Scores of a run's lanes that are in the box; with the first of them those of lanes that are in none. Where no scores wait, lanes of other boxes enter the lists another time. */

@@ -3,6 +3,8 @@
 #include <float.h>
 #include <math.h>
 
+enum { AT_ONCE = 256 }; /* candidates scored before they enter lists */
+
 void snls_tile_begin_lists(const CpuTile *tile, CpuTileScratch *s)
 {
     const int64_t queries = tile->runs * tile->lanes;
@@ -49,20 +51,6 @@ static void fetch(const CpuTile *tile, const CpuTilePlace *p, const Spot *at)
     __builtin_prefetch(pixel + tile->c->key.step[2]); /* beyond the last row: a hint about memory nobody reads is ignored */
 }
 
-static void insert_one(const CpuTile *tile, int64_t r, int64_t l, int64_t id, float value, const CpuTileScratch *s)
-{
-    const int64_t lanes = tile->lanes;
-    float *top = snls_tile_top(tile, s, r) + l, *number = snls_tile_number(tile, s, r) + l;
-    int64_t i = tile->keep - 1;
-    if (top[i * lanes] <= value) return; /* candidates come in order: an equal one before stays before */
-    for (; i > 0 && !(top[(i - 1) * lanes] <= value); i--) {
-        top[i * lanes] = top[(i - 1) * lanes];
-        number[i * lanes] = number[(i - 1) * lanes];
-    }
-    top[i * lanes] = value;
-    number[i * lanes] = (float)id;
-}
-
 /* Patches of `side` pixels around (y, x), with the pixels after the last, lie in the frame. */
 static bool is_inside(const SnlsMatch *m, int64_t y, int64_t x, int64_t more)
 {
@@ -88,35 +76,37 @@ static float patch_at(const CpuTile *tile, const CpuTilePlace *p, const SnlsQuer
     return sum;
 }
 
-static void enter(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t l, int64_t id, float value, CpuTileScratch *s)
+/* A score whose digits are lost, anew; on a pixel there is no correction: the best match of all, a query with itself, is there. */
+static float score_again(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t l, int64_t id, float value, CpuTileScratch *s)
 {
-    if (loses_digits(tile, value, s->most[r * tile->lanes + l])) {
-        const SnlsQuery q = snls_tile_query(tile, p, r, l);
-        const Spot at = spot_of(tile, p, r, l, id, s);
-        if (at.y != floor(at.y) || at.x != floor(at.x)) { /* on a pixel there is no correction: the best match of all, a query with itself, is there */
-            value = patch_at(tile, p, &q, &at);
-            if (isnan(value)) { /* infinite features are no numbers when mixed by their differences, and the score may be one */
-                snls_cpu_load_patch(tile->c, &q, s->single);
-                value = snls_cpu_score_at(tile->c, &q, frame_of(tile, p, at.slot), at.y, at.x, s->single);
-            }
-            if (isnan(value)) return;
-        }
-    }
-    insert_one(tile, r, l, id, value, s);
+    const SnlsQuery q = snls_tile_query(tile, p, r, l);
+    const Spot at = spot_of(tile, p, r, l, id, s);
+    if (at.y == floor(at.y) && at.x == floor(at.x)) return value;
+    const float sum = patch_at(tile, p, &q, &at);
+    if (!isnan(sum)) return sum;
+    snls_cpu_load_patch(tile->c, &q, s->single); /* infinite features are no numbers when mixed by their differences, and the score may be one */
+    return snls_cpu_score_at(tile->c, &q, frame_of(tile, p, at.slot), at.y, at.x, s->single);
 }
 
-/* Scores of run r not above the bars one by one, candidates from number `id` on. */
+/* Scores of run r not above the bars, candidates from number `id` on: those that lost digits one by one. */
 static void one_by_one(const CpuTile *tile, const CpuTilePlace *p, int64_t r, const float *value, int64_t n, int64_t id, const float *bar, CpuTileScratch *s)
 {
     const int64_t lanes = tile->lanes;
     const ptrdiff_t count = tile->t.below(s->below, value, n, bar, s->below + n * lanes);
-    for (ptrdiff_t i = 0; i < count; i++) {
-        const int64_t l = s->below[i] % 16, c = s->below[i] / 16;
-        if (i + 4 < count) {
-            const Spot next = spot_of(tile, p, r, s->below[i + 4] % 16, id + s->below[i + 4] / 16, s);
-            fetch(tile, p, &next);
+    float score[AT_ONCE];
+    for (ptrdiff_t i = 0; i < count; i += AT_ONCE) {
+        const ptrdiff_t some = count - i < AT_ONCE ? count - i : AT_ONCE;
+        const uint32_t *candidate = s->below + i;
+        for (ptrdiff_t j = 0; j < some; j++) {
+            const int64_t l = candidate[j] % 16, c = candidate[j] / 16;
+            if (j + 4 < some) {
+                const Spot next = spot_of(tile, p, r, candidate[j + 4] % 16, id + candidate[j + 4] / 16, s);
+                fetch(tile, p, &next);
+            }
+            score[j] = value[c * lanes + l];
+            if (loses_digits(tile, score[j], s->most[r * lanes + l])) score[j] = score_again(tile, p, r, l, id + c, score[j], s);
         }
-        enter(tile, p, r, l, id + c, value[c * lanes + l], s);
+        tile->t.enter(snls_tile_top(tile, s, r), snls_tile_number(tile, s, r), tile->c->k, candidate, score, some, (float)id, s->work);
     }
 }
 
