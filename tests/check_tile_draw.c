@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* How flow runs over the frame: what decides which lanes are worked on together. */
-enum { FLOW_NONE, FLOW_CONSTANT, FLOW_WHOLE, FLOW_SMOOTH, FLOW_OUTWARD, FLOW_STEP, FLOW_RANDOM, FLOW_KINDS };
+enum { FLOW_NONE, FLOW_CONSTANT, FLOW_WHOLE, FLOW_SMOOTH, FLOW_OUTWARD, FLOW_STEP, FLOW_RANDOM, FLOW_KINDS, FLOW_PARTS };
 
 static double flow_at(int kind, double level, Rng *rng, int64_t y, int64_t x, int axis)
 {
@@ -14,13 +14,16 @@ static double flow_at(int kind, double level, Rng *rng, int64_t y, int64_t x, in
     case FLOW_SMOOTH: return level + 0.07 * (double)x - 0.05 * (double)y * (axis ? 1 : -1);
     case FLOW_OUTWARD: return level + 12 + 0.3 * (double)x; /* leaves the frame: reflected centres run backwards */
     case FLOW_STEP: return level + (x > 11 ? 7.25 : 0);
+    case FLOW_PARTS: /* things that move past each other, and flow that is wrong here and there */
+        if (rng_one_in(rng, 40)) return rng_real(rng, -20, 20);
+        return level + 5.5 * (double)((x / 9 + (axis ? y / 6 : 0)) % 3 - 1) + 0.04 * (double)y;
     default: return rng_real(rng, -20, 20);
     }
 }
 
-static void draw_flow(TileCase *c, Rng *rng, bool anywhere)
+static void draw_flow(TileCase *c, Rng *rng, TileKind of)
 {
-    const int kind = anywhere ? FLOW_RANDOM : (int)rng_int(rng, 0, FLOW_KINDS - 1);
+    const int kind = of == TILE_APART ? FLOW_RANDOM : of == TILE_ROUGH ? FLOW_PARTS : (int)rng_int(rng, 0, FLOW_KINDS - 1);
     const int64_t *q = c->s.query.shape, slots = 2 * c->s.params.wt + (int64_t)rng_one_in(rng, 2);
     const int64_t step = c->s.params.stride0, shape[6] = {q[0], q[1], slots, (q[2] + step - 1) / step, (q[3] + step - 1) / step, 2};
     if (kind == FLOW_NONE || !slots) return;
@@ -123,10 +126,23 @@ static void draw_apart_params(SnlsSearchParams *p, Rng *rng)
     p->stride1 = RNG_PICK(rng, 1, 1, 0.5, 0.25);
 }
 
-/* alike stays set where the video is all alike and whole. */
-static SnlsTensor draw_video(Rng *rng, SnlsDtype type, const int64_t *shape, double scale, double level, bool *alike)
+/* many: as many features as matrix tiles take. */
+static void draw_rough_params(SnlsSearchParams *p, Rng *rng, bool many)
 {
-    const SnlsTensor v = tensor_new(rng, type, 5, shape, LAYOUT_PLAIN);
+    p->ps = many ? 3 : (int32_t)RNG_PICK(rng, 2, 3, 3, 5, 7);
+    p->dilation = !many && rng_one_in(rng, 6) ? 2 : 1;
+    p->dist = many ? SNLS_DIST_PROD : p->dist;
+    p->interp = rng_one_in(rng, 6);
+    p->wt = 1;
+    p->ws = (int32_t)rng_int(rng, 1, 4);
+    p->stride1 = p->interp ? 1 : RNG_PICK(rng, 1, 1, 0.5);
+    p->heads = rng_one_in(rng, 4) ? 2 : 1;
+}
+
+/* alike stays set where the video is all alike and whole. */
+static SnlsTensor draw_video(Rng *rng, SnlsDtype type, const int64_t *shape, TileKind kind, double scale, double level, bool *alike)
+{
+    const SnlsTensor v = tensor_new(rng, type, 5, shape, kind == TILE_ROUGH && rng_one_in(rng, 2) ? LAYOUT_INPUT : LAYOUT_PLAIN);
     const double range = rng_one_in(rng, 10) ? 0 : scale; /* all alike: every candidate ties */
     tensor_fill(&v, rng, -range, range);
     for (int64_t i = 0; i < tensor_count(&v); i++) tensor_set(&v, i, tensor_get(&v, i) + level);
@@ -193,6 +209,8 @@ void tile_draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
     if (kind == TILE_PATCHES) draw_patches_params(&c->s.params, rng);
     if (kind == TILE_FRAMES) draw_frames_params(&c->s.params, rng);
     if (kind == TILE_APART) draw_apart_params(&c->s.params, rng);
+    const bool many = kind == TILE_ROUGH && rng_one_in(rng, 3);
+    if (kind == TILE_ROUGH) draw_rough_params(&c->s.params, rng, many);
     const int64_t reach = c->s.params.ps > 3 ? 4 : 8, side = c->s.params.ws > 5 ? 26 : 40;
     int64_t shape[5] = {1, 2 * c->s.params.wt + 1 + rng_int(rng, 0, 1), rng_int(rng, 1, 22), rng_int(rng, 1, side), rng_int(rng, 1, reach)};
     if (c->s.params.ps == 1 && (products || rng_one_in(rng, 2))) shape[4] = RNG_PICK(rng, 16, 16, 19, 31, 33, 70); /* chunks of features */
@@ -228,6 +246,12 @@ void tile_draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
         shape[3] = c->s.params.ws > 8 ? rng_int(rng, 1, 24) : rng_int(rng, 1, shape[2] > 18 ? 20 : 60);
         shape[4] = c->s.params.heads * RNG_PICK(rng, 31, 64, 88, 90, 96, 112);
     }
+    if (kind == TILE_ROUGH) { /* a tile or two */
+        shape[1] = 3;
+        shape[2] = rng_int(rng, 8, many ? 30 : 20);
+        shape[3] = rng_int(rng, many ? 20 : 30, many ? 30 : 56);
+        shape[4] = c->s.params.heads * (many ? 90 : RNG_PICK(rng, 1, 3, 3, 4, 9));
+    }
     if (kind == TILE_FRAMES) { /* a few frames stay held from one batch or head to the next, of many none does */
         shape[0] = rng_int(rng, 1, 2);
         shape[1] = rng_int(rng, 2 * c->s.params.wt + 1, rng_one_in(rng, 2) ? 7 : 16);
@@ -245,14 +269,14 @@ void tile_draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
     const double scale = RNG_PICK(rng, 1, 50), level = RNG_PICK(rng, 0, 0, 128);
     c->largest = scale + level;
     c->alike = level == 0; /* then nothing is rounded */
-    c->s.query = draw_video(rng, type, shape, scale, level, &c->alike);
-    c->s.key = !slopes && rng_one_in(rng, 2) ? c->s.query : draw_video(rng, type, shape, scale, level, &c->alike);
+    c->s.query = draw_video(rng, type, shape, kind, scale, level, &c->alike);
+    c->s.key = !slopes && rng_one_in(rng, 2) ? c->s.query : draw_video(rng, type, shape, kind, scale, level, &c->alike);
     if (slopes) draw_slopes(c, rng);
     if (products && rng_one_in(rng, 4)) { /* a query of zeros: whatever is no NaN ties */
         for (int64_t i = 0; i < tensor_count(&c->s.query); i++) tensor_set(&c->s.query, i, 0);
         c->alike = true;
     }
-    draw_flow(c, rng, kind == TILE_APART);
+    draw_flow(c, rng, kind);
     if (exact) make_exact(c, rng);
     c->all = c->s;
     c->all.params.topk = SNLS_TOPK_ALL;

@@ -27,6 +27,11 @@ one write too many|src/simd/tile_window.h|for (ptrdiff_t i = 0; i < k; i++) {|fo
 a row of the patch left out|src/simd/tile_patch.h|for (int a = 3; a < side; a += 2) same|for (int a = 5; a < side; a += 2) same|test_tile 1 40
 products missing where patches reach into the next vector|src/cpu/tile_patch.c|l0 >= tile->lanes|beside > 0|test_tile 1 40
 a row of the patch left out on matrix tiles|src/simd/shift_amx.c|at[side >= 7 ? 5 : 0]|at[side >= 7 ? 4 : 0]|test_tile --patches 1 12
+scores of queries in other boxes not taken away|src/cpu/tile.c|value[i] = from ? from[i] : NAN;|value[i] = from ? from[i] : 0;|test_tile --rough 1 6
+a box begins in the wrong row|src/cpu/tile_patch.c|p->i0 + s->row - tile->planes.before|p->i0 - tile->planes.before|test_tile --rough 1 6
+a box on matrix tiles begins in the wrong row|src/cpu/tile_shift.c|p->i0 + s->row - planes->before|p->i0 - planes->before|test_tile --rough 1 12
+fractions of queries in other boxes lost|src/cpu/tile_boxes.c|            memcpy(a->fraction, k->fraction, n * sizeof *a->fraction);||test_tile --rough 1 6
+a row of a patch summed anew twice|src/simd/tile_exact_avx512.h|            if (!next) above = patch_row(there, key, right, fx);||test_tile --rough 1 40
 the next box begun too far|src/simd/sieve_scan_amx.c|begun = wanted - rows < AHEAD ? wanted - rows : AHEAD;|begun = wanted - rows;|test_tile --frames 1000 40
 the pixel beside a cell not looked at|src/simd/sieve_scan_amx.c|    b = _mm512_mask_mov_ps(b, right, here->least[2]);||test_tile --steps 1000 60
 lanes whose cells lack a neighbour taken as if they had it|src/simd/sieve_scan_amx.c|    *lanes = _mm512_mask_cmplt_epi32_mask(*lanes, until, _mm512_loadu_si512(axis->end));||test_tile --apart 1000 100
