@@ -125,11 +125,20 @@ static int reserve_files(Run *r)
 
 /* ---- arrays in ---- */
 
+/* One clip as a batch of one. */
+static void add_batch_axis(SnlsTensor *t)
+{
+    int64_t shape[SNLS_MAX_DIM] = { 1 };
+    memcpy(shape + 1, t->shape, (size_t)t->ndim * sizeof *shape);
+    *t = snls_tensor(t->data, (SnlsDtype)t->dtype, t->ndim + 1, shape);
+}
+
 static int load_slot(Run *r, const Slot *slot, const char *path)
 {
     SnlsTensor *t = tensor_of(r, slot);
     const int code = load_array(r->ctx, path, t);
     if (code) return code;
+    if (slot->flags & SLOT_CLIP && t->ndim == slot->rank_min - 1) add_batch_axis(t);
     if (t->ndim < slot->rank_min || t->ndim > slot->rank_max)
         return fail(EXIT_INPUT, "%s: has shape %s, the %s must be %s", path, shape_text(t).text, slot->label,
                     slot->layout);

@@ -7,7 +7,7 @@
 #define FLOW       "[B,T,S,nH,nW,2] or [B,heads,T,S,nH,nW,2]"
 #define FIELD      "[B,heads,T,nH,nW,K]"
 #define OFFSETS    "[B,heads,T,nH,nW,K,3]"
-#define PLAIN_FLOW "[B,T,H,W,2]"
+#define PLAIN_FLOW "[B,T,H,W,2] or [T,H,W,2]"
 
 /* Call and Grad are unions: a member's offset is that in its own struct. */
 /* clang-format off */
@@ -73,8 +73,8 @@ static const Slot refine_slots[] = {
 };
 
 static const Slot compose_slots[] = {
-    INPUT(SnlsFlowCompose, fflow, NULL, "FFLOW.npy", PLAIN_FLOW, 5, 5, SLOT_FINITE, "motion t -> t+1 on frame t (x,y)"),
-    INPUT(SnlsFlowCompose, bflow, NULL, "BFLOW.npy", PLAIN_FLOW, 5, 5, SLOT_FINITE, "motion t -> t-1 on frame t (x,y)"),
+    INPUT(SnlsFlowCompose, fflow, NULL, "FFLOW.npy", PLAIN_FLOW, 5, 5, SLOT_FINITE | SLOT_CLIP, "motion t -> t+1 on frame t (x,y)"),
+    INPUT(SnlsFlowCompose, bflow, NULL, "BFLOW.npy", PLAIN_FLOW, 5, 5, SLOT_FINITE | SLOT_CLIP, "motion t -> t-1 on frame t (x,y)"),
     OUTPUT(SnlsFlowCompose, flow, "out", "F.npy", "[B,T,2*wt,nH,nW,2]", 0, "flow for search"),
     SEED(SnlsFlowCompose, flow, "grad-out", "GF.npy", "[B,T,2*wt,nH,nW,2]", 6,
          "gradient by the output; asks for backward"),

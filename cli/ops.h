@@ -34,6 +34,7 @@ typedef enum SlotFlag {
     SLOT_OPTIONAL = 2, /* forward does without it */
     SLOT_FINITE = 4,   /* every number must be finite */
     SLOT_INDEX = 8,    /* i32, and what backward needs */
+    SLOT_CLIP = 16,    /* without its first axis it is a batch of one: what `snls flow` writes */
 } SlotFlag;
 
 typedef struct Slot {

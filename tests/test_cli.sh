@@ -58,6 +58,9 @@ done
 # inputs
 expect 0 "synth" "$snls" synth clip.npy --frames 3 --height 12 --width 14 --out-fflow f.npy --out-bflow b.npy
 expect 0 "compose" "$snls" compose f.npy b.npy --wt 1 --out flow.npy
+expect 0 "flow of a clip" "$snls" flow clip.npy of.npy --method dis --out-backward ob.npy
+expect 0 "compose, what flow writes" "$snls" compose of.npy ob.npy --wt 1 --out oflow.npy
+expect 0 "search around it" "$snls" search clip.npy clip.npy --flow oflow.npy --wt 1 --ws 3 --k 2 --out-dist od.npy
 for backend in ref cpu; do
     expect 0 "search on $backend" "$snls" search clip.npy clip.npy --flow flow.npy --wt 1 --ws 3 --ps 2 --k 4 --backend $backend --out-dist d_$backend.npy --out-offset o_$backend.npy
     expect 0 "weights on $backend" "$snls" weights d_$backend.npy --scale 0.001 --backend $backend --out w_$backend.npy
