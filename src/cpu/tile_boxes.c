@@ -167,8 +167,9 @@ int snls_tile_boxes(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, Cp
     s->sorted = false;
     snls_tile_find_windows(tile, p, slot, s);
     if (!snls_tile_keys_ready(tile, p, snls_slot_frame(p->t, slot, m->wt, m->frames), s)) return 0;
+    CpuBox whole = {0};
     const bool fitting = snls_tile_find_box(tile, s);
-    CpuBox whole = {s->origin_y, s->origin_y + s->size_y, s->origin_x, s->origin_x + s->size_x, 0, p->rows};
+    if (fitting) whole = (CpuBox){s->origin_y, s->origin_y + s->size_y, s->origin_x, s->origin_x + s->size_x, 0, p->rows};
     const bool possible = fitting && !leaves_frame(tile, p, &whole);
     if (!possible || s->size_y * s->size_x > 2 * tile->span * tile->span) {
         const int64_t n = collect(tile, p, s);
