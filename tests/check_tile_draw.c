@@ -140,9 +140,9 @@ static void draw_rough_params(SnlsSearchParams *p, Rng *rng, bool many)
 }
 
 /* alike stays set where the video is all alike and whole. */
-static SnlsTensor draw_video(Rng *rng, SnlsDtype type, const int64_t *shape, TileKind kind, double scale, double level, bool *alike)
+static SnlsTensor draw_video(Rng *rng, SnlsDtype type, const int64_t *shape, double scale, double level, bool *alike)
 {
-    const SnlsTensor v = tensor_new(rng, type, 5, shape, kind == TILE_ROUGH && rng_one_in(rng, 2) ? LAYOUT_INPUT : LAYOUT_PLAIN);
+    const SnlsTensor v = tensor_new(rng, type, 5, shape, LAYOUT_PLAIN);
     const double range = rng_one_in(rng, 10) ? 0 : scale; /* all alike: every candidate ties */
     tensor_fill(&v, rng, -range, range);
     for (int64_t i = 0; i < tensor_count(&v); i++) tensor_set(&v, i, tensor_get(&v, i) + level);
@@ -269,8 +269,8 @@ void tile_draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
     const double scale = RNG_PICK(rng, 1, 50), level = RNG_PICK(rng, 0, 0, 128);
     c->largest = scale + level;
     c->alike = level == 0; /* then nothing is rounded */
-    c->s.query = draw_video(rng, type, shape, kind, scale, level, &c->alike);
-    c->s.key = !slopes && rng_one_in(rng, 2) ? c->s.query : draw_video(rng, type, shape, kind, scale, level, &c->alike);
+    c->s.query = draw_video(rng, type, shape, scale, level, &c->alike);
+    c->s.key = !slopes && rng_one_in(rng, 2) ? c->s.query : draw_video(rng, type, shape, scale, level, &c->alike);
     if (slopes) draw_slopes(c, rng);
     if (products && rng_one_in(rng, 4)) { /* a query of zeros: whatever is no NaN ties */
         for (int64_t i = 0; i < tensor_count(&c->s.query); i++) tensor_set(&c->s.query, i, 0);

@@ -19,8 +19,8 @@
 /* ctest: name=frames-many label=slow timeout=600 args=--frames 1000 40 */
 /* ctest: name=apart args=--apart 1 16 */
 /* ctest: name=apart-many label=slow timeout=600 args=--apart 1000 100 */
-/* ctest: name=rough args=--rough 1 6 */
-/* ctest: name=rough-many label=slow timeout=900 args=--rough 1000 40 */
+/* ctest: name=rough sanitized=2 args=--rough 1 6 */
+/* ctest: name=rough-many label=slow timeout=900 args=--rough 1000 16 */
 /* ctest: name=cuda label=cuda args=--backend cuda 1 300 */
 /* ctest: name=cuda-products label=cuda args=--backend cuda --products 1 150 */
 /* ctest: name=cuda-few label=cuda args=--backend cuda --few 1 200 */
