@@ -35,7 +35,7 @@ typedef struct Worker {
         for (int i = 0; i < lanes; i++) a[i] = 0.999f, b[i] = 0.001f;                              \
         for (int i = 0; i < chains; i++) sum[i] = b * (float)i;                                    \
         for (int64_t r = 0; r < w->repeat; r++)                                                    \
-            _Pragma("GCC unroll 16") for (int i = 0; i < chains; i++) sum[i] = sum[i] * a + b;     \
+            _Pragma("GCC unroll 32") for (int i = 0; i < chains; i++) sum[i] = sum[i] * a + b;     \
         for (int i = 0; i < chains; i++) w->sink += sum[i][0];                                     \
     }                                                                                              \
     attribute static void triad_##isa(Worker *w)                                                   \
@@ -50,7 +50,13 @@ typedef struct Worker {
         }                                                                                          \
     }
 
+#if defined(__aarch64__)
+KERNELS(plain, 4, 24, ) /* four ports and 32 registers */
+enum { PLAIN_CHAINS = 24 };
+#else
 KERNELS(plain, 4, 12, )
+enum { PLAIN_CHAINS = 12 };
+#endif
 #if defined(__x86_64__)
 KERNELS(avx2, 8, 12, __attribute__((target("avx2,fma")))) /* sixteen registers less the two factors */
 KERNELS(avx512, 16, 16, __attribute__((target("avx512f,fma"))))
@@ -69,7 +75,7 @@ static Kernels kernels_of(int32_t cpu_level)
 #else
     (void)cpu_level;
 #endif
-    return (Kernels){ fma_plain, triad_plain, 2 * 12 * 4 };
+    return (Kernels){ fma_plain, triad_plain, 2 * PLAIN_CHAINS * 4 };
 }
 
 static void *enter(void *argument)

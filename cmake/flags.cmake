@@ -1,5 +1,5 @@
 # Flags of every C file, and what the machine has: target snls_flags, variables SNLS_HAVE_OPENMP, SNLS_HAVE_PNG, SNLS_HAVE_JPEG, SNLS_HAVE_LAPACK,
-# SNLS_HAVE_JANSSON, SNLS_HAVE_DNNL, SNLS_X86.
+# SNLS_HAVE_JANSSON, SNLS_HAVE_DNNL, SNLS_X86, SNLS_AARCH64.
 add_library(snls_flags INTERFACE)
 target_compile_options(snls_flags INTERFACE
     -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes
@@ -75,6 +75,11 @@ endif()
 set(SNLS_X86 OFF)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$" AND CMAKE_SIZEOF_VOID_P EQUAL 8)
     set(SNLS_X86 ON)
+endif()
+
+set(SNLS_AARCH64 OFF)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$" AND CMAKE_SIZEOF_VOID_P EQUAL 8)
+    set(SNLS_AARCH64 ON)
 endif()
 
 # Matrix tiles: compilers since gcc 11 and clang 12.

@@ -20,7 +20,11 @@
 #define MAX_M 40
 #define GUARD 16 /* canary elements on either side of an output */
 
+#if defined(__aarch64__)
+static const char *const level_names[] = { "", "c", "neon" };
+#else
 static const char *const level_names[] = { "", "c", "avx2", "avx512", "amx" };
+#endif
 
 /* ---- memory ---- */
 

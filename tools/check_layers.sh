@@ -44,7 +44,7 @@ may_use_system()
     oneapi/dnnl/dnnl.h) [[ $1 == src/nn/dnnl* ]] ;;
     cblas.h)   [[ $1 == src/nn/* ]] ;;
     fcntl.h)   [[ $1 == src/io/* || $1 == src/pipeline/journal.c || $1 == src/*/threads.c || $1 == cli/* ]] ;;
-    *intrin.h) [[ $1 == src/simd/* ]] ;;
+    *intrin.h | arm_neon.h) [[ $1 == src/simd/* ]] ;;
     *)         true ;;
     esac
 }

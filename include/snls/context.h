@@ -11,11 +11,12 @@ extern "C" {
 /* Not shared between threads that call at the same time; any number of contexts may exist and run side by side. */
 typedef struct SnlsContext SnlsContext;
 
-/* Instruction sets of the cpu backend, in rising order. */
+/* Instruction sets of the cpu backend, in rising order. A number means what the architecture has: 2 is AVX2 on x86-64, NEON on AArch64. */
 typedef enum SnlsCpuLevel {
     SNLS_CPU_AUTO = 0, /* the best this machine has */
     SNLS_CPU_C = 1,
     SNLS_CPU_AVX2 = 2,  /* AVX2 + FMA + F16C */
+    SNLS_CPU_NEON = 2,  /* AArch64: the vectors that every such processor has */
     SNLS_CPU_AVX512 = 3, /* AVX-512 F, BW, DQ, VL */
     SNLS_CPU_AMX    = 4  /* and AMX tiles with bf16 numbers */
 } SnlsCpuLevel;
@@ -34,7 +35,7 @@ typedef struct SnlsContextParams {
     int32_t       device_id;     /* GPU number (0) */
     int32_t       threads;       /* 0 = as many as this process may use (affinity and cgroup quota respected) */
     int32_t       deterministic; /* 1: gradients bit-identical from run to run (0; the CPU backends always are) */
-    int32_t       cpu_level;     /* SnlsCpuLevel, a ceiling (auto). The environment variable SNLS_CPU=c|avx2|avx512|amx lowers it too */
+    int32_t       cpu_level;     /* SnlsCpuLevel, a ceiling (auto). The environment variable SNLS_CPU=c|avx2|avx512|amx, or c|neon, lowers it too */
     void         *stream;        /* cudaStream_t, NULL = the default stream; ignored by CPU backends */
     SnlsAllocator allocator;     /* zero = malloc and free */
     int64_t       scratch_limit; /* bytes of scratch an operator may hold, 0 = no limit; beyond: SNLS_ERR_MEMORY */

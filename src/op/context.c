@@ -16,11 +16,24 @@ void snls_context_defaults(SnlsContextParams *params)
     if (params) *params = (SnlsContextParams){0};
 }
 
-static const char *const level_names[] = {"auto", "c", "avx2", "avx512", "amx"};
+#if defined(__aarch64__)
+#define LEVEL_2 "neon"
+#else
+#define LEVEL_2 "avx2"
+#endif
+static const char *const level_names[] = {"auto", "c", LEVEL_2, "avx512", "amx"};
 
 const char *snls_cpu_level_name(int32_t level)
 {
     return level >= 0 && level <= SNLS_CPU_AMX ? level_names[level] : "?";
+}
+
+/* Words of the other architecture count too, so that a script that sets a ceiling works on both. */
+static int32_t level_of(const char *word)
+{
+    for (int32_t i = 0; i <= SNLS_CPU_AMX; i++)
+        if (!strcmp(word, level_names[i])) return i;
+    return !strcmp(word, "avx2") || !strcmp(word, "neon") ? 2 : -1;
 }
 
 /* The ceiling that SNLS_CPU sets: a test masks what the machine has. An unknown word is an error, not ignored. */
@@ -29,9 +42,9 @@ static SnlsStatus level_from_environment(int32_t *level, char *why, size_t size)
     const char *text = getenv("SNLS_CPU");
     *level = SNLS_CPU_AUTO;
     if (!text || !*text) return SNLS_OK;
-    for (int32_t i = 0; i <= SNLS_CPU_AMX; i++)
-        if (!strcmp(text, level_names[i])) { *level = i; return SNLS_OK; }
-    snprintf(why, size, "open: SNLS_CPU is %.40s, must be c, avx2, avx512, amx or auto", text);
+    *level = level_of(text);
+    if (*level >= 0) return SNLS_OK;
+    snprintf(why, size, "open: SNLS_CPU is %.40s, must be c, avx2, avx512, amx, neon or auto", text);
     return SNLS_ERR_ARG;
 }
 

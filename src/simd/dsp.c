@@ -349,6 +349,10 @@ int snls_dsp_level_max(void)
     return known;
 }
 
+#elif defined(__aarch64__)
+
+int snls_dsp_level_max(void) { return 2; }
+
 #else
 
 int snls_dsp_level_max(void) { return 1; }
@@ -363,5 +367,7 @@ void snls_dsp_init(SnlsDsp *dsp, int level)
 #if defined(__x86_64__)
     if (level >= 2) snls_dsp_init_avx2(dsp);
     if (level >= 3) snls_dsp_init_avx512(dsp);
+#elif defined(__aarch64__)
+    if (level >= 2) snls_dsp_init_neon(dsp);
 #endif
 }

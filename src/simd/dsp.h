@@ -138,7 +138,7 @@ typedef struct SnlsDsp {
     void (*to_bf16)(uint16_t *out, const float *in, ptrdiff_t n);
 } SnlsDsp;
 
-/* Levels are the values of SnlsCpuLevel: 1 C, 2 AVX2+FMA+F16C, 3 AVX-512 F+BW+DQ+VL. */
+/* Levels are the values of SnlsCpuLevel: 1 C, 2 AVX2+FMA+F16C or NEON, 3 AVX-512 F+BW+DQ+VL. */
 int snls_dsp_level_max(void);               /* what this machine (and its operating system) can run */
 void snls_dsp_init(SnlsDsp *dsp, int level); /* level above level_max is lowered to it */
 
@@ -146,5 +146,6 @@ void snls_dsp_init(SnlsDsp *dsp, int level); /* level above level_max is lowered
 void snls_dsp_init_c(SnlsDsp *dsp);
 void snls_dsp_init_avx2(SnlsDsp *dsp);
 void snls_dsp_init_avx512(SnlsDsp *dsp);
+void snls_dsp_init_neon(SnlsDsp *dsp);
 
 #endif

@@ -61,5 +61,7 @@ void snls_tile_init(SnlsTile *tile, int level)
 #if defined(__x86_64__)
     if (level >= 2) snls_tile_init_avx2(tile);
     if (level >= 3) snls_tile_init_avx512(tile);
+#elif defined(__aarch64__)
+    if (level >= 2) snls_tile_init_neon(tile);
 #endif
 }

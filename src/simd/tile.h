@@ -224,5 +224,6 @@ void snls_tile_init(SnlsTile *tile, int level); /* levels as in dsp.h; above the
 void snls_tile_init_c(SnlsTile *tile);
 void snls_tile_init_avx2(SnlsTile *tile);
 void snls_tile_init_avx512(SnlsTile *tile);
+void snls_tile_init_neon(SnlsTile *tile);
 
 #endif

@@ -1,0 +1,69 @@
+/* tile_neon.c: tile loops, four lanes; five by five sums fill the thirty-two registers. */
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LANES 4
+#define ROWS 5
+#define COLUMNS 5
+#define PATCH_ROWS 5
+#define PATCH_COLUMNS 6
+#define PATCH_SUMS 25
+#define TILE_INIT snls_tile_init_neon
+
+typedef float32x4_t Vec;
+typedef uint32x4_t Mask;
+#define v_load(p) vld1q_f32(p)
+#define v_store(p, x) vst1q_f32(p, x)
+#define v_set(x) vdupq_n_f32(x)
+#define v_zero() vdupq_n_f32(0)
+#define v_add(a, b) vaddq_f32(a, b)
+#define v_sub(a, b) vsubq_f32(a, b)
+#define v_mul(a, b) vmulq_f32(a, b)
+#define v_fma(a, b, c) vfmaq_f32(c, a, b)
+#define v_min(a, b) vminnmq_f32(a, b) /* of a number and NaN the number */
+#define v_max(a, b) vmaxnmq_f32(a, b)
+#define m_equal(p, n) vceqq_s32(vld1q_s32(p), vdupq_n_s32(n))
+#define m_nonzero(x) vcagtq_f32(x, vdupq_n_f32(0))
+#define m_number(x) vceqq_f32(x, x)
+#define m_not_below(m, a, b) vbicq_u32(m, vcleq_f32(a, b))
+#define m_le(a, b) vcleq_f32(a, b)
+#define m_below(a, b) vcltq_f32(a, b)
+#define m_or(a, b) vorrq_u32(a, b)
+#define v_pick(m, no, yes) vbslq_f32(m, yes, no)
+#define v_fma_where(m, a, b, c) vbslq_f32(m, vfmaq_f32(c, a, b), c)
+
+static inline uint32_t lane_bits(uint32x4_t mask)
+{
+    static const uint32_t bit[4] = {1, 2, 4, 8};
+    return vaddvq_u32(vandq_u32(mask, vld1q_u32(bit)));
+}
+#define m_bits(a, b) lane_bits(vcleq_f32(a, b))
+
+#define SORT_BY_LEAST 1
+#define SWAP_WHERE(m, a, b) { const float32x4_t was = a; a = vbslq_f32(m, b, a); b = vbslq_f32(m, was, b); }
+#define IN_REGISTER(v) __asm__("" : "+w"(v))
+
+static inline __attribute__((always_inline)) void turn_4_most(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step, float32x4_t *most)
+{
+    float32x4_t row[4];
+    for (int i = 0; i < 4; i++) {
+        row[i] = vld1q_f32(in + i * step);
+        *most = vmaxnmq_f32(vabsq_f32(row[i]), *most);
+    }
+    const float32x4_t a = vtrn1q_f32(row[0], row[1]), b = vtrn2q_f32(row[0], row[1]), c = vtrn1q_f32(row[2], row[3]), d = vtrn2q_f32(row[2], row[3]);
+#define PAIRS(zip, x, y) vreinterpretq_f32_f64(zip(vreinterpretq_f64_f32(x), vreinterpretq_f64_f32(y)))
+    vst1q_f32(out, PAIRS(vzip1q_f64, a, c));
+    vst1q_f32(out + pitch, PAIRS(vzip1q_f64, b, d));
+    vst1q_f32(out + 2 * pitch, PAIRS(vzip2q_f64, a, c));
+    vst1q_f32(out + 3 * pitch, PAIRS(vzip2q_f64, b, d));
+#undef PAIRS
+}
+#define TURN turn_4_most
+
+#include "simd/tile_body.h"
+#else
+typedef int snls_tile_neon_is_empty;
+#endif
