@@ -97,6 +97,7 @@ static void to_f16_avx2(uint16_t *out, const float *in, ptrdiff_t n) { ymm_to_f1
 static void to_bf16_avx2(uint16_t *out, const float *in, ptrdiff_t n) { ymm_to_bf16(out, in, 0, n); }
 
 #define LANES 8
+#define VECTOR_REGISTERS 16
 typedef __m256 Vec;
 typedef __m256i Mask;
 #define v_mask(r) ymm_mask(r)

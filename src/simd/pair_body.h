@@ -18,7 +18,7 @@ static void bends(float out[3], const float *k, const float *right, const float 
     ptrdiff_t i = 0;
     for (; i + LANES <= n; i += LANES) add_bends(sum, k + i, right + i, lower + i, both + i, 1, v_mask(LANES));
     if (i < n) add_bends(sum, k + i, right + i, lower + i, both + i, 0, v_mask(n - i));
-    _mm_storeu_ps(four, v_sum4(sum[0], sum[1], sum[2], v_zero()));
+    v_store4(four, v_sum4(sum[0], sum[1], sum[2], v_zero()));
     for (int m = 0; m < 3; m++) out[m] = four[m];
 }
 
@@ -91,8 +91,8 @@ ALWAYS void pair_patch(float *along_out, float *to, float g, const SnlsPair *pai
             pair_row(sum, here ? here + i : NULL, there ? there + i : NULL, n, &c, at + i, q + i, run, shape, prod, along, into, 1, 0, v_mask(n - i));
     }
     if (along)
-        _mm_storeu_ps(along_out,
-                      v_sum4(v_add(sum[0][0], sum[0][1]), v_add(sum[1][0], sum[1][1]), v_add(sum[2][0], sum[2][1]), v_add(sum[3][0], sum[3][1])));
+        v_store4(along_out,
+                 v_sum4(v_add(sum[0][0], sum[0][1]), v_add(sum[1][0], sum[1][1]), v_add(sum[2][0], sum[2][1]), v_add(sum[3][0], sum[3][1])));
 }
 
 typedef void PullPatch(float *along, float *to, float g, const SnlsPair *pair, const SnlsPatch *patch, const SnlsGrid *grid);
@@ -156,7 +156,7 @@ ALWAYS void pixel_by(float *along_out, const SnlsPixel *p, const int shape, cons
     ptrdiff_t i = 0;
     for (; i + LANES <= p->n; i += LANES) pixel_part(sum, p, &c, gw, i, shape, prod, along, 1, v_mask(LANES));
     if (i < p->n) pixel_part(sum, p, &c, gw, i, shape, prod, along, 0, v_mask(p->n - i));
-    if (along) _mm_storeu_ps(along_out, v_sum4(sum[0], sum[1], sum[2], sum[3]));
+    if (along) v_store4(along_out, v_sum4(sum[0], sum[1], sum[2], sum[3]));
 }
 
 ALWAYS void pixel_shape(float *along, const SnlsPixel *p, const int shape)

@@ -1,11 +1,12 @@
 /* patch_body.h: mix, dot_patch and spread_patch of dsp.h, written once. Included by a file that defines, for its instruction
  * set: LANES, Vec, Mask, v_mask(r) the first r lanes, v_load v_load_part(p, mask) v_store v_store_part(p, mask, x),
- * v_set v_zero v_add v_fma(a,b,c) = a*b+c, v_sum4(a,b,c,d) the sums of four as __m128.
+ * v_set v_zero v_add v_fma(a,b,c) = a*b+c, v_sum4(a,b,c,d) the sums of four, v_store4 for these;
+ * V_REGISTER, the constraint of a vector register; VECTOR_REGISTERS, how many there are.
  * Pixels are walked in chunks of two registers, then in single ones under a mask. Constants select the code: shape,
  * whole (two registers, no mask) and the length of a run. */
 
 #define UNROLL _Pragma("GCC unroll 4")
-#define HELD(x) __asm__("" : "+v"(x)) /* read once, not once for each use: loads are what runs out */
+#define HELD(x) __asm__("" : V_REGISTER(x)) /* read once, not once for each use: loads are what runs out */
 
 ALWAYS Vec read_vec(const float *p, int whole, Mask mask) { return whole ? v_load(p) : v_load_part(p, mask); }
 
@@ -22,7 +23,7 @@ ALWAYS void write_vec(float *p, Vec x, int whole, Mask mask)
 enum { LONGEST = 3 };
 
 /* Registers a pixel: as many as there is room for. */
-#define VECTORS(rows, run) (LANES == 8 && (rows) * (run) > 4 ? 1 : 2)
+#define VECTORS(rows, run) (VECTOR_REGISTERS < 32 && (rows) * (run) > 4 ? 1 : 2)
 
 ALWAYS void mix_chunk(float *out, const SnlsPatch *patch, const SnlsPlaces *from, ptrdiff_t k, ptrdiff_t end, ptrdiff_t shift, const SnlsGrid *grid,
                       const int rows, const int run, const int shape, const int vectors, const int whole, Mask mask)
@@ -146,7 +147,7 @@ ALWAYS void ask_ahead(const SnlsRun *run, const SnlsGrid *grid, ptrdiff_t q, ptr
 {
     if (!run->ahead) return;
     const float *const at = run->ahead + q * grid->right + c;
-    for (int i = 0; i < vectors * LANES; i += 16) _mm_prefetch((const char *)(at + i), _MM_HINT_T1);
+    for (int i = 0; i < vectors * LANES; i += 16) __builtin_prefetch(at + i, 0, 2);
 }
 
 /* Runs of single pixels, which one query alone writes: all of a chunk of channels, then the next. */
@@ -263,7 +264,7 @@ ALWAYS void dot_place(float *out, const float *at, const float *g, const SnlsPat
         for (; i + 2 * LANES <= grid->n; i += 2 * LANES) dot_row_of(sum, g + i, patch->right, at + i, patch->run, grid, shape, 1, v_mask(LANES));
         for (; i < grid->n; i += LANES) dot_row_of(sum, g + i, patch->right, at + i, patch->run, grid, shape, 0, v_mask(grid->n - i));
     }
-    _mm_storeu_ps(out, v_sum4(v_add(sum[0][0], sum[0][1]), v_add(sum[1][0], sum[1][1]), v_add(sum[2][0], sum[2][1]), v_add(sum[3][0], sum[3][1])));
+    v_store4(out, v_sum4(v_add(sum[0][0], sum[0][1]), v_add(sum[1][0], sum[1][1]), v_add(sum[2][0], sum[2][1]), v_add(sum[3][0], sum[3][1])));
 }
 
 ALWAYS void dot_places(float *out, const SnlsPlaces *from, ptrdiff_t count, ptrdiff_t shift, const float *g, const SnlsPatch *patch, const SnlsGrid *grid,

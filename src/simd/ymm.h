@@ -6,16 +6,13 @@
 #ifndef SNLS_YMM_H
 #define SNLS_YMM_H
 
+#include "simd/inline.h"
 #include <immintrin.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define ALWAYS static inline __attribute__((always_inline)) /* also where a constant argument must select the code */
-
-/* Keeps a compiler from deriving p from its neighbours: addresses stay base + index, not a chain of additions. */
-#define OPAQUE(p) __asm__("" : "+r"(p))
-
-enum { DOT, L2 };
+#define V_REGISTER "+v"
+#define v_store4(p, x) _mm_storeu_ps(p, x)
 
 ALWAYS __m256i ymm_mask(ptrdiff_t r) /* the first r of 8 lanes */
 {
