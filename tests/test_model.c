@@ -16,11 +16,6 @@ enum { HAVE_FILES = 1 };
 #else
 enum { HAVE_FILES = 0 };
 #endif
-#ifdef SNLS_HAVE_DNNL
-enum { HAVE_BF16 = 1 };
-#else
-enum { HAVE_BF16 = 0 }; /* without oneDNN convolutions are in f32 */
-#endif
 
 static SnlsContext *ref, *cpu;
 static char path[128];
@@ -194,7 +189,7 @@ static void runs(void)
     for (int i = 0; i < 4; i++) {
         const SnlsTensor clip = random_clip(sizes[i][0], sizes[i][1], sizes[i][2], 3 + (uint64_t)i);
         const SnlsTensor want = run_on(ref, &clip, 0, sizes[i][0], SNLS_F32), got = run_on(cpu, &clip, 0, sizes[i][0], SNLS_F32);
-        const SnlsTensor half = HAVE_BF16 ? run_on(cpu, &clip, 0, sizes[i][0], SNLS_BF16) : got;
+        const SnlsTensor half = run_on(cpu, &clip, 0, sizes[i][0], SNLS_BF16);
         CHECK(difference(&got, want.data) < 0.01, "size %d: cpu and ref differ by %g", i, difference(&got, want.data));
         CHECK(difference(&half, want.data) < 16, "size %d: bf16 and f32 differ by %g", i, difference(&half, want.data)); /* a few of 255/256 */
         CHECK(difference(&want, clip.data) > 0.01, "size %d: nothing happened", i);

@@ -9,11 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef SNLS_HAVE_DNNL
-enum { HAVE_BF16 = 1 };
-#else
-enum { HAVE_BF16 = 0 };
-#endif
 enum { WHOLE = 1 << 20 };
 
 static SnlsContext *ref, *cpu;
@@ -76,7 +71,7 @@ static float *run(SnlsModel *m, const Clip *c, int32_t rows)
 static double difference(const float *a, const float *b, int64_t n)
 {
     double most = 0;
-    for (int64_t i = 0; i < n; i++) most = fmax(most, fabs((double)a[i] - (double)b[i]));
+    for (int64_t i = 0; i < n; i++) if (!(fabs((double)a[i] - (double)b[i]) <= most)) most = fabs((double)a[i] - (double)b[i]); /* gcc 12 fails on fmax here, on AArch64 */
     return most;
 }
 
@@ -275,7 +270,8 @@ static void short_windows(const Clip *c)
     if (!CHECK(snls_open(&ctx, &(SnlsContextParams){ .backend = "ref", .threads = 1, .allocator = { count_alloc, count_free, &count } }) >= 0, "no context")) return;
     SnlsModel m = make_model(ctx, &snls_stan_s, SNLS_F32, &(StanSConfig){ .width = 1, .blocks = 6, .ws = 3, .wt = 1 });
     snls_nn_free(&m.stage[0].net);
-    count.most = snls_model_stage_bytes(&m, 0, 3 * snls_model_reach(&m), c->h, c->w) - 1;
+    int64_t room = 0;
+    count.most = snls_model_stage_bytes(&m, 0, 3 * snls_model_reach(&m), c->h, c->w, &room) - 1;
     const float *out = run(&m, c, 0);
     CHECK(m.short_windows && difference(out, c->noisy, floats_of(c)) > 0.01, "short windows: %d", m.short_windows);
     free_model(&m);
@@ -291,7 +287,7 @@ int main(int argc, char **argv)
     check_repeat("%s", argv[0]);
     all_bands();
     bands_equal_whole(&snls_stan_s, &clips[0], SNLS_F32, 0.02);
-    if (HAVE_BF16) bands_equal_whole(&snls_stan_s, &clips[0], SNLS_BF16, 4);
+    bands_equal_whole(&snls_stan_s, &clips[0], SNLS_BF16, 4);
     bands_equal_whole(&snls_dvdnet, &tall, SNLS_F32, 0.02);
     bands_equal_whole(&snls_fastdvdnet, &tall, SNLS_F32, 0.02);
     for (int i = 1; i < 4; i++) stream_equals_network(&clips[i], &(StanSConfig){ .width = 2, .blocks = 1 + i % 3, .ws = 3, .wt = i % 3 });

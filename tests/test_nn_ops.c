@@ -5,17 +5,13 @@
 #include "case.h"
 #include "net_layers.h"
 #include "nn/blas.h"
+#include "nn/dnnl.h"
 #include <math.h>
 #include <snls/snls.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef SNLS_HAVE_DNNL
-#define HAVE_BF16 true
-#else
-#define HAVE_BF16 false
-#endif
 #define BF16_SHARE 0.2 /* of a gradient's norm that bf16 may be off by: one flipped slope of a few numbers */
 
 static SnlsContext *ref, *fast;
@@ -85,20 +81,32 @@ static void compare_gradients(const char *what, TestNet *a, TestNet *b)
     free(once);
 }
 
-/* Which convolutions: those the build chose, or those of BLAS, which it would choose without oneDNN. */
-typedef enum Way { CHOSEN, BY_BLAS } Way;
+/* Which convolutions: those that are chosen on this machine, or those of BLAS or oneDNN, which would be chosen on others. */
+typedef enum Way { CHOSEN, BY_BLAS, BY_DNNL } Way;
+
+static bool is_there(Way way, int32_t dtype)
+{
+#ifdef SNLS_HAVE_DNNL
+    if (way == BY_DNNL) return snls_nn_dnnl_conv(dtype) != NN_DNNL_NONE;
+#endif
+#ifdef SNLS_HAVE_LAPACK
+    if (way == BY_BLAS) return true;
+#endif
+    (void)dtype;
+    return way == CHOSEN;
+}
 
 static void choose(TestNet *t, Way way)
 {
-#ifdef SNLS_HAVE_LAPACK
     static NnBackend table;
     table = *t->net.backend;
-    table.op[NN_conv].forward = snls_nn_blas_conv_forward;
-    table.op[NN_conv].backward = snls_nn_blas_conv_backward;
-    if (way == BY_BLAS) t->net.backend = &table;
-#else
-    (void)t, (void)way;
+#ifdef SNLS_HAVE_LAPACK
+    if (way == BY_BLAS) table.op[NN_conv].forward = snls_nn_blas_conv_forward, table.op[NN_conv].backward = snls_nn_blas_conv_backward, table.release = snls_nn_blas_conv_release;
 #endif
+#ifdef SNLS_HAVE_DNNL
+    if (way == BY_DNNL) table.op[NN_conv].forward = snls_nn_dnnl_conv_forward, table.op[NN_conv].backward = snls_nn_dnnl_conv_backward, table.release = snls_nn_dnnl_release;
+#endif
+    if (way != CHOSEN) t->net.backend = &table;
 }
 
 static void check_layer(const Layer *l, uint64_t seed, int32_t dtype, Way way)
@@ -139,9 +147,10 @@ int main(int argc, char **argv)
     for (int i = 0; i < net_layer_count; i++)
         for (uint64_t seed = first; seed < first + count; seed++) {
             if (argc > 2 && strcmp(argv[2], net_layers[i].name)) continue;
-            check_layer(&net_layers[i], seed, SNLS_F32, CHOSEN);
-            if (net_layers[i].op == NN_conv && !gpu) check_layer(&net_layers[i], seed, SNLS_F32, BY_BLAS);
-            if (gpu || HAVE_BF16) check_layer(&net_layers[i], seed, SNLS_BF16, CHOSEN);
+            for (Way way = CHOSEN; way <= (net_layers[i].op == NN_conv && !gpu ? BY_DNNL : CHOSEN); way++) {
+                if (is_there(way, SNLS_F32)) check_layer(&net_layers[i], seed, SNLS_F32, way);
+                if (is_there(way, SNLS_BF16)) check_layer(&net_layers[i], seed, SNLS_BF16, way);
+            }
         }
     snls_close(&ref);
     snls_close(&fast);

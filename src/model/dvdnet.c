@@ -181,12 +181,12 @@ static SnlsStatus run(SnlsModel *m, const SnlsModelRun *r)
 static int64_t memory(SnlsModel *m, int64_t frames, int64_t h, int64_t w)
 {
     const int64_t even_h = (h + 1) / 2 * 2, even_w = (w + 1) / 2 * 2;
-    int64_t bytes = scratch_floats(frames, even_h * even_w) * (int64_t)sizeof(float) + even_h * even_w * FLOW_BYTES;
+    int64_t bytes = scratch_floats(frames, even_h * even_w) * (int64_t)sizeof(float) + even_h * even_w * FLOW_BYTES, room = 0;
     for (int stage = SPATIAL; stage <= TEMPORAL && bytes >= 0; stage++) {
-        const int64_t values = snls_model_stage_bytes(m, stage, 1, 2 * bands_of(m, stage, even_h, even_w).rows, even_w);
+        const int64_t values = snls_model_stage_bytes(m, stage, 1, 2 * bands_of(m, stage, even_h, even_w).rows, even_w, &room);
         bytes = values < 0 ? -1 : bytes + values;
     }
-    return bytes;
+    return bytes < 0 ? -1 : bytes + room;
 }
 
 const Architecture snls_dvdnet = { .name = "dvdnet", .radius = RADIUS, .chunk = 8, .stages = 2, .build = build, .load = load, .run = run, .memory = memory,

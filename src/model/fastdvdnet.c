@@ -140,9 +140,10 @@ static SnlsStatus run(SnlsModel *m, const SnlsModelRun *r)
 
 static int64_t memory(SnlsModel *m, int64_t frames, int64_t h, int64_t w)
 {
-    const int64_t values = snls_model_stage_bytes(m, 0, 1, 4 * bands_of(m, padded(h), padded(w)).rows, padded(w));
+    int64_t room = 0;
+    const int64_t values = snls_model_stage_bytes(m, 0, 1, 4 * bands_of(m, padded(h), padded(w)).rows, padded(w), &room);
     (void)frames;
-    return values < 0 ? -1 : 2 * values + SCRATCH * padded(h) * padded(w) * (int64_t)sizeof(float);
+    return values < 0 ? -1 : 2 * values + room + SCRATCH * padded(h) * padded(w) * (int64_t)sizeof(float);
 }
 
 const Architecture snls_fastdvdnet = { .name = "fastdvdnet", .radius = RADIUS, .chunk = 8, .stages = 2, .build = build, .load = load, .run = run, .memory = memory };

@@ -57,13 +57,14 @@ SnlsStatus snls_model_stage(SnlsModel *m, int stage, int64_t n, int64_t h, int64
     return status;
 }
 
-int64_t snls_model_stage_bytes(SnlsModel *m, int stage, int64_t n, int64_t h, int64_t w)
+int64_t snls_model_stage_bytes(SnlsModel *m, int stage, int64_t n, int64_t h, int64_t w, int64_t *room)
 {
     Stage s = { .params = m->stage[stage].params }; /* all of its parameters are there: none is added */
     snls_nn_begin(&s.net, m->ctx, &s.params, m->dtype, false);
     m->architecture->build(m, &s, stage, n, h, w);
     snls_nn_keep(&s.net, s.out);
-    const int64_t bytes = snls_nn_bytes(&s.net);
+    const int64_t bytes = snls_nn_bytes(&s.net), scratch = snls_nn_room(&s.net);
+    if (scratch > *room) *room = scratch;
     snls_nn_free(&s.net);
     return snls_device_type(m->ctx) == SNLS_DEVICE_CPU || bytes < 0 ? bytes : 0; /* a GPU's memory is its own */
 }
@@ -155,7 +156,7 @@ static int32_t choose_dtype(const SnlsModel *m)
     if (m->params.dtype >= 0) return m->params.dtype;
     if (snls_device_type(m->ctx) != SNLS_DEVICE_CPU) return SNLS_BF16;
 #ifdef SNLS_HAVE_DNNL
-    return snls_cpu_level(m->ctx) >= SNLS_CPU_AMX ? SNLS_BF16 : SNLS_F32;
+    return snls_cpu_level(m->ctx) >= SNLS_CPU_AMX ? SNLS_BF16 : SNLS_F32; /* elsewhere bf16 works, and is no faster */
 #else
     return SNLS_F32;
 #endif

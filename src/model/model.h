@@ -56,8 +56,8 @@ int64_t snls_model_reach(const SnlsModel *m);
 /* The stage's network for this size, built where it is not there yet. */
 SnlsStatus snls_model_stage(SnlsModel *m, int stage, int64_t n, int64_t h, int64_t w);
 
-/* Bytes of values that it takes, without making it; -1: an error. */
-int64_t snls_model_stage_bytes(SnlsModel *m, int stage, int64_t n, int64_t h, int64_t w);
+/* Bytes of values that it takes, without making it; -1: an error. *room becomes what a run takes of the context's scratch, where that is more; stages share it. */
+int64_t snls_model_stage_bytes(SnlsModel *m, int stage, int64_t n, int64_t h, int64_t w, int64_t *room);
 
 /* Rows a band brings where a row of the largest value takes so many bytes: as many as a cache holds, or as the model was told. */
 int64_t snls_model_band(const SnlsModel *m, int64_t row_bytes);

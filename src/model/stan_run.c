@@ -144,9 +144,11 @@ static SnlsStatus run_windows(Job *j, bool flow)
     return run_windows_of(j, LONGEST, RADIUS, flow);
 }
 
-static int64_t window_memory(SnlsModel *m, int64_t frames, int64_t h, int64_t w)
+/* room: scratch that is taken at least. On a GPU, whose memory is its own, 0. */
+static int64_t window_memory(SnlsModel *m, int64_t frames, int64_t h, int64_t w, int64_t room)
 {
-    return snls_model_stage_bytes(m, 0, frames < longest_window(m) ? frames : longest_window(m), h, w);
+    const int64_t values = snls_model_stage_bytes(m, 0, frames < longest_window(m) ? frames : longest_window(m), h, w, &room);
+    return values < 1 ? values : values + room;
 }
 
 /* ---- STAN ---- */
@@ -167,13 +169,13 @@ static SnlsStatus run_stan(SnlsModel *m, const SnlsModelRun *run)
     return run_windows(&j, true);
 }
 
-/* Values, flow, and a part of the stack once more, in the order that its convolution wants; on a GPU (run is 0) all but flow is there. */
+/* Values, flow, and scratch for a part of the stack once more, in the order that its convolution wants. */
 static int64_t stan_memory(SnlsModel *m, int64_t frames, int64_t h, int64_t w)
 {
     const StanConfig c = snls_stan_config();
-    const int64_t run = window_memory(m, frames, h, w), n = frames < LONGEST ? frames : LONGEST, small = n * (h / SCALE) * (w / SCALE);
-    const int64_t stack = small * c.heads[2] / STAN_PARTS * 2 * c.per_head * c.used * snls_dtype_size((SnlsDtype)m->dtype);
-    return run < 0 ? -1 : run + (run ? stack : 0) + (2 * (n - 1) * h * w * 2 + 2 * small * 2) * (int64_t)sizeof(float);
+    const int64_t n = frames < LONGEST ? frames : LONGEST, small = n * (h / SCALE) * (w / SCALE);
+    const int64_t stack = small * c.heads[2] / STAN_PARTS * 2 * c.per_head * c.used * snls_dtype_size((SnlsDtype)m->dtype), run = window_memory(m, frames, h, w, stack);
+    return run < 0 ? -1 : run + (2 * (n - 1) * h * w * 2 + 2 * small * 2) * (int64_t)sizeof(float);
 }
 
 const Architecture snls_stan = { .name = "stan", .radius = RADIUS, .chunk = 4, .stages = 1, .build = build_stan, .run = run_stan, .memory = stan_memory, .parameters = 12073694 };
@@ -246,7 +248,7 @@ static SnlsStatus run_stan_s(SnlsModel *m, const SnlsModelRun *run)
     return run_windows(&j, false);
 }
 
-static int64_t stan_s_memory(SnlsModel *m, int64_t frames, int64_t h, int64_t w) { return window_memory(m, frames, (h + SCALE - 1) / SCALE * SCALE, (w + SCALE - 1) / SCALE * SCALE); }
+static int64_t stan_s_memory(SnlsModel *m, int64_t frames, int64_t h, int64_t w) { return window_memory(m, frames, (h + SCALE - 1) / SCALE * SCALE, (w + SCALE - 1) / SCALE * SCALE, 0); }
 
 const Architecture snls_stan_s = { .name = "stan-s", .radius = RADIUS, .chunk = 4, .stages = 1, .configure = configure, .build = build_stan_s, .run = run_stan_s, .memory = stan_s_memory,
                                    .reach = stan_s_reach };

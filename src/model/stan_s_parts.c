@@ -89,12 +89,14 @@ static int64_t net_count(const StanSParts *s) { return s->nets ? s->worker_count
 
 int64_t snls_stan_s_parts_bytes(StanSParts *s)
 {
-    int64_t bytes = 0;
+    int64_t bytes = 0, room = 0; /* room: of one worker, of whom all are alike */
     for (int64_t i = 0; bytes >= 0 && i < net_count(s); i++) {
-        const int64_t values = s->nets[i].net.ctx ? snls_nn_bytes(&s->nets[i].net) : 0;
+        NnNet *net = &s->nets[i].net;
+        const int64_t values = net->ctx ? snls_nn_bytes(net) : 0, scratch = net->ctx && i < part_count(s) ? snls_nn_room(net) : 0;
         bytes = values < 0 ? -1 : bytes + values;
+        if (scratch > room) room = scratch;
     }
-    return bytes;
+    return bytes < 0 ? -1 : bytes + s->worker_count * room;
 }
 
 SnlsStatus snls_stan_s_parts_commit(StanSParts *s)

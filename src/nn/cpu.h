@@ -5,6 +5,11 @@
 #include "nn/nn.h"
 #include <string.h>
 
+NnFunction snls_nn_cpu_conv_forward, snls_nn_cpu_conv_backward;
+void       snls_nn_cpu_release(SnlsContext *ctx, NnStep *step);
+int64_t    snls_nn_cpu_room(SnlsContext *ctx, const NnStep *step);
+bool       snls_nn_cpu_conv_by_blas(void); /* some convolutions are */
+
 NnFunction snls_nn_cpu_norm_forward, snls_nn_cpu_norm_backward, snls_nn_cpu_act_forward, snls_nn_cpu_act_backward;
 NnFunction snls_nn_cpu_eca_forward, snls_nn_cpu_eca_backward, snls_nn_cpu_add_forward, snls_nn_cpu_add_backward;
 NnFunction snls_nn_cpu_attend_forward, snls_nn_cpu_attend_backward, snls_nn_cpu_gather_forward;

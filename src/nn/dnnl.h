@@ -8,5 +8,10 @@ SnlsStatus snls_nn_dnnl_open(SnlsContext *ctx, void **shared);
 void       snls_nn_dnnl_close(SnlsContext *ctx, void *shared);
 void       snls_nn_dnnl_release(SnlsContext *ctx, NnStep *step);
 NnFunction snls_nn_dnnl_conv_forward, snls_nn_dnnl_conv_backward;
+int64_t    snls_nn_dnnl_conv_room(SnlsContext *ctx, const NnStep *step); /* bytes of scratch that forward takes */
+
+/* What it has for this processor: nothing, loops for any, code of its own. */
+typedef enum NnDnnlConv { NN_DNNL_NONE, NN_DNNL_PLAIN, NN_DNNL_FAST } NnDnnlConv;
+NnDnnlConv snls_nn_dnnl_conv(int32_t dtype); /* for convolutions of this element type, as networks have them */
 
 #endif

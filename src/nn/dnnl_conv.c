@@ -111,7 +111,7 @@ static SnlsStatus describe(SnlsContext *ctx, const NnStep *s, Conv *c)
 
 static dnnl_status_t describe_job(const NnStep *s, const Conv *c, Job job, dnnl_convolution_desc_t *desc)
 {
-    const dnnl_memory_desc_t weight = any_order(&c->weight, type_of(s->x[0].dtype)), *bias = s->p[1].data && job != BY_DATA ? &c->bias : NULL;
+    const dnnl_memory_desc_t weight = any_order(&c->weight, type_of(s->x[0].dtype)), *bias = s->pi[1] >= 0 && job != BY_DATA ? &c->bias : NULL;
     const bool turned = s->u.conv.transposed; /* a deconvolution's description is the same struct */
     const dnnl_prop_kind_t kind = s->dy[0].data ? dnnl_forward_training : dnnl_forward_inference;
     if (job == FORWARD)
@@ -125,7 +125,7 @@ static dnnl_status_t describe_job(const NnStep *s, const Conv *c, Job job, dnnl_
 }
 
 /* oneDNN's GELU is slower than ours, which is done on what comes out, as a network in training has it. */
-static bool own_gelu(const NnStep *s) { return s->u.conv.act == NN_GELU && s->y[0].dtype == SNLS_BF16 && !s->x[1].data; }
+static bool own_gelu(const NnStep *s) { return s->u.conv.act == NN_GELU && s->y[0].dtype == SNLS_BF16 && s->xi[1] < 0; }
 
 /* Activation, then the residual, which lies in the output before the convolution runs. */
 static dnnl_status_t attributes(const NnStep *s, Job job, dnnl_primitive_attr_t *attr)
@@ -138,7 +138,7 @@ static dnnl_status_t attributes(const NnStep *s, Job job, dnnl_primitive_attr_t 
     if (status == dnnl_success && s->u.conv.act == NN_GELU && !own_gelu(s)) status = dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_gelu_erf, 0, 0);
     if (status == dnnl_success && s->u.conv.act != NN_GELU && s->u.conv.act != NN_LINEAR)
         status = dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_relu, s->u.conv.act == NN_LEAKY ? (float)s->u.conv.slope : 0, 0);
-    if (status == dnnl_success && s->x[1].data) status = dnnl_post_ops_append_sum(ops, 1);
+    if (status == dnnl_success && s->xi[1] >= 0) status = dnnl_post_ops_append_sum(ops, 1);
     if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(*attr, ops);
     dnnl_post_ops_destroy(ops);
     return status;
@@ -175,18 +175,24 @@ static SnlsStatus make_packed(SnlsContext *ctx, const NnStep *s, Conv *c, Job jo
     return check(ctx, status, "packing of weights");
 }
 
+static dnnl_status_t plan_job(const NnStep *s, const Conv *c, Job job, dnnl_engine_t engine, dnnl_primitive_desc_t *made)
+{
+    dnnl_convolution_desc_t desc;
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_status_t status = describe_job(s, c, job, &desc);
+    if (status == dnnl_success) status = attributes(s, job, &attr);
+    if (status == dnnl_success) status = dnnl_primitive_desc_create(made, &desc, attr, engine, c->forward_desc);
+    if (attr) dnnl_primitive_attr_destroy(attr);
+    return status;
+}
+
 static SnlsStatus make_job(SnlsContext *ctx, const NnStep *s, Conv *c, Job job)
 {
     const Shared *shared = s->shared;
-    dnnl_convolution_desc_t desc;
     dnnl_primitive_desc_t made = NULL;
-    dnnl_primitive_attr_t attr = NULL;
     if (c->primitive[job]) return SNLS_OK;
-    DNNL(ctx, describe_job(s, c, job, &desc), "a convolution");
-    dnnl_status_t status = attributes(s, job, &attr);
-    if (status == dnnl_success) status = dnnl_primitive_desc_create(&made, &desc, attr, shared->engine, c->forward_desc);
+    dnnl_status_t status = plan_job(s, c, job, shared->engine, &made);
     if (status == dnnl_success) status = dnnl_primitive_create(&c->primitive[job], made);
-    if (attr) dnnl_primitive_attr_destroy(attr);
     SnlsStatus result = check(ctx, status, "a convolution");
     if (result >= 0) c->room[job] = *dnnl_primitive_desc_query_md(made, dnnl_query_scratchpad_md, 0);
     if (result >= 0) result = make_packed(ctx, s, c, job, dnnl_primitive_desc_query_md(made, job == BY_WEIGHTS ? dnnl_query_diff_weights_md : dnnl_query_weights_md, 0));
@@ -206,6 +212,43 @@ static SnlsStatus conv_of(SnlsContext *ctx, NnStep *s, Conv **out)
     }
     *out = s->state;
     return SNLS_OK;
+}
+
+/* ---- questions ---- */
+
+/* What it would do for a step that has shapes alone; NULL: nothing. */
+static dnnl_primitive_desc_t plan_forward(SnlsContext *ctx, const NnStep *s)
+{
+    Conv c = { .forward_desc = NULL };
+    dnnl_engine_t engine = NULL;
+    dnnl_primitive_desc_t made = NULL;
+    if (describe(ctx, s, &c) < 0 || dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) return NULL;
+    if (plan_job(s, &c, FORWARD, engine, &made) != dnnl_success) made = NULL;
+    dnnl_engine_destroy(engine);
+    return made;
+}
+
+int64_t snls_nn_dnnl_conv_room(SnlsContext *ctx, const NnStep *s)
+{
+    const dnnl_primitive_desc_t made = plan_forward(ctx, s);
+    if (!made) return 0;
+    const int64_t bytes = (int64_t)dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(made, dnnl_query_scratchpad_md, 0));
+    dnnl_primitive_desc_destroy(made);
+    return bytes;
+}
+
+NnDnnlConv snls_nn_dnnl_conv(int32_t dtype)
+{
+    const int64_t shape[4] = { 1, 16, 16, 32 };
+    const SnlsTensor image = snls_tensor(NULL, (SnlsDtype)dtype, 4, shape);
+    const NnStep s = { .op = NN_conv, .u.conv = { 3, 1, 1, 1, 0, NN_RELU, 0 }, .x = { image }, .y = { image }, .xi = { 0, -1, -1 }, .pi = { 0, 1 } };
+    const char *name = "ref";
+    const dnnl_primitive_desc_t made = plan_forward(NULL, &s);
+    if (!made) return NN_DNNL_NONE;
+    const bool known = dnnl_primitive_desc_query(made, dnnl_query_impl_info_str, 0, &name) == dnnl_success;
+    const NnDnnlConv kind = known && !strstr(name, "ref") ? NN_DNNL_FAST : NN_DNNL_PLAIN; /* "ref:any", "gemm:ref" */
+    dnnl_primitive_desc_destroy(made);
+    return kind;
 }
 
 /* ---- running ---- */

@@ -271,17 +271,48 @@ static SnlsStatus run_up(NnNet *net)
     return SNLS_OK;
 }
 
+typedef struct Threads { int32_t wanted, backend; } Threads;
+
+static Threads begin_run(NnNet *net, int64_t bytes)
+{
+    Threads t = { .wanted = net->ctx->threads };
+    if (bytes < net->one_thread) net->ctx->threads = 1;
+    if (net->backend->run) net->backend->run(net->ctx, &t.backend);
+    return t;
+}
+
+static void end_run(NnNet *net, Threads *t)
+{
+    if (net->backend->run) net->backend->run(net->ctx, &t->backend);
+    net->ctx->threads = t->wanted;
+}
+
 static SnlsStatus run(NnNet *net, SnlsStatus (*way)(NnNet *))
 {
-    const int32_t wanted = net->ctx->threads;
-    int32_t threads = 0;
     if (net->backend->prepare) SNLS_TRY(net->backend->prepare(net->ctx, net->shared));
-    if (net->block_bytes < net->one_thread) net->ctx->threads = 1;
-    if (net->backend->run) net->backend->run(net->ctx, &threads);
+    Threads t = begin_run(net, net->block_bytes);
     const SnlsStatus status = way(net);
-    if (net->backend->run) net->backend->run(net->ctx, &threads);
-    net->ctx->threads = wanted;
+    end_run(net, &t);
     return status;
+}
+
+int64_t snls_nn_room(NnNet *net)
+{
+    const int64_t bytes = snls_nn_bytes(net);
+    int64_t most = 0;
+    if (bytes < 0 || !net->backend->room) return 0;
+    Threads t = begin_run(net, bytes);
+    for (int64_t i = 0; i < net->step_count; i++) {
+        NnStep s = net->steps[i];
+        for (int k = 0; k < NN_IN; k++)
+            if (s.xi[k] >= 0) s.x[k] = net->values[s.xi[k]].t;
+        for (int k = 0; k < NN_OUT; k++)
+            if (s.yi[k] >= 0) s.y[k] = net->values[s.yi[k]].t;
+        const int64_t room = net->backend->room(net->ctx, &s);
+        if (room > most) most = room;
+    }
+    end_run(net, &t);
+    return most;
 }
 
 SnlsStatus snls_nn_forward(NnNet *net) { return run(net, run_down); }
