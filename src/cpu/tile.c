@@ -81,6 +81,7 @@ static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
     tile.spread = SPREAD;
     if (m->ps > 1 && tile.area_max < (span + SPREAD) * (span + SPREAD)) tile.area_max = (span + SPREAD) * (span + SPREAD);
     tile.pixel_rows = tile.rows + reach;
+    tile.at = snls_tile_queries_at(&tile);
     tile.pixel_columns = m->ps == 1 ? tile.lanes : PATCH_PIXELS; /* whole vectors, of which the patches' reach is no query */
     tile.columns = tile.pixel_columns - reach;
     tile.blocks = (tile.columns + tile.lanes - 1) / tile.lanes;

@@ -79,6 +79,7 @@ typedef struct CpuTile {
     int64_t cells, keep;      /* candidates of a slot; length of a list, k or a little more */
     int64_t slots;            /* whose scores are sorted out together */
     int64_t pixel_rows, pixel_columns; /* of the tile with the reach of its patches; columns in whole vectors */
+    SnlsTileQueries at;                /* queries of a run of columns, which has pixel_rows rows */
     ptrdiff_t dist_at[SNLS_TILE_LANES_MAX], offset_at[SNLS_TILE_LANES_MAX], index_at[SNLS_TILE_LANES_MAX]; /* outputs: from lane 0 of a run to each lane */
 } CpuTile;
 
@@ -233,6 +234,7 @@ static inline float *snls_tile_value(const CpuTile *tile, const CpuTileScratch *
 /* tile_plane.c */
 void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns, bool bend, bool shifted);
 void snls_tile_planes_load(SnlsContext *ctx, const CpuTile *tile, const CpuTilePlace *at, int64_t frame);
+SnlsTileQueries snls_tile_queries_at(const CpuTile *tile);
 float snls_tile_load_query(const CpuTile *tile, const CpuTilePlace *p, float *out); /* returns the largest |feature| */
 const float *snls_tile_plane_row(const CpuTile *tile, int64_t frame, int64_t y); /* any y: rows beyond the frame are mirrored */
 

@@ -46,13 +46,12 @@ CpuShifts snls_tile_patch_shifts(const CpuTile *tile, const CpuTilePlace *p, int
     return all;
 }
 
-static void band(const CpuTile *tile, const CpuTilePlace *p, int64_t n, const CpuShifts *part, CpuTileScratch *s)
+static void band(const CpuTile *tile, int64_t n, const CpuShifts *part, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
     const int64_t rows = s->row_end - s->row + reach_of(tile), lanes = tile->lanes, column = tile->pixel_columns, row = s->size_x * column;
-    const float *query = s->query + (n * (p->rows + reach_of(tile)) + s->row) * m->features * lanes;
     const SnlsTileBand b = {.out = s->box + (s->row * s->size_y + part->y) * row + part->x * column + n * lanes, .out_row = s->size_y * row, .out_down = row, .out_across = column, .ring = s->product,
-                            .query = query, .query_row = m->features * lanes, .key = s->key_rows + part->y,
+                            .query = s->query + n * tile->pixel_rows * m->features * lanes + s->row * tile->at.row, .at = tile->at, .key = s->key_rows + part->y,
                             .key_at = s->place[part->x] + n * lanes - tile->planes.before, .key_pitch = tile->planes.pitch, .features = m->features, .rows = rows,
                             .down = (int)(part->y_end - part->y), .across = (int)(part->x_end - part->x), .side = (int)m->ps, .apart = (int)m->dilation, .square = !m->prod};
     tile->t.band(&b);
@@ -71,7 +70,7 @@ void snls_tile_patch_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t 
         for (int64_t i = 0; i < down * across; i++) { /* bands of nearly the same size */
             const int64_t y = i / across, x = i % across;
             const CpuShifts part = {all.y + y * size_y / down, all.y + (y + 1) * size_y / down, all.x + x * size_x / across, all.x + (x + 1) * size_x / across};
-            band(tile, p, n, &part, s);
+            band(tile, n, &part, s);
         }
     }
 }

@@ -134,22 +134,31 @@ void snls_tile_planes_load(SnlsContext *ctx, const CpuTile *tile, const CpuTileP
     for (int64_t y = 1; p->features && y < m->height; y++) peak[0] = peak[y] > peak[0] ? peak[y] : peak[0];
 }
 
-/* A run of pixels of a row, from x0 on, mirrored beyond the frame. Returns the largest |feature|. */
-static float load_query_run(const CpuTile *tile, const float *row, int64_t x0, float *out)
+/* Long vectors lie row by row, each with its features. Of short ones the rows of a feature lie side by side: loads of a few lines in order are cheaper than
+ * those of many lines that are a power of two apart. */
+SnlsTileQueries snls_tile_queries_at(const CpuTile *tile)
+{
+    const int64_t width = tile->t.width, features = tile->c->m.features;
+    if (width == tile->lanes) return (SnlsTileQueries){.row = features * width, .step = width};
+    return (SnlsTileQueries){.row = width, .step = tile->pixel_rows * width, .part = features * tile->pixel_rows * width};
+}
+
+/* A vector of pixels of a row, from x0 on, mirrored beyond the frame. Returns the largest |feature|. */
+static float load_query_vector(const CpuTile *tile, const float *row, int64_t x0, float *out)
 {
     const SnlsMatch *m = &tile->c->m;
-    const int64_t step = tile->c->query.step[3] * m->stride0, lanes = tile->lanes;
+    const int64_t step = tile->c->query.step[3] * m->stride0, lanes = tile->t.width, pitch = tile->at.step;
     int64_t first = x0 < 0 ? -x0 : 0, end = m->columns - x0 < lanes ? m->columns - x0 : lanes; /* lanes inside the frame */
     float peak = 0;
     if (end < first) end = first;
-    if (first < end) peak = tile->t.planes(out + first, lanes, row + (x0 + first) * step, step, end - first, m->features);
+    if (first < end) peak = tile->t.planes(out + first, pitch, row + (x0 + first) * step, step, end - first, m->features);
     for (int64_t l = 0; l < lanes; l++) {
         if (l == first) l = end;
         if (l >= lanes) break;
         const float *pixel = row + snls_reflect(x0 + l, m->columns) * step;
         for (int64_t f = 0; f < m->features; f++) {
             peak = fabsf(pixel[f]) > peak ? fabsf(pixel[f]) : peak;
-            out[f * lanes + l] = pixel[f];
+            out[f * pitch + l] = pixel[f];
         }
     }
     return peak;
@@ -158,15 +167,17 @@ static float load_query_run(const CpuTile *tile, const float *row, int64_t x0, f
 float snls_tile_load_query(const CpuTile *tile, const CpuTilePlace *p, float *out)
 {
     const SnlsMatch *m = &tile->c->m;
-    const int64_t rows = p->rows + tile->planes.before + tile->planes.after, run = m->features * tile->lanes, runs = rows * tile->pixel_columns / tile->lanes;
+    const int64_t rows = p->rows + tile->planes.before + tile->planes.after, run = tile->pixel_rows * m->features * tile->lanes, runs = tile->pixel_columns / tile->lanes, width = tile->t.width;
     float peak = 0;
-    for (int64_t i = 0; i < runs; i++) {
+    for (int64_t i = 0; i < rows * runs; i++) {
         const int64_t y = snls_reflect((p->i0 + i % rows) * m->stride0 - tile->planes.before, m->height);
         const float *row = snls_cpu_pixel(&tile->c->query, p->b, p->t, y, 0) + p->head * m->features;
-        const float most = load_query_run(tile, row, p->j0 - tile->planes.before + i / rows * tile->lanes, out + i * run);
-        peak = most > peak ? most : peak;
+        for (int64_t l = 0; l < tile->lanes; l += width) {
+            const float most = load_query_vector(tile, row, p->j0 - tile->planes.before + i / rows * tile->lanes + l, out + i / rows * run + i % rows * tile->at.row + l / width * tile->at.part);
+            peak = most > peak ? most : peak;
+        }
     }
     if (m->prod) /* so that a smaller score is the better one, as in l2 */
-        for (int64_t i = 0; i < runs * run; i++) out[i] = -out[i];
+        for (int64_t i = 0; i < runs * run; i++) out[i] = -out[i]; /* of rows that are not there too: nobody looks at them */
     return peak;
 }

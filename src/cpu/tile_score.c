@@ -88,7 +88,7 @@ static void products_of_row(const CpuTile *tile, const Rows *w, int64_t y, int64
     const int64_t pitch = tile->keys.pitch, next = w->at + 1 < w->keys->rows ? 1 : 1 - w->keys->rows;
     const float *row = w->keys->data + w->at * tile->keys.row + f * pitch;
     float *line[SNLS_TILE_ROWS_MAX];
-    SnlsTileDots dots = {.out_step = m->stride0 * tile->lanes, .query = s->query + (first * m->features + f) * tile->lanes, .query_row = m->features * tile->lanes,
+    SnlsTileDots dots = {.out_step = m->stride0 * tile->lanes, .query = s->query + first * tile->at.row + f * tile->at.step, .at = tile->at,
                          .key_pitch = pitch, .ahead = next * tile->keys.row, .features = features, .rows = (int)(end - first), .add = f > 0, .square = !m->prod};
     for (int64_t r = first; r < end; r++) line[r - first] = box_row(tile, s, r, shift_of(tile, w->p, r, y, s));
     for (int64_t phase = 0; phase < m->stride0; phase++) /* shifts whose keys lie side by side */

@@ -35,7 +35,7 @@ static inline Mask m_below(Vec a, Vec b) { Mask m; EACH_LANE m.lane[l] = a.lane[
 static inline Mask m_or(Mask a, Mask b) { EACH_LANE a.lane[l] = a.lane[l] || b.lane[l]; return a; }
 static inline Vec v_pick(Mask m, Vec no, Vec yes) { EACH_LANE no.lane[l] = m.lane[l] ? yes.lane[l] : no.lane[l]; return no; }
 static inline Vec v_fma_where(Mask m, Vec a, Vec b, Vec c) { EACH_LANE c.lane[l] = m.lane[l] ? c.lane[l] + a.lane[l] * b.lane[l] : c.lane[l]; return c; }
-static inline uint32_t m_bits(Vec a, Vec b) { uint32_t bits = 0; EACH_LANE bits |= (uint32_t)(a.lane[l] <= b.lane[l]) << l; return bits; }
+static inline uint32_t m_bits(const float *p, const float *q) { uint32_t bits = 0; EACH_LANE bits |= (uint32_t)(p[l] <= q[l]) << l; return bits; }
 
 static inline void turn(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step, Vec *most)
 {

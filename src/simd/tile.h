@@ -1,4 +1,4 @@
-/* tile.h: inner loops that work on many neighbouring queries at once: lane l of a vector is query l of a run. Features lie
+/* tile.h: inner loops that work on many neighbouring queries at once: lane l of a vector, or of a few that make a run, is query l of that. Features lie
  * in planes, so that lanes are contiguous. One implementation for each instruction set, made from tile_body.h. */
 #ifndef SNLS_TILE_H
 #define SNLS_TILE_H
@@ -30,19 +30,23 @@ typedef struct SnlsTileAxis { /* a vector of each; of index and fraction for eve
     float   *fraction;
 } SnlsTileAxis;
 
+/* Where queries are: at(r, f, l) = r*row + f*step + l/width*part + l%width */
+typedef struct SnlsTileQueries { ptrdiff_t row, step, part; } SnlsTileQueries;
+
 /* Products of `rows` runs of queries with `columns` runs of keys, 1 .. the block's size each; a run of keys begins one float after the one before:
- *   out[r][c*out_step + l] = sum_f query[r*query_row + f*lanes + l] * key[f*key_pitch + c + l]
+ *   out[r][c*out_step + l] = sum_f query[at(r, f, l)] * key[f*key_pitch + c + l]
  * square: (query - key)^2. add: on top of what out holds. ahead: floats from a key to the one that is needed next, fetched meanwhile. */
 typedef struct SnlsTileDots {
     float *out[SNLS_TILE_ROWS_MAX];
     ptrdiff_t out_step;
     const float *query, *key;
-    ptrdiff_t query_row, key_pitch, ahead, features;
+    SnlsTileQueries at;
+    ptrdiff_t key_pitch, ahead, features;
     int rows, columns, add, square;
 } SnlsTileDots;
 
 /* A band of shifts of one column of vectors of pixels: `down` shifts along y, `across` along x. Products of pixel row r, shift (d, c):
- *   product = sum_f query[r*query_row + f*lanes + l] * key[r + d][key_at + f*key_pitch + c + l]
+ *   product = sum_f query[at(r, f, l)] * key[r + d][key_at + f*key_pitch + c + l]
  * square: (query - key)^2. They go into a ring of rows and from there, `side` rows `apart` from each other, into sums:
  *   out[q*out_row + d*out_down + c*out_across + l] = sum_{a < side} product of row q + a*apart
  * for all q whose rows are below `rows`. */
@@ -51,7 +55,7 @@ typedef struct SnlsTileBand {
     ptrdiff_t out_row, out_down, out_across;
     float *ring; /* (down, across, snls_tile_ring, lanes) */
     const float *query;
-    ptrdiff_t query_row;
+    SnlsTileQueries at;
     const float *const *key;
     ptrdiff_t key_at, key_pitch, features, rows;
     int down, across, side, apart, square;
@@ -138,7 +142,8 @@ typedef struct SnlsTileExpand {
 } SnlsTileExpand;
 
 typedef struct SnlsTile {
-    int lanes;         /* floats in a vector */
+    int lanes;         /* queries of a run */
+    int width;         /* floats in a vector; lanes is a multiple */
     int rows, columns; /* block of sums that dots keeps in registers */
 
     /* out[f*pitch + x] = in[x*step + f] for x < n, f < features. Returns the largest magnitude; NaN does not count. */

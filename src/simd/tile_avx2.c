@@ -33,7 +33,7 @@ typedef __m256 Mask;
 #define m_or(a, b) _mm256_or_ps(a, b)
 #define v_pick(m, no, yes) _mm256_blendv_ps(no, yes, m)
 #define v_fma_where(m, a, b, c) _mm256_blendv_ps(c, _mm256_fmadd_ps(a, b, c), m)
-#define m_bits(a, b) ((uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_LE_OQ)))
+#define m_bits(p, q) ((uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(_mm256_loadu_ps(p), _mm256_loadu_ps(q), _CMP_LE_OQ)))
 
 /* Blends are two or three steps each on Intel's processors: scores are sorted by minimum and maximum, and four instructions exchange numbers. */
 #define SORT_BY_LEAST 1

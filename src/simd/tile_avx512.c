@@ -33,7 +33,7 @@ typedef __mmask16 Mask;
 #define m_or(a, b) _kor_mask16(a, b)
 #define v_pick(m, no, yes) _mm512_mask_blend_ps(m, no, yes)
 #define v_fma_where(m, a, b, c) _mm512_mask3_fmadd_ps(a, b, c, m)
-#define m_bits(a, b) ((uint32_t)_mm512_cmp_ps_mask(a, b, _CMP_LE_OQ))
+#define m_bits(p, q) ((uint32_t)_mm512_cmp_ps_mask(_mm512_loadu_ps(p), _mm512_loadu_ps(q), _CMP_LE_OQ))
 #define SORT_BY_LEAST 0
 #define SWAP_WHERE(m, a, b) { const __m512 was = a; a = _mm512_mask_blend_ps(m, a, b); b = _mm512_mask_blend_ps(m, b, was); }
 #define v_after(a, b, n) _mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(b), _mm512_castps_si512(a), n))

@@ -1,29 +1,35 @@
 /* tile_body.h: the loops of tile.h, written once. Included by a file that defines, for its instruction set:
  *   LANES, ROWS, COLUMNS, TILE_INIT (name of the init function)
+ *   WIDTH, where a vector holds fewer than LANES: loops then go over LANES in parts. Short vectors want long runs all the same, for what is done once a run.
  *   Vec and Mask; v_load v_store v_set v_zero v_add v_sub v_fma(a,b,c) = a*b+c, v_min v_max
  *   m_equal(const int32_t *, int) lanes equal to a number; m_nonzero(Vec); v_pick(Mask, no, yes);
- *   v_fma_where(Mask, a, b, c) = a*b+c or c; m_number(a): not NaN; m_not_below(Mask, a, b): both Mask and not a <= b; m_le(a, b): a <= b; m_below(a, b): a < b; m_or(Mask, Mask); m_bits(a, b): bit l set where a <= b;
- *   IN_REGISTER(v): the compiler must hold v in a register; TURN(out, pitch, in, step, most): out[f*pitch + x] = in[x*step + f] for x, f < LANES, and the Vec
- *   at most raised to magnitudes, where NaN does not count; TURN_EIGHT, where LANES is more: the same for x, f < 8 */
+ *   v_fma_where(Mask, a, b, c) = a*b+c or c; m_number(a): not NaN; m_not_below(Mask, a, b): both Mask and not a <= b; m_le(a, b): a <= b; m_below(a, b): a < b; m_or(Mask, Mask); m_bits(p, q): bit l set where p[l] <= q[l], for all LANES;
+ *   IN_REGISTER(v): the compiler must hold v in a register; TURN(out, pitch, in, step, most): out[f*pitch + x] = in[x*step + f] for x, f < WIDTH, and the Vec
+ *   at most raised to magnitudes, where NaN does not count; TURN_EIGHT, where WIDTH is more: the same for x, f < 8 */
 #include "simd/tile.h"
 
+#ifndef WIDTH
+#define WIDTH LANES
+#endif
 #define ALWAYS static inline __attribute__((always_inline))
+#define QUERY_ROW(at) (WIDTH < LANES ? WIDTH : (at).row) /* short vectors: rows of a feature lie side by side */
+#define EACH_PART for (int h = 0; h < LANES; h += WIDTH) /* h: its first lane */
 
-ALWAYS void dots_block(const SnlsTileDots *d, const int rows, const int columns, const int square)
+ALWAYS void dots_part(const SnlsTileDots *d, const int rows, const int columns, const int square, const int h, const int fetch)
 {
     Vec sum[ROWS][COLUMNS];
-    const float *query = d->query, *key = d->key, *end = query + d->features * LANES;
-    const ptrdiff_t query_row = d->query_row, key_pitch = d->key_pitch, ahead = d->ahead;
+    const ptrdiff_t query_row = QUERY_ROW(d->at), step = d->at.step, key_pitch = d->key_pitch, ahead = d->ahead;
+    const float *query = d->query + h / WIDTH * d->at.part, *key = d->key + h, *end = query + d->features * step;
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
-        for (int c = 0; c < columns; c++) sum[r][c] = d->add ? v_load(d->out[r] + c * d->out_step) : v_zero();
-    for (; query < end; query += LANES, key += key_pitch) {
+        for (int c = 0; c < columns; c++) sum[r][c] = d->add ? v_load(d->out[r] + c * d->out_step + h) : v_zero();
+    for (; query < end; query += step, key += key_pitch) {
+        if (fetch) __builtin_prefetch(key + ahead);
+        if (fetch) __builtin_prefetch(key + ahead + columns + LANES - 2);
         Vec q[ROWS];
 #pragma GCC unroll 8
         for (int r = 0; r < rows; r++) q[r] = v_load(query + r * query_row);
-        __builtin_prefetch(key + ahead);
-        __builtin_prefetch(key + ahead + columns + LANES - 2);
 #pragma GCC unroll 8
         for (int c = 0; c < columns; c++) {
             Vec k = v_load(key + c);
@@ -38,7 +44,13 @@ ALWAYS void dots_block(const SnlsTileDots *d, const int rows, const int columns,
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
-        for (int c = 0; c < columns; c++) v_store(d->out[r] + c * d->out_step, sum[r][c]);
+        for (int c = 0; c < columns; c++) v_store(d->out[r] + c * d->out_step + h, sum[r][c]);
+}
+
+ALWAYS void dots_block(const SnlsTileDots *d, const int rows, const int columns, const int square)
+{
+    dots_part(d, rows, columns, square, 0, 1);
+    for (int h = WIDTH; h < LANES; h += WIDTH) dots_part(d, rows, columns, square, h, 0);
 }
 
 #include "simd/tile_patch.h"
@@ -88,19 +100,20 @@ static float planes_rest(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t
 
 static float widest(Vec most)
 {
-    float lane[LANES], top = 0;
+    float lane[WIDTH], top = 0;
     v_store(lane, most);
-    for (int l = 0; l < LANES; l++) top = lane[l] > top ? lane[l] : top;
+    for (int l = 0; l < WIDTH; l++) top = lane[l] > top ? lane[l] : top;
     return top;
 }
 
-/* Blocks of LANES pixels by LANES features, then, where those are not the same, of eight by eight, then what is left of features and of pixels. */
+/* Blocks of WIDTH pixels by WIDTH features, then, where those are not the same, of eight by eight, then what is left of features and of pixels. */
 static float planes(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step, ptrdiff_t n, ptrdiff_t features)
 {
-    ptrdiff_t whole_x = n / LANES * LANES, whole_f = features / LANES * LANES;
+    ptrdiff_t whole_x = n / WIDTH * WIDTH, whole_f = features / WIDTH * WIDTH;
     Vec most = v_zero();
-    for (ptrdiff_t x = 0; x < whole_x; x += LANES)
-        for (ptrdiff_t f = 0; f < whole_f; f += LANES) TURN(out + f * pitch + x, pitch, in + x * step + f, step, &most);
+    for (ptrdiff_t from = 0; from < whole_x; from += LANES) /* whole lines are written, where LANES make one */
+        for (ptrdiff_t f = 0; f < whole_f; f += WIDTH)
+            for (ptrdiff_t x = from; x < from + LANES && x < whole_x; x += WIDTH) TURN(out + f * pitch + x, pitch, in + x * step + f, step, &most);
 #ifdef TURN_EIGHT
     for (ptrdiff_t x = 0; x < n / 8 * 8; x += 8)
         for (ptrdiff_t f = x < whole_x ? whole_f : 0; f < features / 8 * 8; f += 8) TURN_EIGHT(out + f * pitch + x, pitch, in + x * step + f, step, &most);
@@ -123,23 +136,24 @@ ALWAYS Vec bent(Mask between, Vec f, Vec a, Vec b, int bends, Vec curve, Vec e, 
 
 /* more: high - low, known to the compiler where it is small, so that the masks stay in registers. */
 ALWAYS void mix_of(float *out, const float *const *in, const ptrdiff_t *item, ptrdiff_t n, int low, const int more, const int32_t *index, const float *fraction,
-                   const float *const *bend, const ptrdiff_t *bend_item, float *most, const int bends)
+                   const float *const *bend, const ptrdiff_t *bend_item, float *most, const int bends, const int h)
 {
-    const Vec f = v_load(fraction), curve = v_mul(f, v_sub(v_set(1), f));
+    const Vec f = v_load(fraction + h), curve = v_mul(f, v_sub(v_set(1), f));
     const Mask between = m_nonzero(f);
-    Vec top = most ? v_load(most) : v_zero();
+    Vec top = most ? v_load(most + h) : v_zero();
     for (ptrdiff_t i = 0; i < n; i++) {
-        Vec a = v_load(in[low] + item[i]), b = v_load(in[low + 1] + item[i]), e = bends ? v_load(bend[low] + bend_item[i]) : v_zero();
+        const ptrdiff_t at = item[i] + h, bow = bends ? bend_item[i] + h : 0;
+        Vec a = v_load(in[low] + at), b = v_load(in[low + 1] + at), e = bends ? v_load(bend[low] + bow) : v_zero();
 #pragma GCC unroll 4
         for (int j = 1; j <= more; j++) {
-            const Mask here = m_equal(index, low + j);
-            a = v_pick(here, a, v_load(in[low + j] + item[i]));
-            b = v_pick(here, b, v_load(in[low + j + 1] + item[i]));
-            if (bends) e = v_pick(here, e, v_load(bend[low + j] + bend_item[i]));
+            const Mask here = m_equal(index + h, low + j);
+            a = v_pick(here, a, v_load(in[low + j] + at));
+            b = v_pick(here, b, v_load(in[low + j + 1] + at));
+            if (bends) e = v_pick(here, e, v_load(bend[low + j] + bow));
         }
-        v_store(out + i * LANES, bent(between, f, a, b, bends, curve, e, &top));
+        v_store(out + i * LANES + h, bent(between, f, a, b, bends, curve, e, &top));
     }
-    if (most) v_store(most, top);
+    if (most) v_store(most + h, top);
 }
 
 #define BY_SPREAD(more, CALL) \
@@ -153,41 +167,41 @@ ALWAYS void mix_of(float *out, const float *const *in, const ptrdiff_t *item, pt
 static void mix(float *out, const float *const *in, const ptrdiff_t *item, ptrdiff_t n, int low, int high, const int32_t *index, const float *fraction,
                 const float *const *bend, const ptrdiff_t *bend_item, float *most)
 {
-#define MIX_FLAT(more) mix_of(out, in, item, n, low, more, index, fraction, bend, bend_item, most, 0)
-#define MIX_BENT(more) mix_of(out, in, item, n, low, more, index, fraction, bend, bend_item, most, 1)
+#define MIX_FLAT(more) EACH_PART mix_of(out, in, item, n, low, more, index, fraction, bend, bend_item, most, 0, h)
+#define MIX_BENT(more) EACH_PART mix_of(out, in, item, n, low, more, index, fraction, bend, bend_item, most, 1, h)
     if (bend) BY_SPREAD(high - low, MIX_BENT)
     else BY_SPREAD(high - low, MIX_FLAT)
 }
 
 /* Items with the same index and fraction. */
 ALWAYS void mix_even(float *out, const float *in, const float *bend, ptrdiff_t n, const int *first, int low, const int more, const int32_t *index,
-                     const float *fraction, float *most, const int bends)
+                     const float *fraction, float *most, const int bends, const int h)
 {
-    const Vec f = v_load(fraction), curve = v_mul(f, v_sub(v_set(1), f));
+    const Vec f = v_load(fraction + h), curve = v_mul(f, v_sub(v_set(1), f));
     const Mask between = m_nonzero(f);
-    Vec top = bends ? v_load(most) : v_zero();
+    Vec top = bends ? v_load(most + h) : v_zero();
     for (ptrdiff_t i = 0; i < n; i++) {
-        const float *at = in + (first[i] + low) * LANES, *bow = bends ? bend + (first[i] + low) * LANES : at;
+        const float *at = in + (first[i] + low) * LANES + h, *bow = bends ? bend + (first[i] + low) * LANES + h : at;
         Vec a = v_load(at), b = v_load(at + LANES), e = bends ? v_load(bow) : v_zero();
 #pragma GCC unroll 4
         for (int j = 1; j <= more; j++) {
-            const Mask here = m_equal(index, low + j);
+            const Mask here = m_equal(index + h, low + j);
             a = v_pick(here, a, v_load(at + j * LANES));
             b = v_pick(here, b, v_load(at + (j + 1) * LANES));
             if (bends) e = v_pick(here, e, v_load(bow + j * LANES));
         }
-        v_store(out + i * LANES, bent(between, f, a, b, bends, curve, e, &top));
+        v_store(out + i * LANES + h, bent(between, f, a, b, bends, curve, e, &top));
     }
-    if (bends) v_store(most, top);
+    if (bends) v_store(most + h, top);
 }
 
 static void mix_each(float *out, const float *in, const float *bend, ptrdiff_t n, const int *first, const int *low, const int *high,
                      const int32_t *index, const float *fraction, ptrdiff_t apart, float *most)
 {
-#define EVEN_FLAT(more) mix_even(out, in, bend, n, first, low[0], more, index, fraction, most, 0)
-#define EVEN_BENT(more) mix_even(out, in, bend, n, first, low[0], more, index, fraction, most, 1)
+#define EVEN_FLAT(more) EACH_PART mix_even(out, in, bend, n, first, low[0], more, index, fraction, most, 0, h)
+#define EVEN_BENT(more) EACH_PART mix_even(out, in, bend, n, first, low[0], more, index, fraction, most, 1, h)
     for (ptrdiff_t i = 0; apart && i < n; i++)
-        mix_even(out + i * LANES, in, bend, 1, first + i, low[i], high[i] - low[i], index + i * apart, fraction + i * apart, most, bend != NULL);
+        EACH_PART mix_even(out + i * LANES, in, bend, 1, first + i, low[i], high[i] - low[i], index + i * apart, fraction + i * apart, most, bend != NULL, h);
     if (apart) return;
     if (bend) BY_SPREAD(high[0] - low[0], EVEN_BENT)
     else BY_SPREAD(high[0] - low[0], EVEN_FLAT)
@@ -203,35 +217,36 @@ ALWAYS Vec pick_run(const float *in, ptrdiff_t apart, int low, const int more, c
 }
 
 /* Down a window: every row of the box is put straight once, and every column of a row that is between two. */
-ALWAYS void mix_window_of(const SnlsTileMix *in, const int more_y, const int more_x)
+ALWAYS void mix_window_of(const SnlsTileMix *in, const int more_y, const int more_x, const int h)
 {
     const SnlsTileMix w = *in;
-    const Vec fy = v_load(w.fraction_y), fx = v_load(w.fraction_x);
+    const int32_t *const index_y = w.index_y + h, *const index_x = w.index_x + h;
+    const Vec fy = v_load(w.fraction_y + h), fx = v_load(w.fraction_x + h);
     const Mask between_y = m_nonzero(fy), between_x = m_nonzero(fx);
     const ptrdiff_t n = (w.side + 1 + more_x) * LANES;
-    const float *at = w.in + w.low_y * w.row + w.low_x * LANES;
-    float *above = w.work, *mixed = w.work + n, *out = w.out;
-    for (ptrdiff_t x = 0; x < n; x += LANES) v_store(above + x, pick_run(at + x, w.row, w.low_y, more_y, w.index_y));
+    const float *at = w.in + w.low_y * w.row + w.low_x * LANES + h;
+    float *above = w.work + h, *mixed = w.work + n + h, *out = w.out + h;
+    for (ptrdiff_t x = 0; x < n; x += LANES) v_store(above + x, pick_run(at + x, w.row, w.low_y, more_y, index_y));
     for (ptrdiff_t a = 0; a < w.side; a++) {
         at += w.row;
         for (ptrdiff_t x = 0; x < n; x += LANES) {
-            const Vec upper = v_load(above + x), lower = pick_run(at + x, w.row, w.low_y, more_y, w.index_y);
+            const Vec upper = v_load(above + x), lower = pick_run(at + x, w.row, w.low_y, more_y, index_y);
             v_store(above + x, lower);
             v_store(mixed + x, v_fma_where(between_y, fy, v_sub(lower, upper), upper));
         }
-        Vec left = pick_run(mixed, LANES, w.low_x, more_x, w.index_x);
+        Vec left = pick_run(mixed, LANES, w.low_x, more_x, index_x);
         for (ptrdiff_t i = 1; i <= w.side; i++, out += LANES) {
-            const Vec right = pick_run(mixed + i * LANES, LANES, w.low_x, more_x, w.index_x);
+            const Vec right = pick_run(mixed + i * LANES, LANES, w.low_x, more_x, index_x);
             v_store(out, v_fma_where(between_x, fx, v_sub(right, left), left));
             left = right;
         }
     }
 }
 
-#define MIX_0(more) mix_window_of(w, 0, more)
-#define MIX_1(more) mix_window_of(w, 1, more)
-#define MIX_2(more) mix_window_of(w, 2, more)
-#define MIX_MORE(more) mix_window_of(w, w->high_y - w->low_y, more)
+#define MIX_0(more) EACH_PART mix_window_of(w, 0, more, h)
+#define MIX_1(more) EACH_PART mix_window_of(w, 1, more, h)
+#define MIX_2(more) EACH_PART mix_window_of(w, 2, more, h)
+#define MIX_MORE(more) EACH_PART mix_window_of(w, w->high_y - w->low_y, more, h)
 static void mix_window(const SnlsTileMix *w)
 {
     const int more_x = w->high_x - w->low_x;
@@ -254,5 +269,5 @@ static void mix_window(const SnlsTileMix *w)
 
 void TILE_INIT(SnlsTile *tile)
 {
-    *tile = (SnlsTile){.lanes = LANES, .rows = ROWS, .columns = COLUMNS, .planes = planes, .dots = dots, .patch_rows = PATCH_ROWS, .patch_columns = PATCH_COLUMNS, .band = band, .run_sums = run_sums, .mix = mix, .mix_each = mix_each, .mix_window = mix_window, .windows = windows, .ranges = ranges, .write_lists = write_lists, .least = least, .keep = keep, .insert = insert, .lower_bar = lower_bar, .below = below, .exact = exact, .exact_patch = exact_patch, .enter = enter, .straight = straight, .cells = cells, .expand = expand};
+    *tile = (SnlsTile){.lanes = LANES, .width = WIDTH, .rows = ROWS, .columns = COLUMNS, .planes = planes, .dots = dots, .patch_rows = PATCH_ROWS, .patch_columns = PATCH_COLUMNS, .band = band, .run_sums = run_sums, .mix = mix, .mix_each = mix_each, .mix_window = mix_window, .windows = windows, .ranges = ranges, .write_lists = write_lists, .least = least, .keep = keep, .insert = insert, .lower_bar = lower_bar, .below = below, .exact = exact, .exact_patch = exact_patch, .enter = enter, .straight = straight, .cells = cells, .expand = expand};
 }

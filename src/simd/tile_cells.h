@@ -6,8 +6,8 @@ ALWAYS void straight_of(float *out, const SnlsTileCells *w, ptrdiff_t row, ptrdi
     const float *at = w->box + (w->low_y + row) * w->row + w->low_x * LANES;
     const ptrdiff_t n = cells + (w->between_x ? 1 : 0);
     float *down = more_x ? work : out;
-    for (ptrdiff_t x = 0; x < n + more_x; x++) v_store(down + x * LANES, pick_run(at + x * LANES, w->row, w->low_y, more_y, w->index_y));
-    for (ptrdiff_t x = 0; more_x && x < n; x++) v_store(out + x * LANES, pick_run(work + x * LANES, LANES, w->low_x, more_x, w->index_x));
+    for (ptrdiff_t x = 0; x < n + more_x; x++) EACH_PART v_store(down + x * LANES + h, pick_run(at + x * LANES + h, w->row, w->low_y, more_y, w->index_y + h));
+    for (ptrdiff_t x = 0; more_x && x < n; x++) EACH_PART v_store(out + x * LANES + h, pick_run(work + x * LANES + h, LANES, w->low_x, more_x, w->index_x + h));
 }
 
 #define STRAIGHT_0(more) straight_of(out, w, row, cells, work, 0, more)
@@ -66,20 +66,20 @@ ALWAYS void insert_cell(Lists *s, Vec x, const int k)
 }
 
 /* Where a window begins or ends within a cell, candidates that are in it stand in for those that are not. */
-ALWAYS Ends ends_of(const SnlsTileCellAxis *a, int is_first, int is_last, int steps)
+ALWAYS Ends ends_of(const SnlsTileCellAxis *a, int is_first, int is_last, int steps, const int h)
 {
-    const Vec phase = v_load(a->phase), begin = v_load(a->first);
+    const Vec phase = v_load(a->phase + h), begin = v_load(a->first + h);
     return (Ends){is_first ? begin : phase, is_last ? begin : v_add(phase, v_set(1 - 1 / (float)steps))};
 }
 
-ALWAYS void row_of_cells(SnlsTileCellLists *lists, const SnlsTileCells *w, const SnlsTileCellRow *row, const int k, const int down, const int across)
+ALWAYS void row_of_cells(SnlsTileCellLists *lists, const SnlsTileCells *w, const SnlsTileCellRow *row, const int k, const int down, const int across, const int h)
 {
     const ptrdiff_t last = row->cells - 1;
-    const Ends y = ends_of(&w->y, row->row == 0, row->row == last, row->steps), middle = ends_of(&w->x, 0, 0, row->steps);
-    const float *above = row->above, *below = row->below;
-    Lists s = {.left_out = v_load(lists->left_out), .sum = v_load(lists->sum), .id = v_set(row->first)};
+    const Ends y = ends_of(&w->y, row->row == 0, row->row == last, row->steps, h), middle = ends_of(&w->x, 0, 0, row->steps, h);
+    const float *above = row->above + h, *below = row->below + h;
+    Lists s = {.left_out = v_load(lists->left_out + h), .sum = v_load(lists->sum + h), .id = v_set(row->first)};
 #pragma GCC unroll 4
-    for (int j = 0; j < k; j++) s.top[j] = v_load(lists->top + j * LANES), s.number[j] = v_load(lists->number + j * LANES);
+    for (int j = 0; j < k; j++) s.top[j] = v_load(lists->top + j * LANES + h), s.number[j] = v_load(lists->number + j * LANES + h);
     for (ptrdiff_t c = 0; row->row == 0 && c < last + (w->between_x != 0); c++) s.sum = v_add(s.sum, v_load(above + (c + 1) * LANES));
     Edge left = edge_of(v_load(above), v_load(below), y, down);
     s.sum = v_add(s.sum, v_load(below));
@@ -88,24 +88,24 @@ ALWAYS void row_of_cells(SnlsTileCellLists *lists, const SnlsTileCells *w, const
         const Vec under = v_load(below + (c + 1) * LANES);
         const Edge right = edge_of(v_load(above + (c + 1) * LANES), under, y, down);
         s.sum = v_add(s.sum, under);
-        insert_cell(&s, c == 0 && across == ENDS ? least_of_cell(&left, &right, ends_of(&w->x, 1, 0, row->steps), down, across) : least_of_cell(&left, &right, middle, down, across), k);
+        insert_cell(&s, c == 0 && across == ENDS ? least_of_cell(&left, &right, ends_of(&w->x, 1, 0, row->steps, h), down, across) : least_of_cell(&left, &right, middle, down, across), k);
         left = right;
     }
     const ptrdiff_t tap = w->between_x ? last + 1 : last;
     const Edge right = edge_of(v_load(above + tap * LANES), v_load(below + tap * LANES), y, down);
     s.sum = v_add(s.sum, v_load(below + tap * LANES));
-    insert_cell(&s, least_of_cell(&left, &right, ends_of(&w->x, 0, 1, row->steps), down, across == HALVES ? PIXELS : across), k);
-    v_store(lists->left_out, s.left_out);
-    v_store(lists->sum, s.sum);
+    insert_cell(&s, least_of_cell(&left, &right, ends_of(&w->x, 0, 1, row->steps, h), down, across == HALVES ? PIXELS : across), k);
+    v_store(lists->left_out + h, s.left_out);
+    v_store(lists->sum + h, s.sum);
 #pragma GCC unroll 4
-    for (int j = 0; j < k; j++) v_store(lists->top + j * LANES, s.top[j]), v_store(lists->number + j * LANES, s.number[j]);
+    for (int j = 0; j < k; j++) v_store(lists->top + j * LANES + h, s.top[j]), v_store(lists->number + j * LANES + h, s.number[j]);
 }
 
 ALWAYS void row_of_kind(SnlsTileCellLists *lists, const SnlsTileCells *w, const SnlsTileCellRow *row, const int k)
 {
-    if (row->steps != 2 || w->between_y || w->between_x) row_of_cells(lists, w, row, k, ENDS, ENDS);
-    else if (row->row < row->cells - 1) row_of_cells(lists, w, row, k, HALVES, HALVES);
-    else row_of_cells(lists, w, row, k, PIXELS, HALVES);
+    if (row->steps != 2 || w->between_y || w->between_x) EACH_PART row_of_cells(lists, w, row, k, ENDS, ENDS, h);
+    else if (row->row < row->cells - 1) EACH_PART row_of_cells(lists, w, row, k, HALVES, HALVES, h);
+    else EACH_PART row_of_cells(lists, w, row, k, PIXELS, HALVES, h);
 }
 
 static void cells(SnlsTileCellLists *lists, const SnlsTileCells *w, const SnlsTileCellRow *row, ptrdiff_t k)
@@ -119,20 +119,21 @@ static void cells(SnlsTileCellLists *lists, const SnlsTileCells *w, const SnlsTi
 }
 
 /* A lane's cell: its slot, its scores at the corners; of its candidates the first along each axis: number and fraction. */
-typedef struct Corners { float a[LANES], b[LANES], c[LANES], d[LANES]; Vec slot, y, x, phase_y, phase_x; } Corners;
+typedef struct Corners { float a[WIDTH], b[WIDTH], c[WIDTH], d[WIDTH]; Vec slot, y, x, phase_y, phase_x; } Corners;
 
-ALWAYS void load_corners(Corners *to, const uint32_t *place, uint32_t lanes, const SnlsTileExpand *in)
+/* Of lanes h .. h + WIDTH - 1, their places and a bit each. */
+ALWAYS void load_corners(Corners *to, const uint32_t *place, uint32_t lanes, const SnlsTileExpand *in, const int h)
 {
     /* -2: outside the window, whatever is skipped */
-    int32_t slot[LANES], row[LANES], column[LANES];
-    float number[LANES], y[LANES], x[LANES];
-    for (int l = 0; l < LANES; l++) {
+    int32_t slot[WIDTH], row[WIDTH], column[WIDTH];
+    float number[WIDTH], y[WIDTH], x[WIDTH];
+    for (int l = 0; l < WIDTH; l++) {
         slot[l] = (int32_t)(place[l] >> 20), row[l] = (int32_t)(place[l] >> 10 & 1023), column[l] = (int32_t)(place[l] & 1023);
         number[l] = in->slot + (float)slot[l], y[l] = (float)((lanes >> l & 1 ? row[l] : -2) * in->steps), x[l] = (float)(column[l] * in->steps);
     }
-    for (int l = 0; l < LANES; l++) {
+    for (int l = 0; l < WIDTH; l++) {
         const SnlsTileCells *w = in->window + slot[l] * in->apart;
-        const float *at = w->box + (w->index_y[l] + row[l]) * w->row + (w->index_x[l] + column[l]) * LANES + l;
+        const float *at = w->box + (w->index_y[h + l] + row[l]) * w->row + (w->index_x[h + l] + column[l]) * LANES + h + l;
         to->a[l] = at[0], to->b[l] = at[LANES], to->c[l] = at[w->row], to->d[l] = at[w->row + LANES];
     }
     Vec skip_y = v_zero(), skip_x = v_zero();
@@ -140,8 +141,8 @@ ALWAYS void load_corners(Corners *to, const uint32_t *place, uint32_t lanes, con
     for (int i = 0; i < in->slots; i++) {
         const SnlsTileCells *w = in->window + i * in->apart;
         const Mask here = m_equal(slot, i);
-        skip_y = v_pick(here, skip_y, v_load(w->y.skip)), skip_x = v_pick(here, skip_x, v_load(w->x.skip));
-        to->phase_y = v_pick(here, to->phase_y, v_load(w->y.phase)), to->phase_x = v_pick(here, to->phase_x, v_load(w->x.phase));
+        skip_y = v_pick(here, skip_y, v_load(w->y.skip + h)), skip_x = v_pick(here, skip_x, v_load(w->x.skip + h));
+        to->phase_y = v_pick(here, to->phase_y, v_load(w->y.phase + h)), to->phase_x = v_pick(here, to->phase_x, v_load(w->x.phase + h));
     }
     to->slot = v_load(number), to->y = v_sub(v_load(y), skip_y), to->x = v_sub(v_load(x), skip_x);
 }
@@ -161,12 +162,12 @@ ALWAYS Vec mix_two(Vec a, Vec b, Vec f) { return v_fma_where(m_nonzero(f), f, v_
 /* Of numbers from 0 to side - 1. */
 ALWAYS Mask m_within(Mask m, Vec n, Vec side) { return m_not_below(m_not_below(m, n, v_set(-1)), side, n); }
 
-ALWAYS void expand_of(float *top, float *number, const uint32_t *place, uint32_t lanes, const SnlsTileExpand *in, const int k)
+ALWAYS void expand_part(float *top, float *number, const uint32_t *place, uint32_t lanes, const SnlsTileExpand *in, const int k, const int h)
 {
     Corners at;
     Vec t[SNLS_TILE_SHORT], d[SNLS_TILE_SHORT];
     const Vec side = v_set((float)in->side);
-    load_corners(&at, place, lanes, in);
+    load_corners(&at, place, lanes, in, h);
 #pragma GCC unroll 4
     for (int j = 0; j < k; j++) t[j] = v_load(top + j * LANES), d[j] = v_load(number + j * LANES);
     for (int i = 0; i < in->steps; i++) {
@@ -182,6 +183,11 @@ ALWAYS void expand_of(float *top, float *number, const uint32_t *place, uint32_t
     }
 #pragma GCC unroll 4
     for (int j = 0; j < k; j++) v_store(top + j * LANES, t[j]), v_store(number + j * LANES, d[j]);
+}
+
+ALWAYS void expand_of(float *top, float *number, const uint32_t *place, uint32_t lanes, const SnlsTileExpand *in, const int k)
+{
+    EACH_PART expand_part(top + h, number + h, place + h, lanes >> h, in, k, h);
 }
 
 static void expand(float *top, float *number, ptrdiff_t k, const uint32_t *place, uint32_t lanes, const SnlsTileExpand *in)

@@ -8,10 +8,10 @@ ALWAYS float weigh_one(float a, float b, float f) { return a + f * (b - a); }
 static float exact_one(const float *query, const float *at, ptrdiff_t right, ptrdiff_t down, float fy, float fx, ptrdiff_t n)
 {
     const Vec y = v_set(fy), x = v_set(fx);
-    const ptrdiff_t whole = n / LANES * LANES;
+    const ptrdiff_t whole = n / WIDTH * WIDTH;
     Vec sum = v_zero();
-    float lane[LANES], rest = 0;
-    for (ptrdiff_t f = 0; f < whole; f += LANES) {
+    float lane[WIDTH], rest = 0;
+    for (ptrdiff_t f = 0; f < whole; f += WIDTH) {
         const float *p = at + f;
         const Vec k = weigh(weigh(v_load(p), v_load(p + right), x), weigh(v_load(p + down), v_load(p + down + right), x), y), d = v_sub(v_load(query + f), k);
         sum = v_fma(d, d, sum);
@@ -21,7 +21,7 @@ static float exact_one(const float *query, const float *at, ptrdiff_t right, ptr
         rest += d * d;
     }
     v_store(lane, sum);
-    for (int l = 0; l < LANES; l++) rest += lane[l];
+    for (int l = 0; l < WIDTH; l++) rest += lane[l];
     return rest;
 }
 
@@ -46,18 +46,18 @@ static void exact(float *out, const uint32_t *candidate, ptrdiff_t n, const Snls
     }
 }
 
-/* Floats f .. f+LANES-1 of a row of keys, mixed along x. */
+/* Floats f .. f+WIDTH-1 of a row of keys, mixed along x. */
 ALWAYS Vec patch_row(const float *key, ptrdiff_t right, Vec fx) { return weigh(v_load(key), v_load(key + right), fx); }
 
 static float exact_patch(const SnlsTilePatch *p)
 {
-    const ptrdiff_t right = p->fraction_x != 0 ? p->right : 0, next = p->fraction_y != 0 ? p->down : 0, whole = p->n / LANES * LANES;
+    const ptrdiff_t right = p->fraction_x != 0 ? p->right : 0, next = p->fraction_y != 0 ? p->down : 0, whole = p->n / WIDTH * WIDTH;
     const Vec fy = v_set(p->fraction_y), fx = v_set(p->fraction_x);
     Vec sum = v_zero();
-    float lane[LANES], rest = 0;
+    float lane[WIDTH], rest = 0;
     for (ptrdiff_t r = 0; r < p->side; r++) {
         const float *query = p->query + r * p->query_down, *key = p->key + r * p->down;
-        for (ptrdiff_t f = 0; f < whole; f += LANES) {
+        for (ptrdiff_t f = 0; f < whole; f += WIDTH) {
             const Vec d = v_sub(v_load(query + f), weigh(patch_row(key + f, right, fx), patch_row(key + f + next, right, fx), fy));
             sum = v_fma(d, d, sum);
         }
@@ -68,6 +68,6 @@ static float exact_patch(const SnlsTilePatch *p)
         }
     }
     v_store(lane, sum);
-    for (int l = 0; l < LANES; l++) rest += lane[l];
+    for (int l = 0; l < WIDTH; l++) rest += lane[l];
     return rest;
 }

@@ -1,16 +1,17 @@
-/* tile_neon.c: tile loops, four lanes; five by five sums fill the thirty-two registers. */
+/* tile_neon.c: tile loops, sixteen lanes in vectors of four. */
 #if defined(__aarch64__)
 #include <arm_neon.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define LANES 4
+#define LANES 16
+#define WIDTH 4
 #define ROWS 5
 #define COLUMNS 5
-#define PATCH_ROWS 5
+#define PATCH_ROWS 4
 #define PATCH_COLUMNS 6
-#define PATCH_SUMS 25
+#define PATCH_SUMS 20
 #define TILE_INIT snls_tile_init_neon
 
 typedef float32x4_t Vec;
@@ -35,16 +36,20 @@ typedef uint32x4_t Mask;
 #define v_pick(m, no, yes) vbslq_f32(m, yes, no)
 #define v_fma_where(m, a, b, c) vbslq_f32(m, vfmaq_f32(c, a, b), c)
 
-static inline uint32_t lane_bits(uint32x4_t mask)
+static inline uint32_t m_bits(const float *p, const float *q)
 {
-    static const uint32_t bit[4] = {1, 2, 4, 8};
-    return vaddvq_u32(vandq_u32(mask, vld1q_u32(bit)));
+    static const uint8_t bit[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+#define FOUR(i) vcleq_f32(vld1q_f32(p + i), vld1q_f32(q + i))
+    const uint16x8_t low = vuzp1q_u16(vreinterpretq_u16_u32(FOUR(0)), vreinterpretq_u16_u32(FOUR(4)));
+    const uint16x8_t high = vuzp1q_u16(vreinterpretq_u16_u32(FOUR(8)), vreinterpretq_u16_u32(FOUR(12)));
+#undef FOUR
+    const uint8x16_t bits = vandq_u8(vuzp1q_u8(vreinterpretq_u8_u16(low), vreinterpretq_u8_u16(high)), vld1q_u8(bit));
+    return (uint32_t)vaddv_u8(vget_low_u8(bits)) | (uint32_t)vaddv_u8(vget_high_u8(bits)) << 8;
 }
-#define m_bits(a, b) lane_bits(vcleq_f32(a, b))
 
 #define SORT_BY_LEAST 1
 #define SWAP_WHERE(m, a, b) { const float32x4_t was = a; a = vbslq_f32(m, b, a); b = vbslq_f32(m, was, b); }
-#define IN_REGISTER(v) __asm__("" : "+w"(v))
+#define IN_REGISTER(v) __asm__ volatile("" : "+w"(v) : : "memory")
 
 static inline __attribute__((always_inline)) void turn_4_most(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step, float32x4_t *most)
 {

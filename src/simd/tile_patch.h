@@ -5,24 +5,25 @@
 enum { FEATURES = 64 }; /* queries and keys of so many features fit the first cache together */
 
 /* One row of keys against `rows` rows of queries. */
-ALWAYS void band_block(float *const *to, ptrdiff_t next, const SnlsTileBand *b, const float *query, const float *key, ptrdiff_t ahead, ptrdiff_t features, const int add, const int rows,
-                       const int columns, const int square)
+ALWAYS void band_part(float *const *to, ptrdiff_t next, const SnlsTileBand *b, const float *query, const float *key, ptrdiff_t ahead, ptrdiff_t features, const int add, const int rows,
+                      const int columns, const int square, const int h, const int fetch)
 {
     Vec sum[PATCH_ROWS][PATCH_COLUMNS];
-    const ptrdiff_t query_row = b->query_row, key_pitch = b->key_pitch;
-    const float *end = query + features * LANES;
+    const ptrdiff_t query_row = QUERY_ROW(b->at), step = b->at.step, key_pitch = b->key_pitch;
+    query += h / WIDTH * b->at.part, key += h;
+    const float *end = query + features * step;
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
-        for (int c = 0; c < columns; c++) sum[r][c] = add ? v_load(to[r] + c * next) : v_zero();
-    for (; query < end; query += LANES, key += key_pitch) {
+        for (int c = 0; c < columns; c++) sum[r][c] = add ? v_load(to[r] + c * next + h) : v_zero();
+    for (; query < end; query += step, key += key_pitch) {
         Vec q[PATCH_ROWS];
 #pragma GCC unroll 8
         for (int r = 0; r < rows; r++) {
             q[r] = v_load(query + r * query_row);
             IN_REGISTER(q[r]); /* as in dots_block */
         }
-        __builtin_prefetch(key + ahead);
+        if (fetch) __builtin_prefetch(key + ahead);
 #pragma GCC unroll 8
         for (int c = 0; c < columns; c++) {
             Vec k = v_load(key + c);
@@ -37,7 +38,14 @@ ALWAYS void band_block(float *const *to, ptrdiff_t next, const SnlsTileBand *b, 
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
-        for (int c = 0; c < columns; c++) v_store(to[r] + c * next, sum[r][c]);
+        for (int c = 0; c < columns; c++) v_store(to[r] + c * next + h, sum[r][c]);
+}
+
+ALWAYS void band_block(float *const *to, ptrdiff_t next, const SnlsTileBand *b, const float *query, const float *key, ptrdiff_t ahead, ptrdiff_t features, const int add, const int rows,
+                       const int columns, const int square)
+{
+    band_part(to, next, b, query, key, ahead, features, add, rows, columns, square, 0, 1);
+    for (int h = WIDTH; h < LANES; h += WIDTH) band_part(to, next, b, query, key, ahead, features, add, rows, columns, square, h, 0);
 }
 
 #define BLOCK_OF(R, C) case C: band_block(to, next, b, query, key, ahead, features, add, R, C, square); break;
@@ -54,8 +62,10 @@ ALWAYS void band_blocks(float *const *to, ptrdiff_t next, const SnlsTileBand *b,
     BLOCKS_OF(1)
     BLOCKS_OF(2)
     BLOCKS_OF(3)
-#if PATCH_ROWS == 5
+#if PATCH_ROWS >= 4
     BLOCKS_OF(4)
+#endif
+#if PATCH_ROWS == 5
     case 5: switch (columns) { BLOCK_OF(5, 1) BLOCK_OF(5, 2) BLOCK_OF(5, 3) BLOCK_OF(5, 4) BLOCK_OF(5, 5) } break;
 #endif
     }
@@ -66,7 +76,7 @@ ALWAYS void band_row(const SnlsTileBand *b, ptrdiff_t j, ptrdiff_t mask, const i
 {
     const ptrdiff_t first = j - b->down + 1 > 0 ? j - b->down + 1 : 0, end = j + 1 < b->rows ? j + 1 : b->rows, next = (mask + 1) * LANES;
     const int rows = (int)(end - first), most = PATCH_SUMS / b->down < PATCH_COLUMNS ? PATCH_SUMS / b->down : PATCH_COLUMNS, blocks = (b->across + most - 1) / most;
-    const float *query = b->query + first * b->query_row, *key = b->key[j] + b->key_at;
+    const float *query = b->query + first * b->at.row, *key = b->key[j] + b->key_at;
     const ptrdiff_t ahead = b->key[j + 1 < b->rows + b->down - 1 ? j + 1 : j] - b->key[j];
     for (ptrdiff_t f = 0; f < b->features; f += FEATURES) {
         const ptrdiff_t features = b->features - f < FEATURES ? b->features - f : FEATURES;
@@ -75,7 +85,7 @@ ALWAYS void band_row(const SnlsTileBand *b, ptrdiff_t j, ptrdiff_t mask, const i
             const ptrdiff_t line_ahead = n + 1 == blocks ? b->across - 1 + LANES - 1 : 16 * n; /* a block fetches one line */
             float *to[PATCH_ROWS];
             for (int r = 0; r < rows; r++) to[r] = b->ring + ((j - first - r) * b->across + x) * next + ((first + r) & mask) * LANES;
-            band_blocks(to, next, b, query + f * LANES, key + f * b->key_pitch + x, ahead + line_ahead - x, features, f > 0, rows, columns, square);
+            band_blocks(to, next, b, query + f * b->at.step, key + f * b->key_pitch + x, ahead + line_ahead - x, features, f > 0, rows, columns, square);
         }
     }
 }
@@ -86,13 +96,13 @@ ALWAYS void sums_down(const SnlsTileBand *b, float *out, const float *ring, cons
 {
     const ptrdiff_t out_across = b->out_across, out_row = b->out_row;
     const float *end = ring + b->across * (mask + 1) * LANES;
-#define ROW(a) v_load(ring + ((start + (a)) & mask) * LANES)
-    for (; ring < end; ring += (mask + 1) * LANES, out += out_across) {
+#define ROW(a) v_load(ring + ((start + (a)) & mask) * LANES + h)
+    for (; ring < end; ring += (mask + 1) * LANES, out += out_across) EACH_PART {
         Vec same = v_add(ROW(1), ROW(2));
 #pragma GCC unroll 8
         for (int a = 3; a < side; a += 2) same = v_add(same, v_add(ROW(a), ROW(a + 1)));
-        v_store(out, v_add(same, ROW(0)));
-        if (pair) v_store(out + out_row, v_add(same, ROW(side)));
+        v_store(out + h, v_add(same, ROW(0)));
+        if (pair) v_store(out + out_row + h, v_add(same, ROW(side)));
     }
 #undef ROW
 }
@@ -118,10 +128,10 @@ static void sums_plain(const SnlsTileBand *b, float *out, const float *ring, ptr
     const ptrdiff_t row = r - (b->side - 1) * b->apart;
     if (row < 0) return;
     out += row * b->out_row;
-    for (ptrdiff_t x = 0; x < b->across; x++, ring += (mask + 1) * LANES) {
-        Vec sum = v_load(ring + (row & mask) * LANES);
-        for (ptrdiff_t a = 1; a < b->side; a++) sum = v_add(sum, v_load(ring + ((row + a * b->apart) & mask) * LANES));
-        v_store(out + x * b->out_across, sum);
+    for (ptrdiff_t x = 0; x < b->across; x++, ring += (mask + 1) * LANES) EACH_PART {
+        Vec sum = v_load(ring + (row & mask) * LANES + h);
+        for (ptrdiff_t a = 1; a < b->side; a++) sum = v_add(sum, v_load(ring + ((row + a * b->apart) & mask) * LANES + h));
+        v_store(out + x * b->out_across + h, sum);
     }
 }
 
@@ -174,8 +184,8 @@ static void run_sums(float *out, ptrdiff_t out_row, const float *in, ptrdiff_t i
                      ptrdiff_t apart)
 {
     for (ptrdiff_t y = 0; y < rows; y++, out += out_row, in += in_row)
-        for (ptrdiff_t x = 0; x < columns; x++) {
-            const float *at = in + x * in_column;
-            v_store(out + x * LANES, apart != 1 ? row_sum(at, side, apart) : side == 7 ? row_sum_odd(at, 7) : side == 5 ? row_sum_odd(at, 5) : row_sum(at, side, 1));
+        for (ptrdiff_t x = 0; x < columns; x++) EACH_PART {
+            const float *at = in + x * in_column + h;
+            v_store(out + x * LANES + h, apart != 1 ? row_sum(at, side, apart) : side == 7 ? row_sum_odd(at, 7) : side == 5 ? row_sum_odd(at, 5) : row_sum(at, side, 1));
         }
 }

@@ -4,12 +4,14 @@
 
 static void least(float *out, const float *value, ptrdiff_t n)
 {
-    Vec low = v_set(__builtin_inff());
-    for (ptrdiff_t i = 0; i < n; i++) low = v_min(v_load(value + i * LANES), low); /* NaN leaves low as it is */
-    v_store(out, low);
+    EACH_PART {
+        Vec low = v_set(__builtin_inff());
+        for (ptrdiff_t i = 0; i < n; i++) low = v_min(v_load(value + i * LANES + h), low); /* NaN leaves low as it is */
+        v_store(out + h, low);
+    }
 }
 
-static void lower_bar(float *bar, const float *top, const float *value, ptrdiff_t n, ptrdiff_t k, float *work)
+ALWAYS void lower_bar_part(float *bar, const float *top, const float *value, ptrdiff_t n, ptrdiff_t k, float *work)
 {
     const ptrdiff_t size = n / (3 * k) > 1 ? n / (3 * k) : 1; /* values in a group: three times as many groups as are wanted */
     const Vec none = v_set(__builtin_inff());
@@ -26,24 +28,27 @@ static void lower_bar(float *bar, const float *top, const float *value, ptrdiff_
     v_store(bar, v_load(work + (k - 1) * LANES));
 }
 
+static void lower_bar(float *bar, const float *top, const float *value, ptrdiff_t n, ptrdiff_t k, float *work)
+{
+    EACH_PART lower_bar_part(bar + h, top + h, value + h, n, k, work + h);
+}
+
 #ifdef append_lanes
 static ptrdiff_t below(uint32_t *out, const float *value, ptrdiff_t n, const float *bar, uint32_t *work)
 {
-    const Vec limit = v_load(bar);
     uint32_t *end = out;
     (void)work;
-    for (ptrdiff_t i = 0; i < n; i++) end += append_lanes(end, (uint32_t)i * 16, m_bits(v_load(value + i * LANES), limit));
+    for (ptrdiff_t i = 0; i < n; i++) end += append_lanes(end, (uint32_t)i * 16, m_bits(value + i * LANES, bar));
     return end - out;
 }
 #else
 /* Few vectors hold any: they are found first, without a branch that nobody could predict. */
 static ptrdiff_t below(uint32_t *out, const float *value, ptrdiff_t n, const float *bar, uint32_t *work)
 {
-    const Vec limit = v_load(bar);
     uint32_t *end = out;
     ptrdiff_t found = 0;
     for (ptrdiff_t i = 0; i < n; i++) {
-        const uint32_t lanes = m_bits(v_load(value + i * LANES), limit);
+        const uint32_t lanes = m_bits(value + i * LANES, bar);
         work[found] = (uint32_t)i << 16 | lanes;
         found += lanes != 0;
     }
@@ -102,20 +107,24 @@ ALWAYS void insert_known(Vec *top, Vec *number, Vec x, Vec id, const int k)
 /* No NaN among them, nor infinities of both signs. */
 ALWAYS int all_numbers(const float *value, ptrdiff_t n, const float *top, ptrdiff_t k)
 {
-    Vec sum = v_zero();
-    for (ptrdiff_t j = 0; j < k; j++) sum = v_add(sum, v_load(top + j * LANES));
-    for (ptrdiff_t i = 0; i < n; i++) sum = v_add(sum, v_load(value + i * LANES));
-    return m_bits(sum, sum) == ALL_LANES;
+    float sums[LANES];
+    EACH_PART {
+        Vec sum = v_zero();
+        for (ptrdiff_t j = 0; j < k; j++) sum = v_add(sum, v_load(top + j * LANES + h));
+        for (ptrdiff_t i = 0; i < n; i++) sum = v_add(sum, v_load(value + i * LANES + h));
+        v_store(sums + h, sum);
+    }
+    return m_bits(sums, sums) == ALL_LANES;
 }
 
-/* n vectors, each with its numbers, or (ids NULL) numbered from `first` on. */
-ALWAYS void insert_all(float *top, float *number, const float *value, const float *ids, ptrdiff_t n, float first, const int k)
+/* n vectors, each with its numbers, or (ids NULL) numbered from `first` on. known: there is no NaN */
+ALWAYS void insert_part(float *top, float *number, const float *value, const float *ids, ptrdiff_t n, float first, const int k, int known)
 {
     Vec t[KEEP_MAX], d[KEEP_MAX], id = v_set(first);
     const Vec one = v_set(1);
 #pragma GCC unroll 16
     for (int j = 0; j < k; j++) t[j] = v_load(top + j * LANES), d[j] = v_load(number + j * LANES);
-    if (SORT_BY_LEAST && !ids && all_numbers(value, n, top, k)) {
+    if (known) {
         for (ptrdiff_t i = 0; i < n; i++, id = v_add(id, one)) insert_known(t, d, v_load(value + i * LANES), id, k);
     } else
         for (ptrdiff_t i = 0; i < n; i++, id = v_add(id, one)) insert_vec(t, d, v_load(value + i * LANES), ids ? v_load(ids + i * LANES) : id, k);
@@ -123,8 +132,14 @@ ALWAYS void insert_all(float *top, float *number, const float *value, const floa
     for (int j = 0; j < k; j++) v_store(top + j * LANES, t[j]), v_store(number + j * LANES, d[j]);
 }
 
+ALWAYS void insert_all(float *top, float *number, const float *value, const float *ids, ptrdiff_t n, float first, const int k)
+{
+    const int known = SORT_BY_LEAST && !ids && all_numbers(value, n, top, k);
+    EACH_PART insert_part(top + h, number + h, value + h, ids ? ids + h : NULL, n, first, k, known);
+}
+
 /* The same for lists that are too long for registers. */
-static void insert_long(float *top, float *number, const float *value, const float *ids, ptrdiff_t n, ptrdiff_t k)
+ALWAYS void insert_long_part(float *top, float *number, const float *value, const float *ids, ptrdiff_t n, ptrdiff_t k)
 {
     for (ptrdiff_t i = 0; i < n; i++) {
         const Vec x = v_load(value + i * LANES), id = v_load(ids + i * LANES);
@@ -140,6 +155,11 @@ static void insert_long(float *top, float *number, const float *value, const flo
             after_id = last_id;
         }
     }
+}
+
+static void insert_long(float *top, float *number, const float *value, const float *ids, ptrdiff_t n, ptrdiff_t k)
+{
+    EACH_PART insert_long_part(top + h, number + h, value + h, ids + h, n, k);
 }
 
 static void insert_lists(float *top, float *number, ptrdiff_t k, const float *value, const float *ids, ptrdiff_t n)
@@ -158,7 +178,7 @@ static void insert_lists(float *top, float *number, ptrdiff_t k, const float *va
 
 static void clear_lists(float *value, float *ids, ptrdiff_t n)
 {
-    for (ptrdiff_t i = 0; i < n; i++) v_store(value + i * LANES, v_set(__builtin_nanf(""))), v_store(ids + i * LANES, v_set(SNLS_TILE_NONE));
+    for (ptrdiff_t i = 0; i < n * LANES; i += WIDTH) v_store(value + i, v_set(__builtin_nanf(""))), v_store(ids + i, v_set(SNLS_TILE_NONE));
 }
 
 /* Candidates wait in lists of their lanes, in order, and are inserted all lanes at a time. Their scores: score[i], or (NULL) value[candidate*LANES + lane]. */
