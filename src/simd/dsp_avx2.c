@@ -98,6 +98,8 @@ static void to_bf16_avx2(uint16_t *out, const float *in, ptrdiff_t n) { ymm_to_b
 
 #define LANES 8
 #define VECTOR_REGISTERS 16
+#define WIDE 0
+#define APART static
 typedef __m256 Vec;
 typedef __m256i Mask;
 #define v_mask(r) ymm_mask(r)

@@ -356,6 +356,8 @@ static void to_f16_avx512(uint16_t *out, const float *in, ptrdiff_t n)
 
 #define LANES 16
 #define VECTOR_REGISTERS 32
+#define WIDE 0
+#define APART static
 typedef __m512 Vec;
 typedef __mmask16 Mask;
 #define v_mask(r) mask_of(r)

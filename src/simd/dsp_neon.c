@@ -4,6 +4,7 @@
 
 #if defined(__aarch64__)
 #include "simd/neon_map.h"
+#include <string.h>
 
 static float dot_neon(const float *a, const float *b, ptrdiff_t n) { return neon_one(a, b, n, DOT); }
 static float l2_neon(const float *a, const float *b, ptrdiff_t n) { return neon_one(a, b, n, L2); }
@@ -100,6 +101,8 @@ static void to_bf16_neon(uint16_t *out, const float *in, ptrdiff_t n) { neon_to_
 
 #define LANES 4
 #define VECTOR_REGISTERS 32
+#define WIDE 1
+#define APART static __attribute__((noinline)) /* in a larger function gcc copies sums from register to register */
 typedef float32x4_t Vec;
 typedef ptrdiff_t Mask; /* how many lanes there are */
 #define v_mask(r) (r)
@@ -120,6 +123,7 @@ typedef ptrdiff_t Mask; /* how many lanes there are */
 #include "simd/patch_body.h"
 #include "simd/pair_body.h"
 #include "simd/place.h"
+#include "simd/place_neon.h"
 
 void snls_dsp_init_neon(SnlsDsp *dsp)
 {
@@ -127,7 +131,7 @@ void snls_dsp_init_neon(SnlsDsp *dsp)
         .dot = dot_neon, .l2 = l2_neon, .dot_row = dot_row_neon, .l2_row = l2_row_neon,
         .blend = blend_neon, .dot_blend = dot_blend_neon, .l2_blend = l2_blend_neon, .bends = bends,
         .blend_sub = blend_sub_neon, .dots = dots_neon, .unblend = unblend_neon,
-        .axpy = axpy_neon, .scale = scale_neon, .sub = sub_neon, .place = snls_place,
+        .axpy = axpy_neon, .scale = scale_neon, .sub = sub_neon, .place = place_neon,
         .mix = mix, .mix_run = mix_run, .mix_bent = mix_bent, .spread_pixels = spread_pixels, .spread_patch = spread_patch,
         .dot_patch = dot_patch, .pull_patch = pull_patch, .pull_pixel = pull_pixel,
         .from_f16 = from_f16_neon, .from_bf16 = from_bf16_neon, .to_f16 = to_f16_neon, .to_bf16 = to_bf16_neon,

@@ -1,11 +1,18 @@
 /* patch_body.h: mix, dot_patch and spread_patch of dsp.h, written once. Included by a file that defines, for its instruction
  * set: LANES, Vec, Mask, v_mask(r) the first r lanes, v_load v_load_part(p, mask) v_store v_store_part(p, mask, x),
  * v_set v_zero v_add v_fma(a,b,c) = a*b+c, v_sum4(a,b,c,d) the sums of four, v_store4 for these;
- * V_REGISTER, the constraint of a vector register; VECTOR_REGISTERS, how many there are.
+ * V_REGISTER, the constraint of a vector register; VECTOR_REGISTERS, how many there are; WIDE, whether that is enough for eight of a
+ * single pixel beside each other; APART, static for loops that fill the registers.
  * Pixels are walked in chunks of two registers, then in single ones under a mask. Constants select the code: shape,
  * whole (two registers, no mask) and the length of a run. */
 
-#define UNROLL _Pragma("GCC unroll 4")
+#if defined(__clang__)
+#    define UNROLL _Pragma("clang loop unroll(full)")
+#    define EIGHT UNROLL
+#else
+#    define UNROLL _Pragma("GCC unroll 4")
+#    define EIGHT _Pragma("GCC unroll 8")
+#endif
 #define HELD(x) __asm__("" : V_REGISTER(x)) /* read once, not once for each use: loads are what runs out */
 
 ALWAYS Vec read_vec(const float *p, int whole, Mask mask) { return whole ? v_load(p) : v_load_part(p, mask); }
@@ -86,12 +93,42 @@ ALWAYS void mix_one_chunk(float *out, const SnlsPlaces *from, ptrdiff_t k, ptrdi
     }
 }
 
+#if WIDE
+/* Weights and addresses are read once for so many channels; four vectors need two sums each to be chains enough. */
+ALWAYS void mix_one_wide(float *out, const SnlsPlaces *from, ptrdiff_t k, ptrdiff_t end, ptrdiff_t shift, const SnlsGrid *grid, const int shape, const int vectors, const int set)
+{
+    const int chains = 8 / vectors;
+    const float *const *const at = from->at;
+    const ptrdiff_t right = grid->right, down = grid->down;
+    Vec sum[2][8];
+    EIGHT for (int v = 0; v < 8; v++) sum[0][v] = sum[1][v] = v_zero();
+    for (; k < end; k++) {
+        const float *const row = at[k] + shift;
+        UNROLL for (int m = 0; m < 4; m++) {
+            if ((m & shape) != m) continue;
+            const Vec w = v_set(from->w[m][k]);
+            const float *tap = row + (m & 1) * right + (m >> 1) * down;
+            OPAQUE(tap); /* one address for all, and pairs of vectors by one instruction */
+            EIGHT for (int v = 0; v < vectors; v++) sum[m * chains / 4][v] = v_fma(w, v_load(tap + v * LANES), sum[m * chains / 4][v]);
+        }
+    }
+    EIGHT for (int v = 0; v < vectors; v++) {
+        const Vec x = chains == 1 ? sum[0][v] : v_add(sum[0][v], sum[1][v]);
+        v_store(out + v * LANES, set ? x : v_add(v_load(out + v * LANES), x));
+    }
+}
+#endif
+
 ALWAYS void mix_block(float *out, const SnlsPatch *patch, const SnlsPlaces *from, ptrdiff_t k, ptrdiff_t end, ptrdiff_t shift, const SnlsGrid *grid, const int rows,
                       const int run, const int shape)
 {
     const int vectors = VECTORS(rows, run);
     const ptrdiff_t chunk = vectors * LANES, n = grid->n;
     ptrdiff_t i = 0;
+#if WIDE
+    for (; run == 1 && i + 8 * LANES <= n; i += 8 * LANES) mix_one_wide(out + i, from, k, end, shift + i, grid, shape, 8, 0);
+    for (; run == 1 && i + 4 * LANES <= n; i += 4 * LANES) mix_one_wide(out + i, from, k, end, shift + i, grid, shape, 4, 0);
+#endif
     for (; i + chunk <= n; i += chunk) {
         if (run == 1) mix_one_chunk(out + i, from, k, end, shift + i, grid, shape, vectors, 1, v_mask(LANES), 0);
         else mix_chunk(out + i, patch, from, k, end, shift + i, grid, rows, run, shape, vectors, 1, v_mask(LANES));
@@ -150,11 +187,31 @@ ALWAYS void ask_ahead(const SnlsRun *run, const SnlsGrid *grid, ptrdiff_t q, ptr
     for (int i = 0; i < vectors * LANES; i += 16) __builtin_prefetch(at + i, 0, 2);
 }
 
+#if WIDE
+/* From channel c on as many as fill vectors; returns how many are done. */
+ALWAYS ptrdiff_t set_wide(float *out, const SnlsRun *run, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t c, ptrdiff_t shift, const SnlsGrid *grid, const int shape, const int vectors)
+{
+    const SnlsPlaces places = *from; /* lest what is written be thought to change them */
+    const SnlsGrid g = *grid;
+    const SnlsRun r = *run;
+    for (; c + vectors * LANES <= g.n; c += vectors * LANES)
+        for (ptrdiff_t q = 0; q < r.queries; q++) {
+            ask_ahead(&r, &g, q, c, vectors);
+            mix_one_wide(out + q * r.step + c, &places, i + q * r.places, i + q * r.places + r.count, shift + c, &g, shape, vectors, 1);
+        }
+    return c;
+}
+#endif
+
 /* Runs of single pixels, which one query alone writes: all of a chunk of channels, then the next. */
 ALWAYS void set_pixels(float *out, const SnlsRun *run, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t shift, const SnlsGrid *grid, const int shape)
 {
     const ptrdiff_t n = grid->n;
     ptrdiff_t c = 0;
+#if WIDE
+    c = set_wide(out, run, from, i, c, shift, grid, shape, 8);
+    c = set_wide(out, run, from, i, c, shift, grid, shape, 4);
+#endif
     for (; c + 2 * LANES <= n; c += 2 * LANES)
         for (ptrdiff_t q = 0; q < run->queries; q++) {
             ask_ahead(run, grid, q, c, 2);
@@ -166,7 +223,7 @@ ALWAYS void set_pixels(float *out, const SnlsRun *run, const SnlsPlaces *from, p
 }
 
 /* Runs of patches of three by three, between pixels: what every query would set up anew is in registers. */
-static void mix_threes(float *out, const SnlsPatch *patch, const SnlsRun *run, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t shift, const SnlsGrid *grid)
+APART void mix_threes(float *out, const SnlsPatch *patch, const SnlsRun *run, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t shift, const SnlsGrid *grid)
 {
     enum { VECTORS_3 = VECTORS(3, 3) };
     const SnlsPlaces places = *from; /* lest what is written be thought to change them */
@@ -174,6 +231,15 @@ static void mix_threes(float *out, const SnlsPatch *patch, const SnlsRun *run, c
     const SnlsGrid g = *grid;
     const SnlsRun r = *run;
     ptrdiff_t c = 0;
+#if WIDE /* a chunk is less than a cache line: the next one at once */
+    const ptrdiff_t whole = g.n / (VECTORS_3 * LANES) * (VECTORS_3 * LANES);
+    for (ptrdiff_t q = 0; q < r.queries; q++)
+        for (c = 0; c < whole; c += VECTORS_3 * LANES) {
+            if (c % 16 == 0) ask_ahead(&r, &g, q, c, VECTORS_3);
+            mix_chunk(out + q * r.step + c, &three, &places, i + q * r.places, i + q * r.places + r.count, shift + c, &g, 3, 3, 3, VECTORS_3, 1, v_mask(LANES));
+        }
+    c = whole;
+#endif
     for (; c + VECTORS_3 * LANES <= g.n; c += VECTORS_3 * LANES)
         for (ptrdiff_t q = 0; q < r.queries; q++) {
             ask_ahead(&r, &g, q, c, VECTORS_3);
