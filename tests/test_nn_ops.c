@@ -109,7 +109,8 @@ static void choose(TestNet *t, Way way)
     if (way != CHOSEN) t->net.backend = &table;
 }
 
-static void check_layer(const Layer *l, uint64_t seed, int32_t dtype, Way way)
+/* wide: more pixels than one tile of a convolution has */
+static void check_layer(const Layer *l, uint64_t seed, int32_t dtype, Way way, bool wide)
 {
     Rng rng = { seed }, again = { seed };
     TestNet a, b;
@@ -119,6 +120,7 @@ static void check_layer(const Layer *l, uint64_t seed, int32_t dtype, Way way)
     if (exact && dtype != SNLS_F32) return;
     net_layer_shape(l, &rng, shape);
     net_layer_shape(l, &again, shape);
+    if (wide) shape[1] += 11, shape[2] += seed % 2 ? 150 : 60;
     check_repeat("test_nn_ops %llu %s", (unsigned long long)seed, l->name);
     const bool both = test_net_open(&a, ref, &rng, SNLS_F64, train, shape, l->build, NULL) && test_net_open(&b, fast, &again, dtype, train, shape, l->build, NULL);
     if (both) {
@@ -148,8 +150,11 @@ int main(int argc, char **argv)
         for (uint64_t seed = first; seed < first + count; seed++) {
             if (argc > 2 && strcmp(argv[2], net_layers[i].name)) continue;
             for (Way way = CHOSEN; way <= (net_layers[i].op == NN_conv && !gpu ? BY_DNNL : CHOSEN); way++) {
-                if (is_there(way, SNLS_F32)) check_layer(&net_layers[i], seed, SNLS_F32, way);
-                if (is_there(way, SNLS_BF16)) check_layer(&net_layers[i], seed, SNLS_BF16, way);
+                const bool wide = way == BY_BLAS && seed < first + 4;
+                if (is_there(way, SNLS_F32)) check_layer(&net_layers[i], seed, SNLS_F32, way, false);
+                if (is_there(way, SNLS_BF16)) check_layer(&net_layers[i], seed, SNLS_BF16, way, false);
+                if (wide && is_there(way, SNLS_F32)) check_layer(&net_layers[i], seed, SNLS_F32, way, true);
+                if (wide && is_there(way, SNLS_BF16)) check_layer(&net_layers[i], seed, SNLS_BF16, way, true);
             }
         }
     snls_close(&ref);

@@ -81,7 +81,8 @@ static Bands bands_of(const SnlsModel *m, int stage, int64_t even_h, int64_t eve
 
 static void fill_plane(const SnlsTensor *t, double value)
 {
-    for (int64_t i = 0; i < snls_tensor_elements(t); i++) snls_store(t, i, value);
+    const int64_t n = snls_tensor_elements(t);
+    for (int64_t i = 0; i < n; i++) snls_store(t, i, value);
 }
 
 static SnlsStatus denoise_alone(Job *j, int64_t t)

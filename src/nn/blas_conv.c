@@ -5,6 +5,7 @@
 #ifdef SNLS_HAVE_LAPACK
 #include "nn/blas_filter.h"
 #include "nn/cpu.h"
+#include "nn/gelu.h"
 #include "simd/layers.h"
 #ifdef _OPENMP
 #include <omp.h>
@@ -137,9 +138,9 @@ static void finish(const NnStep *s, float *restrict sums, int64_t at, int64_t pi
     const float slope = v->act == NN_LEAKY ? (float)v->slope : v->act == NN_RELU ? 0 : 1;
     for (int64_t p = 0; p < pixels && bias; p++)
         for (int64_t c = 0; c < channels; c++) sums[p * channels + c] += bias[c];
-    for (int64_t i = 0; i < n && slope != 1; i++) sums[i] = sums[i] > 0 ? sums[i] : slope * sums[i];
+    for (int64_t i = 0; i < n && slope != 1; i++) sums[i] *= sums[i] > 0 ? 1 : slope;
     if (v->act == NN_GELU && y->dtype == SNLS_F32)
-        for (int64_t i = 0; i < n; i++) sums[i] = (float)snls_nn_gelu(sums[i]);
+        for (int64_t i = 0; i < n; i++) sums[i] = snls_nn_gelu_of(sums[i]);
     if (residual->data && residual->dtype == SNLS_F32)
         for (int64_t i = 0; i < n; i++) sums[i] += ((const float *)residual->data)[at + i]; /* may be y itself */
     else if (residual->data)
@@ -248,7 +249,7 @@ static const float *pull_of(const NnStep *s, float *restrict scratch, int32_t th
     (void)threads;
     if (s->u.conv.act == NN_LINEAR) return dy;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (int64_t i = 0; i < n; i++) scratch[i] = y[i] > 0 ? dy[i] : slope * dy[i];
+    for (int64_t i = 0; i < n; i++) scratch[i] = dy[i] * (y[i] > 0 ? 1 : slope);
     return scratch;
 }
 
@@ -285,10 +286,16 @@ static void weight_gradient(SnlsContext *ctx, const NnStep *s, const SnlsTensor 
     add_turned(&q, sums, s->dp[0].data);
 }
 
-static void bias_gradient(const NnStep *s, const float *pull)
+static void bias_gradient(const SnlsContext *ctx, const NnStep *s, const float *pull, float *sums)
 {
     const int64_t channels = s->y[0].shape[3], pixels = snls_tensor_elements(&s->y[0]) / channels;
-    for (int64_t p = 0; p < pixels; p++) add_to(s->dp[1].data, pull + p * channels, channels);
+    memset(sums, 0, (size_t)(PARTS * channels) * sizeof *sums);
+    (void)ctx;
+#pragma omp parallel for num_threads(ctx->threads) schedule(static) if (ctx->threads > 1)
+    for (int part = 0; part < PARTS; part++)
+        for (int64_t p = pixels * part / PARTS; p < pixels * (part + 1) / PARTS; p++) add_to(sums + part * channels, pull + p * channels, channels);
+    for (int part = 1; part < PARTS; part++) add_to(sums, sums + part * channels, channels);
+    add_to(s->dp[1].data, sums, channels);
 }
 
 SnlsStatus snls_nn_blas_conv_backward(SnlsContext *ctx, NnStep *s)
@@ -299,7 +306,7 @@ SnlsStatus snls_nn_blas_conv_backward(SnlsContext *ctx, NnStep *s)
     const bool turned = q.v->transposed;
     const SnlsTensor *large = turned ? &pull : &s->x[0], *small = turned ? &s->x[0] : &pull;
     const int64_t by_data = way_floats(&q, &pull, !turned), by_weights = way_floats(&q, large, false);
-    const int64_t sizes[4] = { snls_tensor_elements(&pull), weight_count(&q), s->dp[0].data ? PARTS * weight_count(&q) : 0, ctx->threads * (by_data > by_weights ? by_data : by_weights) };
+    const int64_t sizes[4] = { snls_tensor_elements(&pull), weight_count(&q), PARTS * (weight_count(&q) + pull.shape[3]), ctx->threads * (by_data > by_weights ? by_data : by_weights) };
     float *room[4];
     snls_arena_begin(&ctx->arena);
     for (int i = 0; i < 4; i++) snls_arena_plan(&ctx->arena, sizes[i], sizeof(float));
@@ -311,7 +318,7 @@ SnlsStatus snls_nn_blas_conv_backward(SnlsContext *ctx, NnStep *s)
         run_ways(ctx, s, &pull, !turned, room[1], s->dx[0].data, room[3]);
     }
     if (s->dp[0].data) weight_gradient(ctx, s, large, small, room[2], room[3]);
-    if (s->dp[1].data) bias_gradient(s, pull.data);
+    if (s->dp[1].data) bias_gradient(ctx, s, pull.data, room[2] + PARTS * weight_count(&q));
     if (s->dx[1].data) add_to(s->dx[1].data, s->dy[0].data, sizes[0]);
     return SNLS_OK;
 }

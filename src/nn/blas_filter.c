@@ -9,7 +9,7 @@ void sgemm_(const char *turn_a, const char *turn_b, const int *m, const int *n, 
 
 /* ---- tiles ---- */
 
-enum { MOST_COLUMNS = 128, PIXELS = 512, WINDOW_FLOATS = 128 << 10 }; /* floats: half of a second cache of 1 MB */
+enum { MOST_COLUMNS = 64, PIXELS = 512, WINDOW_FLOATS = 128 << 10 }; /* floats: half of a second cache of 1 MB */
 
 static int64_t pieces(int64_t count, int64_t most) { return (count + most - 1) / most; }
 

@@ -1,6 +1,7 @@
 /* cpu_pixel.c: layer norm, activations, channel attention and sums on rows of f32 or bf16. Sums over pixels are made in a fixed
  * number of parts that are added in their order, so the number of threads does not change a bit. */
 #include "nn/cpu.h"
+#include "nn/gelu.h"
 #include "simd/layers.h"
 #include <math.h>
 #include <string.h>
@@ -106,9 +107,9 @@ static void act_row(const NnStep *s, const float *x, float *y, int64_t n)
 {
     const float slope = slope_of(s);
     if (s->u.act.act == NN_GELU)
-        for (int64_t i = 0; i < n; i++) y[i] = x[i] * 0.5f * (1 + erff(x[i] * 0.70710678f));
+        for (int64_t i = 0; i < n; i++) y[i] = snls_nn_gelu_of(x[i]);
     else
-        for (int64_t i = 0; i < n; i++) y[i] = x[i] > 0 ? x[i] : slope * x[i];
+        for (int64_t i = 0; i < n; i++) y[i] = x[i] * (x[i] > 0 ? 1 : slope);
 }
 
 SnlsStatus snls_nn_cpu_act_forward(SnlsContext *ctx, NnStep *s)
@@ -125,17 +126,17 @@ SnlsStatus snls_nn_cpu_act_forward(SnlsContext *ctx, NnStep *s)
     return SNLS_OK;
 }
 
-/* Returns the part's share of the gradient by the slope. */
+/* Returns the part's share of the gradient by prelu's slope. */
 static double act_part_backward(const NnStep *s, int64_t begin, int64_t end)
 {
-    const float *x = s->x[0].data, *dy = s->dy[0].data, slope = slope_of(s);
-    float *dx = s->dx[0].data;
+    const float *restrict x = s->x[0].data, *restrict dy = s->dy[0].data, slope = slope_of(s);
+    float *restrict dx = s->dx[0].data;
     double sum = 0;
-    for (int64_t i = begin; i < end; i++) {
-        const float d = s->u.act.act == NN_GELU ? 0.5f * (1 + erff(x[i] * 0.70710678f)) + x[i] * 0.39894228f * expf(-x[i] * x[i] / 2) : x[i] > 0 ? 1 : slope;
-        if (dx) dx[i] += dy[i] * d;
-        if (x[i] <= 0) sum += (double)dy[i] * (double)x[i];
-    }
+    if (dx && s->u.act.act == NN_GELU)
+        for (int64_t i = begin; i < end; i++) dx[i] += dy[i] * snls_nn_gelu_slope(x[i]);
+    else if (dx)
+        for (int64_t i = begin; i < end; i++) dx[i] += dy[i] * (x[i] > 0 ? 1 : slope);
+    for (int64_t i = begin; i < end && s->dp[0].data; i++) sum += x[i] <= 0 ? (double)dy[i] * (double)x[i] : 0;
     return sum;
 }
 
@@ -274,11 +275,14 @@ SnlsStatus snls_nn_cpu_add_forward(SnlsContext *ctx, NnStep *s)
 
 SnlsStatus snls_nn_cpu_add_backward(SnlsContext *ctx, NnStep *s)
 {
-    const float factor[2] = { (float)s->u.add.a, (float)s->u.add.b }, *dy = s->dy[0].data;
+    const float factor[2] = { (float)s->u.add.a, (float)s->u.add.b }, *restrict dy = s->dy[0].data;
+    const int64_t count = snls_tensor_elements(&s->y[0]);
     SNLS_TRY(only_f32(ctx, s, "add"));
     for (int k = 0; k < 2; k++) {
-        float *dx = s->dx[k].data;
-        for (int64_t i = 0; dx && i < snls_tensor_elements(&s->y[0]); i++) dx[i] += factor[k] * dy[i];
+        float *restrict dx = s->dx[k].data;
+        if (!dx) continue;
+#pragma omp parallel for num_threads(ctx->threads) schedule(static) if (ctx->threads > 1)
+        for (int64_t i = 0; i < count; i++) dx[i] += factor[k] * dy[i];
     }
     return SNLS_OK;
 }

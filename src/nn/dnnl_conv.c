@@ -314,8 +314,9 @@ static const float *pull_of(const NnStep *s, float *scratch)
 {
     const float *dy = s->dy[0].data, *y = s->y[0].data;
     const float slope = s->u.conv.act == NN_LEAKY ? (float)s->u.conv.slope : 0;
+    const int64_t n = snls_tensor_elements(&s->y[0]);
     if (s->u.conv.act == NN_LINEAR) return dy;
-    for (int64_t i = 0; i < snls_tensor_elements(&s->y[0]); i++) scratch[i] = y[i] > 0 ? dy[i] : slope * dy[i];
+    for (int64_t i = 0; i < n; i++) scratch[i] = dy[i] * (y[i] > 0 ? 1 : slope);
     return scratch;
 }
 
