@@ -166,5 +166,6 @@ int snls_sieve_init(SnlsSieve *sieve, int level); /* 0: this machine, or this le
 void snls_sieve_init_amx(SnlsSieve *sieve);       /* sieve_amx.c; the others: sieve_scan_amx.c, sieve_fine_amx.c */
 void snls_sieve_init_scan_amx(SnlsSieve *sieve);
 void snls_sieve_init_fine_amx(SnlsSieve *sieve);
+void snls_sieve_init_fine_neon(SnlsSieve *sieve); /* sieve_fine_neon.c */
 
 #endif
