@@ -14,14 +14,31 @@ double bench_now(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+/* AArch64's processors give numbers, not names. */
+static void name_part(char *model, size_t size, unsigned long implementer, unsigned long part)
+{
+    static const struct { unsigned long part; const char *name; } arm[] = {
+        {0xd0c, "Neoverse-N1"}, {0xd40, "Neoverse-V1"}, {0xd49, "Neoverse-N2"}, {0xd4f, "Neoverse-V2"}, {0xd0b, "Cortex-A76"}, {0xd42, "Cortex-A78AE"}};
+    snprintf(model, size, "AArch64, implementer 0x%lx, part 0x%lx", implementer, part);
+    for (size_t i = 0; implementer == 0x41 && i < sizeof arm / sizeof *arm; i++)
+        if (arm[i].part == part) snprintf(model, size, "%s", arm[i].name);
+}
+
 static void read_model(char *model, size_t size)
 {
     char line[512];
+    unsigned long implementer = 0;
     FILE *file = fopen("/proc/cpuinfo", "r");
     snprintf(model, size, "unknown");
     while (file && fgets(line, sizeof line, file)) {
         const char *value = strchr(line, ':');
-        if (strncmp(line, "model name", 10) || !value) continue;
+        if (!value) continue;
+        if (!strncmp(line, "CPU implementer", 15)) implementer = strtoul(value + 1, NULL, 0);
+        if (!strncmp(line, "CPU part", 8)) {
+            name_part(model, size, implementer, strtoul(value + 1, NULL, 0));
+            break;
+        }
+        if (strncmp(line, "model name", 10)) continue;
         line[strcspn(line, "\n")] = 0;
         snprintf(model, size, "%.*s", (int)size - 1, value + 1 + strspn(value + 1, " \t"));
         break;

@@ -18,6 +18,13 @@ foreach(isa avx2 avx512 amx)
         list(REMOVE_ITEM SNLS_SOURCES ${files})
     endif()
 endforeach()
+set(files ${SNLS_SOURCES})
+list(FILTER files INCLUDE REGEX "/src/simd/[^/]*_bf16\\.c$")
+if(SNLS_HAVE_BF16)
+    set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "-march=armv8.2-a+bf16")
+else()
+    list(REMOVE_ITEM SNLS_SOURCES ${files})
+endif()
 if(NOT SNLS_AARCH64) # every such machine has NEON: no flags
     list(FILTER SNLS_SOURCES EXCLUDE REGEX "/src/simd/[^/]*_neon\\.c$")
 elseif(CMAKE_C_COMPILER_ID STREQUAL "GNU") # sums that fill the registers: before these are given out nothing may move
@@ -64,7 +71,7 @@ add_library(snls_objects OBJECT ${SNLS_SOURCES})
 set_target_properties(snls_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
 target_include_directories(snls_objects PRIVATE include src)
 target_link_libraries(snls_objects PRIVATE snls_flags ${SNLS_LINK_TARGETS})
-target_compile_definitions(snls_objects PRIVATE $<$<BOOL:${SNLS_HAVE_PNG}>:SNLS_HAVE_PNG=1> $<$<BOOL:${SNLS_HAVE_JPEG}>:SNLS_HAVE_JPEG=1> $<$<BOOL:${SNLS_HAVE_LAPACK}>:SNLS_HAVE_LAPACK=1> $<$<BOOL:${SNLS_HAVE_AMX}>:SNLS_HAVE_AMX=1>
+target_compile_definitions(snls_objects PRIVATE $<$<BOOL:${SNLS_HAVE_PNG}>:SNLS_HAVE_PNG=1> $<$<BOOL:${SNLS_HAVE_JPEG}>:SNLS_HAVE_JPEG=1> $<$<BOOL:${SNLS_HAVE_LAPACK}>:SNLS_HAVE_LAPACK=1> $<$<BOOL:${SNLS_HAVE_AMX}>:SNLS_HAVE_AMX=1> $<$<BOOL:${SNLS_HAVE_BF16}>:SNLS_HAVE_BF16=1>
     $<$<BOOL:${SNLS_HAVE_JANSSON}>:SNLS_HAVE_JANSSON=1> $<$<BOOL:${SNLS_HAVE_DNNL}>:SNLS_HAVE_DNNL=1>)
 
 add_library(snls_shared SHARED $<TARGET_OBJECTS:snls_objects>)

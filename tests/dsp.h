@@ -21,7 +21,7 @@
 #define GUARD 16 /* canary elements on either side of an output */
 
 #if defined(__aarch64__)
-static const char *const level_names[] = { "", "c", "neon" };
+static const char *const level_names[] = { "", "c", "neon", "bf16" };
 #else
 static const char *const level_names[] = { "", "c", "avx2", "avx512", "amx" };
 #endif

@@ -33,7 +33,7 @@ bool snls_cpu_sieve_applies(SnlsContext *ctx, const SnlsMatch *m)
     SnlsSieve s;
     const bool kind = !m->refine && !m->all && m->ps == 1 && m->k <= K_MAX && m->anchor == SNLS_ANCHOR_NONE && m->exclude != SNLS_EXCLUDE_SELF;
     const bool steps = m->stride1 == 1 || m->stride1 == 0.5 || m->stride1 == 0.25;
-    const bool few = m->features < SNLS_SIEVE_CHUNK / 2; /* padding to a chunk would take several times the memory of the frames, and gains little */
+    const bool few = m->features < 16; /* padding to a chunk would take several times the memory of the frames, and gains little */
     const bool size = !few && reach_of(m) + 2 + (SIEVE_EDGE - 1) < SNLS_SIEVE_SIDE && m->side < 1024 && m->windows <= WINDOWS_MAX && m->height < 1 << 30 && m->width < 1 << 30;
     const bool reachable = strides_fit(&m->centre, m->centre.ndim - 3, m->centre.ndim - 2) && row_of_key(m) < INT32_MAX / SNLS_SIEVE_SIDE;
     return kind && steps && size && reachable && snls_sieve_init(&s, ctx->cpu_level);

@@ -22,7 +22,7 @@ void snls_sieve_keys_layout(CpuSieve *v)
     k->rows = m->height + 1;
     k->width = m->width + v->columns_max;
     k->blocks = (m->width + SIEVE_LANES - 1) / SIEVE_LANES;
-    const int64_t lines = k->parts * k->padded / LINE;
+    const int64_t lines = (k->parts * k->padded + LINE - 1) / LINE;
     if (lines <= SPREAD_LINES) k->width = spread(k->width, lines);
 }
 

@@ -18,10 +18,12 @@ void snls_context_defaults(SnlsContextParams *params)
 
 #if defined(__aarch64__)
 #define LEVEL_2 "neon"
+#define LEVEL_3 "bf16"
 #else
 #define LEVEL_2 "avx2"
+#define LEVEL_3 "avx512"
 #endif
-static const char *const level_names[] = {"auto", "c", LEVEL_2, "avx512", "amx"};
+static const char *const level_names[] = {"auto", "c", LEVEL_2, LEVEL_3, "amx"};
 
 const char *snls_cpu_level_name(int32_t level)
 {
@@ -33,7 +35,8 @@ static int32_t level_of(const char *word)
 {
     for (int32_t i = 0; i <= SNLS_CPU_AMX; i++)
         if (!strcmp(word, level_names[i])) return i;
-    return !strcmp(word, "avx2") || !strcmp(word, "neon") ? 2 : -1;
+    if (!strcmp(word, "avx2") || !strcmp(word, "neon")) return 2;
+    return !strcmp(word, "avx512") || !strcmp(word, "bf16") ? 3 : -1;
 }
 
 /* The ceiling that SNLS_CPU sets: a test masks what the machine has. An unknown word is an error, not ignored. */
@@ -44,7 +47,7 @@ static SnlsStatus level_from_environment(int32_t *level, char *why, size_t size)
     if (!text || !*text) return SNLS_OK;
     *level = level_of(text);
     if (*level >= 0) return SNLS_OK;
-    snprintf(why, size, "open: SNLS_CPU is %.40s, must be c, avx2, avx512, amx, neon or auto", text);
+    snprintf(why, size, "open: SNLS_CPU is %.40s, must be c, avx2, avx512, amx, neon, bf16 or auto", text);
     return SNLS_ERR_ARG;
 }
 

@@ -114,7 +114,7 @@ SnlsStatus snls_search_shape(SnlsContext *ctx, SnlsSearch *s)
 
 SnlsStatus snls_search_forward(SnlsContext *ctx, const SnlsSearch *s)
 {
-    SnlsMatch m;
+    SnlsMatch m = {0};
     SNLS_CHECK_CALL(ctx, "search", s);
     SNLS_TRY(check_call(ctx, s, false, SNLS_ROLE_OUT, &m));
     return SNLS_DISPATCH(ctx, "search", m.batch, search_forward, s);
@@ -122,7 +122,7 @@ SnlsStatus snls_search_forward(SnlsContext *ctx, const SnlsSearch *s)
 
 SnlsStatus snls_search_backward(SnlsContext *ctx, const SnlsSearch *s, const SnlsSearchGrad *g)
 {
-    SnlsMatch m;
+    SnlsMatch m = {0};
     SNLS_CHECK_CALL(ctx, "search", s, g);
     SNLS_TRY(check_call(ctx, s, false, SNLS_ROLE_OPTIONAL, &m));
     SNLS_TRY(check_grad(ctx, s, g, &m));
@@ -139,7 +139,7 @@ SnlsStatus snls_search_all_shape(SnlsContext *ctx, SnlsSearchAll *s)
 
 SnlsStatus snls_search_all_forward(SnlsContext *ctx, const SnlsSearchAll *s)
 {
-    SnlsMatch m;
+    SnlsMatch m = {0};
     SNLS_CHECK_CALL(ctx, "search_all", s);
     SNLS_TRY(check_call(ctx, s, true, SNLS_ROLE_OUT, &m));
     return SNLS_DISPATCH(ctx, "search_all", m.batch, search_all_forward, s);
@@ -147,7 +147,7 @@ SnlsStatus snls_search_all_forward(SnlsContext *ctx, const SnlsSearchAll *s)
 
 SnlsStatus snls_search_all_backward(SnlsContext *ctx, const SnlsSearchAll *s, const SnlsSearchAllGrad *g)
 {
-    SnlsMatch m;
+    SnlsMatch m = {0};
     SNLS_CHECK_CALL(ctx, "search_all", s, g);
     SNLS_TRY(check_call(ctx, s, true, SNLS_ROLE_OPTIONAL, &m));
     SNLS_TRY(check_grad(ctx, s, g, &m));

@@ -1,7 +1,13 @@
-/* sieve.c: whether this machine has matrix tiles and may use them. */
+/* sieve.c: whether this machine has products of bf16 matrices and may use them. */
 #define _DEFAULT_SOURCE /* syscall */
 #include "simd/sieve.h"
 #include "simd/dsp.h"
+
+#if defined(__aarch64__)
+int snls_sieve_level(void) { return 3; }
+#else
+int snls_sieve_level(void) { return 4; }
+#endif
 
 #if defined(__x86_64__) && defined(__linux__) && defined(SNLS_HAVE_AMX)
 #include <cpuid.h>
@@ -36,6 +42,20 @@ int snls_sieve_init(SnlsSieve *sieve, int level)
 {
     if ((level && level < 4) || !snls_sieve_usable()) return 0;
     snls_sieve_init_amx(sieve);
+    return 1;
+}
+
+#elif defined(__aarch64__) && defined(__linux__) && defined(SNLS_HAVE_BF16)
+#include <sys/auxv.h>
+
+#define HAS_BF16 (1UL << 14) /* HWCAP2_BF16: older headers do not know it */
+
+int snls_sieve_usable(void) { return (getauxval(AT_HWCAP2) & HAS_BF16) != 0; }
+
+int snls_sieve_init(SnlsSieve *sieve, int level)
+{
+    if ((level && level < 3) || !snls_sieve_usable()) return 0;
+    snls_sieve_init_bf16(sieve);
     return 1;
 }
 

@@ -1,8 +1,8 @@
 /* sieve.h: sixteen queries against boxes of keys, roughly first, exactly where it matters. Rough scores come from matrix
- * tiles of bf16 numbers (AMX): products of every query with every key of a box, lane l of a vector is query l. A key is a
+ * products of bf16 numbers (AMX on x86-64, BFMMLA on AArch64): products of every query with every key of a box, lane l of a vector is query l. A key is a
  * candidate of the lanes whose window holds it, so that lanes may look anywhere in the box, each at a fraction of its own.
  * What may be among the best in spite of the rough scores' error is then scored in f32. Smaller is better throughout.
- * Knows nothing of tensors, borders and threads; one implementation (sieve_amx.c), absent on other machines. */
+ * Knows nothing of tensors, borders and threads; absent on machines that have neither. */
 #ifndef SNLS_SIEVE_H
 #define SNLS_SIEVE_H
 
@@ -11,7 +11,11 @@
 #include <stdint.h>
 
 #define SNLS_SIEVE_LANES 16
-#define SNLS_SIEVE_CHUNK 32 /* features are padded to whole chunks with zeros */
+#if defined(__aarch64__)
+#define SNLS_SIEVE_CHUNK 8  /* features are padded to whole chunks with zeros */
+#else
+#define SNLS_SIEVE_CHUNK 32
+#endif
 #define SNLS_SIEVE_SIDE 64  /* rows and columns of a box at most */
 
 /* Keys as sums of one or two bf16 parts: a pixel is `parts` times `padded` numbers, high parts first. */
@@ -161,11 +165,14 @@ typedef struct SnlsSieve {
     void (*write)(const SnlsListOutput *out, const float *best, const uint32_t *place, ptrdiff_t k, ptrdiff_t have);
 } SnlsSieve;
 
-int snls_sieve_usable(void);                      /* whether this machine and its operating system have the tiles */
+int snls_sieve_usable(void);                      /* whether this machine and its operating system have what it needs */
+int snls_sieve_level(void);                       /* the level from which on it is used, SnlsCpuLevel */
 int snls_sieve_init(SnlsSieve *sieve, int level); /* 0: this machine, or this level, has none */
 void snls_sieve_init_amx(SnlsSieve *sieve);       /* sieve_amx.c; the others: sieve_scan_amx.c, sieve_fine_amx.c */
 void snls_sieve_init_scan_amx(SnlsSieve *sieve);
 void snls_sieve_init_fine_amx(SnlsSieve *sieve);
-void snls_sieve_init_fine_neon(SnlsSieve *sieve); /* sieve_fine_neon.c */
+void snls_sieve_init_bf16(SnlsSieve *sieve);      /* sieve_bf16.c; the others: sieve_scan_bf16.c, sieve_fine_neon.c */
+void snls_sieve_init_scan_bf16(SnlsSieve *sieve);
+void snls_sieve_init_fine_neon(SnlsSieve *sieve);
 
 #endif

@@ -1,0 +1,242 @@
+/* sieve_bf16.c: what the rough half of the sieve begins with on AArch64: bf16 parts as BFMMLA takes them, who fits a box, who may be among the best.
+ * sieve_scan_bf16.c makes the rough scores. */
+#if defined(__aarch64__) && defined(SNLS_HAVE_BF16)
+#include "simd/sieve.h"
+#include <arm_neon.h>
+#include <float.h>
+
+#define ALWAYS static inline __attribute__((always_inline))
+enum { LANES = SNLS_SIEVE_LANES, CHUNK = SNLS_SIEVE_CHUNK };
+
+/* ---- bf16 parts ---- */
+
+typedef struct Eight { float32x4_t low, high; } Eight;           /* features f .. f+7 */
+typedef struct Part { bfloat16x8_t high, low; } Part;            /* the same as one part or two */
+typedef struct Sums { float32x4_t norm[2], along[2]; } Sums;     /* over the features of a pixel: squares, products with another vector */
+
+enum { ONE_ROUNDED, ONE, TWO }; /* parts, and what lengths are those of */
+
+ALWAYS Eight load_eight(const float *in, ptrdiff_t left) /* zeros after so many */
+{
+    if (left >= 8) return (Eight){vld1q_f32(in), vld1q_f32(in + 4)};
+    float part[8] = {0};
+    for (ptrdiff_t i = 0; i < left; i++) part[i] = in[i];
+    return (Eight){vld1q_f32(part), vld1q_f32(part + 4)};
+}
+
+ALWAYS bfloat16x8_t round_eight(Eight v) { return vcvtq_high_bf16_f32(vcvtq_low_bf16_f32(v.low), v.high); }
+ALWAYS Eight widen(bfloat16x8_t v) { return (Eight){vcvtq_low_f32_bf16(v), vcvtq_high_f32_bf16(v)}; }
+ALWAYS Eight minus(Eight a, Eight b) { return (Eight){vsubq_f32(a.low, b.low), vsubq_f32(a.high, b.high)}; }
+
+ALWAYS void add_products(float32x4_t sum[2], Eight a, Eight b)
+{
+    sum[0] = vfmaq_f32(sum[0], a.low, b.low);
+    sum[1] = vfmaq_f32(sum[1], a.high, b.high);
+}
+
+/* Features f .. f+7 of (in - centre)*scale. along: NULL, or a vector to be multiplied with. */
+ALWAYS Part split_eight(const float *in, ptrdiff_t f, const SnlsSieveParts *as, const int way, float scale, const float *along, Sums *sum)
+{
+    const ptrdiff_t left = as->features - f;
+    Eight v = load_eight(in + (left > 0 ? f : 0), left);
+    if (along && left > 0) add_products(sum->along, v, load_eight(along + f, left));
+    if (as->centre && left > 0) v = minus(v, load_eight(as->centre + f, left));
+    v = (Eight){vmulq_n_f32(v.low, scale), vmulq_n_f32(v.high, scale)};
+    if (way != ONE_ROUNDED) add_products(sum->norm, v, v);
+    Part p = {.high = round_eight(v)};
+    p.low = p.high;
+    if (way == ONE_ROUNDED) add_products(sum->norm, widen(p.high), widen(p.high));
+    if (way == TWO) p.low = round_eight(minus(v, widen(p.high)));
+    return p;
+}
+
+ALWAYS float total(const float32x4_t sum[2]) { return vaddvq_f32(vaddq_f32(sum[0], sum[1])); }
+ALWAYS Sums no_sums(void) { return (Sums){{vdupq_n_f32(0), vdupq_n_f32(0)}, {vdupq_n_f32(0), vdupq_n_f32(0)}}; }
+ALWAYS void store(uint16_t *to, bfloat16x8_t v) { vst1q_u16(to, vreinterpretq_u16_bf16(v)); }
+
+ALWAYS float split_pixel(uint16_t *out, const SnlsSieveParts *as, const int way, const float *in)
+{
+    Sums sum = no_sums();
+    for (ptrdiff_t f = 0; f < as->padded; f += 8) {
+        const Part p = split_eight(in, f, as, way, 1, NULL, &sum);
+        store(out + f, p.high);
+        if (way == TWO) store(out + as->padded + f, p.low);
+    }
+    return total(sum.norm);
+}
+
+ALWAYS void split_row(uint16_t *out, const SnlsSieveParts *as, const int way, const float *in, ptrdiff_t step, ptrdiff_t n, float *norm, float *most)
+{
+    for (ptrdiff_t i = 0; i < n; i++) {
+        norm[i] = split_pixel(out + i * as->parts * as->padded, as, way, in + i * step);
+        const float before = i % LANES ? most[i / LANES] : 0;
+        most[i / LANES] = norm[i] != norm[i] || norm[i] > before ? norm[i] : before; /* NaN stays: it is neither above nor below */
+    }
+}
+
+ALWAYS int way_of(const SnlsSieveParts *as) { return as->parts > 1 ? TWO : as->rounded ? ONE_ROUNDED : ONE; }
+
+static void split(uint16_t *out, const SnlsSieveParts *as, const float *in, ptrdiff_t step, ptrdiff_t n, float *norm, float *most)
+{
+    switch (way_of(as)) {
+    case ONE_ROUNDED: split_row(out, as, ONE_ROUNDED, in, step, n, norm, most); break;
+    case ONE: split_row(out, as, ONE, in, step, n, norm, most); break;
+    default: split_row(out, as, TWO, in, step, n, norm, most);
+    }
+}
+
+/* Four features of two queries are an operand; those of all pairs of queries lie side by side. */
+ALWAYS void store_pair(uint16_t *out, ptrdiff_t f, int pair, bfloat16x8_t a, bfloat16x8_t b)
+{
+    const uint64x2_t x = vreinterpretq_u64_bf16(a), y = vreinterpretq_u64_bf16(b);
+    uint16_t *to = out + f * LANES + pair * 8;
+    vst1q_u16(to, vreinterpretq_u16_u64(vzip1q_u64(x, y)));
+    vst1q_u16(to + 4 * LANES, vreinterpretq_u16_u64(vzip2q_u64(x, y)));
+}
+
+ALWAYS void pair_queries(uint16_t *out, const SnlsSieveParts *as, const int way, const float *const *in, float scale, float *norm, const float *along, float *product)
+{
+    for (int l = 0; l < LANES; l += 2) {
+        Sums a = no_sums(), b = a;
+        for (ptrdiff_t f = 0; f < as->padded; f += 8) {
+            const Part p = split_eight(in[l], f, as, way, scale, along, &a), q = split_eight(in[l + 1], f, as, way, scale, along, &b);
+            store_pair(out, f, l / 2, p.high, q.high);
+            if (way == TWO) store_pair(out + as->padded * LANES, f, l / 2, p.low, q.low);
+        }
+        norm[l] = total(a.norm) / (scale * scale), norm[l + 1] = total(b.norm) / (scale * scale);
+        if (along) product[l] = total(a.along), product[l + 1] = total(b.along);
+    }
+}
+
+static void queries(uint16_t *out, const SnlsSieveParts *as, const float *const *in, float scale, float *norm, const float *along, float *product)
+{
+    switch (way_of(as)) {
+    case ONE_ROUNDED: pair_queries(out, as, ONE_ROUNDED, in, scale, norm, along, product); break;
+    case ONE: pair_queries(out, as, ONE, in, scale, norm, along, product); break;
+    default: pair_queries(out, as, TWO, in, scale, norm, along, product);
+    }
+}
+
+static void start(void) {}
+static void stop(void) {}
+
+/* ---- boxes ---- */
+
+static int between(const SnlsSieveLanes *axis, uint32_t lanes, int32_t steps)
+{
+    uint32_t some = 0;
+    for (int l = 0; l < LANES; l++) some |= (uint32_t)(axis->fraction[l] > 0 || axis->fraction[l] < 0) << l;
+    return steps > 1 || (some & lanes) != 0;
+}
+
+static uint32_t fit(const SnlsSieveLanes *axis, uint32_t lanes, int32_t size, SnlsSieveSpan *span)
+{
+    int32_t first = INT32_MAX, end = INT32_MIN;
+    uint32_t taken = 0;
+    for (int l = 0; l < LANES; l++) {
+        const int32_t here = lanes >> l & 1 ? axis->first[l] : INT32_MAX;
+        first = here < first ? here : first;
+    }
+    const int64_t limit = (int64_t)first + size;
+    for (int l = 0; l < LANES; l++) {
+        const int in = (lanes >> l & 1) && axis->end[l] < limit;
+        const int32_t here = in ? axis->end[l] : INT32_MIN;
+        end = here > end ? here : end;
+        taken |= (uint32_t)in << l;
+    }
+    *span = (SnlsSieveSpan){first, end};
+    return taken;
+}
+
+/* ---- who may be among the best ---- */
+
+/* At pixels and halves: lanes whose cells have a second candidate up to a column, and up to a row; and lanes of which all such cells have another cell beside and
+ * below them. */
+typedef struct Edges { int32_t two_y[LANES], two_x[LANES]; uint32_t lanes; } Edges;
+
+static Edges edges_of(const SnlsSieveTable *t, ptrdiff_t box)
+{
+    const SnlsSieveLanes *y = &t->y[t->slot[box]], *x = &t->x[t->slot[box]];
+    Edges e = {.lanes = 0};
+    for (int l = 0; l < LANES; l++) {
+        const int32_t until_y = (y->to[l] + y->base[l]) >> 1, until_x = (x->to[l] + x->base[l]) >> 1;
+        e.two_y[l] = until_y - t->origin_y[box], e.two_x[l] = until_x - t->origin_x[box];
+        e.lanes |= (uint32_t)(until_y < y->end[l] && until_x < x->end[l]) << l;
+    }
+    return e;
+}
+
+ALWAYS float least_at(const SnlsSieveRows *from, int i, int row, int l) { return row < from->rows ? from->least[i][row * LANES + l] : __builtin_inff(); }
+
+ALWAYS int32_t column_of(const SnlsSieveRows *from, float least)
+{
+    return (int32_t)(vget_lane_u32(vreinterpret_u32_f32(vdup_n_f32(least)), 0) & ((1u << from->bits) - 1));
+}
+
+/* Whether in a lane's least cell only the candidate at the pixel a can be below the limit. The others are means of a and its neighbours b, c and d, which are not
+ * below the scores of the cells they begin: those of the first two of a row are known, others are not below the third. d may be the least of its row. */
+static int only_first(const SnlsSieveRows *from, int row, int l, const Edges *e, float limit)
+{
+    const float a = least_at(from, 0, row, l), d = least_at(from, 0, row + 1, l);
+    const int32_t column = column_of(from, a);
+    float b = __builtin_inff(), c = b; /* where there is none */
+    if (!(e->lanes >> l & 1)) return 0;
+    if (column < e->two_x[l]) b = least_at(from, column_of(from, least_at(from, 1, row, l)) == column + 1 ? 1 : 2, row, l);
+    if (row < e->two_y[l]) {
+        const int first = column_of(from, d) == column, second = column_of(from, least_at(from, 1, row + 1, l)) == column;
+        c = least_at(from, first ? 0 : second ? 1 : 2, row + 1, l);
+    }
+    return a + b > 2 * limit && a + c > 2 * limit && (a + b) + (c + d) > 4 * limit;
+}
+
+/* Lanes whose number is not above their limit. */
+ALWAYS uint32_t not_above(const float *p, const float *limit)
+{
+    static const uint8_t bit[LANES] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+#define FOUR(i) vreinterpretq_u16_u32(vcleq_f32(vld1q_f32(p + i), vld1q_f32(limit + i)))
+    const uint16x8_t low = vuzp1q_u16(FOUR(0), FOUR(4)), high = vuzp1q_u16(FOUR(8), FOUR(12));
+#undef FOUR
+    const uint8x16_t bits = vandq_u8(vuzp1q_u8(vreinterpretq_u8_u16(low), vreinterpretq_u8_u16(high)), vld1q_u8(bit));
+    return (uint32_t)vaddv_u8(vget_low_u8(bits)) | (uint32_t)vaddv_u8(vget_high_u8(bits)) << 8;
+}
+
+static int hits(const SnlsSieveRows *from, const SnlsSieveTable *table, ptrdiff_t box, int row, const float *bar, SnlsSieveEntries *cells, SnlsSieveEntries *pixels)
+{
+    const SnlsSieveLanes *x = &table->x[table->slot[box]];
+    const int halves = from->scale > 1, origin = table->origin_x[box];
+    const Edges edges = halves ? edges_of(table, box) : (Edges){.lanes = 0};
+    float limit[LANES];
+    for (int l = 0; l < LANES; l++) limit[l] = bar[l] * from->scale < FLT_MAX ? bar[l] * from->scale : FLT_MAX;
+    for (; row < from->rows; row++) {
+        if (cells->room - cells->count <= 4 * from->columns * LANES || pixels->room - pixels->count <= LANES) break;
+        const float *least[3] = {from->least[0] + row * LANES, from->least[1] + row * LANES, from->least[2] + row * LANES};
+        const uint32_t entry = snls_sieve_entry((uint32_t)box, (uint32_t)row, 0, 0), first = not_above(least[0], limit);
+        if (!first) continue;
+        const uint32_t second = not_above(least[1], limit), all = not_above(least[2], limit);
+        for (uint32_t rest = first; rest; rest &= rest - 1) {
+            const int l = __builtin_ctz(rest);
+            uint32_t *to = cells->at + cells->count;
+            if (all >> l & 1) {
+                for (int c = x->first[l] - origin; c < x->end[l] - origin; c++) *to++ = entry | (uint32_t)c << 4 | (uint32_t)l;
+                cells->count = to - cells->at;
+                continue;
+            }
+            const uint32_t here = entry | (uint32_t)column_of(from, least[0][l]) << 4 | (uint32_t)l;
+            if (halves && only_first(from, row, l, &edges, limit[l])) pixels->at[pixels->count++] = here;
+            else cells->at[cells->count++] = here;
+            if (second >> l & 1) cells->at[cells->count++] = entry | (uint32_t)column_of(from, least[1][l]) << 4 | (uint32_t)l;
+        }
+    }
+    return row;
+}
+
+void snls_sieve_init_bf16(SnlsSieve *sieve)
+{
+    *sieve = (SnlsSieve){.start = start, .stop = stop, .split = split, .queries = queries, .fit = fit, .between = between, .hits = hits};
+    snls_sieve_init_scan_bf16(sieve);
+    snls_sieve_init_fine_neon(sieve);
+}
+
+#else
+typedef int snls_sieve_bf16_is_empty;
+#endif
