@@ -67,6 +67,7 @@ SnlsStatus snls_nn_cpu_conv_backward(SnlsContext *ctx, NnStep *s)
 
 void snls_nn_cpu_release(SnlsContext *ctx, NnStep *s)
 {
+    (void)ctx; /* plain loops hold nothing */
     if (s->op != NN_conv) return;
     switch (maker_of(s->y[0].dtype)) {
 #ifdef SNLS_HAVE_DNNL
@@ -81,6 +82,7 @@ void snls_nn_cpu_release(SnlsContext *ctx, NnStep *s)
 
 int64_t snls_nn_cpu_room(SnlsContext *ctx, const NnStep *s)
 {
+    (void)ctx;
     if (s->op != NN_conv) return 0;
     switch (maker_of(s->y[0].dtype)) {
 #ifdef SNLS_HAVE_DNNL
