@@ -23,6 +23,18 @@ ALWAYS void write_vec(float *p, Vec x, int whole, Mask mask)
     else v_store_part(p, mask, x);
 }
 
+/* Reads of neighbours come in no order that a processor could foresee, the first one of a pixel from memory. */
+ALWAYS void ask_ahead(const SnlsRun *run, const SnlsGrid *grid, ptrdiff_t q, ptrdiff_t c, const int vectors)
+{
+    if (!run->ahead) return;
+    const float *const at = run->ahead + q * grid->right + c;
+    for (int i = 0; i < vectors * LANES; i += 16) __builtin_prefetch(at + i, 0, 2);
+}
+
+#if WIDE
+#    include "simd/wide_body.h"
+#endif
+
 /* ---- mix: the sums of a block of up to three by three pixels stay in registers over all places; a pixel of the grid is
  * read once for up to four of them. Each sum takes its four taps in reading order, whatever the block, so that results do
  * not depend on how a patch is cut. Only a single pixel has a register for each tap: one chain would be too slow. ---- */
@@ -93,32 +105,6 @@ ALWAYS void mix_one_chunk(float *out, const SnlsPlaces *from, ptrdiff_t k, ptrdi
     }
 }
 
-#if WIDE
-/* Weights and addresses are read once for so many channels; four vectors need two sums each to be chains enough. */
-ALWAYS void mix_one_wide(float *out, const SnlsPlaces *from, ptrdiff_t k, ptrdiff_t end, ptrdiff_t shift, const SnlsGrid *grid, const int shape, const int vectors, const int set)
-{
-    const int chains = 8 / vectors;
-    const float *const *const at = from->at;
-    const ptrdiff_t right = grid->right, down = grid->down;
-    Vec sum[2][8];
-    EIGHT for (int v = 0; v < 8; v++) sum[0][v] = sum[1][v] = v_zero();
-    for (; k < end; k++) {
-        const float *const row = at[k] + shift;
-        UNROLL for (int m = 0; m < 4; m++) {
-            if ((m & shape) != m) continue;
-            const Vec w = v_set(from->w[m][k]);
-            const float *tap = row + (m & 1) * right + (m >> 1) * down;
-            OPAQUE(tap); /* one address for all, and pairs of vectors by one instruction */
-            EIGHT for (int v = 0; v < vectors; v++) sum[m * chains / 4][v] = v_fma(w, v_load(tap + v * LANES), sum[m * chains / 4][v]);
-        }
-    }
-    EIGHT for (int v = 0; v < vectors; v++) {
-        const Vec x = chains == 1 ? sum[0][v] : v_add(sum[0][v], sum[1][v]);
-        v_store(out + v * LANES, set ? x : v_add(v_load(out + v * LANES), x));
-    }
-}
-#endif
-
 ALWAYS void mix_block(float *out, const SnlsPatch *patch, const SnlsPlaces *from, ptrdiff_t k, ptrdiff_t end, ptrdiff_t shift, const SnlsGrid *grid, const int rows,
                       const int run, const int shape)
 {
@@ -126,8 +112,8 @@ ALWAYS void mix_block(float *out, const SnlsPatch *patch, const SnlsPlaces *from
     const ptrdiff_t chunk = vectors * LANES, n = grid->n;
     ptrdiff_t i = 0;
 #if WIDE
-    for (; run == 1 && i + 8 * LANES <= n; i += 8 * LANES) mix_one_wide(out + i, from, k, end, shift + i, grid, shape, 8, 0);
-    for (; run == 1 && i + 4 * LANES <= n; i += 4 * LANES) mix_one_wide(out + i, from, k, end, shift + i, grid, shape, 4, 0);
+    for (; run == 1 && i + 8 * LANES <= n; i += 8 * LANES) mix_one_wide(out + i, from, k, end, end, shift + i, grid, shape, 8, 0);
+    for (; run == 1 && i + 4 * LANES <= n; i += 4 * LANES) mix_one_wide(out + i, from, k, end, end, shift + i, grid, shape, 4, 0);
 #endif
     for (; i + chunk <= n; i += chunk) {
         if (run == 1) mix_one_chunk(out + i, from, k, end, shift + i, grid, shape, vectors, 1, v_mask(LANES), 0);
@@ -178,30 +164,6 @@ static void mix(float *out, const SnlsPatch *patch, const SnlsPlaces *from, ptrd
         }
     }
 }
-
-/* Reads of neighbours come in no order that a processor could foresee, the first one of a pixel from memory. */
-ALWAYS void ask_ahead(const SnlsRun *run, const SnlsGrid *grid, ptrdiff_t q, ptrdiff_t c, const int vectors)
-{
-    if (!run->ahead) return;
-    const float *const at = run->ahead + q * grid->right + c;
-    for (int i = 0; i < vectors * LANES; i += 16) __builtin_prefetch(at + i, 0, 2);
-}
-
-#if WIDE
-/* From channel c on as many as fill vectors; returns how many are done. */
-ALWAYS ptrdiff_t set_wide(float *out, const SnlsRun *run, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t c, ptrdiff_t shift, const SnlsGrid *grid, const int shape, const int vectors)
-{
-    const SnlsPlaces places = *from; /* lest what is written be thought to change them */
-    const SnlsGrid g = *grid;
-    const SnlsRun r = *run;
-    for (; c + vectors * LANES <= g.n; c += vectors * LANES)
-        for (ptrdiff_t q = 0; q < r.queries; q++) {
-            ask_ahead(&r, &g, q, c, vectors);
-            mix_one_wide(out + q * r.step + c, &places, i + q * r.places, i + q * r.places + r.count, shift + c, &g, shape, vectors, 1);
-        }
-    return c;
-}
-#endif
 
 /* Runs of single pixels, which one query alone writes: all of a chunk of channels, then the next. */
 ALWAYS void set_pixels(float *out, const SnlsRun *run, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t shift, const SnlsGrid *grid, const int shape)
@@ -327,6 +289,9 @@ ALWAYS void dot_place(float *out, const float *at, const float *g, const SnlsPat
     UNROLL for (int m = 0; m < 4; m++) sum[m][0] = sum[m][1] = v_zero();
     for (ptrdiff_t r = 0; r < patch->rows; r++, g += patch->down, at += grid->down) {
         ptrdiff_t i = 0;
+#if WIDE
+        if (patch->run == 1) i = dot_wide(sum, g, at, grid, shape);
+#endif
         for (; i + 2 * LANES <= grid->n; i += 2 * LANES) dot_row_of(sum, g + i, patch->right, at + i, patch->run, grid, shape, 1, v_mask(LANES));
         for (; i < grid->n; i += LANES) dot_row_of(sum, g + i, patch->right, at + i, patch->run, grid, shape, 0, v_mask(grid->n - i));
     }
@@ -336,7 +301,12 @@ ALWAYS void dot_place(float *out, const float *at, const float *g, const SnlsPat
 ALWAYS void dot_places(float *out, const SnlsPlaces *from, ptrdiff_t count, ptrdiff_t shift, const float *g, const SnlsPatch *patch, const SnlsGrid *grid,
                        const int shape)
 {
-    for (ptrdiff_t i = 0; i < count; i++) dot_place(out + 4 * i, from->at[i] + shift, g + from->k[i] * patch->of_k, patch, grid, shape);
+    for (ptrdiff_t i = 0; i < count; i++) {
+#if WIDE
+        if (patch->rows == 1 && patch->run == 1 && grid->n >= 8 * LANES) ask_taps(from->at[i + SOON < count ? i + SOON : i] + shift, grid, shape, 8 * LANES, 0);
+#endif
+        dot_place(out + 4 * i, from->at[i] + shift, g + from->k[i] * patch->of_k, patch, grid, shape);
+    }
 }
 
 static void dot_patch(float *out, const SnlsPlaces *from, ptrdiff_t count, ptrdiff_t shift, const float *g, const SnlsPatch *patch, const SnlsGrid *grid)
@@ -449,6 +419,10 @@ ALWAYS void spread_places(const SnlsPlaces *to, ptrdiff_t i, ptrdiff_t end, cons
 ALWAYS void spread_shape(const SnlsPlaces *to, ptrdiff_t i, ptrdiff_t end, const float *g, ptrdiff_t of_k, const SnlsGrid *grid, const int shape)
 {
     ptrdiff_t c = 0;
+#if WIDE
+    for (; c + 8 * LANES <= grid->n; c += 8 * LANES) spread_wide(to, i, end, g, of_k, grid, c, shape, 8);
+    for (; c + 4 * LANES <= grid->n; c += 4 * LANES) spread_wide(to, i, end, g, of_k, grid, c, shape, 4);
+#endif
     for (; c + 2 * LANES <= grid->n; c += 2 * LANES) spread_places(to, i, end, g, of_k, grid, c, shape, 2, 1, v_mask(LANES));
     for (; c < grid->n; c += LANES) spread_places(to, i, end, g, of_k, grid, c, shape, 1, 0, v_mask(grid->n - c));
 }
