@@ -23,6 +23,16 @@ static int32_t build_transposed(NnNet *net, Rng *rng, int32_t x, void *opaque)
     return snls_nn_conv(net, x, "up", &s);
 }
 
+/* As many channels as networks have: there are other ways then. */
+static int32_t build_broad(NnNet *net, Rng *rng, int32_t x, void *opaque)
+{
+    const int64_t groups = rng_int(rng, 1, 2), out = groups * rng_int(rng, 16, 20);
+    const int32_t y = snls_nn_linear(net, x, "to", groups * 16, true, -1);
+    const NnConvSpec s = { .conv = { 3, 1, rng_int(rng, 0, 2), groups, rng_one_in(rng, 3), (int32_t)rng_int(rng, 0, 2), 0.2 }, .out = out, .residual = -1, .init = NN_INIT_NORMAL, .scale = 0.1 };
+    (void)opaque;
+    return snls_nn_conv3(net, snls_nn_conv(net, y, "broad", &s), "last", 16, NN_LINEAR, -1);
+}
+
 /* x is read by two steps */
 static int32_t build_residual(NnNet *net, Rng *rng, int32_t x, void *opaque)
 {
@@ -148,6 +158,7 @@ static int32_t build_each(NnNet *net, Rng *rng, int32_t x, void *opaque)
 const Layer net_layers[] = {
     { "conv", build_conv, 1, 1, 5, NN_conv },
     { "transposed", build_transposed, 1, 1, 2, NN_conv },
+    { "broad", build_broad, 1, 1, 5, NN_conv },
     { "residual", build_residual, 1, 1, 1, NN_conv },
     { "linear", build_linear, 1, 1, 1, NN_conv },
     { "gelu", build_gelu, 1, 1, 1, NN_act },

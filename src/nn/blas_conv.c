@@ -29,13 +29,21 @@ static Grids grids_of(const NnStep *s)
 
 typedef struct Way { NnFilter filter; int64_t first[2], apart; } Way; /* result (y,x) is pixel first + apart * (y,x) of its grid */
 
-static Way to_small(const Grids *q, const SnlsTensor *from)
+/* May be quick: not where weights' gradients are made of the windows. */
+static Way finish_way(Way w, bool may)
+{
+    if (!w.filter.count[0] || !w.filter.count[1]) return w;
+    w.filter.quick = may && snls_nn_filter_may_be_quick(&w.filter);
+    snls_nn_filter_tiles(&w.filter);
+    return w;
+}
+
+static Way to_small(const Grids *q, const SnlsTensor *from, bool may)
 {
     const NnConv *v = q->v;
     Way w = { .filter = { .from = *from, .groups = v->groups, .in = q->per_large, .out = q->per_small, .taps = { v->kernel, v->kernel }, .step = v->stride,
                           .origin = { -v->pad, -v->pad }, .count = { q->small[1], q->small[2] } }, .apart = 1 };
-    snls_nn_filter_tiles(&w.filter);
-    return w;
+    return finish_way(w, may);
 }
 
 static int64_t phase_taps(const NnConv *v, int64_t remainder) { return remainder < v->kernel ? (v->kernel - remainder + v->stride - 1) / v->stride : 0; }
@@ -51,12 +59,11 @@ static Way to_large(const Grids *q, const SnlsTensor *from, int64_t phase)
         w.filter.count[i] = w.first[i] < q->large[1 + i] ? (q->large[1 + i] - w.first[i] + v->stride - 1) / v->stride : 0;
         w.filter.taps[i] = taps, w.filter.origin[i] = nearest - taps + 1;
     }
-    if (w.filter.count[0] && w.filter.count[1]) snls_nn_filter_tiles(&w.filter);
-    return w;
+    return finish_way(w, true);
 }
 
 static int64_t phases(const Grids *q, bool large) { return large ? q->v->stride * q->v->stride : 1; }
-static Way way_of(const Grids *q, const SnlsTensor *from, bool large, int64_t phase) { return large ? to_large(q, from, phase) : to_small(q, from); }
+static Way way_of(const Grids *q, const SnlsTensor *from, bool large, int64_t phase) { return large ? to_large(q, from, phase) : to_small(q, from, true); }
 
 /* ---- weights, in the order of the filters ---- */
 
@@ -178,6 +185,8 @@ static int32_t this_thread(void)
 
 static int64_t tile_floats(const Way *w) { return snls_nn_filter_window_floats(&w->filter) + snls_nn_filter_sum_floats(&w->filter); }
 
+static int64_t on_lines(int64_t floats) { return (floats + SNLS_ALIGN - 1) / SNLS_ALIGN * SNLS_ALIGN; }
+
 /* For a tile of any phase. */
 static int64_t way_floats(const Grids *q, const SnlsTensor *from, bool large)
 {
@@ -186,7 +195,14 @@ static int64_t way_floats(const Grids *q, const SnlsTensor *from, bool large)
         const Way w = way_of(q, from, large, i);
         if (w.filter.count[0] && w.filter.count[1] && tile_floats(&w) > most) most = tile_floats(&w);
     }
-    return (most + SNLS_ALIGN - 1) / SNLS_ALIGN * SNLS_ALIGN;
+    return on_lines(most);
+}
+
+/* For a run: weights of a quick one, and a tile for each thread. */
+static int64_t run_floats(const Grids *q, const SnlsTensor *from, bool large, int32_t threads)
+{
+    const Way w = way_of(q, from, large, 0); /* a quick one has no further phase */
+    return way_floats(q, from, large) * threads + (w.filter.quick ? on_lines(snls_nn_filter_quick_floats(&w.filter)) : 0);
 }
 
 static void run_way(SnlsContext *ctx, const NnStep *s, const Way *w, float *gradient, float *room, int64_t each)
@@ -213,6 +229,11 @@ static void run_ways(SnlsContext *ctx, const NnStep *s, const SnlsTensor *from, 
     for (int64_t i = 0; i < phases(&q, large); i++) {
         Way w = way_of(&q, from, large, i);
         w.filter.weights = weights + (large ? weights_before(&q, i) : 0);
+        if (w.filter.quick) {
+            float *quick = room + each * ctx->threads;
+            snls_nn_filter_quick_weights(&w.filter, w.filter.weights, quick);
+            w.filter.weights = quick;
+        }
         run_way(ctx, s, &w, gradient, room, each);
     }
 }
@@ -220,7 +241,7 @@ static void run_ways(SnlsContext *ctx, const NnStep *s, const SnlsTensor *from, 
 int64_t snls_nn_blas_conv_room(SnlsContext *ctx, const NnStep *s)
 {
     const Grids q = grids_of(s);
-    return way_floats(&q, &s->x[0], q.v->transposed) * ctx->threads * (int64_t)sizeof(float);
+    return run_floats(&q, &s->x[0], q.v->transposed, ctx->threads) * (int64_t)sizeof(float);
 }
 
 SnlsStatus snls_nn_blas_conv_forward(SnlsContext *ctx, NnStep *s)
@@ -277,8 +298,8 @@ static void weight_part(const Grids *q, const Way *w, const SnlsTensor *small, i
 static void weight_gradient(SnlsContext *ctx, const NnStep *s, const SnlsTensor *large, const SnlsTensor *small, float *sums, float *room)
 {
     const Grids q = grids_of(s);
-    const Way w = to_small(&q, large);
-    const int64_t each = way_floats(&q, large, false), count = weight_count(&q);
+    const Way w = to_small(&q, large, false);
+    const int64_t each = on_lines(tile_floats(&w)), count = weight_count(&q);
     (void)each;
 #pragma omp parallel for num_threads(ctx->threads) schedule(static) if (ctx->threads > 1)
     for (int part = 0; part < PARTS; part++) weight_part(&q, &w, small, part, sums + part * count, room + (ctx->threads > 1 ? this_thread() * each : 0));
@@ -305,8 +326,9 @@ SnlsStatus snls_nn_blas_conv_backward(SnlsContext *ctx, NnStep *s)
     SnlsTensor pull = s->y[0];
     const bool turned = q.v->transposed;
     const SnlsTensor *large = turned ? &pull : &s->x[0], *small = turned ? &s->x[0] : &pull;
-    const int64_t by_data = way_floats(&q, &pull, !turned), by_weights = way_floats(&q, large, false);
-    const int64_t sizes[4] = { snls_tensor_elements(&pull), weight_count(&q), PARTS * (weight_count(&q) + pull.shape[3]), ctx->threads * (by_data > by_weights ? by_data : by_weights) };
+    const Way by_weights = to_small(&q, large, false);
+    const int64_t data_floats = run_floats(&q, &pull, !turned, ctx->threads), weight_floats = on_lines(tile_floats(&by_weights)) * ctx->threads;
+    const int64_t sizes[4] = { snls_tensor_elements(&pull), weight_count(&q), PARTS * (weight_count(&q) + pull.shape[3]), data_floats > weight_floats ? data_floats : weight_floats };
     float *room[4];
     snls_arena_begin(&ctx->arena);
     for (int i = 0; i < 4; i++) snls_arena_plan(&ctx->arena, sizes[i], sizeof(float));

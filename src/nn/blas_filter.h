@@ -11,16 +11,21 @@ typedef struct NnFilter {
     int64_t      groups, in, out; /* in, out: channels of a group */
     int64_t      taps[2], step, origin[2], count[2]; /* count: rows and columns of results */
     int64_t      tile[2];       /* rows and columns of a tile */
-    const float *weights;       /* [tap row][group][tap column][in][out] */
+    bool         quick;         /* by blas_quick.h, if snls_nn_filter_may_be_quick */
+    const float *weights;       /* [tap row][group][tap column][in][out]; quick: as snls_nn_filter_quick_weights made them */
 } NnFilter;
 
 typedef struct NnTile { int64_t n, y, x, rows, columns; } NnTile; /* of results */
+
+bool    snls_nn_filter_may_be_quick(const NnFilter *f); /* by its shape, and worth it */
+int64_t snls_nn_filter_quick_floats(const NnFilter *f); /* of weights */
+void    snls_nn_filter_quick_weights(const NnFilter *f, const float *weights, float *quick);
 
 void    snls_nn_filter_tiles(NnFilter *f); /* chooses their size, which depends on shapes alone */
 int64_t snls_nn_filter_count(const NnFilter *f); /* tiles of all images */
 NnTile  snls_nn_filter_tile(const NnFilter *f, int64_t number);
 int64_t snls_nn_filter_window_floats(const NnFilter *f); /* room for a tile's windows, */
-int64_t snls_nn_filter_sum_floats(const NnFilter *f);    /* for its sums (rows, columns, groups*out) */
+int64_t snls_nn_filter_sum_floats(const NnFilter *f);    /* for its sums (rows, columns, groups*out), with what they are made of behind them */
 
 void snls_nn_filter_load(const NnFilter *f, const NnTile *t, float *windows);
 void snls_nn_filter_sum(const NnFilter *f, const NnTile *t, const float *windows, float *sums);
