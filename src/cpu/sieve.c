@@ -7,7 +7,7 @@
 
 #define LARGE 1e34f /* a squared length below it: products and sums stay within the range of f32 */
 
-enum { K_MAX = 24, WINDOWS_MAX = 512, SLACK = 12, ROWS_MAX = 1024, BOXES = 4096, TRIED = 4, PIECE = 16, TOGETHER = 5, SHORT_LIST = 4, STRIP_BYTES = 2 << 20 };
+enum { K_MAX = 24, WINDOWS_MAX = 512, SLACK = 12, ROWS_MAX = 1024, BOXES = 4096, TRIED = 4, PIECE = 16, TOGETHER = 5, SHORT_LIST = 4, SMALL = 4, STRIP_BYTES = 2 << 20 };
 
 /* Whole pixels between the first and the last candidate of a window. */
 static int64_t reach_of(const SnlsMatch *m) { return (int64_t)floor(m->stride1 * (double)(m->side - 1)); }
@@ -33,10 +33,11 @@ bool snls_cpu_sieve_applies(SnlsContext *ctx, const SnlsMatch *m)
     SnlsSieve s;
     const bool kind = !m->refine && !m->all && m->ps == 1 && m->k <= K_MAX && m->anchor == SNLS_ANCHOR_NONE && m->exclude != SNLS_EXCLUDE_SELF;
     const bool steps = m->stride1 == 1 || m->stride1 == 0.5 || m->stride1 == 0.25;
+    const bool tiles = m->prod && m->stride1 < 1 && m->features < SNLS_SIEVE_MANY && m->k <= SHORT_LIST && reach_of(m) <= SMALL;
     const bool few = m->features < 16; /* padding to a chunk would take several times the memory of the frames, and gains little */
     const bool size = !few && reach_of(m) + 2 + (SIEVE_EDGE - 1) < SNLS_SIEVE_SIDE && m->side < 1024 && m->windows <= WINDOWS_MAX && m->height < 1 << 30 && m->width < 1 << 30;
     const bool reachable = strides_fit(&m->centre, m->centre.ndim - 3, m->centre.ndim - 2) && row_of_key(m) < INT32_MAX / SNLS_SIEVE_SIDE;
-    return kind && steps && size && reachable && snls_sieve_init(&s, ctx->cpu_level);
+    return kind && steps && !tiles && size && reachable && snls_sieve_init(&s, ctx->cpu_level);
 }
 
 static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }

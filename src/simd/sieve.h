@@ -13,8 +13,10 @@
 #define SNLS_SIEVE_LANES 16
 #if defined(__aarch64__)
 #define SNLS_SIEVE_CHUNK 8  /* features are padded to whole chunks with zeros */
+#define SNLS_SIEVE_MANY 64  /* products of several candidates to a pixel, in small windows: with fewer features tiles of queries are faster */
 #else
 #define SNLS_SIEVE_CHUNK 32
+#define SNLS_SIEVE_MANY 0
 #endif
 #define SNLS_SIEVE_SIDE 64  /* rows and columns of a box at most */
 

@@ -151,80 +151,115 @@ static uint32_t fit(const SnlsSieveLanes *axis, uint32_t lanes, int32_t size, Sn
 /* ---- who may be among the best ---- */
 
 /* At pixels and halves: lanes whose cells have a second candidate up to a column, and up to a row; and lanes of which all such cells have another cell beside and
- * below them. */
-typedef struct Edges { int32_t two_y[LANES], two_x[LANES]; uint32_t lanes; } Edges;
+ * below them, all bits of those. */
+typedef struct Edges { int32_t two_y[LANES], two_x[LANES]; uint32_t whole[LANES]; } Edges;
 
 static Edges edges_of(const SnlsSieveTable *t, ptrdiff_t box)
 {
     const SnlsSieveLanes *y = &t->y[t->slot[box]], *x = &t->x[t->slot[box]];
-    Edges e = {.lanes = 0};
+    Edges e;
     for (int l = 0; l < LANES; l++) {
         const int32_t until_y = (y->to[l] + y->base[l]) >> 1, until_x = (x->to[l] + x->base[l]) >> 1;
         e.two_y[l] = until_y - t->origin_y[box], e.two_x[l] = until_x - t->origin_x[box];
-        e.lanes |= (uint32_t)(until_y < y->end[l] && until_x < x->end[l]) << l;
+        e.whole[l] = until_y < y->end[l] && until_x < x->end[l] ? ~0u : 0;
     }
     return e;
 }
 
-ALWAYS float least_at(const SnlsSieveRows *from, int i, int row, int l) { return row < from->rows ? from->least[i][row * LANES + l] : __builtin_inff(); }
+/* The three least of four lanes of a row of cells and the columns of the first two. */
+typedef struct Trio { float32x4_t least[3]; int32x4_t column[2]; } Trio;
 
-ALWAYS int32_t column_of(const SnlsSieveRows *from, float least)
+ALWAYS Trio trio_of(const SnlsSieveRows *from, int row, int h)
 {
-    return (int32_t)(vget_lane_u32(vreinterpret_u32_f32(vdup_n_f32(least)), 0) & ((1u << from->bits) - 1));
+    const int32x4_t mask = vdupq_n_s32((1 << from->bits) - 1);
+    Trio t;
+    for (int i = 0; i < 3; i++) t.least[i] = row < from->rows ? vld1q_f32(from->least[i] + row * LANES + h) : vdupq_n_f32(__builtin_inff());
+    for (int i = 0; i < 2; i++) t.column[i] = vandq_s32(vreinterpretq_s32_f32(t.least[i]), mask);
+    return t;
 }
 
-/* Whether in a lane's least cell only the candidate at the pixel a can be below the limit. The others are means of a and its neighbours b, c and d, which are not
- * below the scores of the cells they begin: those of the first two of a row are known, others are not below the third. d may be the least of its row. */
-static int only_first(const SnlsSieveRows *from, int row, int l, const Edges *e, float limit)
+/* Lanes in whose least cell only the candidate at the pixel a can be below the limit. The others are means of a and its neighbours b, c and d, which are not below
+ * the scores of the cells they begin: those of the first two of a row are known, others are not below the third. d may be the least of its row. */
+ALWAYS uint32x4_t only_first(const Trio *here, const Trio *next, int row, const Edges *e, int h, float32x4_t limit)
 {
-    const float a = least_at(from, 0, row, l), d = least_at(from, 0, row + 1, l);
-    const int32_t column = column_of(from, a);
-    float b = __builtin_inff(), c = b; /* where there is none */
-    if (!(e->lanes >> l & 1)) return 0;
-    if (column < e->two_x[l]) b = least_at(from, column_of(from, least_at(from, 1, row, l)) == column + 1 ? 1 : 2, row, l);
-    if (row < e->two_y[l]) {
-        const int first = column_of(from, d) == column, second = column_of(from, least_at(from, 1, row + 1, l)) == column;
-        c = least_at(from, first ? 0 : second ? 1 : 2, row + 1, l);
-    }
-    return a + b > 2 * limit && a + c > 2 * limit && (a + b) + (c + d) > 4 * limit;
+    const int32x4_t column = here->column[0], beside = vaddq_s32(column, vdupq_n_s32(1));
+    const uint32x4_t right = vcltq_s32(column, vld1q_s32(e->two_x + h)), down = vcgtq_s32(vld1q_s32(e->two_y + h), vdupq_n_s32(row));
+    const float32x4_t none = vdupq_n_f32(__builtin_inff()), a = here->least[0];
+    float32x4_t b = vbslq_f32(vceqq_s32(here->column[1], beside), here->least[1], here->least[2]);
+    float32x4_t c = vbslq_f32(vceqq_s32(next->column[1], column), next->least[1], next->least[2]);
+    c = vbslq_f32(vceqq_s32(next->column[0], column), next->least[0], c);
+    b = vbslq_f32(right, b, none), c = vbslq_f32(down, c, none); /* where there is none */
+    const float32x4_t ab = vaddq_f32(a, b), ac = vaddq_f32(a, c), all = vaddq_f32(ab, vaddq_f32(c, next->least[0])), twice = vaddq_f32(limit, limit);
+    const uint32x4_t above = vandq_u32(vandq_u32(vcgtq_f32(ab, twice), vcgtq_f32(ac, twice)), vcgtq_f32(all, vaddq_f32(twice, twice)));
+    return vandq_u32(above, vld1q_u32(e->whole + h));
 }
 
-/* Lanes whose number is not above their limit. */
-ALWAYS uint32_t not_above(const float *p, const float *limit)
+/* Sixteen lanes as bits. */
+ALWAYS uint32_t bits_of(const uint32x4_t where[LANES / 4])
 {
     static const uint8_t bit[LANES] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
-#define FOUR(i) vreinterpretq_u16_u32(vcleq_f32(vld1q_f32(p + i), vld1q_f32(limit + i)))
-    const uint16x8_t low = vuzp1q_u16(FOUR(0), FOUR(4)), high = vuzp1q_u16(FOUR(8), FOUR(12));
-#undef FOUR
+    const uint16x8_t low = vuzp1q_u16(vreinterpretq_u16_u32(where[0]), vreinterpretq_u16_u32(where[1]));
+    const uint16x8_t high = vuzp1q_u16(vreinterpretq_u16_u32(where[2]), vreinterpretq_u16_u32(where[3]));
     const uint8x16_t bits = vandq_u8(vuzp1q_u8(vreinterpretq_u8_u16(low), vreinterpretq_u8_u16(high)), vld1q_u8(bit));
     return (uint32_t)vaddv_u8(vget_low_u8(bits)) | (uint32_t)vaddv_u8(vget_high_u8(bits)) << 8;
+}
+
+ALWAYS uint32_t not_above(const float *p, const float *limit)
+{
+    uint32x4_t where[LANES / 4];
+    for (int i = 0; i < LANES / 4; i++) where[i] = vcleq_f32(vld1q_f32(p + 4 * i), vld1q_f32(limit + 4 * i));
+    return bits_of(where);
+}
+
+/* Entries of those lanes of a row whose bits are set, without a branch for each: nobody could foresee them. */
+ALWAYS void append(SnlsSieveEntries *to, uint32_t lanes, uint32_t entry, const SnlsSieveRows *from, const float *least)
+{
+    uint32_t all[LANES], *at = to->at + to->count;
+    const uint32x4_t mask = vdupq_n_u32((1u << from->bits) - 1);
+    static const uint32_t lane[LANES] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    if (!lanes) return;
+    for (int h = 0; h < LANES; h += 4) {
+        const uint32x4_t column = vshlq_n_u32(vandq_u32(vreinterpretq_u32_f32(vld1q_f32(least + h)), mask), 4);
+        vst1q_u32(all + h, vorrq_u32(vorrq_u32(column, vdupq_n_u32(entry)), vld1q_u32(lane + h)));
+    }
+#pragma GCC unroll 16
+    for (int l = 0; l < LANES; l++) {
+        *at = all[l];
+        at += lanes >> l & 1;
+    }
+    to->count = at - to->at;
+}
+
+ALWAYS uint32_t alone_in(const SnlsSieveRows *from, int row, const Edges *edges, const float *limit)
+{
+    uint32x4_t where[LANES / 4];
+    for (int h = 0; h < LANES; h += 4) {
+        const Trio here = trio_of(from, row, h), next = trio_of(from, row + 1, h);
+        where[h / 4] = only_first(&here, &next, row, edges, h, vld1q_f32(limit + h));
+    }
+    return bits_of(where);
 }
 
 static int hits(const SnlsSieveRows *from, const SnlsSieveTable *table, ptrdiff_t box, int row, const float *bar, SnlsSieveEntries *cells, SnlsSieveEntries *pixels)
 {
     const SnlsSieveLanes *x = &table->x[table->slot[box]];
     const int halves = from->scale > 1, origin = table->origin_x[box];
-    const Edges edges = halves ? edges_of(table, box) : (Edges){.lanes = 0};
     float limit[LANES];
+    Edges edges;
+    if (halves) edges = edges_of(table, box);
     for (int l = 0; l < LANES; l++) limit[l] = bar[l] * from->scale < FLT_MAX ? bar[l] * from->scale : FLT_MAX;
     for (; row < from->rows; row++) {
-        if (cells->room - cells->count <= 4 * from->columns * LANES || pixels->room - pixels->count <= LANES) break;
+        if (cells->room - cells->count <= 4 * from->columns * LANES || pixels->room - pixels->count <= LANES) break; /* one more than there are is written */
         const float *least[3] = {from->least[0] + row * LANES, from->least[1] + row * LANES, from->least[2] + row * LANES};
         const uint32_t entry = snls_sieve_entry((uint32_t)box, (uint32_t)row, 0, 0), first = not_above(least[0], limit);
         if (!first) continue;
-        const uint32_t second = not_above(least[1], limit), all = not_above(least[2], limit);
-        for (uint32_t rest = first; rest; rest &= rest - 1) {
+        const uint32_t all = not_above(least[2], limit), alone = halves ? first & ~all & alone_in(from, row, &edges, limit) : 0;
+        append(pixels, alone, entry, from, least[0]);
+        append(cells, first & ~all & ~alone, entry, from, least[0]);
+        append(cells, not_above(least[1], limit) & ~all, entry, from, least[1]);
+        for (uint32_t rest = all; rest; rest &= rest - 1) {
             const int l = __builtin_ctz(rest);
-            uint32_t *to = cells->at + cells->count;
-            if (all >> l & 1) {
-                for (int c = x->first[l] - origin; c < x->end[l] - origin; c++) *to++ = entry | (uint32_t)c << 4 | (uint32_t)l;
-                cells->count = to - cells->at;
-                continue;
-            }
-            const uint32_t here = entry | (uint32_t)column_of(from, least[0][l]) << 4 | (uint32_t)l;
-            if (halves && only_first(from, row, l, &edges, limit[l])) pixels->at[pixels->count++] = here;
-            else cells->at[cells->count++] = here;
-            if (second >> l & 1) cells->at[cells->count++] = entry | (uint32_t)column_of(from, least[1][l]) << 4 | (uint32_t)l;
+            for (int c = x->first[l] - origin; c < x->end[l] - origin; c++) cells->at[cells->count++] = entry | (uint32_t)c << 4 | (uint32_t)l;
         }
     }
     return row;
