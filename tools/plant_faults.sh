@@ -38,7 +38,7 @@ lanes whose cells lack a neighbour taken as if they had it|src/simd/sieve_scan_a
 queries of the first lanes taken for others|src/simd/sieve_make_bf16.h|*query = m->query + first * 4;|*query = m->query;|test_tile 1 20
 rows of cells that nobody looks into not cleared|src/simd/sieve_scan_bf16.c|if (row >= by \&\& !has_rows(s, row - by, row - by, h)) note_nothing(s, row - by, h);||test_tile 1 60
 the last feature of a pixel left out|src/simd/sieve_bf16.c|i < left; i++) part[i]|i + 1 < left; i++) part[i]|test_tile 1 60
-the low part of keys left out|src/simd/sieve_make_bf16.h|        add_part(sum, key + features, k->right, query, features, keys, twos);||test_close 1 16
+the low part of keys left out|src/simd/sieve_make_bf16.h|        add_part(sum, key + 2 * features, k->right, query, features, keys, twos);||test_close 1 16
 the pixel beside a cell taken as none|src/simd/sieve_bf16.c|b = vbslq_f32(right, b, none),|b = none,|test_tile --steps 1000 60
 candidates of lanes eight and on lost|src/simd/tile_neon.c|vaddv_u8(vget_high_u8(bits)) << 8|vaddv_u8(vget_high_u8(bits)) << 9|test_tile 1 60
 what rounding takes off distances forgotten|src/cpu/sieve_pick.c|0x1.01p-9f * (query[l] + k.length)|0 * (query[l] + k.length)|test_close 1 16

@@ -14,16 +14,19 @@ static int64_t spread(int64_t width, int64_t lines)
     return width;
 }
 
+static int64_t whole_pairs(int64_t pixels) { return (pixels + SNLS_SIEVE_PAIR - 1) / SNLS_SIEVE_PAIR * SNLS_SIEVE_PAIR; }
+
 void snls_sieve_keys_layout(CpuSieve *v)
 {
     const SnlsMatch *m = &v->c->m;
     CpuSieveKeys *k = &v->keys;
     k->padded = (m->features + SNLS_SIEVE_CHUNK - 1) / SNLS_SIEVE_CHUNK * SNLS_SIEVE_CHUNK;
     k->rows = m->height + 1;
-    k->width = m->width + v->columns_max;
+    k->width = m->width + v->columns_max + SNLS_SIEVE_PAIR - 1;
     k->blocks = (m->width + SIEVE_LANES - 1) / SIEVE_LANES;
     const int64_t lines = (k->parts * k->padded + LINE - 1) / LINE;
     if (lines <= SPREAD_LINES) k->width = spread(k->width, lines);
+    k->width = whole_pairs(k->width);
 }
 
 /* A mean of some pixels: any centre is right, a good one makes the parts small. */
@@ -85,7 +88,7 @@ static void load_row(const CpuSieve *v, int64_t b, int64_t head, int64_t frame, 
         const SnlsSieveParts as = snls_sieve_parts(v, true);
         v->s.split(out, &as, snls_cpu_pixel(&v->c->key, b, frame, y, 0) + head * m->features, v->c->key.step[3], m->width, norm, most);
     }
-    memset(out + filled * pixel, 0, (size_t)((k->width - filled) * pixel) * sizeof *out);
+    memset(out + whole_pairs(filled) * pixel, 0, (size_t)((k->width - whole_pairs(filled)) * pixel) * sizeof *out);
     note_peaks(v, place, y, most);
     if (!k->add) return;
     memcpy(k->add + row * k->width, norm, (size_t)filled * sizeof *norm);

@@ -63,8 +63,8 @@ void snls_sieve_slot(const CpuSieve *v, const CpuSieveTile *p, int64_t slot, Cpu
 static SnlsSieveKeys keys_at(const CpuSieve *v, int64_t frame, int32_t y, int32_t x)
 {
     const CpuSieveKeys *k = &v->keys;
-    const int64_t at = (frame % k->ring * k->rows + y) * k->width + x, pixel = k->parts * k->padded;
-    SnlsSieveKeys keys = {.at = k->data + at * pixel, .down = k->width * pixel, .right = pixel, .chunks = (int)(k->padded / SNLS_SIEVE_CHUNK), .parts = k->parts,
+    const int64_t at = (frame % k->ring * k->rows + y) * k->width + x, pixel = k->parts * k->padded, skip = x % SNLS_SIEVE_PAIR;
+    SnlsSieveKeys keys = {.at = k->data + (at - skip) * pixel, .skip = (int)skip, .down = k->width * pixel, .right = pixel, .chunks = (int)(k->padded / SNLS_SIEVE_CHUNK), .parts = k->parts,
                           .add_down = k->width};
     if (k->add) keys.add = k->add + at;
     for (int n = 0; k->bend[0] && n < 3; n++) keys.bend[n] = k->bend[n] + at;

@@ -13,16 +13,19 @@
 #define SNLS_SIEVE_LANES 16
 #if defined(__aarch64__)
 #define SNLS_SIEVE_CHUNK 8  /* features are padded to whole chunks with zeros */
+#define SNLS_SIEVE_PAIR 2   /* keys whose features lie together, four of each in turn, as an instruction takes them */
 #define SNLS_SIEVE_MANY 64  /* products of several candidates to a pixel, in small windows: with fewer features tiles of queries are faster */
 #else
 #define SNLS_SIEVE_CHUNK 32
+#define SNLS_SIEVE_PAIR 1
 #define SNLS_SIEVE_MANY 0
 #endif
 #define SNLS_SIEVE_SIDE 64  /* rows and columns of a box at most */
 
-/* Keys as sums of one or two bf16 parts: a pixel is `parts` times `padded` numbers, high parts first. */
+/* Keys as sums of one or two bf16 parts: a pixel is `parts` times `padded` numbers, high parts first. Of pairs each part is that of both pixels. */
 typedef struct SnlsSieveKeys {
-    const uint16_t *at;    /* pixel at the box's origin; rows are readable in whole runs of 16 pixels */
+    const uint16_t *at;    /* pixel at the box's origin less `skip`, the first of a pair; rows are readable in whole runs of 16 pixels */
+    int skip;
     ptrdiff_t down, right; /* numbers to the pixel below and to the right */
     int chunks, parts;
     const float *add;      /* added to the score of each key, add_down floats a row; NULL: nothing */
@@ -128,7 +131,7 @@ typedef struct SnlsSieve {
     void (*start)(void); /* before `scan`, on each thread; stop when done with it */
     void (*stop)(void);
 
-    /* A row of n pixels into bf16 parts. norm: squared lengths, not finite where a feature is not; most: the largest of every sixteen, NaN if one is. */
+    /* A row of n pixels into bf16 parts; of an odd one out the other is 0. norm: squared lengths, not finite where a feature is not; most: the largest of every sixteen, NaN if one is. */
     void (*split)(uint16_t *out, const SnlsSieveParts *as, const float *in, ptrdiff_t step, ptrdiff_t n, float *norm, float *most);
 
     /* Sixteen queries times scale, a power of two, into matrix tiles, (parts, chunks, 16, 32); norm as before. along: NULL, or a vector whose product with each query is

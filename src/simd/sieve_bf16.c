@@ -52,25 +52,38 @@ ALWAYS Part split_eight(const float *in, ptrdiff_t f, const SnlsSieveParts *as, 
 
 ALWAYS float total(const float32x4_t sum[2]) { return vaddvq_f32(vaddq_f32(sum[0], sum[1])); }
 ALWAYS Sums no_sums(void) { return (Sums){{vdupq_n_f32(0), vdupq_n_f32(0)}, {vdupq_n_f32(0), vdupq_n_f32(0)}}; }
-ALWAYS void store(uint16_t *to, bfloat16x8_t v) { vst1q_u16(to, vreinterpretq_u16_bf16(v)); }
 
-ALWAYS float split_pixel(uint16_t *out, const SnlsSieveParts *as, const int way, const float *in)
+/* Four features of two pixels are an operand. */
+ALWAYS void store_pair(uint16_t *to, ptrdiff_t apart, bfloat16x8_t a, bfloat16x8_t b)
 {
-    Sums sum = no_sums();
+    const uint64x2_t x = vreinterpretq_u64_bf16(a), y = vreinterpretq_u64_bf16(b);
+    vst1q_u16(to, vreinterpretq_u16_u64(vzip1q_u64(x, y)));
+    vst1q_u16(to + apart, vreinterpretq_u16_u64(vzip2q_u64(x, y)));
+}
+
+/* Two pixels, or one and nothing. */
+ALWAYS void split_pair(uint16_t *out, const SnlsSieveParts *as, const int way, const float *a, const float *b, float norm[2])
+{
+    Sums sum_a = no_sums(), sum_b = sum_a;
     for (ptrdiff_t f = 0; f < as->padded; f += 8) {
-        const Part p = split_eight(in, f, as, way, 1, NULL, &sum);
-        store(out + f, p.high);
-        if (way == TWO) store(out + as->padded + f, p.low);
+        const Part p = split_eight(a, f, as, way, 1, NULL, &sum_a), none = {vreinterpretq_bf16_u16(vdupq_n_u16(0)), vreinterpretq_bf16_u16(vdupq_n_u16(0))};
+        const Part q = b ? split_eight(b, f, as, way, 1, NULL, &sum_b) : none;
+        store_pair(out + 2 * f, 8, p.high, q.high);
+        if (way == TWO) store_pair(out + 2 * (as->padded + f), 8, p.low, q.low);
     }
-    return total(sum.norm);
+    norm[0] = total(sum_a.norm), norm[1] = total(sum_b.norm);
 }
 
 ALWAYS void split_row(uint16_t *out, const SnlsSieveParts *as, const int way, const float *in, ptrdiff_t step, ptrdiff_t n, float *norm, float *most)
 {
-    for (ptrdiff_t i = 0; i < n; i++) {
-        norm[i] = split_pixel(out + i * as->parts * as->padded, as, way, in + i * step);
-        const float before = i % LANES ? most[i / LANES] : 0;
-        most[i / LANES] = norm[i] != norm[i] || norm[i] > before ? norm[i] : before; /* NaN stays: it is neither above nor below */
+    for (ptrdiff_t i = 0; i < n; i += 2) {
+        float both[2];
+        split_pair(out + i * as->parts * as->padded, as, way, in + i * step, i + 1 < n ? in + (i + 1) * step : NULL, both);
+        for (ptrdiff_t j = i; j < i + 2 && j < n; j++) {
+            const float before = j % LANES ? most[j / LANES] : 0;
+            norm[j] = both[j - i];
+            most[j / LANES] = norm[j] != norm[j] || norm[j] > before ? norm[j] : before; /* NaN stays: nothing is above it */
+        }
     }
 }
 
@@ -85,23 +98,15 @@ static void split(uint16_t *out, const SnlsSieveParts *as, const float *in, ptrd
     }
 }
 
-/* Four features of two queries are an operand; those of all pairs of queries lie side by side. */
-ALWAYS void store_pair(uint16_t *out, ptrdiff_t f, int pair, bfloat16x8_t a, bfloat16x8_t b)
-{
-    const uint64x2_t x = vreinterpretq_u64_bf16(a), y = vreinterpretq_u64_bf16(b);
-    uint16_t *to = out + f * LANES + pair * 8;
-    vst1q_u16(to, vreinterpretq_u16_u64(vzip1q_u64(x, y)));
-    vst1q_u16(to + 4 * LANES, vreinterpretq_u16_u64(vzip2q_u64(x, y)));
-}
-
+/* Four features of all pairs of queries lie side by side. */
 ALWAYS void pair_queries(uint16_t *out, const SnlsSieveParts *as, const int way, const float *const *in, float scale, float *norm, const float *along, float *product)
 {
     for (int l = 0; l < LANES; l += 2) {
         Sums a = no_sums(), b = a;
         for (ptrdiff_t f = 0; f < as->padded; f += 8) {
             const Part p = split_eight(in[l], f, as, way, scale, along, &a), q = split_eight(in[l + 1], f, as, way, scale, along, &b);
-            store_pair(out, f, l / 2, p.high, q.high);
-            if (way == TWO) store_pair(out + as->padded * LANES, f, l / 2, p.low, q.low);
+            store_pair(out + f * LANES + 4 * l, 4 * LANES, p.high, q.high);
+            if (way == TWO) store_pair(out + (as->padded + f) * LANES + 4 * l, 4 * LANES, p.low, q.low);
         }
         norm[l] = total(a.norm) / (scale * scale), norm[l + 1] = total(b.norm) / (scale * scale);
         if (along) product[l] = total(a.along), product[l + 1] = total(b.along);

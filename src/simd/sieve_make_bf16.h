@@ -10,32 +10,24 @@ enum { LANES = SNLS_SIEVE_LANES, CHUNK = SNLS_SIEVE_CHUNK, TWOS = LANES / 2, KEY
 
 ALWAYS bfloat16x8_t load_bf16(const uint16_t *p) { return vreinterpretq_bf16_u16(vld1q_u16(p)); }
 
-/* The first or the last four features of two keys. */
-ALWAYS bfloat16x8_t two_keys(bfloat16x8_t a, bfloat16x8_t b, const int last)
-{
-    const uint64x2_t x = vreinterpretq_u64_bf16(a), y = vreinterpretq_u64_bf16(b);
-    return vreinterpretq_bf16_u64(last ? vzip2q_u64(x, y) : vzip1q_u64(x, y));
-}
-
-/* All features of a part of the keys times one of the queries. */
+/* All features of a part of the keys times one of the queries. Both come from memory as they are: on a Neoverse V1 what a vector instruction has made is only near two of
+ * the four pipes, and products of it go half as fast (lab/rates_aarch64.c). right: numbers from a key to the next. */
 ALWAYS void add_part(float32x4_t sum[KEYS / 2][TWOS], const uint16_t *key, ptrdiff_t right, const uint16_t *query, ptrdiff_t features, const int keys, const int twos)
 {
-    for (ptrdiff_t f = 0; f < features; f += 8, query += 8 * LANES) {
-        bfloat16x8_t pair[KEYS / 2][2];
+    for (ptrdiff_t f = 0; f < features; f += 4, query += 4 * LANES) {
+        bfloat16x8_t pair[KEYS / 2];
 #pragma GCC unroll 3
         for (int i = 0; i < keys / 2; i++) {
-            const bfloat16x8_t a = load_bf16(key + 2 * i * right + f), b = load_bf16(key + (2 * i + 1) * right + f);
-            pair[i][0] = two_keys(a, b, 0), pair[i][1] = two_keys(a, b, 1);
+            pair[i] = load_bf16(key + 2 * (i * right + f));
+            __asm__ volatile("" : "+w"(pair[i]) : : "memory"); /* in this order: else compilers load far ahead and run out of registers */
         }
-#pragma GCC unroll 2
-        for (int half = 0; half < 2; half++)
 #pragma GCC unroll 8
-            for (int j = 0; j < twos; j++) {
-                bfloat16x8_t q = load_bf16(query + half * 4 * LANES + 8 * j);
-                __asm__ volatile("" : "+w"(q) : : "memory"); /* in this order: else compilers load far ahead and run out of registers */
+        for (int j = 0; j < twos; j++) {
+            bfloat16x8_t q = load_bf16(query + 8 * j);
+            __asm__ volatile("" : "+w"(q) : : "memory");
 #pragma GCC unroll 3
-                for (int i = 0; i < keys / 2; i++) sum[i][j] = vbfmmlaq_f32(sum[i][j], pair[i][half], q);
-            }
+            for (int i = 0; i < keys / 2; i++) sum[i][j] = vbfmmlaq_f32(sum[i][j], pair[i], q);
+        }
     }
 }
 
@@ -63,7 +55,7 @@ ALWAYS void make_keys(float *out, const SnlsSieveKeys *k, const uint16_t *key, c
     add_part(sum, key, k->right, query, features, keys, twos);
     if (k->parts > 1) {
         add_part(sum, key, k->right, query + features * LANES, features, keys, twos);
-        add_part(sum, key + features, k->right, query, features, keys, twos);
+        add_part(sum, key + 2 * features, k->right, query, features, keys, twos);
     }
     store_sums(out, sum, keys, twos);
 }
@@ -79,7 +71,7 @@ ALWAYS void make_row_of(float *out, const SnlsSieveKeys *k, const uint16_t *key,
     if (c < columns) make_keys(out + c * LANES, k, key + c * k->right, query, 2, twos);
 }
 
-/* Keys of row `row` of the box, `columns` of them and one more where that is odd, with lanes first .. end-1, whole fours of them: (columns, lanes). */
+/* Keys of row `row` of the box, `columns` of them from the first of its pair on and one more where that is odd, with lanes first .. end-1, whole fours of them: (columns, lanes). */
 static void make_row(float *out, const SnlsSieveMake *m, int row, int columns, int first, int end)
 {
     const uint16_t *key = m->keys.at + row * m->keys.down, *query = m->query + first * 4;

@@ -318,7 +318,8 @@ static int points_in(const Scan *s, int32_t steps, int l2)
 
 enum { ROWS = 2 }; /* of products that are held */
 
-ALWAYS float *products_of(const Scan *s, int row) { return s->box->out + row % ROWS * (SIDE + 2) * LANES; }
+/* From the first of a pair of keys on; what a scan looks at begins `skip` keys later. */
+ALWAYS float *products_of(const Scan *s, int row) { return s->box->out + row % ROWS * (SIDE + 4) * LANES; }
 
 /* Whether lanes h and on have cells in rows from .. to. A tile of queries has four rows of four: three quarters of its box are some lanes' concern. */
 ALWAYS int has_rows(const Scan *s, int from, int to, int h) { return to >= s->rows.part[h / WIDTH] && from < s->rows.part_end[h / WIDTH]; }
@@ -332,7 +333,7 @@ static void make_products(const Scan *s, int row, int by, int columns)
         first = h < first ? h : first;
         end = h + WIDTH;
     }
-    if (first < end) make_row(products_of(s, row), s->box, row, columns, first, end);
+    if (first < end) make_row(products_of(s, row), s->box, row, columns + s->box->keys.skip, first, end);
 }
 
 /* Rows in which lanes have no cells are told apart from those whose cells have no score: nobody looks at them. */
@@ -345,7 +346,7 @@ ALWAYS void scan_box(Scan *s, const int by, const int bx, const int add, const i
 {
     const int rows = s->to->rows + by;
     for (int row = 0; row < rows; row++) {
-        const float *product = products_of(s, row);
+        const float *product = products_of(s, row) + s->box->keys.skip * LANES;
         make_products(s, row, by, s->to->columns + bx);
         EACH_PART {
             const int wanted = has_rows(s, row - by, row, h);
@@ -360,7 +361,7 @@ ALWAYS void scan_box(Scan *s, const int by, const int bx, const int add, const i
 ALWAYS void scan_box_of_cells(Scan *s, const int points, const int l2)
 {
     for (int row = 0; row <= s->to->rows; row++) {
-        const float *above = products_of(s, row + 1), *below = products_of(s, row);
+        const float *above = products_of(s, row + 1) + s->box->keys.skip * LANES, *below = products_of(s, row) + s->box->keys.skip * LANES;
         Between b;
         make_products(s, row, 1, s->to->columns + 1);
         if (!row) continue;
