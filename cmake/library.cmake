@@ -28,7 +28,7 @@ endif()
 if(NOT SNLS_AARCH64) # every such machine has NEON: no flags
     list(FILTER SNLS_SOURCES EXCLUDE REGEX "/src/simd/[^/]*_neon\\.c$")
 elseif(CMAKE_C_COMPILER_ID STREQUAL "GNU") # sums that fill the registers: before these are given out nothing may move
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/simd/dsp_neon.c PROPERTIES COMPILE_OPTIONS -fno-schedule-insns)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/simd/dsp_neon.c ${PROJECT_SOURCE_DIR}/src/simd/group_neon.c PROPERTIES COMPILE_OPTIONS -fno-schedule-insns)
 endif()
 if(NOT SNLS_SOURCES)
     message(FATAL_ERROR "src/ holds no C file")

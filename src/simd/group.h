@@ -44,5 +44,6 @@ void snls_group_loops(SnlsGroupLoops *loops, int level); /* SnlsCpuLevel; levels
 
 void snls_group_loops_avx2(SnlsGroupLoops *loops);
 void snls_group_loops_avx512(SnlsGroupLoops *loops);
+void snls_group_loops_neon(SnlsGroupLoops *loops);
 
 #endif

@@ -1,16 +1,26 @@
 /* group_body.h: the matrices of a group, included once for each instruction set with GROUP_LOOPS as the name of the function that
  * fills the table, GROUP_LANES as the floats of a vector, GROUP_ROWS as the rows of a product that are summed at a time, and
- * GROUP_MADD(a, b, c) for a * b + c. */
+ * GROUP_MADD(a, b, c) for a * b + c. Vectors of eight floats, where they can be turned over: the type Eight, eight_load, eight_store,
+ * eight_plus(x, number), turn_8. */
 #include "simd/group.h"
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
 #if GROUP_LANES >= 8
 #    include "simd/turn.h"
+#    define GROUP_TURNS 1
+#    define Eight __m256
+#    define eight_load(p) _mm256_loadu_ps(p)
+#    define eight_store(p, x) _mm256_storeu_ps(p, x)
+#    define eight_plus(x, number) _mm256_add_ps(x, _mm256_set1_ps(number))
+#elif !defined(GROUP_TURNS)
+#    define GROUP_TURNS 0
 #endif
 
 typedef float Lanes __attribute__((vector_size(4 * GROUP_LANES)));
-#define ALWAYS          static inline __attribute__((always_inline))
+#ifndef ALWAYS
+#    define ALWAYS static inline __attribute__((always_inline))
+#endif
 #define LOAD(to, from)  memcpy(&(to), (from), sizeof(to))
 #define STORE(to, from) memcpy((to), &(from), sizeof(from))
 
@@ -225,7 +235,7 @@ static float centre(float *x, int64_t pitch, int64_t rows, int64_t count, float 
 
 /* ---- patches to columns and back ---- */
 
-#if GROUP_LANES >= 8
+#if GROUP_TURNS
 
 /* Eight patches at a time; a row is read as eight floats, of which the last is not wanted. */
 static void gather_sevens(float *x, int64_t pitch, const float *const *at, int64_t count, int64_t stride)
@@ -234,10 +244,10 @@ static void gather_sevens(float *x, int64_t pitch, const float *const *at, int64
         const float *from[8];
         for (int64_t k = 0; k < 8; k++) from[k] = at[i + k < count ? i + k : count - 1];
         for (int64_t r = 0; r < 7; r++) {
-            __m256 row[8];
-            for (int k = 0; k < 8; k++) row[k] = _mm256_loadu_ps(from[k] + r * stride);
+            Eight row[8];
+            for (int k = 0; k < 8; k++) row[k] = eight_load(from[k] + r * stride);
             turn_8(row);
-            for (int c = 0; c < 7; c++) _mm256_storeu_ps(x + (7 * r + c) * pitch + i, row[c]);
+            for (int c = 0; c < 7; c++) eight_store(x + (7 * r + c) * pitch + i, row[c]);
         }
     }
     const int64_t filled = (count + 7) / 8 * 8;
@@ -251,11 +261,11 @@ static void scatter_eights(float *out, const float *x, int64_t pitch, int64_t ro
     for (int64_t done = 0; done < rows; done += 8) {
         const int64_t r = done + 8 > rows ? rows - 8 : done;
         for (int64_t i = 0; i < count; i += 8) {
-            __m256 row[8];
+            Eight row[8];
             for (int k = 0; k < 8; k++)
-                row[k] = _mm256_add_ps(_mm256_loadu_ps(x + (r + k) * pitch + i), _mm256_set1_ps(mean[r + k]));
+                row[k] = eight_plus(eight_load(x + (r + k) * pitch + i), mean[r + k]);
             turn_8(row);
-            for (int64_t k = 0; k < 8 && i + k < count; k++) _mm256_storeu_ps(out + (i + k) * rows + r, row[k]);
+            for (int64_t k = 0; k < 8 && i + k < count; k++) eight_store(out + (i + k) * rows + r, row[k]);
         }
     }
 }
@@ -264,7 +274,7 @@ static void scatter_eights(float *out, const float *x, int64_t pitch, int64_t ro
 
 static void scatter(float *out, const float *x, int64_t pitch, int64_t rows, int64_t count, const float *mean)
 {
-#if GROUP_LANES >= 8
+#if GROUP_TURNS
     if (rows >= 8) {
         scatter_eights(out, x, pitch, rows, count, mean);
         return;
@@ -276,7 +286,7 @@ static void scatter(float *out, const float *x, int64_t pitch, int64_t rows, int
 
 static void gather(float *x, int64_t pitch, const float *const *at, int64_t count, int64_t stride, int64_t side)
 {
-#if GROUP_LANES >= 8
+#if GROUP_TURNS
     if (side == 7) {
         gather_sevens(x, pitch, at, count, stride);
         return;

@@ -15,5 +15,7 @@ void snls_group_loops(SnlsGroupLoops *loops, int level)
 #if defined(__x86_64__)
     if (level >= 2) snls_group_loops_avx2(loops);
     if (level >= 3) snls_group_loops_avx512(loops);
+#elif defined(__aarch64__)
+    if (level >= 2) snls_group_loops_neon(loops);
 #endif
 }
