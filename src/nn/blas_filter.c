@@ -171,10 +171,10 @@ static void sum_quick(const NnFilter *f, const NnTile *t, const float *windows, 
 {
     const int64_t channels = f->groups * f->out, n = quads(t->columns), size = f->in * f->out, apart = t->rows * n * channels;
     float *made_of = sums + f->tile[0] * f->tile[1] * channels;
-    for (int64_t i = 0; i < f->taps[0] * f->groups * NN_QUICK_PRODUCTS; i++) {
-        const int64_t row = i / NN_QUICK_PRODUCTS / f->groups, group = i / NN_QUICK_PRODUCTS % f->groups, product = i % NN_QUICK_PRODUCTS;
-        multiply(&(Product){ "N", f->out, t->rows * n, f->in, f->weights + i * size, quick_row(f, t, windows, group, product, row), made_of + product * apart + group * f->out,
-                             f->out, f->in, channels, row > 0 });
+    for (int64_t i = 0; i < NN_QUICK_PRODUCTS * f->groups * f->taps[0]; i++) { /* rows of taps that add to the same sums follow one another */
+        const int64_t product = i / f->taps[0] / f->groups, group = i / f->taps[0] % f->groups, row = i % f->taps[0];
+        multiply(&(Product){ "N", f->out, t->rows * n, f->in, f->weights + ((row * f->groups + group) * NN_QUICK_PRODUCTS + product) * size, quick_row(f, t, windows, group, product, row),
+                             made_of + product * apart + group * f->out, f->out, f->in, channels, row > 0 });
     }
     for (int64_t i = 0; i < t->rows * n; i++) {
         const int64_t x = i % n * NN_QUICK_RESULTS;

@@ -20,6 +20,24 @@ static void swap_threads(SnlsContext *ctx, int32_t *threads)
 #endif
 }
 
+/* Networks of parts run side by side, up to so many, with a context of one thread each. */
+enum { SIDE_BY_SIDE = 4 };
+
+static SnlsStatus open_network(SnlsContext *ctx, void **shared)
+{
+    int32_t threads = SIDE_BY_SIDE;
+#ifdef _OPENMP
+    if (omp_get_num_procs() < threads) threads = omp_get_num_procs();
+#endif
+    if (snls_nn_cpu_conv_by_blas()) snls_nn_blas_warm(ctx, ctx->threads > threads ? ctx->threads : threads);
+#ifdef SNLS_HAVE_DNNL
+    return snls_nn_dnnl_open(ctx, shared);
+#else
+    (void)shared;
+    return SNLS_OK;
+#endif
+}
+
 #define OURS(name) [NN_##name] = { snls_nn_cpu_##name##_forward, snls_nn_cpu_##name##_backward }
 #define MATCH(name) [NN_##name] = { snls_nn_match_forward, snls_nn_match_backward }
 
@@ -30,8 +48,8 @@ const NnBackend snls_nn_cpu = {
         MATCH(search), MATCH(refine), MATCH(first), MATCH(weights),
         [NN_gather] = { snls_nn_cpu_gather_forward, snls_nn_match_backward },
     },
+    .open = open_network,
 #ifdef SNLS_HAVE_DNNL
-    .open = snls_nn_dnnl_open,
     .close = snls_nn_dnnl_close,
 #endif
     .release = snls_nn_cpu_release,
