@@ -30,7 +30,7 @@ if(NOT SNLS_AARCH64) # every such machine has NEON: no flags
 elseif(CMAKE_C_COMPILER_ID STREQUAL "GNU") # sums that fill the registers: before these are given out nothing may move
     set_source_files_properties(${PROJECT_SOURCE_DIR}/src/simd/dsp_neon.c ${PROJECT_SOURCE_DIR}/src/simd/group_neon.c PROPERTIES COMPILE_OPTIONS -fno-schedule-insns)
     # vectors also of what depends on a comparison: numbers are the same, flags of exceptions nobody reads
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/simd/flow_loops.c ${PROJECT_SOURCE_DIR}/src/simd/layers_loops.c PROPERTIES COMPILE_OPTIONS -fno-trapping-math)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/simd/layers_loops.c PROPERTIES COMPILE_OPTIONS -fno-trapping-math)
 endif()
 if(NOT SNLS_SOURCES)
     message(FATAL_ERROR "src/ holds no C file")

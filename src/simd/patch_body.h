@@ -343,6 +343,9 @@ ALWAYS void spread_chunk(float *out, const float *w, const float *g, ptrdiff_t u
 ALWAYS void spread_row(float *out, const float *w, const float *g, const SnlsPatch *patch, const SnlsGrid *grid, const int columns, const int upper, const int lower)
 {
     ptrdiff_t i = 0;
+#if WIDE
+    for (; patch->run == 3 && i + 4 * LANES <= grid->n; i += 4 * LANES) spread_three(out + i, w, g + i, patch->down, patch->right, grid->right, columns, upper, lower);
+#endif
     for (; i + 2 * LANES <= grid->n; i += 2 * LANES)
         spread_chunk(out + i, w, g + i, patch->down, patch->right, patch->run, grid->right, columns, upper, lower, 1, v_mask(LANES));
     for (; i < grid->n; i += LANES)

@@ -72,6 +72,27 @@ ALWAYS ptrdiff_t dot_wide(Vec sum[4][2], const float *g, const float *at, const 
     return i;
 }
 
+/* What spread_chunk does, of four vectors, for a run that is known: no branches, and what was before stays where it is. */
+ALWAYS void spread_three(float *out, const float *w, const float *g, ptrdiff_t up, ptrdiff_t step, ptrdiff_t right, const int columns, const int upper, const int lower)
+{
+    const Vec weight[4] = { v_set(w[0]), v_set(w[1]), v_set(w[2]), v_set(w[3]) };
+    Vec here[2][4], before[2][4];
+    UNROLL for (int p = 0; p < 2 + columns; p++, out += right, g += step) {
+        OPAQUE(out);
+        OPAQUE(g);
+        UNROLL for (int v = 0; v < 4; v++) {
+            Vec x = v_load(out + v * LANES);
+            if (upper && p < 3) here[0][v] = v_load(g + v * LANES);
+            if (lower && p < 3) here[1][v] = v_load(g - up + v * LANES);
+            if (columns == 2 && p > 0 && upper) x = v_fma(weight[1], before[0][v], x);
+            if (columns == 2 && p > 0 && lower) x = v_fma(weight[3], before[1][v], x);
+            if (upper && p < 3) x = v_fma(weight[0], before[0][v] = here[0][v], x);
+            if (lower && p < 3) x = v_fma(weight[2], before[1][v] = here[1][v], x);
+            v_store(out + v * LANES, x);
+        }
+    }
+}
+
 /* What spread_places does, tap by tap. */
 ALWAYS void spread_wide(const SnlsPlaces *to, ptrdiff_t i, ptrdiff_t end, const float *g, ptrdiff_t of_k, const SnlsGrid *grid, ptrdiff_t c, const int shape, const int vectors)
 {
