@@ -97,13 +97,13 @@ static void plan(void)
         const ptrdiff_t at = (ptrdiff_t)y.first * WIDTH + x.first;
         rows[slot] = (SnlsSieveRows){.rows = y.end - y.first, .columns = x.end - x.first, .bits = 6};
         for (int n = 0; n < 3; n++) rows[slot].least[n] = least[n] + slot * 64 * LANES;
-        make[slot] = (SnlsSieveMake){.keys = {.at = rough + at * padded, .down = WIDTH * padded, .right = padded, .chunks = (int)(padded / 32), .parts = 1, .add_down = WIDTH},
+        make[slot] = (SnlsSieveMake){.keys = {.at = rough + at * padded, .down = WIDTH * padded, .right = padded, .chunks = (int)(padded / SNLS_SIEVE_CHUNK), .parts = 1, .add_down = WIDTH},
                                      .query = query, .out = product, .tiles = 1, .units = rows[slot].rows + more, .ring = SNLS_SIEVE_RING};
         if (!prod) {
             make[slot].keys.add = plane[0] + at;
             for (int n = 0; n < 3; n++) make[slot].keys.bend[n] = plane[n + 1] + at;
         }
-        view[slot] = (SnlsSieveView){&axis_y[slot], &axis_x[slot], 0xffff, y.first, x.first, steps};
+        view[slot] = (SnlsSieveView){&axis_y[slot], &axis_x[slot], 0xffff, y.first, x.first, steps, norm, peak};
         box_at[slot] = key + ((ptrdiff_t)y.first * SIDE + x.first) * features;
         box_slot[slot] = slot, box_y[slot] = y.first, box_x[slot] = x.first;
     }
@@ -170,7 +170,7 @@ static void set_bends(void)
 
 static void set_inputs(void)
 {
-    padded = (features + 31) / 32 * 32;
+    padded = (features + SNLS_SIEVE_CHUNK - 1) / SNLS_SIEVE_CHUNK * SNLS_SIEVE_CHUNK;
     key = room(sizeof(float) * SIDE * SIDE * (size_t)features);
     rough = room(sizeof(uint16_t) * (SIDE + 1) * WIDTH * (size_t)padded);
     query = room(sizeof(uint16_t) * LANES * (size_t)padded);
@@ -223,7 +223,7 @@ static double time_of(void (*part)(void))
 int main(int count, char **arg)
 {
     if (count < 5 || !snls_sieve_init(&sieve, 0)) {
-        printf("usage: sieve_parts prod|l2 F K zero|between [STEPS], on a machine with matrix tiles\n");
+        printf("usage: sieve_parts prod|l2 F K zero|between [STEPS], on a machine with matrix tiles or products of bf16 matrices\n");
         return 1;
     }
     prod = !strcmp(arg[1], "prod"), features = atoi(arg[2]), k = atoi(arg[3]), between = !strcmp(arg[4], "between");
@@ -248,7 +248,7 @@ int main(int count, char **arg)
         sum += t;
         printf("%-22s %6.1f ns\n", parts[i].name, t);
     }
-    const double flops = (prod ? 2.0 : 3.0) * SLOTS * (2 * RADIUS + 1) * (2 * RADIUS + 1) * (double)features, rate = 64e-9 / one;
+    const double flops = (prod ? 2.0 : 3.0) * SLOTS * (2 * RADIUS + 1) * (2 * RADIUS + 1) * (double)features, rate = 1e-9 * FLOPS / one;
     printf("%-22s %6.1f ns, %.1f candidates at pixels and %.1f between a query, %.0f %% of %.0f GFLOP/s\n", "sum", sum, (double)entries[0].count / LANES, (double)entries[1].count / LANES, 100 * flops / sum / rate, rate);
     return 0;
 }

@@ -41,6 +41,7 @@ typedef struct CpuSieveJob {
     uint32_t lanes;
     int32_t  y, x;
     int      rows, columns;
+    float    key_norm;
 } CpuSieveJob;
 
 enum { SIEVE_JOBS = 64 };

@@ -31,7 +31,12 @@ static float rounding(const CpuSieve *v, const Keys *k, float query, float norm,
     return unit * (column * scale + (terms + n + 32) * 4 * (scale + norm)) + 4 * terms * 0x1p-126f * (1 + query + k->length);
 }
 
-static float rounding_of_products(const CpuSieve *v, const Keys *k, float query) { return rounding(v, k, query, 0, query * (k->length + k->centre)); }
+/* Rough products may be whole numbers of grains, of which the last ones hold a column, and three mixtures are off by one or two each. */
+static float rounding_of_products(const CpuSieve *v, const Keys *k, float query)
+{
+    const float grains = v->s.grain > 0 ? (float)(2u << v->bits) + 8 : 0;
+    return rounding(v, k, query, 0, query * (k->length + k->centre)) + grains * (v->s.grain * query * k->length + 0x1p-100f);
+}
 
 static float rounding_of_squares(const CpuSieve *v, const Keys *k, float query)
 {

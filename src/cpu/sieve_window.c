@@ -104,6 +104,7 @@ static void add_job(const CpuSieve *v, const CpuSieveTile *p, int64_t slot, uint
     s->table.origin_x[s->boxes] = x->first;
     s->between[s->boxes] = by || bx;
     note_norms(v, w->frame, y->first, x->first, key_rows, s);
+    job->key_norm = s->key_norm;
     jobs->count++;
     s->boxes++;
     s->used += rows;
@@ -125,7 +126,8 @@ uint32_t snls_sieve_plan_slot(const CpuSieve *v, const CpuSieveTile *p, int64_t 
 static void run_job(const CpuSieve *v, CpuSieveJob *job, SnlsSieveMake *next)
 {
     CpuSieveScratch *s = job->s;
-    const SnlsSieveView view = {.y = &s->axis_y[job->slot], .x = &s->axis_x[job->slot], .lanes = job->lanes, .origin_y = job->y, .origin_x = job->x, .steps = v->steps};
+    const SnlsSieveView view = {.y = &s->axis_y[job->slot], .x = &s->axis_x[job->slot], .lanes = job->lanes, .origin_y = job->y, .origin_x = job->x, .steps = v->steps,
+                                .norm = s->norm, .key_norm = job->key_norm};
     SnlsSieveRows *rows = &s->rows[job->box];
     *rows = (SnlsSieveRows){.rows = job->rows, .columns = job->columns, .bits = v->bits};
     for (int n = 0; n < 3; n++) rows->least[n] = s->least[n] + job->used * SIEVE_LANES;

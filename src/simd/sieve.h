@@ -57,6 +57,8 @@ typedef struct SnlsSieveView {
     const SnlsSieveLanes *y, *x;
     uint32_t lanes;
     int32_t  origin_y, origin_x, steps;
+    const float *norm; /* |q|^2 of each lane */
+    float    key_norm; /* the largest |k|^2 of the box, or more */
 } SnlsSieveView;
 
 /* What is kept of the scores of a box: of every row of cells the three least, lane by lane, (rows, lanes), each the least of its cell. Their lowest bits
@@ -65,6 +67,8 @@ typedef struct SnlsSieveRows {
     float *least[3];
     int rows, columns, bits;
     float scale; /* what scores are multiplied by, a power of two: as `scan` finds it best */
+    float unit[SNLS_SIEVE_LANES]; /* AArch64: above 0 where `least` are 16-bit numbers, multiples of it */
+    int halves;                   /* those: cells hold candidates at pixels and halves only */
 } SnlsSieveRows;
 
 /* A cell of a lane: box, row, column and lane, 16, 6, 6 and 4 bits. */
@@ -168,6 +172,8 @@ typedef struct SnlsSieve {
     uint32_t (*windows)(const SnlsSieveWindows *in, SnlsSieveLanes *y, SnlsSieveLanes *x);
 
     void (*write)(const SnlsListOutput *out, const float *best, const uint32_t *place, ptrdiff_t k, ptrdiff_t have);
+
+    float grain; /* rough products are multiples of this share of |q||k|, or 0: f32. Interpolated ones are off by a few of them. */
 } SnlsSieve;
 
 int snls_sieve_usable(void);                      /* whether this machine and its operating system have what it needs */
@@ -176,7 +182,7 @@ int snls_sieve_init(SnlsSieve *sieve, int level); /* 0: this machine, or this le
 void snls_sieve_init_amx(SnlsSieve *sieve);       /* sieve_amx.c; the others: sieve_scan_amx.c, sieve_fine_amx.c */
 void snls_sieve_init_scan_amx(SnlsSieve *sieve);
 void snls_sieve_init_fine_amx(SnlsSieve *sieve);
-void snls_sieve_init_bf16(SnlsSieve *sieve);      /* sieve_bf16.c; the others: sieve_scan_bf16.c, sieve_fine_neon.c */
+void snls_sieve_init_bf16(SnlsSieve *sieve);      /* sieve_bf16.c and sieve_prod_bf16.c; the others: sieve_scan_bf16.c, sieve_fine_neon.c */
 void snls_sieve_init_scan_bf16(SnlsSieve *sieve);
 void snls_sieve_init_fine_neon(SnlsSieve *sieve);
 

@@ -2,11 +2,9 @@
 #ifndef SNLS_SIEVE_MAKE_BF16_H
 #define SNLS_SIEVE_MAKE_BF16_H
 
-#include "simd/sieve.h"
-#include <arm_neon.h>
+#include "simd/sieve_bf16.h"
 
-#define ALWAYS static inline __attribute__((always_inline))
-enum { LANES = SNLS_SIEVE_LANES, CHUNK = SNLS_SIEVE_CHUNK, TWOS = LANES / 2, KEYS = 6 }; /* so many keys' sums fit the registers */
+enum { CHUNK = SNLS_SIEVE_CHUNK, TWOS = LANES / 2, KEYS = 6 }; /* so many keys' sums fit the registers */
 
 ALWAYS bfloat16x8_t load_bf16(const uint16_t *p) { return vreinterpretq_bf16_u16(vld1q_u16(p)); }
 
@@ -44,10 +42,35 @@ ALWAYS void store_sums(float *out, float32x4_t sum[KEYS / 2][TWOS], const int ke
         }
 }
 
-ALWAYS void make_keys(float *out, const SnlsSieveKeys *k, const uint16_t *key, const uint16_t *query, const int keys, const int twos)
+/* A sum as a 16-bit number of units: added to 1.5*2^23, where floats are whole numbers, it is the low half. */
+ALWAYS int16x8_t in_grains(float32x4_t a, float32x4_t b, const float grain[2][4])
+{
+    const float32x4_t whole = vdupq_n_f32(0x1.8p23f);
+    return vuzp1q_s16(vreinterpretq_s16_f32(vfmaq_f32(whole, a, vld1q_f32(grain[0]))), vreinterpretq_s16_f32(vfmaq_f32(whole, b, vld1q_f32(grain[1]))));
+}
+
+/* The same as 16-bit numbers: eight queries at a time, four where they are left over. */
+ALWAYS void store_grains(int16_t *out, float32x4_t sum[KEYS / 2][TWOS], const float grain[][4], const int keys, const int twos)
+{
+#pragma GCC unroll 3
+    for (int i = 0; i < keys / 2; i++)
+#pragma GCC unroll 2
+        for (int j = 0; j < twos; j += 4) {
+            const int32x4_t a = vreinterpretq_s32_s16(in_grains(sum[i][j], sum[i][j + 1], grain + j)),
+                            b = j + 2 < twos ? vreinterpretq_s32_s16(in_grains(sum[i][(j + 2) % TWOS], sum[i][(j + 3) % TWOS], grain + j + 2)) : a;
+            int16_t *to = out + 2 * i * LANES + 2 * j;
+            const int16x8_t first = vreinterpretq_s16_s32(vuzp1q_s32(a, b)), second = vreinterpretq_s16_s32(vuzp2q_s32(a, b));
+            if (j + 2 < twos) vst1q_s16(to, first), vst1q_s16(to + LANES, second);
+            else vst1_s16(to, vget_low_s16(first)), vst1_s16(to + LANES, vget_low_s16(second));
+        }
+}
+
+/* out: floats, or, with grain, 16-bit numbers. */
+ALWAYS void make_keys(void *out, const SnlsSieveKeys *k, int c, const uint16_t *key, const uint16_t *query, const float grain[][4], const int keys, const int twos)
 {
     const ptrdiff_t features = (ptrdiff_t)k->chunks * CHUNK;
     float32x4_t sum[KEYS / 2][TWOS];
+    key += c * k->right;
 #pragma GCC unroll 3
     for (int i = 0; i < keys / 2; i++)
 #pragma GCC unroll 8
@@ -57,29 +80,44 @@ ALWAYS void make_keys(float *out, const SnlsSieveKeys *k, const uint16_t *key, c
         add_part(sum, key, k->right, query + features * LANES, features, keys, twos);
         add_part(sum, key + 2 * features, k->right, query, features, keys, twos);
     }
-    store_sums(out, sum, keys, twos);
+    if (grain) store_grains((int16_t *)out + c * LANES, sum, grain, keys, twos);
+    else store_sums((float *)out + c * LANES, sum, keys, twos);
 }
 
-ALWAYS void make_row_of(float *out, const SnlsSieveKeys *k, const uint16_t *key, const uint16_t *query, int columns, const int twos)
+ALWAYS void make_row_of(void *out, const SnlsSieveKeys *k, const uint16_t *key, const uint16_t *query, int columns, const float grain[][4], const int twos)
 {
     int c = 0;
-    for (; c + 5 <= columns; c += 6) make_keys(out + c * LANES, k, key + c * k->right, query, 6, twos);
+    for (; c + 5 <= columns; c += 6) make_keys(out, k, c, key, query, grain, 6, twos);
     if (c + 3 <= columns) {
-        make_keys(out + c * LANES, k, key + c * k->right, query, 4, twos);
+        make_keys(out, k, c, key, query, grain, 4, twos);
         c += 4;
     }
-    if (c < columns) make_keys(out + c * LANES, k, key + c * k->right, query, 2, twos);
+    if (c < columns) make_keys(out, k, c, key, query, grain, 2, twos);
 }
 
-/* Keys of row `row` of the box, `columns` of them from the first of its pair on and one more where that is odd, with lanes first .. end-1, whole fours of them: (columns, lanes). */
-static void make_row(float *out, const SnlsSieveMake *m, int row, int columns, int first, int end)
+/* Keys of row `row` of the box, `columns` of them from the first of its pair on and one more where that is odd, with lanes first .. end-1, whole fours of them:
+ * (columns, lanes), floats. */
+ALWAYS void make_row(float *out, const SnlsSieveMake *m, int row, int columns, int first, int end)
 {
     const uint16_t *key = m->keys.at + row * m->keys.down, *query = m->query + first * 4;
     switch ((end - first) / 4) {
-    case 1: make_row_of(out + first, &m->keys, key, query, columns, 2); break;
-    case 2: make_row_of(out + first, &m->keys, key, query, columns, 4); break;
-    case 3: make_row_of(out + first, &m->keys, key, query, columns, 6); break;
-    case 4: make_row_of(out + first, &m->keys, key, query, columns, 8); break;
+    case 1: make_row_of(out + first, &m->keys, key, query, columns, NULL, 2); break;
+    case 2: make_row_of(out + first, &m->keys, key, query, columns, NULL, 4); break;
+    case 3: make_row_of(out + first, &m->keys, key, query, columns, NULL, 6); break;
+    case 4: make_row_of(out + first, &m->keys, key, query, columns, NULL, 8); break;
+    }
+}
+
+/* The same as 16-bit numbers. grain: of two queries each, what sums are multiplied by. */
+ALWAYS void make_row_in_grains(int16_t *out, const SnlsSieveMake *m, int row, int columns, int first, int end, const float grain[][4])
+{
+    const uint16_t *key = m->keys.at + row * m->keys.down, *query = m->query + first * 4;
+    grain += first / 2;
+    switch ((end - first) / 4) {
+    case 1: make_row_of(out + first, &m->keys, key, query, columns, grain, 2); break;
+    case 2: make_row_of(out + first, &m->keys, key, query, columns, grain, 4); break;
+    case 3: make_row_of(out + first, &m->keys, key, query, columns, grain, 6); break;
+    case 4: make_row_of(out + first, &m->keys, key, query, columns, grain, 8); break;
     }
 }
 

@@ -1,10 +1,11 @@
-/* sieve_scan_bf16.c: the rough half of the sieve on AArch64: products by BFMMLA, scores between pixels from them, the least of every cell and row. A row of products
- * is scanned while it is in the first cache, four lanes at a time. */
+/* sieve_scan_bf16.c: rough squared distances on AArch64: products by BFMMLA, scores between pixels from them, the least of every cell and row. A row of products is scanned
+ * while it is in the first cache, four lanes at a time. Products alone: sieve_prod_bf16.c. */
 #if defined(__aarch64__) && defined(SNLS_HAVE_BF16)
+#include "simd/sieve_bf16.h"
 #include "simd/sieve_make_bf16.h"
 #include <math.h>
 
-enum { WIDTH = 4, POINTS = SNLS_SIEVE_STEPS, HALVES = -2, SIDE = SNLS_SIEVE_SIDE }; /* candidates of a cell that are looked at along an axis; HALVES: 2, at pixels and halves */
+enum { WIDTH = 4, POINTS = SNLS_SIEVE_STEPS, SIDE = SNLS_SIEVE_SIDE }; /* candidates of a cell that are looked at along an axis */
 
 typedef float32x4_t Vec;
 #define EACH_PART for (int h = 0; h < LANES; h += WIDTH) /* h: its first lane */
@@ -22,8 +23,8 @@ typedef struct Axis { float fraction[LANES], low[LANES], high[LANES]; } Axis;
 typedef struct Range { int32_t first[LANES]; uint32_t size[LANES]; int32_t part[LANES / WIDTH], part_end[LANES / WIDTH]; } Range;
 
 /* What the scan of a box holds. bend: weights of a lane for l2 between pixels, one candidate a cell: of right, of both, of lower, of lower one column on
- * (docs/performance.md). Of columns: mark is the number, or NaN where the lane has no cell; above, with one candidate a cell, its score in the row above; two, at
- * pixels and halves, all bits where the lane has both; f, g: fractions f of candidates and f*(1 - f), what l2 between pixels is corrected by. */
+ * (docs/performance.md). Of columns: mark is the number, or NaN where the lane has no cell; above, with one candidate a cell, its score in the row above;
+ * f, g: fractions f of candidates and f*(1 - f), what l2 between pixels is corrected by. */
 typedef struct Scan {
     SnlsSieveRows *to;
     const SnlsSieveMake *box;
@@ -32,7 +33,7 @@ typedef struct Scan {
     float bend[4][LANES];
     float last; /* from the first to the last candidate of a cell */
     uint32_t clear;
-    uint32_t mark[SIDE][LANES], two[SIDE][LANES];
+    uint32_t mark[SIDE][LANES];
     float above[SIDE][LANES], f[SIDE][POINTS][LANES], g[SIDE][POINTS][LANES];
     float *top;
     ptrdiff_t k;
@@ -54,26 +55,22 @@ ALWAYS Least with_cell(Least least, Vec v, const uint32_t *mark, uint32x4_t clea
 }
 
 /* Lanes h and on of key row `row` of products into scores of a row of cells: the row itself, or, between rows, the one before. by, bx: fractions along y, along x;
- * add, bend: see sieve.h. Row -1 of cells is only remembered. */
-ALWAYS Least scan_row(Scan *s, const float *product, int row, const int h, const int by, const int bx, const int add, const int bend)
+ * bend: see sieve.h. Row -1 of cells is only remembered. */
+ALWAYS Least scan_row(Scan *s, const float *product, int row, const int h, const int by, const int bx, const int bend)
 {
     const SnlsSieveKeys *k = &s->box->keys;
     const int cell = row - by, columns = s->to->columns;
-    const float *plus = add ? k->add + row * k->add_down : NULL;
+    const float *plus = k->add + row * k->add_down;
     const float *right = bend ? k->bend[0] + row * k->add_down : NULL, *lower = bend ? k->bend[1] + cell * k->add_down : NULL,
                 *both = bend ? k->bend[2] + cell * k->add_down : NULL;
     const Vec fy = vld1q_f32(s->y.fraction + h), fx = vld1q_f32(s->x.fraction + h);
     const Vec weight[4] = {vld1q_f32(s->bend[0] + h), vld1q_f32(s->bend[1] + h), vld1q_f32(s->bend[2] + h), vld1q_f32(s->bend[3] + h)};
     const uint32x4_t clear = vdupq_n_u32(s->clear);
     Least least = no_least();
-    Vec here = vld1q_f32(product + h);
-    if (add) here = vaddq_f32(here, v_set(plus[0]));
+    Vec here = vaddq_f32(vld1q_f32(product + h), v_set(plus[0]));
     for (int c = 0; c < columns; c++) {
         Vec v = here;
-        if (bx || c + 1 < columns) {
-            here = vld1q_f32(product + (c + 1) * LANES + h);
-            if (add) here = vaddq_f32(here, v_set(plus[c + 1]));
-        }
+        if (bx || c + 1 < columns) here = vaddq_f32(vld1q_f32(product + (c + 1) * LANES + h), v_set(plus[c + 1]));
         if (bx) v = v_madd(fx, vsubq_f32(here, v), v);
         if (bx && bend) v = v_nmadd(weight[0], v_set(right[c]), v);
         if (by) {
@@ -118,13 +115,12 @@ typedef struct Between {
     float fy[POINTS][LANES], gy[POINTS][LANES];
 } Between;
 
-static Between between_rows(const Scan *s, const float *above, const float *below, int cell, int points, int l2)
+static Between between_rows(const Scan *s, const float *above, const float *below, int cell, int points)
 {
     Between b = {.above = above, .below = below};
     const SnlsSieveKeys *k = &s->box->keys;
     const ptrdiff_t at = cell * k->add_down;
     points_of(&s->y, s->last, cell, points, b.fy);
-    if (!l2) return b;
     bows_of(b.gy, b.fy, points);
     b.plus_above = k->add + at, b.plus_below = b.plus_above + k->add_down;
     b.right_above = k->bend[0] + at, b.right_below = b.right_above + k->add_down;
@@ -135,16 +131,16 @@ static Between between_rows(const Scan *s, const float *above, const float *belo
 /* Scores in column c of keys, at the candidates' rows. */
 typedef struct Edge { Vec at[POINTS]; } Edge;
 
-ALWAYS Edge edge_of(const Between *b, int c, const int h, const int points, const int l2)
+ALWAYS Edge edge_of(const Between *b, int c, const int h, const int points)
 {
     Vec above = vld1q_f32(b->above + c * LANES + h), below = vld1q_f32(b->below + c * LANES + h);
-    if (l2) above = vaddq_f32(above, v_set(b->plus_above[c])), below = vaddq_f32(below, v_set(b->plus_below[c]));
+    above = vaddq_f32(above, v_set(b->plus_above[c])), below = vaddq_f32(below, v_set(b->plus_below[c]));
     const Vec down = vsubq_f32(below, above);
     Edge e;
 #pragma GCC unroll 4
     for (int i = 0; i < points; i++) {
         e.at[i] = v_madd(vld1q_f32(b->fy[i] + h), down, above);
-        if (l2) e.at[i] = v_nmadd(vld1q_f32(b->gy[i] + h), v_set(b->lower[c]), e.at[i]);
+        e.at[i] = v_nmadd(vld1q_f32(b->gy[i] + h), v_set(b->lower[c]), e.at[i]);
     }
     return e;
 }
@@ -158,47 +154,26 @@ ALWAYS Vec apart_of(const Between *b, int c, int i, const int h)
 }
 
 /* The least scores of a row of cells that hold several candidates: mixed along y, then along x. */
-ALWAYS Least scan_cells(const Scan *s, const Between *b, const int h, const int points, const int l2)
+ALWAYS Least scan_cells(const Scan *s, const Between *b, const int h, const int points)
 {
     const uint32x4_t clear = vdupq_n_u32(s->clear);
     Least least = no_least();
-    Edge left, right = edge_of(b, 0, h, points, l2);
+    Edge left, right = edge_of(b, 0, h, points);
     for (int c = 0; c < s->to->columns; c++) {
         Vec v = v_set(__builtin_inff());
         left = right;
-        right = edge_of(b, c + 1, h, points, l2);
+        right = edge_of(b, c + 1, h, points);
 #pragma GCC unroll 4
         for (int i = 0; i < points; i++) {
-            const Vec across = vsubq_f32(right.at[i], left.at[i]), apart = l2 ? apart_of(b, c, i, h) : across;
+            const Vec across = vsubq_f32(right.at[i], left.at[i]), apart = apart_of(b, c, i, h);
 #pragma GCC unroll 4
             for (int j = 0; j < points; j++) {
                 Vec one = v_madd(vld1q_f32(s->f[c][j] + h), across, left.at[i]);
-                if (l2) one = v_nmadd(vld1q_f32(s->g[c][j] + h), apart, one);
+                one = v_nmadd(vld1q_f32(s->g[c][j] + h), apart, one);
                 v = v_min(one, v);
             }
         }
         least = with_cell(least, v, s->mark[c] + h, clear);
-    }
-    return least;
-}
-
-/* The lesser where all bits are set, else the first. */
-ALWAYS Vec min_where(uint32x4_t where, Vec a, Vec b) { return vbslq_f32(where, v_min(a, b), a); }
-
-/* The same for prod at pixels and halves: of a, (a + b)/2, (a + c)/2 and (a + b + c + d)/4 the least, times four: a + min(a, b), twice, and, with the sums of
- * columns, (a + c) + min(a + c, b + d). */
-ALWAYS Least scan_halves(const Scan *s, const float *above, const float *below, int cell, const int h)
-{
-    const uint32x4_t clear = vdupq_n_u32(s->clear), rows = vcgtq_f32(vld1q_f32(s->y.high + h), v_set((float)cell));
-    Least least = no_least();
-    Vec b = vld1q_f32(above + h), sum_b = vaddq_f32(b, vld1q_f32(below + h));
-    for (int c = 0; c < s->to->columns; c++) {
-        const uint32x4_t two = vld1q_u32(s->two[c] + h);
-        const Vec a = b, sum_a = sum_b;
-        b = vld1q_f32(above + (c + 1) * LANES + h);
-        sum_b = vaddq_f32(b, vld1q_f32(below + (c + 1) * LANES + h));
-        const Vec row = vaddq_f32(a, min_where(two, a, b)), twice = vaddq_f32(row, row), half = vaddq_f32(sum_a, min_where(two, sum_a, sum_b));
-        least = with_cell(least, min_where(rows, twice, half), s->mark[c] + h, clear);
     }
     return least;
 }
@@ -233,13 +208,13 @@ ALWAYS void note(const Scan *s, int cell, Least least, const int h)
 {
     const uint32x4_t from = vsubq_u32(vdupq_n_u32((uint32_t)cell), vreinterpretq_u32_s32(vld1q_s32(s->rows.first + h)));
     const uint32x4_t in = vcltq_u32(from, vld1q_u32(s->rows.size + h));
-    const Vec none = v_set(__builtin_inff()), unit = v_set(1 / s->to->scale);
+    const Vec none = v_set(__builtin_inff());
     const Vec a = vbslq_f32(in, least.first, none), b = vbslq_f32(in, least.second, none), c = vbslq_f32(in, least.third, none);
     vst1q_f32(s->to->least[0] + cell * LANES + h, a);
     vst1q_f32(s->to->least[1] + cell * LANES + h, b);
     vst1q_f32(s->to->least[2] + cell * LANES + h, c);
-    if (s->k == 3) merge_three(s->top + h, vmulq_f32(a, unit), vmulq_f32(b, unit), vmulq_f32(c, unit));
-    else enter_three(s->top + h, s->k, vmulq_f32(a, unit), vmulq_f32(b, unit), vmulq_f32(c, unit));
+    if (s->k == 3) merge_three(s->top + h, a, b, c);
+    else enter_three(s->top + h, s->k, a, b, c);
 }
 
 /* ---- a box ---- */
@@ -283,23 +258,14 @@ static void set_bends(Scan *s)
     }
 }
 
-static void set_columns(Scan *s, const SnlsSieveView *w, int points, int l2)
+static void set_columns(Scan *s, const SnlsSieveView *w, int points)
 {
     const Range x = range_of(w->x, w->lanes, w->origin_x);
     for (int c = 0; c < s->to->columns; c++) {
         for (int l = 0; l < LANES; l++) s->mark[c][l] = (uint32_t)(c - x.first[l]) < x.size[l] ? (uint32_t)c : 0x7fffffffu;
-        for (int l = 0; points == HALVES && l < LANES; l++) s->two[c][l] = s->x.high[l] > (float)c ? ~0u : 0;
         if (points > 1) points_of(&s->x, s->last, c, points, s->f[c]);
-        if (points > 1 && l2) bows_of(s->g[c], s->f[c], points);
+        if (points > 1) bows_of(s->g[c], s->f[c], points);
     }
-}
-
-/* Whether the first candidate of every cell is at a pixel and in the frame, and the other half a pixel on: zero flow and windows that are not cut amiss. */
-static int whole_and_half(const Axis *a, uint32_t lanes)
-{
-    uint32_t amiss = 0;
-    for (int l = 0; l < LANES; l++) amiss |= (uint32_t)(a->fraction[l] != 0 || a->low[l] != floorf(a->low[l])) << l;
-    return !(amiss & lanes);
 }
 
 static int is_between(const Axis *a)
@@ -307,13 +273,6 @@ static int is_between(const Axis *a)
     int some = 0;
     for (int l = 0; l < LANES; l++) some |= a->fraction[l] != 0;
     return some;
-}
-
-static int points_in(const Scan *s, int32_t steps, int l2)
-{
-    if (steps == 1) return 1;
-    if (steps == 2 && !l2 && s->to->scale > 1) return HALVES;
-    return l2 && steps > 2 ? 4 : 2;
 }
 
 enum { ROWS = 2 }; /* of products that are held */
@@ -342,7 +301,7 @@ static void note_nothing(const Scan *s, int cell, int h)
     for (int i = 0; i < 3; i++) vst1q_f32(s->to->least[i] + cell * LANES + h, v_set(__builtin_inff()));
 }
 
-ALWAYS void scan_box(Scan *s, const int by, const int bx, const int add, const int bend)
+ALWAYS void scan_box(Scan *s, const int by, const int bx, const int bend)
 {
     const int rows = s->to->rows + by;
     for (int row = 0; row < rows; row++) {
@@ -352,68 +311,58 @@ ALWAYS void scan_box(Scan *s, const int by, const int bx, const int add, const i
             const int wanted = has_rows(s, row - by, row, h);
             if (row >= by && !has_rows(s, row - by, row - by, h)) note_nothing(s, row - by, h);
             if (!wanted) continue;
-            const Least least = scan_row(s, product, row, h, by, bx, add, bend);
+            const Least least = scan_row(s, product, row, h, by, bx, bend);
             if (row >= by && has_rows(s, row - by, row - by, h)) note(s, row - by, least, h);
         }
     }
 }
 
-ALWAYS void scan_box_of_cells(Scan *s, const int points, const int l2)
+ALWAYS void scan_box_of_cells(Scan *s, const int points)
 {
     for (int row = 0; row <= s->to->rows; row++) {
         const float *above = products_of(s, row + 1) + s->box->keys.skip * LANES, *below = products_of(s, row) + s->box->keys.skip * LANES;
-        Between b;
         make_products(s, row, 1, s->to->columns + 1);
         if (!row) continue;
-        if (points != HALVES) b = between_rows(s, above, below, row - 1, points, l2);
+        const Between b = between_rows(s, above, below, row - 1, points);
         EACH_PART {
             if (!has_rows(s, row - 1, row - 1, h)) note_nothing(s, row - 1, h);
-            else note(s, row - 1, points == HALVES ? scan_halves(s, above, below, row - 1, h) : scan_cells(s, &b, h, points, l2), h);
+            else note(s, row - 1, scan_cells(s, &b, h, points), h);
         }
     }
 }
 
-static void scan_l2(Scan *s, int by, int bx)
+static void scan_pixels(Scan *s, int by, int bx)
 {
-    if (by && bx) scan_box(s, 1, 1, 1, 1);
-    else if (by) scan_box(s, 1, 0, 1, 1);
-    else if (bx) scan_box(s, 0, 1, 1, 1);
-    else scan_box(s, 0, 0, 1, 0);
+    if (by && bx) scan_box(s, 1, 1, 1);
+    else if (by) scan_box(s, 1, 0, 1);
+    else if (bx) scan_box(s, 0, 1, 1);
+    else scan_box(s, 0, 0, 0);
 }
 
-static void scan_prod(Scan *s, int by, int bx)
+static void scan_squares(SnlsSieveRows *to, const SnlsSieveMake *made, const SnlsSieveView *view, float *top, ptrdiff_t k)
 {
-    if (by && bx) scan_box(s, 1, 1, 0, 0);
-    else if (by) scan_box(s, 1, 0, 0, 0);
-    else if (bx) scan_box(s, 0, 1, 0, 0);
-    else scan_box(s, 0, 0, 0, 0);
-}
-
-static void scan_steps(Scan *s, int points, int l2)
-{
-    if (points == HALVES) scan_box_of_cells(s, HALVES, 0);
-    else if (!l2) scan_box_of_cells(s, 2, 0);
-    else if (points == 2) scan_box_of_cells(s, 2, 1);
-    else scan_box_of_cells(s, 4, 1);
-}
-
-static void scan(SnlsSieveRows *to, SnlsSieveMake *made, const SnlsSieveView *view, float *top, ptrdiff_t k, SnlsSieveMake *next)
-{
-    const int l2 = made->keys.add != NULL;
+    const int points = view->steps > 2 ? 4 : view->steps;
     Scan s;
-    (void)next; /* products are made row by row, as they are scanned */
     s.to = to, s.box = made, s.top = top, s.k = k;
     s.y = axis_of(view->y, view->lanes, view->origin_y, view->steps);
     s.x = axis_of(view->x, view->lanes, view->origin_x, view->steps);
     s.rows = range_of(view->y, view->lanes, view->origin_y);
     s.last = 1 - 1 / (float)view->steps;
     s.clear = ~0u << to->bits;
-    to->scale = view->steps == 2 && !l2 && whole_and_half(&s.y, view->lanes) && whole_and_half(&s.x, view->lanes) ? 4 : 1;
-    const int points = points_in(&s, view->steps, l2);
-    set_columns(&s, view, points, l2);
+    to->scale = 1;
+    to->unit[0] = 0;
+    set_columns(&s, view, points);
     set_bends(&s);
-    if (points == 1) (l2 ? scan_l2 : scan_prod)(&s, is_between(&s.y), is_between(&s.x));
-    else scan_steps(&s, points, l2);
+    if (points == 1) scan_pixels(&s, is_between(&s.y), is_between(&s.x));
+    else if (points == 2) scan_box_of_cells(&s, 2);
+    else scan_box_of_cells(&s, 4);
+}
+
+/* Products are made row by row, as they are scanned. */
+static void scan(SnlsSieveRows *to, SnlsSieveMake *made, const SnlsSieveView *view, float *top, ptrdiff_t k, SnlsSieveMake *next)
+{
+    (void)next;
+    (made->keys.add ? scan_squares : snls_sieve_scan_prod_bf16)(to, made, view, top, k);
 }
 
 static void make(SnlsSieveMake *box) { (void)box; }
