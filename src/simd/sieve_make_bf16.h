@@ -4,7 +4,7 @@
 
 #include "simd/sieve_bf16.h"
 
-enum { CHUNK = SNLS_SIEVE_CHUNK, TWOS = LANES / 2, KEYS = 6 }; /* so many keys' sums fit the registers */
+enum { CHUNK = SNLS_SIEVE_CHUNK, TWOS = LANES / 2, KEYS = 12 }; /* of sums of two keys and two queries up to 24 fit the registers */
 
 ALWAYS bfloat16x8_t load_bf16(const uint16_t *p) { return vreinterpretq_bf16_u16(vld1q_u16(p)); }
 
@@ -14,7 +14,7 @@ ALWAYS void add_part(float32x4_t sum[KEYS / 2][TWOS], const uint16_t *key, ptrdi
 {
     for (ptrdiff_t f = 0; f < features; f += 4, query += 4 * LANES) {
         bfloat16x8_t pair[KEYS / 2];
-#pragma GCC unroll 3
+#pragma GCC unroll 6
         for (int i = 0; i < keys / 2; i++) {
             pair[i] = load_bf16(key + 2 * (i * right + f));
             __asm__ volatile("" : "+w"(pair[i]) : : "memory"); /* in this order: else compilers load far ahead and run out of registers */
@@ -23,7 +23,7 @@ ALWAYS void add_part(float32x4_t sum[KEYS / 2][TWOS], const uint16_t *key, ptrdi
         for (int j = 0; j < twos; j++) {
             bfloat16x8_t q = load_bf16(query + 8 * j);
             __asm__ volatile("" : "+w"(q) : : "memory");
-#pragma GCC unroll 3
+#pragma GCC unroll 6
             for (int i = 0; i < keys / 2; i++) sum[i][j] = vbfmmlaq_f32(sum[i][j], pair[i], q);
         }
     }
@@ -32,7 +32,7 @@ ALWAYS void add_part(float32x4_t sum[KEYS / 2][TWOS], const uint16_t *key, ptrdi
 /* Sums of two keys and two queries each, into a row of the queries for each key. */
 ALWAYS void store_sums(float *out, float32x4_t sum[KEYS / 2][TWOS], const int keys, const int twos)
 {
-#pragma GCC unroll 3
+#pragma GCC unroll 6
     for (int i = 0; i < keys / 2; i++)
 #pragma GCC unroll 4
         for (int j = 0; j < twos; j += 2) {
@@ -52,7 +52,7 @@ ALWAYS int16x8_t in_grains(float32x4_t a, float32x4_t b, const float grain[2][4]
 /* The same as 16-bit numbers: eight queries at a time, four where they are left over. */
 ALWAYS void store_grains(int16_t *out, float32x4_t sum[KEYS / 2][TWOS], const float grain[][4], const int keys, const int twos)
 {
-#pragma GCC unroll 3
+#pragma GCC unroll 6
     for (int i = 0; i < keys / 2; i++)
 #pragma GCC unroll 2
         for (int j = 0; j < twos; j += 4) {
@@ -71,7 +71,7 @@ ALWAYS void make_keys(void *out, const SnlsSieveKeys *k, int c, const uint16_t *
     const ptrdiff_t features = (ptrdiff_t)k->chunks * CHUNK;
     float32x4_t sum[KEYS / 2][TWOS];
     key += c * k->right;
-#pragma GCC unroll 3
+#pragma GCC unroll 6
     for (int i = 0; i < keys / 2; i++)
 #pragma GCC unroll 8
         for (int j = 0; j < twos; j++) sum[i][j] = vdupq_n_f32(0);
@@ -87,6 +87,7 @@ ALWAYS void make_keys(void *out, const SnlsSieveKeys *k, int c, const uint16_t *
 ALWAYS void make_row_of(void *out, const SnlsSieveKeys *k, const uint16_t *key, const uint16_t *query, int columns, const float grain[][4], const int twos)
 {
     int c = 0;
+    for (; twos <= 4 && c + 11 <= columns; c += 12) make_keys(out, k, c, key, query, grain, 12, twos); /* few queries: as many keys, for products that do not wait for each other */
     for (; c + 5 <= columns; c += 6) make_keys(out, k, c, key, query, grain, 6, twos);
     if (c + 3 <= columns) {
         make_keys(out, k, c, key, query, grain, 4, twos);

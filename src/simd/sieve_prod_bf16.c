@@ -219,16 +219,10 @@ static void end_list(const Scan *s, float *top)
 
 /* ---- a box ---- */
 
-ALWAYS uint32x4_t which(uint32_t lanes, int h)
-{
-    static const uint32_t bit[FOUR] = {1, 2, 4, 8};
-    return vtstq_u32(vdupq_n_u32(lanes >> h), vld1q_u32(bit));
-}
-
 static void set_range(Range *r, const SnlsSieveLanes *axis, uint32_t lanes, int32_t origin)
 {
     for (int h = 0; h < LANES; h += FOUR) {
-        const uint32x4_t in = which(lanes, h);
+        const uint32x4_t in = which_lanes(lanes, h);
         const int32x4_t first = vbslq_s32(in, vsubq_s32(vld1q_s32(axis->first + h), vdupq_n_s32(origin)), vdupq_n_s32(SIDE));
         const int32x4_t end = vbslq_s32(in, vsubq_s32(vld1q_s32(axis->end + h), vdupq_n_s32(origin)), vdupq_n_s32(0));
         vst1_s16(r->first + h, vmovn_s32(first));
@@ -240,7 +234,7 @@ static void set_range(Range *r, const SnlsSieveLanes *axis, uint32_t lanes, int3
 static void set_axis(Axis *a, const SnlsSieveLanes *axis, uint32_t lanes, int32_t origin, int32_t steps)
 {
     for (int h = 0; h < LANES; h += FOUR) {
-        const uint32x4_t in = which(lanes, h);
+        const uint32x4_t in = which_lanes(lanes, h);
         const int32x4_t base = vsubq_s32(vld1q_s32(axis->base + h), vdupq_n_s32(origin * steps));
         const float32x4_t fraction = vminq_f32(vmulq_n_f32(vld1q_f32(axis->fraction + h), 0x1p15f), vdupq_n_f32(0x1p15f / (float)steps - 1));
         const int32x4_t low = vaddq_s32(vld1q_s32(axis->from + h), base), high = vsubq_s32(vaddq_s32(vld1q_s32(axis->to + h), base), vdupq_n_s32(1));

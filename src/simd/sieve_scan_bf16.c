@@ -219,32 +219,29 @@ ALWAYS void note(const Scan *s, int cell, Least least, const int h)
 
 /* ---- a box ---- */
 
-static Axis axis_of(const SnlsSieveLanes *axis, uint32_t lanes, int32_t origin, int32_t steps)
+static void set_axis(Axis *a, const SnlsSieveLanes *axis, uint32_t lanes, int32_t origin, int32_t steps)
 {
-    Axis a;
-    for (int l = 0; l < LANES; l++) {
-        const int in = lanes >> l & 1;
-        const int32_t base = axis->base[l] - origin * steps;
-        a.fraction[l] = in ? axis->fraction[l] : 0;
-        a.low[l] = (float)(in ? axis->from[l] + base : 0) / (float)steps;
-        a.high[l] = (float)((in ? axis->to[l] + base : 0) - 1) / (float)steps;
+    const float share = 1 / (float)steps; /* a power of two */
+    EACH_PART {
+        const uint32x4_t in = which_lanes(lanes, h);
+        const int32x4_t base = vsubq_s32(vld1q_s32(axis->base + h), vdupq_n_s32(origin * steps)), mask = vreinterpretq_s32_u32(in);
+        const int32x4_t low = vandq_s32(vaddq_s32(vld1q_s32(axis->from + h), base), mask), end = vandq_s32(vaddq_s32(vld1q_s32(axis->to + h), base), mask);
+        vst1q_f32(a->fraction + h, vbslq_f32(in, vld1q_f32(axis->fraction + h), v_set(0)));
+        vst1q_f32(a->low + h, vmulq_n_f32(vcvtq_f32_s32(low), share));
+        vst1q_f32(a->high + h, vmulq_n_f32(vcvtq_f32_s32(vsubq_s32(end, vdupq_n_s32(1))), share));
     }
-    return a;
 }
 
-static Range range_of(const SnlsSieveLanes *axis, uint32_t lanes, int32_t origin)
+static void set_range(Range *r, const SnlsSieveLanes *axis, uint32_t lanes, int32_t origin)
 {
-    Range r;
-    for (int l = 0; l < LANES; l++) r.first[l] = axis->first[l] - origin, r.size[l] = lanes >> l & 1 ? (uint32_t)(axis->end[l] - axis->first[l]) : 0;
-    for (int i = 0; i < LANES / WIDTH; i++) {
-        r.part[i] = SIDE, r.part_end[i] = 0;
-        for (int l = i * WIDTH; l < (i + 1) * WIDTH; l++) {
-            const int32_t end = r.first[l] + (int32_t)r.size[l];
-            r.part[i] = r.size[l] && r.first[l] < r.part[i] ? r.first[l] : r.part[i];
-            r.part_end[i] = r.size[l] && end > r.part_end[i] ? end : r.part_end[i];
-        }
+    EACH_PART {
+        const uint32x4_t in = which_lanes(lanes, h);
+        const int32x4_t first = vbslq_s32(in, vsubq_s32(vld1q_s32(axis->first + h), vdupq_n_s32(origin)), vdupq_n_s32(SIDE));
+        const int32x4_t end = vbslq_s32(in, vsubq_s32(vld1q_s32(axis->end + h), vdupq_n_s32(origin)), vdupq_n_s32(0));
+        vst1q_s32(r->first + h, first);
+        vst1q_u32(r->size + h, vreinterpretq_u32_s32(vmaxq_s32(vsubq_s32(end, first), vdupq_n_s32(0))));
+        r->part[h / WIDTH] = vminvq_s32(first), r->part_end[h / WIDTH] = vmaxvq_s32(end);
     }
-    return r;
 }
 
 static void set_bends(Scan *s)
@@ -260,9 +257,13 @@ static void set_bends(Scan *s)
 
 static void set_columns(Scan *s, const SnlsSieveView *w, int points)
 {
-    const Range x = range_of(w->x, w->lanes, w->origin_x);
+    Range x;
+    set_range(&x, w->x, w->lanes, w->origin_x);
     for (int c = 0; c < s->to->columns; c++) {
-        for (int l = 0; l < LANES; l++) s->mark[c][l] = (uint32_t)(c - x.first[l]) < x.size[l] ? (uint32_t)c : 0x7fffffffu;
+        EACH_PART {
+            const uint32x4_t column = vdupq_n_u32((uint32_t)c), from = vsubq_u32(column, vreinterpretq_u32_s32(vld1q_s32(x.first + h)));
+            vst1q_u32(s->mark[c] + h, vbslq_u32(vcltq_u32(from, vld1q_u32(x.size + h)), column, vdupq_n_u32(0x7fffffffu)));
+        }
         if (points > 1) points_of(&s->x, s->last, c, points, s->f[c]);
         if (points > 1) bows_of(s->g[c], s->f[c], points);
     }
@@ -270,9 +271,9 @@ static void set_columns(Scan *s, const SnlsSieveView *w, int points)
 
 static int is_between(const Axis *a)
 {
-    int some = 0;
-    for (int l = 0; l < LANES; l++) some |= a->fraction[l] != 0;
-    return some;
+    Vec most = v_set(0);
+    EACH_PART most = vmaxq_f32(most, vld1q_f32(a->fraction + h));
+    return vmaxvq_f32(most) > 0;
 }
 
 enum { ROWS = 2 }; /* of products that are held */
@@ -344,9 +345,9 @@ static void scan_squares(SnlsSieveRows *to, const SnlsSieveMake *made, const Snl
     const int points = view->steps > 2 ? 4 : view->steps;
     Scan s;
     s.to = to, s.box = made, s.top = top, s.k = k;
-    s.y = axis_of(view->y, view->lanes, view->origin_y, view->steps);
-    s.x = axis_of(view->x, view->lanes, view->origin_x, view->steps);
-    s.rows = range_of(view->y, view->lanes, view->origin_y);
+    set_axis(&s.y, view->y, view->lanes, view->origin_y, view->steps);
+    set_axis(&s.x, view->x, view->lanes, view->origin_x, view->steps);
+    set_range(&s.rows, view->y, view->lanes, view->origin_y);
     s.last = 1 - 1 / (float)view->steps;
     s.clear = ~0u << to->bits;
     to->scale = 1;
