@@ -126,26 +126,39 @@ ALWAYS Vec least_of_halves(Vec a, Vec b, Vec mean_a, Vec mean_b, uint16x8_t two,
     return min_where(rows, row, half, all);
 }
 
-ALWAYS Least scan_halves(const Scan *s, const int16_t *above, const int16_t *below, int cell, const int h, int full)
+/* Two rows of products on the way from left to right: the last column, and its mean with the row below. */
+typedef struct Corner { Vec at, mean; } Corner;
+
+ALWAYS Corner corner_of(const int16_t *above, const int16_t *below, int c, const int h)
 {
-    const uint16x8_t rows = vmvnq_u16(vceqq_s16(vld1q_s16(s->y.high + h), vdupq_n_s16((int16_t)(2 * cell))));
-    const int whole = vminvq_u16(rows) ? full : 0;
-    Least least = no_least();
-    Vec b = vld1q_s16(above + h), mean_b = vhaddq_s16(b, vld1q_s16(below + h));
-    int c = 0;
-    for (; c < whole; c++) { /* every lane that has a cell has all of it */
-        const Vec a = b, mean_a = mean_b;
-        b = vld1q_s16(above + (c + 1) * LANES + h);
-        mean_b = vhaddq_s16(b, vld1q_s16(below + (c + 1) * LANES + h));
-        least = with_cell(least, least_of_halves(a, b, mean_a, mean_b, rows, rows, 1), s, c, h);
+    const Vec at = vld1q_s16(above + c * LANES + h);
+    return (Corner){at, vhaddq_s16(at, vld1q_s16(below + c * LANES + h))};
+}
+
+/* Eight lanes or all sixteen. full: columns before the first that is some lane's last. */
+ALWAYS void scan_halves(const Scan *s, const int16_t *above, const int16_t *below, int cell, const int h, const int count, int full, Least *least)
+{
+    uint16x8_t rows[2];
+    Corner right[2];
+    int c = 0, whole = full;
+    for (int i = 0; i < count; i++) {
+        least[i] = no_least();
+        right[i] = corner_of(above, below, 0, h + i * WIDTH);
+        rows[i] = vmvnq_u16(vceqq_s16(vld1q_s16(s->y.high + h + i * WIDTH), vdupq_n_s16((int16_t)(2 * cell))));
+        whole = vminvq_u16(rows[i]) ? whole : 0;
     }
-    for (; c < s->to->columns; c++) {
-        const Vec a = b, mean_a = mean_b;
-        b = vld1q_s16(above + (c + 1) * LANES + h);
-        mean_b = vhaddq_s16(b, vld1q_s16(below + (c + 1) * LANES + h));
-        least = with_cell(least, least_of_halves(a, b, mean_a, mean_b, vld1q_u16(s->two[c] + h), rows, 0), s, c, h);
-    }
-    return least;
+    for (; c < whole; c++) /* every lane that has a cell has all of it */
+        for (int i = 0; i < count; i++) {
+            const Corner left = right[i];
+            right[i] = corner_of(above, below, c + 1, h + i * WIDTH);
+            least[i] = with_cell(least[i], least_of_halves(left.at, right[i].at, left.mean, right[i].mean, rows[i], rows[i], 1), s, c, h + i * WIDTH);
+        }
+    for (; c < s->to->columns; c++)
+        for (int i = 0; i < count; i++) {
+            const Corner left = right[i];
+            right[i] = corner_of(above, below, c + 1, h + i * WIDTH);
+            least[i] = with_cell(least[i], least_of_halves(left.at, right[i].at, left.mean, right[i].mean, vld1q_u16(s->two[c] + h + i * WIDTH), rows[i], 0), s, c, h + i * WIDTH);
+        }
 }
 
 /* ---- lists ---- */
@@ -324,17 +337,37 @@ ALWAYS void scan_box(Scan *s, const int by, const int bx)
     }
 }
 
-ALWAYS void scan_box_of_cells(Scan *s, const int halves)
+static void scan_box_of_cells(Scan *s)
 {
-    int full = 0; /* columns before the first that is some lane's last */
-    while (halves && full < s->to->columns && vminvq_u16(vandq_u16(vld1q_u16(s->two[full]), vld1q_u16(s->two[full] + WIDTH)))) full++;
     for (int row = 0; row <= s->to->rows; row++) {
         const int16_t *above = products_of(s, row + 1) + s->box->keys.skip * LANES, *below = products_of(s, row) + s->box->keys.skip * LANES;
         make_products(s, row, 1, s->to->columns + 1);
         for (int h = 0; row && h < LANES; h += WIDTH) {
             if (!has_rows(s, row - 1, row - 1, h)) note_nothing(s, row - 1, h);
-            else note(s, row - 1, halves ? scan_halves(s, above, below, row - 1, h, full) : scan_cells(s, above, below, row - 1, h), h);
+            else note(s, row - 1, scan_cells(s, above, below, row - 1, h), h);
         }
+    }
+}
+
+/* Whether some lane's window ends half a pixel after its last cell begins. Mostly none does: then nobody looks at keys after the last row and column of cells. */
+static int ends_with_half(const Axis *a) { return vmaxvq_s16(vandq_s16(vorrq_s16(vld1q_s16(a->high), vld1q_s16(a->high + WIDTH)), vdupq_n_s16(1))); }
+
+static void scan_box_of_halves(Scan *s)
+{
+    const int rows = s->to->rows, more_y = ends_with_half(&s->y), more_x = ends_with_half(&s->x);
+    int full = 0;
+    while (full < s->to->columns && vminvq_u16(vandq_u16(vld1q_u16(s->two[full]), vld1q_u16(s->two[full] + WIDTH)))) full++;
+    for (int row = 0; row <= rows; row++) {
+        const int16_t *above = products_of(s, row + 1) + s->box->keys.skip * LANES, *below = products_of(s, row) + s->box->keys.skip * LANES;
+        const int cell = row - 1, low = has_rows(s, cell, cell, 0), high = has_rows(s, cell, cell, WIDTH);
+        Least least[2] = {no_least(), no_least()};
+        if (row < rows + more_y) make_products(s, row, more_y, s->to->columns + more_x);
+        if (cell < 0) continue;
+        if (low && high) scan_halves(s, above, below, cell, 0, 2, full, least);
+        else if (low) scan_halves(s, above, below, cell, 0, 1, full, least);
+        else if (high) scan_halves(s, above, below, cell, WIDTH, 1, full, least + 1);
+        note_or_nothing(s, cell, least[0], 0);
+        note_or_nothing(s, cell, least[1], WIDTH);
     }
 }
 
@@ -352,8 +385,8 @@ void snls_sieve_scan_prod_bf16(SnlsSieveRows *to, const SnlsSieveMake *made, con
     for (ptrdiff_t i = 0; i < k; i++)
         for (int h = 0; h < LANES; h += WIDTH) vst1q_s16(s.top[i] + h, vdupq_n_s16(NONE));
     const int by = is_between(&s.y), bx = is_between(&s.x);
-    if (to->halves) scan_box_of_cells(&s, 1);
-    else if (view->steps > 1) scan_box_of_cells(&s, 0);
+    if (to->halves) scan_box_of_halves(&s);
+    else if (view->steps > 1) scan_box_of_cells(&s);
     else if (by && bx) scan_box(&s, 1, 1);
     else if (by) scan_box(&s, 1, 0);
     else if (bx) scan_box(&s, 0, 1);
