@@ -97,22 +97,28 @@ ALWAYS Edge edge_of(const int16_t *above, const int16_t *below, int c, const int
     return (Edge){vqrdmlahq_s16(a, apart, first), vqrdmlahq_s16(a, apart, last)};
 }
 
-/* The least scores of a row of cells that hold several candidates: mixed along y, then along x. */
-ALWAYS Least scan_cells(const Scan *s, const int16_t *above, const int16_t *below, int cell, const int h)
+/* The least scores of a row of cells that hold several candidates: mixed along y, then along x. Eight lanes or all sixteen. */
+ALWAYS void scan_cells(const Scan *s, const int16_t *above, const int16_t *below, int cell, const int h, const int count, Least *least)
 {
-    const Vec first = fraction_of(&s->y, cell, 0, s->steps, s->step, h), last = fraction_of(&s->y, cell, s->steps - 1, s->steps, s->step, h);
-    Least least = no_least();
-    Edge left, right = edge_of(above, below, 0, h, first, last);
-    for (int c = 0; c < s->to->columns; c++) {
-        const Vec f = vld1q_s16(s->f[c][0] + h), g = vld1q_s16(s->f[c][1] + h);
-        left = right;
-        right = edge_of(above, below, c + 1, h, first, last);
-        const Vec up = vsubq_s16(right.first, left.first), down = vsubq_s16(right.last, left.last);
-        const Vec upper = vminq_s16(vqrdmlahq_s16(left.first, up, f), vqrdmlahq_s16(left.first, up, g));
-        const Vec lower = vminq_s16(vqrdmlahq_s16(left.last, down, f), vqrdmlahq_s16(left.last, down, g));
-        least = with_cell(least, vminq_s16(upper, lower), s, c, h);
+    Vec first[2], last[2];
+    Edge right[2];
+    for (int i = 0; i < count; i++) {
+        const int at = h + i * WIDTH;
+        first[i] = fraction_of(&s->y, cell, 0, s->steps, s->step, at), last[i] = fraction_of(&s->y, cell, s->steps - 1, s->steps, s->step, at);
+        least[i] = no_least();
+        right[i] = edge_of(above, below, 0, at, first[i], last[i]);
     }
-    return least;
+    for (int c = 0; c < s->to->columns; c++)
+        for (int i = 0; i < count; i++) {
+            const int at = h + i * WIDTH;
+            const Vec f = vld1q_s16(s->f[c][0] + at), g = vld1q_s16(s->f[c][1] + at);
+            const Edge left = right[i];
+            right[i] = edge_of(above, below, c + 1, at, first[i], last[i]);
+            const Vec up = vsubq_s16(right[i].first, left.first), down = vsubq_s16(right[i].last, left.last);
+            const Vec upper = vqrdmlahq_s16(left.first, up, vbslq_s16(vcltzq_s16(up), g, f)); /* downhill the last is the least */
+            const Vec lower = vqrdmlahq_s16(left.last, down, vbslq_s16(vcltzq_s16(down), g, f));
+            least[i] = with_cell(least[i], vminq_s16(upper, lower), s, c, at);
+        }
 }
 
 /* The lesser where all bits are set, else the first. */
@@ -341,11 +347,15 @@ static void scan_box_of_cells(Scan *s)
 {
     for (int row = 0; row <= s->to->rows; row++) {
         const int16_t *above = products_of(s, row + 1) + s->box->keys.skip * LANES, *below = products_of(s, row) + s->box->keys.skip * LANES;
+        const int cell = row - 1, low = has_rows(s, cell, cell, 0), high = has_rows(s, cell, cell, WIDTH);
+        Least least[2] = {no_least(), no_least()};
         make_products(s, row, 1, s->to->columns + 1);
-        for (int h = 0; row && h < LANES; h += WIDTH) {
-            if (!has_rows(s, row - 1, row - 1, h)) note_nothing(s, row - 1, h);
-            else note(s, row - 1, scan_cells(s, above, below, row - 1, h), h);
-        }
+        if (cell < 0) continue;
+        if (low && high) scan_cells(s, above, below, cell, 0, 2, least);
+        else if (low) scan_cells(s, above, below, cell, 0, 1, least);
+        else if (high) scan_cells(s, above, below, cell, WIDTH, 1, least + 1);
+        note_or_nothing(s, cell, least[0], 0);
+        note_or_nothing(s, cell, least[1], WIDTH);
     }
 }
 
