@@ -31,10 +31,10 @@ static float rounding(const CpuSieve *v, const Keys *k, float query, float norm,
     return unit * (column * scale + (terms + n + 32) * 4 * (scale + norm)) + 4 * terms * 0x1p-126f * (1 + query + k->length);
 }
 
-/* Rough products may be whole numbers of grains, of which the last ones hold a column, and three mixtures are off by one or two each. */
+/* Rough products may be whole numbers of grains: half a grain off, mixtures another along each axis and another for their fractions; and the last bits hold a column. */
 static float rounding_of_products(const CpuSieve *v, const Keys *k, float query)
 {
-    const float grains = v->s.grain > 0 ? (float)(2u << v->bits) + 8 : 0;
+    const float grains = v->s.grain > 0 ? (float)(1u << v->bits) + 4 : 0;
     return rounding(v, k, query, 0, query * (k->length + k->centre)) + grains * (v->s.grain * query * k->length + 0x1p-100f);
 }
 
