@@ -27,9 +27,11 @@ static float *grid_fill(Test *t, int block, const PatchCase *c, int kind)
 
 static void patch_case(Test *t, PatchCase *c, ptrdiff_t n, int kind)
 {
+    const bool usual = rng_one_in(&t->rng, 8); /* three by three pixels of whole vectors, rows a multiple of 4 KiB apart */
     if (n > 100) n %= 100;
-    const ptrdiff_t rows = rng_int(&t->rng, 1, PATCH), run = rng_int(&t->rng, 1, PATCH), gap = rng_int(&t->rng, 0, 5);
-    c->grid = (SnlsGrid){ n + gap, (n + gap) * (run + 1) + rng_int(&t->rng, 0, 9), n, (int)rng_int(&t->rng, 0, 3) };
+    if (usual) n = 32 * rng_int(&t->rng, 1, 2);
+    const ptrdiff_t rows = usual ? 3 : rng_int(&t->rng, 1, PATCH), run = usual ? 3 : rng_int(&t->rng, 1, PATCH), gap = rng_int(&t->rng, 0, 5);
+    c->grid = (SnlsGrid){ n + gap, usual ? 1024 : (n + gap) * (run + 1) + rng_int(&t->rng, 0, 9), n, usual ? 3 : (int)rng_int(&t->rng, 0, 3) };
     c->patch = (SnlsPatch){ n + rng_int(&t->rng, 0, 3), 0, rows, run, 0 };
     c->patch.down = c->patch.right * run + rng_int(&t->rng, 0, 3);
     c->patch.of_k = rng_one_in(&t->rng, 2) ? 0 : c->patch.down * rows;
@@ -251,14 +253,15 @@ static void check_mix_run(Test *t, PatchCase *c, int kind)
     SnlsPatch p = c->patch;
     if (set) p.rows = p.run = 1;
     const SnlsPlaces from = places_of(c);
-    const SnlsRun run = { PLACES, 1, 1, p.down * p.rows, set, rng_one_in(&t->rng, 2) ? from.at[0] : NULL };
-    const ptrdiff_t size = PLACES * run.step;
+    const bool each = rng_one_in(&t->rng, 2); /* a place for each query, or all for one */
+    const SnlsRun run = { each ? PLACES : 1, each ? 1 : PLACES, each ? 1 : PLACES, p.down * p.rows, set, rng_one_in(&t->rng, 2) ? from.at[0] : NULL };
+    const ptrdiff_t size = run.queries * run.step;
     float *const out = place_out(t->out, &t->rng, size, sizeof *out), *const want = malloc((size_t)(size + 1) * sizeof *want);
     fill(&t->rng, out, size, kind);
     memcpy(want, out, (size_t)size * sizeof *out);
-    for (ptrdiff_t q = 0; q < PLACES; q++) {
+    for (ptrdiff_t q = 0; q < run.queries; q++) {
         if (set) memset(want + q * run.step, 0, (size_t)c->grid.n * sizeof *want);
-        t->dsp.mix(want + q * run.step, &p, &from, q, 1, c->shift, &c->grid);
+        t->dsp.mix(want + q * run.step, &p, &from, q, run.count, c->shift, &c->grid);
     }
     if (set && size) out[0] = NAN;
     t->dsp.mix_run(out, &p, &run, &from, 0, c->shift, &c->grid);

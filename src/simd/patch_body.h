@@ -195,11 +195,15 @@ APART void mix_threes(float *out, const SnlsPatch *patch, const SnlsRun *run, co
     ptrdiff_t c = 0;
 #if WIDE /* a chunk is less than a cache line: the next one at once */
     const ptrdiff_t whole = g.n / (VECTORS_3 * LANES) * (VECTORS_3 * LANES);
-    for (ptrdiff_t q = 0; q < r.queries; q++)
-        for (c = 0; c < whole; c += VECTORS_3 * LANES) {
+    const int fight = rows_fight(&g) && g.n % (8 * LANES) == 0;
+    for (ptrdiff_t q = 0; q < r.queries; q++) {
+        const ptrdiff_t k = i + q * r.places, end = k + r.count;
+        if (fight) ask_ahead(&r, &g, q, 0, (int)(g.n / LANES));
+        for (c = fight ? mix_rows_wide(out + q * r.step, &three, &places, k, end, shift, &g) : 0; c < whole; c += VECTORS_3 * LANES) {
             if (c % 16 == 0) ask_ahead(&r, &g, q, c, VECTORS_3);
-            mix_chunk(out + q * r.step + c, &three, &places, i + q * r.places, i + q * r.places + r.count, shift + c, &g, 3, 3, 3, VECTORS_3, 1, v_mask(LANES));
+            mix_chunk(out + q * r.step + c, &three, &places, k, end, shift + c, &g, 3, 3, 3, VECTORS_3, 1, v_mask(LANES));
         }
+    }
     c = whole;
 #endif
     for (; c + VECTORS_3 * LANES <= g.n; c += VECTORS_3 * LANES)

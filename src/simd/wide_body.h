@@ -58,6 +58,47 @@ ALWAYS ptrdiff_t set_wide(float *out, const SnlsRun *run, const SnlsPlaces *from
     return c;
 }
 
+/* Whether rows of the grid fight for places in the first cache: a multiple of 4 KiB apart they share few, and a patch's pixels are gone before they are read again. */
+ALWAYS int rows_fight(const SnlsGrid *grid) { return grid->down % 1024 == 0; }
+
+/* A row of three pixels of a patch between pixels, eight vectors wide: lines of the cache are read whole and side by side, and those of the next place asked for.
+ * Taps come in the order of mix_chunk, so the bits are the same. */
+APART void mix_row_wide(float *out, ptrdiff_t step, const SnlsPlaces *from, ptrdiff_t k, ptrdiff_t end, ptrdiff_t shift, ptrdiff_t right, ptrdiff_t down)
+{
+    const float *const *const at = from->at, *const w0 = from->w[0], *const w1 = from->w[1], *const w2 = from->w[2], *const w3 = from->w[3];
+    Vec sum[3][8];
+    UNROLL for (int p = 0; p < 3; p++)
+        EIGHT for (int v = 0; v < 8; v++) sum[p][v] = v_zero();
+    for (; k < end; k++) {
+        const float *row = at[k] + shift, *const next = at[k + 1 < end ? k + 1 : k] + shift;
+        EIGHT for (int e = 0; e < 8; e++) __builtin_prefetch(next + 16 * e), __builtin_prefetch(next + down + 16 * e);
+        UNROLL for (int r = 0; r < 2; r++, row += down) {
+            const Vec a = v_set(r ? w2[k] : w0[k]), b = v_set(r ? w3[k] : w1[k]);
+            const float *pixel = row;
+            UNROLL for (int p = 0; p < 4; p++, pixel += right) {
+                OPAQUE(pixel);
+                EIGHT for (int v = 0; v < 8; v++) {
+                    Vec x = v_load(pixel + v * LANES);
+                    HELD(x);
+                    if (p < 3) sum[p][v] = v_fma(a, x, sum[p][v]);
+                    if (p > 0) sum[p - 1][v] = v_fma(b, x, sum[p - 1][v]);
+                }
+            }
+        }
+    }
+    UNROLL for (int p = 0; p < 3; p++, out += step)
+        EIGHT for (int v = 0; v < 8; v++) v_store(out + v * LANES, v_add(v_load(out + v * LANES), sum[p][v]));
+}
+
+/* A patch of three by three between pixels, as many channels as fill eight vectors; returns how many are done. */
+ALWAYS ptrdiff_t mix_rows_wide(float *out, const SnlsPatch *patch, const SnlsPlaces *from, ptrdiff_t k, ptrdiff_t end, ptrdiff_t shift, const SnlsGrid *grid)
+{
+    ptrdiff_t c = 0;
+    for (; c + 8 * LANES <= grid->n; c += 8 * LANES)
+        for (int r = 0; r < 3; r++) mix_row_wide(out + r * patch->down + c, patch->right, from, k, end, shift + r * grid->down + c, grid->right, grid->down);
+    return c;
+}
+
 /* What dot_row_of does two by two. Returns how many channels are done. */
 ALWAYS ptrdiff_t dot_wide(Vec sum[4][2], const float *g, const float *at, const SnlsGrid *grid, const int shape)
 {
