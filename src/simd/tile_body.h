@@ -4,6 +4,7 @@
  *   Vec and Mask; v_load v_store v_set v_zero v_add v_sub v_fma(a,b,c) = a*b+c, v_min v_max
  *   m_equal(const int32_t *, int) lanes equal to a number; m_nonzero(Vec); v_pick(Mask, no, yes);
  *   v_fma_where(Mask, a, b, c) = a*b+c or c; m_number(a): not NaN; m_not_below(Mask, a, b): both Mask and not a <= b; m_le(a, b): a <= b; m_below(a, b): a < b; m_or(Mask, Mask); m_bits(p, q): bit l set where p[l] <= q[l], for all LANES;
+ *   INDEX_RANGE(const int32_t *, int *low, int *high), where WIDTH is less than LANES: the least and the largest of a part;
  *   IN_REGISTER(v): the compiler must hold v in a register; TURN(out, pitch, in, step, most): out[f*pitch + x] = in[x*step + f] for x, f < WIDTH, and the Vec
  *   at most raised to magnitudes, where NaN does not count; TURN_EIGHT, where WIDTH is more: the same for x, f < 8 */
 #include "simd/tile.h"
@@ -217,36 +218,55 @@ ALWAYS Vec pick_run(const float *in, ptrdiff_t apart, int low, const int more, c
 }
 
 /* Down a window: every row of the box is put straight once, and every column of a row that is between two. */
-ALWAYS void mix_window_of(const SnlsTileMix *in, const int more_y, const int more_x, const int h)
+ALWAYS void mix_window_of(const SnlsTileMix *in, const int low_y, const int low_x, const int more_y, const int more_x, const int h)
 {
     const SnlsTileMix w = *in;
     const int32_t *const index_y = w.index_y + h, *const index_x = w.index_x + h;
     const Vec fy = v_load(w.fraction_y + h), fx = v_load(w.fraction_x + h);
     const Mask between_y = m_nonzero(fy), between_x = m_nonzero(fx);
     const ptrdiff_t n = (w.side + 1 + more_x) * LANES;
-    const float *at = w.in + w.low_y * w.row + w.low_x * LANES + h;
+    const float *at = w.in + low_y * w.row + low_x * LANES + h;
     float *above = w.work + h, *mixed = w.work + n + h, *out = w.out + h;
-    for (ptrdiff_t x = 0; x < n; x += LANES) v_store(above + x, pick_run(at + x, w.row, w.low_y, more_y, index_y));
+    for (ptrdiff_t x = 0; x < n; x += LANES) v_store(above + x, pick_run(at + x, w.row, low_y, more_y, index_y));
     for (ptrdiff_t a = 0; a < w.side; a++) {
         at += w.row;
         for (ptrdiff_t x = 0; x < n; x += LANES) {
-            const Vec upper = v_load(above + x), lower = pick_run(at + x, w.row, w.low_y, more_y, index_y);
+            const Vec upper = v_load(above + x), lower = pick_run(at + x, w.row, low_y, more_y, index_y);
             v_store(above + x, lower);
             v_store(mixed + x, v_fma_where(between_y, fy, v_sub(lower, upper), upper));
         }
-        Vec left = pick_run(mixed, LANES, w.low_x, more_x, index_x);
+        Vec left = pick_run(mixed, LANES, low_x, more_x, index_x);
         for (ptrdiff_t i = 1; i <= w.side; i++, out += LANES) {
-            const Vec right = pick_run(mixed + i * LANES, LANES, w.low_x, more_x, index_x);
+            const Vec right = pick_run(mixed + i * LANES, LANES, low_x, more_x, index_x);
             v_store(out, v_fma_where(between_x, fx, v_sub(right, left), left));
             left = right;
         }
     }
 }
 
-#define MIX_0(more) EACH_PART mix_window_of(w, 0, more, h)
-#define MIX_1(more) EACH_PART mix_window_of(w, 1, more, h)
-#define MIX_2(more) EACH_PART mix_window_of(w, 2, more, h)
-#define MIX_MORE(more) EACH_PART mix_window_of(w, w->high_y - w->low_y, more, h)
+#ifdef INDEX_RANGE
+/* Windows of a part are closer together than those of a run. */
+static void mix_window(const SnlsTileMix *w)
+{
+#define MIX_0(more) mix_window_of(w, low_y, low_x, 0, more, h)
+#define MIX_1(more) mix_window_of(w, low_y, low_x, 1, more, h)
+#define MIX_MORE(more) mix_window_of(w, low_y, low_x, high_y - low_y, more, h)
+    EACH_PART {
+        int low_y, high_y, low_x, high_x;
+        INDEX_RANGE(w->index_y + h, &low_y, &high_y);
+        INDEX_RANGE(w->index_x + h, &low_x, &high_x);
+        switch (high_y - low_y) {
+        case 0: BY_SPREAD(high_x - low_x, MIX_0) break;
+        case 1: BY_SPREAD(high_x - low_x, MIX_1) break;
+        default: BY_SPREAD(high_x - low_x, MIX_MORE)
+        }
+    }
+}
+#else
+#define MIX_0(more) EACH_PART mix_window_of(w, w->low_y, w->low_x, 0, more, h)
+#define MIX_1(more) EACH_PART mix_window_of(w, w->low_y, w->low_x, 1, more, h)
+#define MIX_2(more) EACH_PART mix_window_of(w, w->low_y, w->low_x, 2, more, h)
+#define MIX_MORE(more) EACH_PART mix_window_of(w, w->low_y, w->low_x, w->high_y - w->low_y, more, h)
 static void mix_window(const SnlsTileMix *w)
 {
     const int more_x = w->high_x - w->low_x;
@@ -257,6 +277,7 @@ static void mix_window(const SnlsTileMix *w)
     default: BY_SPREAD(more_x, MIX_MORE)
     }
 }
+#endif
 
 #ifndef OWN_WINDOWS
 #include "simd/tile_window.h"

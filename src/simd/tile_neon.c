@@ -16,8 +16,11 @@
 
 typedef float32x4_t Vec;
 typedef uint32x4_t Mask;
-#define v_load(p) vld1q_f32(p)
-#define v_store(p, x) vst1q_f32(p, x)
+typedef float32x4_t VecAt __attribute__((aligned(4)));
+typedef int32x4_t IntsAt __attribute__((aligned(4)));
+/* Not vld1q and vst1q, of which gcc 12 does not know what they leave alone. */
+#define v_load(p) (*(const VecAt *)(p))
+#define v_store(p, x) (*(VecAt *)(p) = (x))
 #define v_set(x) vdupq_n_f32(x)
 #define v_zero() vdupq_n_f32(0)
 #define v_add(a, b) vaddq_f32(a, b)
@@ -26,7 +29,8 @@ typedef uint32x4_t Mask;
 #define v_fma(a, b, c) vfmaq_f32(c, a, b)
 #define v_min(a, b) vminnmq_f32(a, b) /* of a number and NaN the number */
 #define v_max(a, b) vmaxnmq_f32(a, b)
-#define m_equal(p, n) vceqq_s32(vld1q_s32(p), vdupq_n_s32(n))
+#define v_after_two(a, b) vextq_f32(a, b, 2)
+#define m_equal(p, n) vceqq_s32(*(const IntsAt *)(p), vdupq_n_s32(n))
 #define m_nonzero(x) vcagtq_f32(x, vdupq_n_f32(0))
 #define m_number(x) vceqq_f32(x, x)
 #define m_not_below(m, a, b) vbicq_u32(m, vcleq_f32(a, b))
@@ -46,6 +50,21 @@ static inline uint32_t m_bits(const float *p, const float *q)
     const uint8x16_t bits = vandq_u8(vuzp1q_u8(vreinterpretq_u8_u16(low), vreinterpretq_u8_u16(high)), vld1q_u8(bit));
     return (uint32_t)vaddv_u8(vget_low_u8(bits)) | (uint32_t)vaddv_u8(vget_high_u8(bits)) << 8;
 }
+
+/* first + i for every mask i of four that has a lane; where the next goes. Four may be written. */
+static inline uint16_t *append_groups(uint16_t *end, uint32_t first, const uint32x4_t *mask)
+{
+    const uint16x8_t low = vuzp1q_u16(vreinterpretq_u16_u32(mask[0]), vreinterpretq_u16_u32(mask[1]));
+    const uint16x8_t high = vuzp1q_u16(vreinterpretq_u16_u32(mask[2]), vreinterpretq_u16_u32(mask[3]));
+    const uint64x2_t lanes = vreinterpretq_u64_u8(vuzp1q_u8(vreinterpretq_u8_u16(low), vreinterpretq_u8_u16(high)));
+    const uint64_t two[2] = {vgetq_lane_u64(lanes, 0), vgetq_lane_u64(lanes, 1)};
+    for (uint32_t i = 0; i < 4; i++) {
+        *end = (uint16_t)(first + i);
+        end += (uint32_t)(two[i / 2] >> i % 2 * 32) != 0;
+    }
+    return end;
+}
+#define APPEND_GROUPS append_groups
 
 #define SORT_BY_LEAST 1
 #define SWAP_WHERE(m, a, b) { const float32x4_t was = a; a = vbslq_f32(m, b, a); b = vbslq_f32(m, was, b); }
@@ -67,6 +86,14 @@ static inline __attribute__((always_inline)) void turn_4_most(float *out, ptrdif
 #undef PAIRS
 }
 #define TURN turn_4_most
+
+/* Of four lanes. */
+static inline void index_range(const int32_t *index, int *low, int *high)
+{
+    *low = vminvq_s32(*(const IntsAt *)index);
+    *high = vmaxvq_s32(*(const IntsAt *)index);
+}
+#define INDEX_RANGE index_range
 
 #include "simd/tile_body.h"
 #else

@@ -1,6 +1,6 @@
 /* tile_patch.h: loops for patches: products of pixels, their sums over patches. Part of tile_body.h, which says what it needs; also
  *   PATCH_ROWS, PATCH_COLUMNS, PATCH_SUMS: a block of sums that fits the registers with its queries, a key and a difference;
- *   v_after(a, b, n), if there is one: lanes n .. of a, then the first n of b. */
+ *   v_after(a, b, n), if there is one: lanes n .. of a, then the first n of b; v_after_two(a, b), for vectors of four: the same with n = 2. */
 
 enum { FEATURES = 64 }; /* queries and keys of so many features fit the first cache together */
 
@@ -180,9 +180,33 @@ ALWAYS Vec row_sum_odd(const float *in, const int side)
 #define row_sum_odd(in, side) row_sum(in, side, 1)
 #endif
 
+#ifdef v_after_two
+/* Of short vectors, which share their sums of two with the next. */
+ALWAYS void run_sum_odd(float *out, const float *in, const int side)
+{
+    Vec two = v_add(v_load(in), v_load(in + 1));
+#pragma GCC unroll 8
+    for (int h = 0; h < LANES; h += WIDTH) {
+        const Vec next = v_add(v_load(in + h + WIDTH), v_load(in + h + WIDTH + 1)), four = v_add(two, v_after_two(two, next));
+        v_store(out + h, v_add(four, side == 7 ? v_add(next, v_load(in + h + 6)) : v_load(in + h + 4)));
+        two = next;
+    }
+}
+
+ALWAYS void run_sums_odd(float *out, ptrdiff_t out_row, const float *in, ptrdiff_t in_row, ptrdiff_t in_column, ptrdiff_t rows, ptrdiff_t columns, const int side)
+{
+    for (ptrdiff_t y = 0; y < rows; y++, out += out_row, in += in_row)
+        for (ptrdiff_t x = 0; x < columns; x++) run_sum_odd(out + x * LANES, in + x * in_column, side);
+}
+#endif
+
 static void run_sums(float *out, ptrdiff_t out_row, const float *in, ptrdiff_t in_row, ptrdiff_t in_column, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t side,
                      ptrdiff_t apart)
 {
+#ifdef v_after_two
+    if (apart == 1 && side == 7) { run_sums_odd(out, out_row, in, in_row, in_column, rows, columns, 7); return; }
+    if (apart == 1 && side == 5) { run_sums_odd(out, out_row, in, in_row, in_column, rows, columns, 5); return; }
+#endif
     for (ptrdiff_t y = 0; y < rows; y++, out += out_row, in += in_row)
         for (ptrdiff_t x = 0; x < columns; x++) EACH_PART {
             const float *at = in + x * in_column + h;

@@ -1,6 +1,7 @@
 /* tile_pick.h: loops that keep the smallest values of every lane. Part of tile_body.h, which says what it needs; also
  *   SWAP_WHERE(Mask, a, b): a and b exchanged in those lanes; SORT_BY_LEAST: 1 if insert_known is worth a look whether there is NaN
- *   append_lanes(out, base, bits), if there is one: base + l for every bit l into out, where LANES may be written; how many. */
+ *   append_lanes(out, base, bits), if there is one: base + l for every bit l into out, where LANES may be written; how many
+ *   APPEND_GROUPS(end, first, const Mask[4]), if there is one: the numbers first + i of those with a lane to end, four may be written; the new end. */
 
 static void least(float *out, const float *value, ptrdiff_t n)
 {
@@ -132,8 +133,75 @@ ALWAYS void insert_part(float *top, float *number, const float *value, const flo
     for (int j = 0; j < k; j++) v_store(top + j * LANES, t[j]), v_store(number + j * LANES, d[j]);
 }
 
+#ifdef APPEND_GROUPS
+/* Few values enter a list, and of three in a row in a few lanes often none. Their least is compared with a bar that no value above it can pass: the last of the list and of
+ * the least of groups. Groups with one below are found first, without a branch that nobody could predict. */
+enum { GROUP = 3, GROUPS_MAX = 36, FILTERED = 4 * GROUP * GROUP };
+
+ALWAYS void enter_sorted(Vec *sorted, Vec x, const int k)
+{
+#pragma GCC unroll 16
+    for (int j = 0; j < k; j++) {
+        const Vec have = sorted[j];
+        sorted[j] = v_min(x, have);
+        x = v_max(x, have);
+    }
+}
+
+/* Groups of which some lane is not above the bar. */
+ALWAYS int groups_below(uint16_t *group, const float *value, int groups, const Vec *top, const int k)
+{
+    const Vec none = v_set(__builtin_inff());
+    Vec low[GROUPS_MAX], sorted[KEEP_MAX];
+    uint16_t *end = group;
+#pragma GCC unroll 16
+    for (int j = 0; j < k; j++) sorted[j] = v_min(top[j], none);
+    for (int g = 0; g < groups; g += GROUP) {
+        Vec least_of = none;
+        for (int i = g; i < g + GROUP; i++, value += GROUP * LANES) {
+            if (i < groups) least_of = v_min(low[i] = v_min(v_min(v_load(value), v_load(value + LANES)), v_load(value + 2 * LANES)), least_of);
+        }
+        enter_sorted(sorted, least_of, k);
+    }
+    for (int g = groups; g % 4; g++) low[g] = v_set(__builtin_nanf(""));
+    for (int g = 0; g < groups; g += 4) {
+        const Mask below_bar[4] = {m_le(low[g], sorted[k - 1]), m_le(low[g + 1], sorted[k - 1]), m_le(low[g + 2], sorted[k - 1]), m_le(low[g + 3], sorted[k - 1])};
+        end = APPEND_GROUPS(end, (uint32_t)g, below_bar);
+    }
+    return (int)(end - group);
+}
+
+ALWAYS void insert_few_part(float *top, float *number, const float *value, ptrdiff_t n, float first, const int k)
+{
+    uint16_t group[GROUPS_MAX + 4];
+    Vec t[KEEP_MAX], d[KEEP_MAX];
+    const Vec one = v_set(1);
+#pragma GCC unroll 16
+    for (int j = 0; j < k; j++) t[j] = v_load(top + j * LANES), d[j] = v_load(number + j * LANES);
+    for (; n >= GROUP; ) {
+        const int groups = (int)(n / GROUP < GROUPS_MAX ? n / GROUP : GROUPS_MAX), found = groups_below(group, value, groups, t, k);
+        for (int i = 0; i < found; i++) {
+            const float *at = value + group[i] * GROUP * LANES;
+            Vec id = v_set(first + (float)(group[i] * GROUP));
+#pragma GCC unroll 4
+            for (int j = 0; j < GROUP; j++, id = v_add(id, one)) insert_vec(t, d, v_load(at + j * LANES), id, k);
+        }
+        n -= groups * GROUP, value += groups * GROUP * LANES, first += (float)(groups * GROUP);
+    }
+    for (; n > 0; n--, value += LANES, first += 1) insert_vec(t, d, v_load(value), v_set(first), k);
+#pragma GCC unroll 16
+    for (int j = 0; j < k; j++) v_store(top + j * LANES, t[j]), v_store(number + j * LANES, d[j]);
+}
+#endif
+
 ALWAYS void insert_all(float *top, float *number, const float *value, const float *ids, ptrdiff_t n, float first, const int k)
 {
+#ifdef APPEND_GROUPS
+    if (!ids && n >= FILTERED) {
+        EACH_PART insert_few_part(top + h, number + h, value + h, n, first, k);
+        return;
+    }
+#endif
     const int known = SORT_BY_LEAST && !ids && all_numbers(value, n, top, k);
     EACH_PART insert_part(top + h, number + h, value + h, ids ? ids + h : NULL, n, first, k, known);
 }
