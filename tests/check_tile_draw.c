@@ -231,8 +231,8 @@ void tile_draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
         shape[4] = RNG_PICK(rng, 16, 19, 32, 33, 64, 70);
     }
     const bool exact = kind == TILE_STEPS && rng_one_in(rng, 2);
-    if (exact) { /* windows that fit the frame, of many features where few go another way; even ones end between pixels */
-        c->s.params.ws = (int32_t)RNG_PICK(rng, 3, 5, 5, 9, 4, 8);
+    if (exact) { /* windows that fit the frame, of many features where few go another way; even ones begin at a pixel and end between two */
+        c->s.params.ws = (int32_t)RNG_PICK(rng, 3, 5, 5, 9, 6, 10);
         if (rng_one_in(rng, 2)) shape[4] = RNG_PICK(rng, 64, 70);
         shape[2] = rng_int(rng, 6, 12);
         shape[3] = rng_int(rng, 12, 24);
