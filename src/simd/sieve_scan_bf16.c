@@ -54,38 +54,43 @@ ALWAYS Least with_cell(Least least, Vec v, const uint32_t *mark, uint32x4_t clea
     return least;
 }
 
-/* Lanes h and on of key row `row` of products into scores of a row of cells: the row itself, or, between rows, the one before. by, bx: fractions along y, along x;
- * bend: see sieve.h. Row -1 of cells is only remembered. */
-ALWAYS Least scan_row(Scan *s, const float *product, int row, const int h, const int by, const int bx, const int bend)
+/* Four lanes from h on, or eight side by side, of key row `row` of products into scores of a row of cells: the row itself, or, between rows, the one before. by, bx:
+ * fractions along y, along x; bend: see sieve.h. Row -1 of cells is only remembered. */
+ALWAYS void scan_row(Scan *s, const float *product, int row, const int h, const int count, const int by, const int bx, const int bend, Least *least)
 {
     const SnlsSieveKeys *k = &s->box->keys;
     const int cell = row - by, columns = s->to->columns;
     const float *plus = k->add + row * k->add_down;
     const float *right = bend ? k->bend[0] + row * k->add_down : NULL, *lower = bend ? k->bend[1] + cell * k->add_down : NULL,
                 *both = bend ? k->bend[2] + cell * k->add_down : NULL;
-    const Vec fy = vld1q_f32(s->y.fraction + h), fx = vld1q_f32(s->x.fraction + h);
-    const Vec weight[4] = {vld1q_f32(s->bend[0] + h), vld1q_f32(s->bend[1] + h), vld1q_f32(s->bend[2] + h), vld1q_f32(s->bend[3] + h)};
     const uint32x4_t clear = vdupq_n_u32(s->clear);
-    Least least = no_least();
-    Vec here = vaddq_f32(vld1q_f32(product + h), v_set(plus[0]));
-    for (int c = 0; c < columns; c++) {
-        Vec v = here;
-        if (bx || c + 1 < columns) here = vaddq_f32(vld1q_f32(product + (c + 1) * LANES + h), v_set(plus[c + 1]));
-        if (bx) v = v_madd(fx, vsubq_f32(here, v), v);
-        if (bx && bend) v = v_nmadd(weight[0], v_set(right[c]), v);
-        if (by) {
-            const Vec above = vld1q_f32(s->above[c] + h);
-            vst1q_f32(s->above[c] + h, v);
-            if (cell < 0) continue;
-            v = v_madd(fy, vsubq_f32(v, above), above);
-        }
-        if (by && bend) {
-            v = v_nmadd(weight[2], v_set(lower[c]), v);
-            if (bx) v = v_madd(weight[1], v_set(both[c]), v_nmadd(weight[3], v_set(lower[c + 1]), v));
-        }
-        least = with_cell(least, v, s->mark[c] + h, clear);
+    Vec fy[2], fx[2], weight[2][4], here[2];
+    for (int i = 0; i < count; i++) {
+        const int at = h + i * WIDTH;
+        least[i] = no_least();
+        fy[i] = vld1q_f32(s->y.fraction + at), fx[i] = vld1q_f32(s->x.fraction + at);
+        for (int n = 0; n < 4; n++) weight[i][n] = vld1q_f32(s->bend[n] + at);
+        here[i] = vaddq_f32(vld1q_f32(product + at), v_set(plus[0]));
     }
-    return least;
+    for (int c = 0; c < columns; c++)
+        for (int i = 0; i < count; i++) {
+            const int at = h + i * WIDTH;
+            Vec v = here[i];
+            if (bx || c + 1 < columns) here[i] = vaddq_f32(vld1q_f32(product + (c + 1) * LANES + at), v_set(plus[c + 1]));
+            if (bx) v = v_madd(fx[i], vsubq_f32(here[i], v), v);
+            if (bx && bend) v = v_nmadd(weight[i][0], v_set(right[c]), v);
+            if (by) {
+                const Vec above = vld1q_f32(s->above[c] + at);
+                vst1q_f32(s->above[c] + at, v);
+                if (cell < 0) continue;
+                v = v_madd(fy[i], vsubq_f32(v, above), above);
+            }
+            if (by && bend) {
+                v = v_nmadd(weight[i][2], v_set(lower[c]), v);
+                if (bx) v = v_madd(weight[i][1], v_set(both[c]), v_nmadd(weight[i][3], v_set(lower[c + 1]), v));
+            }
+            least[i] = with_cell(least[i], v, s->mark[c] + at, clear);
+        }
 }
 
 /* ---- several candidates to a pixel ---- */
@@ -302,18 +307,27 @@ static void note_nothing(const Scan *s, int cell, int h)
     for (int i = 0; i < 3; i++) vst1q_f32(s->to->least[i] + cell * LANES + h, v_set(__builtin_inff()));
 }
 
+ALWAYS void note_or_nothing(const Scan *s, int cell, Least least, const int h)
+{
+    if (has_rows(s, cell, cell, h)) note(s, cell, least, h);
+    else note_nothing(s, cell, h);
+}
+
 ALWAYS void scan_box(Scan *s, const int by, const int bx, const int bend)
 {
     const int rows = s->to->rows + by;
     for (int row = 0; row < rows; row++) {
         const float *product = products_of(s, row) + s->box->keys.skip * LANES;
         make_products(s, row, by, s->to->columns + bx);
-        EACH_PART {
-            const int wanted = has_rows(s, row - by, row, h);
-            if (row >= by && !has_rows(s, row - by, row - by, h)) note_nothing(s, row - by, h);
-            if (!wanted) continue;
-            const Least least = scan_row(s, product, row, h, by, bx, bend);
-            if (row >= by && has_rows(s, row - by, row - by, h)) note(s, row - by, least, h);
+        for (int h = 0; h < LANES; h += 2 * WIDTH) {
+            const int cell = row - by, first = has_rows(s, cell, row, h), second = has_rows(s, cell, row, h + WIDTH);
+            Least least[2] = {no_least(), no_least()};
+            if (first && second) scan_row(s, product, row, h, 2, by, bx, bend, least);
+            else if (first) scan_row(s, product, row, h, 1, by, bx, bend, least);
+            else if (second) scan_row(s, product, row, h + WIDTH, 1, by, bx, bend, least + 1);
+            if (cell < 0) continue;
+            note_or_nothing(s, cell, least[0], h);
+            note_or_nothing(s, cell, least[1], h + WIDTH);
         }
     }
 }
