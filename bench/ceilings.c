@@ -7,8 +7,10 @@
 /* Products and sums below are meant to be fused, whatever the rest of the program is compiled with. */
 #if defined(__clang__)
 #    define FUSED _Pragma("clang fp contract(fast)")
+#    define EACH_SUM _Pragma("clang loop unroll(full)")
 #else
 #    define FUSED
+#    define EACH_SUM _Pragma("GCC unroll 32")
 #    if defined(__GNUC__)
 #        pragma GCC optimize("fp-contract=fast")
 #    endif
@@ -48,7 +50,7 @@ typedef struct Worker {
         for (int i = 0; i < lanes; i++) a[i] = 0.999f, b[i] = 0.001f;                          \
         for (int i = 0; i < chains; i++) sum[i] = b * (float)i;                                \
         for (int64_t r = 0; r < w->repeat; r++)                                                \
-            _Pragma("GCC unroll 32") for (int i = 0; i < chains; i++) sum[i] = sum[i] * a + b; \
+            EACH_SUM for (int i = 0; i < chains; i++) sum[i] = sum[i] * a + b;                 \
         for (int i = 0; i < chains; i++) w->sink += sum[i][0];                                 \
     }
 

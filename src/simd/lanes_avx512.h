@@ -4,6 +4,7 @@
 
 #include "simd/list.h"
 #include "simd/zmm.h"
+#include "simd/unroll.h"
 
 #ifndef ALWAYS
 #define ALWAYS static inline __attribute__((always_inline))
@@ -129,7 +130,7 @@ ALWAYS void write_packed(const SnlsListOutput *o, ptrdiff_t i, ptrdiff_t n, cons
     __m512i v[16];
     const __mmask16 offsets = zmm_first(3 * n);
     const __mmask8 dists = (__mmask8)zmm_first(n);
-#pragma GCC unroll 4
+UNROLLED(4)
     for (int j = 0; j < LIST_PART; j++) {
         v[3 * j] = _mm512_castps_si512(near[j].t);
         v[3 * j + 1] = _mm512_castps_si512(near[j].y);
@@ -137,7 +138,7 @@ ALWAYS void write_packed(const SnlsListOutput *o, ptrdiff_t i, ptrdiff_t n, cons
         v[12 + j] = _mm512_castps_si512(near[j].dist);
     }
     zmm_turn(v);
-#pragma GCC unroll 16
+UNROLLED(16)
     for (int l = 0; l < 16; l++) {
         if (!(o->active >> l & 1)) continue;
         _mm512_mask_storeu_epi32(o->offset + o->offset_at[l] + 3 * i, offsets, v[l]);
@@ -160,7 +161,7 @@ ALWAYS __m512 add_features(__m512 sum, const SnlsPairs *p, int i, ptrdiff_t f, _
 {
     const __m512 q = _mm512_maskz_loadu_ps(there, p->query[i] + f);
     __m512 k[4];
-#pragma GCC unroll 4
+UNROLLED(4)
     for (int t = 0; t < taps; t++) k[t] = _mm512_maskz_loadu_ps(there, p->tap[t][i] + f);
     if (taps > 1) {
         const __m512 fx = _mm512_set1_ps(p->fraction_x[i]), fy = _mm512_set1_ps(p->fraction_y[i]);

@@ -7,13 +7,14 @@
 #define SNLS_NEON_H
 
 #include "simd/inline.h"
+#include "simd/unroll.h"
 #include <arm_neon.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define V_REGISTER "+w"
 #define v_store4(p, x) vst1q_f32(p, x)
-#define EACH _Pragma("GCC unroll 8")
+#define EACH UNROLLED(8)
 
 /* The first r of four lanes, the others 0; r is 1 or more. */
 ALWAYS float32x4_t neon_load_part(const float *p, ptrdiff_t r)

@@ -6,13 +6,10 @@
  * Pixels are walked in chunks of two registers, then in single ones under a mask. Constants select the code: shape,
  * whole (two registers, no mask) and the length of a run. */
 
-#if defined(__clang__)
-#    define UNROLL _Pragma("clang loop unroll(full)")
-#    define EIGHT UNROLL
-#else
-#    define UNROLL _Pragma("GCC unroll 4")
-#    define EIGHT _Pragma("GCC unroll 8")
-#endif
+#include "simd/unroll.h"
+
+#define UNROLL UNROLLED(4)
+#define EIGHT UNROLLED(8)
 #define HELD(x) __asm__("" : V_REGISTER(x)) /* read once, not once for each use: loads are what runs out */
 
 ALWAYS Vec read_vec(const float *p, int whole, Mask mask) { return whole ? v_load(p) : v_load_part(p, mask); }

@@ -3,6 +3,7 @@
 #include "simd/shift.h"
 #include "simd/turn.h"
 #include "simd/zmm.h"
+#include "simd/unroll.h"
 
 #define ALWAYS static inline __attribute__((always_inline))
 /* Floats of two tiles of products; words of a tile of keys; floats of products that lie together; rows of those kept; numbers of a run's tiles for a chunk of features;
@@ -44,7 +45,7 @@ ALWAYS __m512 load(const float *pixel, ptrdiff_t f, ptrdiff_t features, __m512 *
 ALWAYS void turn_words(uint32_t *out, __m512i *word)
 {
     zmm_turn(word);
-#pragma GCC unroll 16
+UNROLLED(16)
     for (int i = 0; i < LANES; i++) _mm512_store_si512(out + i * LANES, word[i]);
 }
 
@@ -130,7 +131,7 @@ ALWAYS void store(float *out, const int odd)
 /* Products of sixteen pixels, each with its sixteen shifts, put together. */
 ALWAYS void gather(float *out, const float *unit)
 {
-#pragma GCC unroll 16
+UNROLLED(16)
     for (int i = 0; i < LANES; i++) _mm512_store_ps(out + i * LANES, _mm512_loadu_ps(unit + i * 33));
 }
 
@@ -140,9 +141,9 @@ ALWAYS float *ring_row(float *ring, ptrdiff_t r) { return ring + (r & (RING - 1)
 ALWAYS void down(float *out, ptrdiff_t out_row, float *ring, ptrdiff_t row, const int side, const int pair)
 {
     const float *at[SNLS_SHIFT_SIDE + 1];
-#pragma GCC unroll 8
+UNROLLED(8)
     for (int a = 0; a <= side; a++) at[a] = ring_row(ring, row + a);
-#pragma GCC unroll 2
+UNROLLED(2)
     for (ptrdiff_t i = 0; i < BLOCK; i += LANES) {
         __m512 same = _mm512_add_ps(_mm512_load_ps(at[1] + i), _mm512_load_ps(at[2] + i));
         if (side >= 5) same = _mm512_add_ps(same, _mm512_add_ps(_mm512_load_ps(at[3] + i), _mm512_load_ps(at[side >= 5 ? 4 : 0] + i)));
@@ -233,17 +234,17 @@ ALWAYS __m512 column(const float *in, const float *beside, const int i) { return
 ALWAYS void across_row(float *out, ptrdiff_t out_query, const float *in, const float *beside, const int side)
 {
     __m512 two[SNLS_SHIFT_SIDE / 2];
-#pragma GCC unroll 4
+UNROLLED(4)
     for (int j = 0; j < side / 2 - 1; j++) two[j] = _mm512_add_ps(column(in, beside, 1 + 2 * j), column(in, beside, 2 + 2 * j));
-#pragma GCC unroll 8
+UNROLLED(8)
     for (int i = 0; i < LANES; i += 2) {
         two[side / 2 - 1] = _mm512_add_ps(column(in, beside, i + side - 2), column(in, beside, i + side - 1));
         __m512 same = two[0];
-#pragma GCC unroll 4
+UNROLLED(4)
         for (int j = 1; j < side / 2; j++) same = _mm512_add_ps(same, two[j]);
         _mm512_storeu_ps(out + i * out_query, _mm512_add_ps(column(in, beside, i), same));
         _mm512_storeu_ps(out + (i + 1) * out_query, _mm512_add_ps(same, column(in, beside, i + side)));
-#pragma GCC unroll 4
+UNROLLED(4)
         for (int j = 0; j < side / 2 - 1; j++) two[j] = two[j + 1];
     }
 }

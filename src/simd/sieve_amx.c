@@ -2,6 +2,7 @@
 #if defined(__x86_64__) && defined(SNLS_HAVE_AMX)
 #include "simd/sieve.h"
 #include "simd/zmm.h"
+#include "simd/unroll.h"
 
 #define ALWAYS static inline __attribute__((always_inline))
 enum { LANES = SNLS_SIEVE_LANES, CHUNK = SNLS_SIEVE_CHUNK };
@@ -26,7 +27,7 @@ enum { ONE_ROUNDED, ONE, TWO }; /* parts, and what lengths are those of */
 ALWAYS Chunk split_chunk(const float *in, ptrdiff_t f, const SnlsSieveParts *as, const int way, __m512 scale, const float *along, Sums *sum)
 {
     __m512 v[2];
-#pragma GCC unroll 2
+UNROLLED(2)
     for (int h = 0; h < 2; h++) {
         const __mmask16 there = zmm_first(as->features - f - 16 * h);
         v[h] = _mm512_maskz_loadu_ps(there, in + f + 16 * h);

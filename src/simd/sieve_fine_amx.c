@@ -2,6 +2,7 @@
 #if defined(__x86_64__) && defined(SNLS_HAVE_AMX)
 #include "simd/lanes_avx512.h"
 #include "simd/sieve.h"
+#include "simd/unroll.h"
 
 enum { LANES = SNLS_SIEVE_LANES };
 
@@ -142,7 +143,7 @@ typedef struct Square { float step, y, x; } Square;
 ALWAYS void add_corners(__m512 *sum, const SnlsSievePairs *p, int i, ptrdiff_t f, __mmask16 there)
 {
     const __m512 q = _mm512_maskz_loadu_ps(there, p->at.query[i] + f);
-#pragma GCC unroll 4
+UNROLLED(4)
     for (int t = 0; t < 4; t++) sum[t] = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(there, p->at.tap[t][i] + f), q, sum[t]);
 }
 
@@ -156,13 +157,13 @@ ALWAYS void add_squares(__m512 *sum, const SnlsSievePairs *p, int i, ptrdiff_t f
 {
     const __m512 q = _mm512_maskz_loadu_ps(there, p->at.query[i] + f);
     __m512 k[4];
-#pragma GCC unroll 4
+UNROLLED(4)
     for (int t = 0; t < 4; t++) k[t] = _mm512_maskz_loadu_ps(there, p->at.tap[t][i] + f);
-#pragma GCC unroll 2
+UNROLLED(2)
     for (int x = 0; x < 2; x++) {
         const __m512 fx = _mm512_set1_ps(p->at.fraction_x[i] + (at->x + (float)x * at->step));
         const __m512 above = weigh(k[0], k[1], fx), below = weigh(k[2], k[3], fx);
-#pragma GCC unroll 2
+UNROLLED(2)
         for (int y = 0; y < 2; y++) sum[2 * y + x] = add_square(sum[2 * y + x], q, weigh(above, below, _mm512_set1_ps(p->at.fraction_y[i] + (at->y + (float)y * at->step))));
     }
 }

@@ -1,6 +1,7 @@
 /* sieve_hits_bf16.c: who may be among the best, given the least rough scores of every row of cells: f32, or 16-bit numbers of products (sieve_prod_bf16.c). */
 #if defined(__aarch64__) && defined(SNLS_HAVE_BF16)
 #include "simd/sieve_bf16.h"
+#include "simd/unroll.h"
 
 enum { WIDTH = 8 };
 
@@ -44,7 +45,7 @@ ALWAYS void append(SnlsSieveEntries *to, uint32_t lanes, uint32_t entry, const S
         const uint32x4_t column = vandq_u32(scores_of(from, i, row, h, numbers), mask);
         vst1q_u32(all + h, vorrq_u32(vorrq_u32(vshlq_n_u32(column, 4), vdupq_n_u32(entry)), vld1q_u32(lane + h)));
     }
-#pragma GCC unroll 16
+UNROLLED(16)
     for (int l = 0; l < LANES; l++) {
         *at = all[l];
         at += lanes >> l & 1;

@@ -3,6 +3,7 @@
 #define SNLS_SIEVE_MAKE_BF16_H
 
 #include "simd/sieve_bf16.h"
+#include "simd/unroll.h"
 
 enum { CHUNK = SNLS_SIEVE_CHUNK, TWOS = LANES / 2, KEYS = 12 }; /* of sums of two keys and two queries up to 24 fit the registers */
 
@@ -14,16 +15,16 @@ ALWAYS void add_part(float32x4_t sum[KEYS / 2][TWOS], const uint16_t *key, ptrdi
 {
     for (ptrdiff_t f = 0; f < features; f += 4, query += 4 * LANES) {
         bfloat16x8_t pair[KEYS / 2];
-#pragma GCC unroll 6
+UNROLLED(6)
         for (int i = 0; i < keys / 2; i++) {
             pair[i] = load_bf16(key + 2 * (i * right + f));
             __asm__ volatile("" : "+w"(pair[i]) : : "memory"); /* in this order: else compilers load far ahead and run out of registers */
         }
-#pragma GCC unroll 8
+UNROLLED(8)
         for (int j = 0; j < twos; j++) {
             bfloat16x8_t q = load_bf16(query + 8 * j);
             __asm__ volatile("" : "+w"(q) : : "memory");
-#pragma GCC unroll 6
+UNROLLED(6)
             for (int i = 0; i < keys / 2; i++) sum[i][j] = vbfmmlaq_f32(sum[i][j], pair[i], q);
         }
     }
@@ -32,9 +33,9 @@ ALWAYS void add_part(float32x4_t sum[KEYS / 2][TWOS], const uint16_t *key, ptrdi
 /* Sums of two keys and two queries each, into a row of the queries for each key. */
 ALWAYS void store_sums(float *out, float32x4_t sum[KEYS / 2][TWOS], const int keys, const int twos)
 {
-#pragma GCC unroll 6
+UNROLLED(6)
     for (int i = 0; i < keys / 2; i++)
-#pragma GCC unroll 4
+UNROLLED(4)
         for (int j = 0; j < twos; j += 2) {
             const float64x2_t a = vreinterpretq_f64_f32(sum[i][j]), b = vreinterpretq_f64_f32(sum[i][j + 1]);
             vst1q_f32(out + 2 * i * LANES + 2 * j, vreinterpretq_f32_f64(vzip1q_f64(a, b)));
@@ -52,9 +53,9 @@ ALWAYS int16x8_t in_grains(float32x4_t a, float32x4_t b, const float grain[2][4]
 /* The same as 16-bit numbers: eight queries at a time, four where they are left over. */
 ALWAYS void store_grains(int16_t *out, float32x4_t sum[KEYS / 2][TWOS], const float grain[][4], const int keys, const int twos)
 {
-#pragma GCC unroll 6
+UNROLLED(6)
     for (int i = 0; i < keys / 2; i++)
-#pragma GCC unroll 2
+UNROLLED(2)
         for (int j = 0; j < twos; j += 4) {
             const int32x4_t a = vreinterpretq_s32_s16(in_grains(sum[i][j], sum[i][j + 1], grain + j)),
                             b = j + 2 < twos ? vreinterpretq_s32_s16(in_grains(sum[i][(j + 2) % TWOS], sum[i][(j + 3) % TWOS], grain + j + 2)) : a;
@@ -71,9 +72,9 @@ ALWAYS void make_keys(void *out, const SnlsSieveKeys *k, int c, const uint16_t *
     const ptrdiff_t features = (ptrdiff_t)k->chunks * CHUNK;
     float32x4_t sum[KEYS / 2][TWOS];
     key += c * k->right;
-#pragma GCC unroll 6
+UNROLLED(6)
     for (int i = 0; i < keys / 2; i++)
-#pragma GCC unroll 8
+UNROLLED(8)
         for (int j = 0; j < twos; j++) sum[i][j] = vdupq_n_f32(0);
     add_part(sum, key, k->right, query, features, keys, twos);
     if (k->parts > 1) {

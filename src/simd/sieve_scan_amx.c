@@ -3,6 +3,7 @@
 #if defined(__x86_64__) && defined(SNLS_HAVE_AMX)
 #include "simd/sieve_make_amx.h"
 #include "simd/zmm.h"
+#include "simd/unroll.h"
 #include <float.h>
 
 /* ---- scores ---- */
@@ -96,7 +97,7 @@ ALWAYS Least scan_row(Scan *s, const float *product, int row, const int by, cons
 ALWAYS void points_of(const Axis *a, float last, int cell, const int points, __m512 *f)
 {
     const __m512 here = _mm512_set1_ps((float)cell), low = _mm512_sub_ps(a->low, here), high = _mm512_sub_ps(a->high, here);
-#pragma GCC unroll 4
+UNROLLED(4)
     for (int i = 0; i < points; i++)
         f[i] = _mm512_add_ps(a->fraction, _mm512_min_ps(_mm512_max_ps(_mm512_set1_ps((float)i * last / (float)(points - 1)), low), high));
 }
@@ -137,7 +138,7 @@ ALWAYS Edge edge_of(const Between *b, int c, const int points, const int l2)
     }
     const __m512 down = _mm512_sub_ps(below, above);
     Edge e;
-#pragma GCC unroll 4
+UNROLLED(4)
     for (int i = 0; i < points; i++) {
         e.at[i] = _mm512_fmadd_ps(b->fy[i], down, above);
         if (l2) e.at[i] = _mm512_fnmadd_ps(b->gy[i], _mm512_set1_ps(b->lower[c]), e.at[i]);
@@ -164,10 +165,10 @@ ALWAYS Least scan_cells(const Scan *s, const Between *b, const int points, const
         __m512 v = none;
         left = right;
         right = edge_of(b, c + 1, points, l2);
-#pragma GCC unroll 4
+UNROLLED(4)
         for (int i = 0; i < points; i++) {
             const __m512 across = _mm512_sub_ps(right.at[i], left.at[i]), apart = l2 ? apart_of(b, c, i) : none;
-#pragma GCC unroll 4
+UNROLLED(4)
             for (int j = 0; j < points; j++) {
                 __m512 one = _mm512_fmadd_ps(at->f[j], across, left.at[i]);
                 if (l2) one = _mm512_fnmadd_ps(at->g[j], apart, one);

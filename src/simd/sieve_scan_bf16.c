@@ -3,6 +3,7 @@
 #if defined(__aarch64__) && defined(SNLS_HAVE_BF16)
 #include "simd/sieve_bf16.h"
 #include "simd/sieve_make_bf16.h"
+#include "simd/unroll.h"
 #include <math.h>
 
 enum { WIDTH = 4, POINTS = SNLS_SIEVE_STEPS, SIDE = SNLS_SIEVE_SIDE }; /* candidates of a cell that are looked at along an axis */
@@ -142,7 +143,7 @@ ALWAYS Edge edge_of(const Between *b, int c, const int h, const int points)
     above = vaddq_f32(above, v_set(b->plus_above[c])), below = vaddq_f32(below, v_set(b->plus_below[c]));
     const Vec down = vsubq_f32(below, above);
     Edge e;
-#pragma GCC unroll 4
+UNROLLED(4)
     for (int i = 0; i < points; i++) {
         e.at[i] = v_madd(vld1q_f32(b->fy[i] + h), down, above);
         e.at[i] = v_nmadd(vld1q_f32(b->gy[i] + h), v_set(b->lower[c]), e.at[i]);
@@ -168,10 +169,10 @@ ALWAYS Least scan_cells(const Scan *s, const Between *b, const int h, const int 
         Vec v = v_set(__builtin_inff());
         left = right;
         right = edge_of(b, c + 1, h, points);
-#pragma GCC unroll 4
+UNROLLED(4)
         for (int i = 0; i < points; i++) {
             const Vec across = vsubq_f32(right.at[i], left.at[i]), apart = apart_of(b, c, i, h);
-#pragma GCC unroll 4
+UNROLLED(4)
             for (int j = 0; j < points; j++) {
                 Vec one = v_madd(vld1q_f32(s->f[c][j] + h), across, left.at[i]);
                 one = v_nmadd(vld1q_f32(s->g[c][j] + h), apart, one);

@@ -8,6 +8,7 @@
  *   IN_REGISTER(v): the compiler must hold v in a register; TURN(out, pitch, in, step, most): out[f*pitch + x] = in[x*step + f] for x, f < WIDTH, and the Vec
  *   at most raised to magnitudes, where NaN does not count; TURN_EIGHT, where WIDTH is more: the same for x, f < 8 */
 #include "simd/tile.h"
+#include "simd/unroll.h"
 
 #ifndef WIDTH
 #define WIDTH LANES
@@ -21,30 +22,30 @@ ALWAYS void dots_part(const SnlsTileDots *d, const int rows, const int columns, 
     Vec sum[ROWS][COLUMNS];
     const ptrdiff_t query_row = QUERY_ROW(d->at), step = d->at.step, key_pitch = d->key_pitch, ahead = d->ahead;
     const float *query = d->query + h / WIDTH * d->at.part, *key = d->key + h, *end = query + d->features * step;
-#pragma GCC unroll 8
+UNROLLED(8)
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
+UNROLLED(8)
         for (int c = 0; c < columns; c++) sum[r][c] = d->add ? v_load(d->out[r] + c * d->out_step + h) : v_zero();
     for (; query < end; query += step, key += key_pitch) {
         if (fetch) __builtin_prefetch(key + ahead);
         if (fetch) __builtin_prefetch(key + ahead + columns + LANES - 2);
         Vec q[ROWS];
-#pragma GCC unroll 8
+UNROLLED(8)
         for (int r = 0; r < rows; r++) q[r] = v_load(query + r * query_row);
-#pragma GCC unroll 8
+UNROLLED(8)
         for (int c = 0; c < columns; c++) {
             Vec k = v_load(key + c);
             IN_REGISTER(k); /* read once, not once for each row: keys are rarely aligned, and loads are what runs out */
-#pragma GCC unroll 8
+UNROLLED(8)
             for (int r = 0; r < rows; r++) {
                 const Vec a = square ? v_sub(q[r], k) : q[r];
                 sum[r][c] = v_fma(a, square ? a : k, sum[r][c]);
             }
         }
     }
-#pragma GCC unroll 8
+UNROLLED(8)
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
+UNROLLED(8)
         for (int c = 0; c < columns; c++) v_store(d->out[r] + c * d->out_step + h, sum[r][c]);
 }
 
@@ -145,7 +146,7 @@ ALWAYS void mix_of(float *out, const float *const *in, const ptrdiff_t *item, pt
     for (ptrdiff_t i = 0; i < n; i++) {
         const ptrdiff_t at = item[i] + h, bow = bends ? bend_item[i] + h : 0;
         Vec a = v_load(in[low] + at), b = v_load(in[low + 1] + at), e = bends ? v_load(bend[low] + bow) : v_zero();
-#pragma GCC unroll 4
+UNROLLED(4)
         for (int j = 1; j <= more; j++) {
             const Mask here = m_equal(index + h, low + j);
             a = v_pick(here, a, v_load(in[low + j] + at));
@@ -184,7 +185,7 @@ ALWAYS void mix_even(float *out, const float *in, const float *bend, ptrdiff_t n
     for (ptrdiff_t i = 0; i < n; i++) {
         const float *at = in + (first[i] + low) * LANES + h, *bow = bends ? bend + (first[i] + low) * LANES + h : at;
         Vec a = v_load(at), b = v_load(at + LANES), e = bends ? v_load(bow) : v_zero();
-#pragma GCC unroll 4
+UNROLLED(4)
         for (int j = 1; j <= more; j++) {
             const Mask here = m_equal(index + h, low + j);
             a = v_pick(here, a, v_load(at + j * LANES));
@@ -212,7 +213,7 @@ static void mix_each(float *out, const float *in, const float *bend, ptrdiff_t n
 ALWAYS Vec pick_run(const float *in, ptrdiff_t apart, int low, const int more, const int32_t *index)
 {
     Vec a = v_load(in);
-#pragma GCC unroll 4
+UNROLLED(4)
     for (int j = 1; j <= more; j++) a = v_pick(m_equal(index, low + j), a, v_load(in + j * apart));
     return a;
 }

@@ -78,7 +78,7 @@ ALWAYS void row_of_cells(SnlsTileCellLists *lists, const SnlsTileCells *w, const
     const Ends y = ends_of(&w->y, row->row == 0, row->row == last, row->steps, h), middle = ends_of(&w->x, 0, 0, row->steps, h);
     const float *above = row->above + h, *below = row->below + h;
     Lists s = {.left_out = v_load(lists->left_out + h), .sum = v_load(lists->sum + h), .id = v_set(row->first)};
-#pragma GCC unroll 4
+UNROLLED(4)
     for (int j = 0; j < k; j++) s.top[j] = v_load(lists->top + j * LANES + h), s.number[j] = v_load(lists->number + j * LANES + h);
     for (ptrdiff_t c = 0; row->row == 0 && c < last + (w->between_x != 0); c++) s.sum = v_add(s.sum, v_load(above + (c + 1) * LANES));
     Edge left = edge_of(v_load(above), v_load(below), y, down);
@@ -97,7 +97,7 @@ ALWAYS void row_of_cells(SnlsTileCellLists *lists, const SnlsTileCells *w, const
     insert_cell(&s, least_of_cell(&left, &right, ends_of(&w->x, 0, 1, row->steps, h), down, across == HALVES ? PIXELS : across), k);
     v_store(lists->left_out + h, s.left_out);
     v_store(lists->sum + h, s.sum);
-#pragma GCC unroll 4
+UNROLLED(4)
     for (int j = 0; j < k; j++) v_store(lists->top + j * LANES + h, s.top[j]), v_store(lists->number + j * LANES + h, s.number[j]);
 }
 
@@ -151,7 +151,7 @@ ALWAYS void load_corners(Corners *to, const uint32_t *place, uint32_t lanes, con
 ALWAYS void insert_ordered(Vec *top, Vec *number, Vec x, Vec id, Mask there, const int k)
 {
     Mask before[SNLS_TILE_SHORT];
-#pragma GCC unroll 4
+UNROLLED(4)
     for (int j = 0; j < k; j++) before[j] = m_or(m_not_below(there, top[j], x), m_not_below(m_le(x, top[j]), number[j], id));
     move_on(top, number, before, x, id, k);
 }
@@ -168,7 +168,7 @@ ALWAYS void expand_part(float *top, float *number, const uint32_t *place, uint32
     Vec t[SNLS_TILE_SHORT], d[SNLS_TILE_SHORT];
     const Vec side = v_set((float)in->side);
     load_corners(&at, place, lanes, in, h);
-#pragma GCC unroll 4
+UNROLLED(4)
     for (int j = 0; j < k; j++) t[j] = v_load(top + j * LANES), d[j] = v_load(number + j * LANES);
     for (int i = 0; i < in->steps; i++) {
         const Vec row = v_add(at.y, v_set((float)i)), fy = v_add(at.phase_y, v_set((float)i / (float)in->steps));
@@ -181,7 +181,7 @@ ALWAYS void expand_part(float *top, float *number, const uint32_t *place, uint32
             insert_ordered(t, d, v_pick(there, v_set(__builtin_nanf("")), score), v_add(before, column), there, k);
         }
     }
-#pragma GCC unroll 4
+UNROLLED(4)
     for (int j = 0; j < k; j++) v_store(top + j * LANES, t[j]), v_store(number + j * LANES, d[j]);
 }
 

@@ -12,32 +12,32 @@ ALWAYS void band_part(float *const *to, ptrdiff_t next, const SnlsTileBand *b, c
     const ptrdiff_t query_row = QUERY_ROW(b->at), step = b->at.step, key_pitch = b->key_pitch;
     query += h / WIDTH * b->at.part, key += h;
     const float *end = query + features * step;
-#pragma GCC unroll 8
+UNROLLED(8)
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
+UNROLLED(8)
         for (int c = 0; c < columns; c++) sum[r][c] = add ? v_load(to[r] + c * next + h) : v_zero();
     for (; query < end; query += step, key += key_pitch) {
         Vec q[PATCH_ROWS];
-#pragma GCC unroll 8
+UNROLLED(8)
         for (int r = 0; r < rows; r++) {
             q[r] = v_load(query + r * query_row);
             IN_REGISTER(q[r]); /* as in dots_block */
         }
         if (fetch) __builtin_prefetch(key + ahead);
-#pragma GCC unroll 8
+UNROLLED(8)
         for (int c = 0; c < columns; c++) {
             Vec k = v_load(key + c);
             IN_REGISTER(k);
-#pragma GCC unroll 8
+UNROLLED(8)
             for (int r = 0; r < rows; r++) {
                 const Vec a = square ? v_sub(q[r], k) : q[r];
                 sum[r][c] = v_fma(a, square ? a : k, sum[r][c]);
             }
         }
     }
-#pragma GCC unroll 8
+UNROLLED(8)
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
+UNROLLED(8)
         for (int c = 0; c < columns; c++) v_store(to[r] + c * next + h, sum[r][c]);
 }
 
@@ -99,7 +99,7 @@ ALWAYS void sums_down(const SnlsTileBand *b, float *out, const float *ring, cons
 #define ROW(a) v_load(ring + ((start + (a)) & mask) * LANES + h)
     for (; ring < end; ring += (mask + 1) * LANES, out += out_across) EACH_PART {
         Vec same = v_add(ROW(1), ROW(2));
-#pragma GCC unroll 8
+UNROLLED(8)
         for (int a = 3; a < side; a += 2) same = v_add(same, v_add(ROW(a), ROW(a + 1)));
         v_store(out + h, v_add(same, ROW(0)));
         if (pair) v_store(out + out_row + h, v_add(same, ROW(side)));
@@ -185,7 +185,7 @@ ALWAYS Vec row_sum_odd(const float *in, const int side)
 ALWAYS void run_sum_odd(float *out, const float *in, const int side)
 {
     Vec two = v_add(v_load(in), v_load(in + 1));
-#pragma GCC unroll 8
+UNROLLED(8)
     for (int h = 0; h < LANES; h += WIDTH) {
         const Vec next = v_add(v_load(in + h + WIDTH), v_load(in + h + WIDTH + 1)), four = v_add(two, v_after_two(two, next));
         v_store(out + h, v_add(four, side == 7 ? v_add(next, v_load(in + h + 6)) : v_load(in + h + 4)));

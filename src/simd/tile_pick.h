@@ -71,7 +71,7 @@ static ptrdiff_t keep(ptrdiff_t k) { return k <= 4 || k > KEEP_MAX ? k : (k + 1)
 /* x into a list before the first that it is to come before, which with all that follow moves on by one. */
 ALWAYS void move_on(Vec *top, Vec *number, const Mask *before, Vec x, Vec id, const int k)
 {
-#pragma GCC unroll 16
+UNROLLED(16)
     for (int j = k - 1; j > 0; j--) {
         top[j] = v_pick(before[j], top[j], v_pick(before[j - 1], x, top[j - 1]));
         number[j] = v_pick(before[j], number[j], v_pick(before[j - 1], id, number[j - 1]));
@@ -85,7 +85,7 @@ ALWAYS void insert_vec(Vec *top, Vec *number, Vec x, Vec id, const int k)
 {
     Mask before[KEEP_MAX];
     const Mask there = m_number(x);
-#pragma GCC unroll 16
+UNROLLED(16)
     for (int j = 0; j < k; j++) before[j] = m_not_below(there, top[j], x);
     move_on(top, number, before, x, id, k);
 }
@@ -94,9 +94,9 @@ ALWAYS void insert_vec(Vec *top, Vec *number, Vec x, Vec id, const int k)
 ALWAYS void insert_known(Vec *top, Vec *number, Vec x, Vec id, const int k)
 {
     Mask before[KEEP_MAX];
-#pragma GCC unroll 16
+UNROLLED(16)
     for (int j = 0; j < k; j++) before[j] = m_below(x, top[j]);
-#pragma GCC unroll 16
+UNROLLED(16)
     for (int j = 0; j < k; j++) {
         const Vec have = top[j];
         top[j] = v_min(x, have);
@@ -123,13 +123,13 @@ ALWAYS void insert_part(float *top, float *number, const float *value, const flo
 {
     Vec t[KEEP_MAX], d[KEEP_MAX], id = v_set(first);
     const Vec one = v_set(1);
-#pragma GCC unroll 16
+UNROLLED(16)
     for (int j = 0; j < k; j++) t[j] = v_load(top + j * LANES), d[j] = v_load(number + j * LANES);
     if (known) {
         for (ptrdiff_t i = 0; i < n; i++, id = v_add(id, one)) insert_known(t, d, v_load(value + i * LANES), id, k);
     } else
         for (ptrdiff_t i = 0; i < n; i++, id = v_add(id, one)) insert_vec(t, d, v_load(value + i * LANES), ids ? v_load(ids + i * LANES) : id, k);
-#pragma GCC unroll 16
+UNROLLED(16)
     for (int j = 0; j < k; j++) v_store(top + j * LANES, t[j]), v_store(number + j * LANES, d[j]);
 }
 
@@ -140,7 +140,7 @@ enum { GROUP = 3, GROUPS_MAX = 36, FILTERED = 4 * GROUP * GROUP };
 
 ALWAYS void enter_sorted(Vec *sorted, Vec x, const int k)
 {
-#pragma GCC unroll 16
+UNROLLED(16)
     for (int j = 0; j < k; j++) {
         const Vec have = sorted[j];
         sorted[j] = v_min(x, have);
@@ -154,7 +154,7 @@ ALWAYS int groups_below(uint16_t *group, const float *value, int groups, const V
     const Vec none = v_set(__builtin_inff());
     Vec low[GROUPS_MAX], sorted[KEEP_MAX];
     uint16_t *end = group;
-#pragma GCC unroll 16
+UNROLLED(16)
     for (int j = 0; j < k; j++) sorted[j] = v_min(top[j], none);
     for (int g = 0; g < groups; g += GROUP) {
         Vec least_of = none;
@@ -176,20 +176,20 @@ ALWAYS void insert_few_part(float *top, float *number, const float *value, ptrdi
     uint16_t group[GROUPS_MAX + 4];
     Vec t[KEEP_MAX], d[KEEP_MAX];
     const Vec one = v_set(1);
-#pragma GCC unroll 16
+UNROLLED(16)
     for (int j = 0; j < k; j++) t[j] = v_load(top + j * LANES), d[j] = v_load(number + j * LANES);
     for (; n >= GROUP; ) {
         const int groups = (int)(n / GROUP < GROUPS_MAX ? n / GROUP : GROUPS_MAX), found = groups_below(group, value, groups, t, k);
         for (int i = 0; i < found; i++) {
             const float *at = value + group[i] * GROUP * LANES;
             Vec id = v_set(first + (float)(group[i] * GROUP));
-#pragma GCC unroll 4
+UNROLLED(4)
             for (int j = 0; j < GROUP; j++, id = v_add(id, one)) insert_vec(t, d, v_load(at + j * LANES), id, k);
         }
         n -= groups * GROUP, value += groups * GROUP * LANES, first += (float)(groups * GROUP);
     }
     for (; n > 0; n--, value += LANES, first += 1) insert_vec(t, d, v_load(value), v_set(first), k);
-#pragma GCC unroll 16
+UNROLLED(16)
     for (int j = 0; j < k; j++) v_store(top + j * LANES, t[j]), v_store(number + j * LANES, d[j]);
 }
 #endif

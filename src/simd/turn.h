@@ -2,6 +2,7 @@
 #ifndef SNLS_TURN_H
 #define SNLS_TURN_H
 
+#include "simd/unroll.h"
 #include <immintrin.h>
 #include <stddef.h>
 
@@ -39,7 +40,7 @@ static inline __attribute__((always_inline)) void turn_8_most(float *out, ptrdif
 /* Four neighbouring floats of sixteen rows, `step` floats apart: rows i, i+4, i+8, i+12 are put together by loads, so that few shuffles are left. */
 static inline __attribute__((always_inline)) void load_fours(__m512 four[4], const float *in, ptrdiff_t step)
 {
-#pragma GCC unroll 4
+UNROLLED(4)
     for (int i = 0; i < 4; i++) {
         const float *at = in + i * step;
         __m512 x = _mm512_insertf32x4(_mm512_castps128_ps512(_mm_loadu_ps(at)), _mm_loadu_ps(at + 4 * step), 1);
@@ -62,11 +63,11 @@ static inline __attribute__((always_inline)) void store_turned(float *out, ptrdi
 /* Sixteen by sixteen, four features at a time. */
 static inline __attribute__((always_inline)) void turn_16_most(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step, __m512 *most)
 {
-#pragma GCC unroll 4
+UNROLLED(4)
     for (int g = 0; g < 4; g++, in += 4, out += 4 * pitch) {
         __m512 four[4];
         load_fours(four, in, step);
-#pragma GCC unroll 4
+UNROLLED(4)
         for (int i = 0; i < 4; i++) *most = _mm512_max_ps(_mm512_abs_ps(four[i]), *most);
         store_turned(out, pitch, four, 4);
     }

@@ -2,6 +2,7 @@
 #ifndef SNLS_ZMM_H
 #define SNLS_ZMM_H
 
+#include "simd/unroll.h"
 #include <immintrin.h>
 #include <stddef.h>
 
@@ -9,9 +10,9 @@
 static inline __attribute__((always_inline)) __m512 zmm_sums(const __m512 v[16])
 {
     __m512 two[8], four[4], eight[2];
-#pragma GCC unroll 8
+UNROLLED(8)
     for (int i = 0; i < 8; i++) two[i] = _mm512_add_ps(_mm512_unpacklo_ps(v[2 * i], v[2 * i + 1]), _mm512_unpackhi_ps(v[2 * i], v[2 * i + 1]));
-#pragma GCC unroll 4
+UNROLLED(4)
     for (int i = 0; i < 4; i++)
         four[i] = _mm512_add_ps(_mm512_shuffle_ps(two[2 * i], two[2 * i + 1], 0x44), _mm512_shuffle_ps(two[2 * i], two[2 * i + 1], 0xee));
     for (int i = 0; i < 2; i++)
@@ -23,26 +24,26 @@ static inline __attribute__((always_inline)) __m512 zmm_sums(const __m512 v[16])
 static inline __attribute__((always_inline)) void zmm_turn(__m512i v[16])
 {
     __m512i t[16];
-#pragma GCC unroll 8
+UNROLLED(8)
     for (int i = 0; i < 16; i += 2) {
         t[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
         t[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
     }
-#pragma GCC unroll 4
+UNROLLED(4)
     for (int i = 0; i < 16; i += 4) {
         v[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
         v[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
         v[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
         v[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
     }
-#pragma GCC unroll 4
+UNROLLED(4)
     for (int i = 0; i < 4; i++) { /* v[4*g + i]: words i, 4+i, 8+i, 12+i of pixels 4g .. 4g+3 */
         t[i] = _mm512_shuffle_i32x4(v[i], v[4 + i], 0x88);
         t[4 + i] = _mm512_shuffle_i32x4(v[i], v[4 + i], 0xdd);
         t[8 + i] = _mm512_shuffle_i32x4(v[8 + i], v[12 + i], 0x88);
         t[12 + i] = _mm512_shuffle_i32x4(v[8 + i], v[12 + i], 0xdd);
     }
-#pragma GCC unroll 4
+UNROLLED(4)
     for (int i = 0; i < 4; i++) {
         v[i] = _mm512_shuffle_i32x4(t[i], t[8 + i], 0x88);
         v[8 + i] = _mm512_shuffle_i32x4(t[i], t[8 + i], 0xdd);
