@@ -47,8 +47,11 @@ ALWAYS Least with_cell(Least least, Vec v, const Scan *s, int c, const int h)
     return least;
 }
 
+/* b - a. Lanes whose products were not wanted hold anything: theirs may wrap around. */
+ALWAYS Vec apart(Vec b, Vec a) { return vreinterpretq_s16_u16(vsubq_u16(vreinterpretq_u16_s16(b), vreinterpretq_u16_s16(a))); }
+
 /* a + f*(b - a) */
-ALWAYS Vec mix(Vec a, Vec b, Vec f) { return vqrdmlahq_s16(a, vsubq_s16(b, a), f); }
+ALWAYS Vec mix(Vec a, Vec b, Vec f) { return vqrdmlahq_s16(a, apart(b, a), f); }
 
 /* Eight lanes, or all sixteen side by side, of a row of products into scores of a row of cells: the row itself, or, between rows, the one before. by, bx: fractions along
  * y, along x. Row -1 of cells is only remembered. */
@@ -93,8 +96,8 @@ typedef struct Edge { Vec first, last; } Edge;
 
 ALWAYS Edge edge_of(const int16_t *above, const int16_t *below, int c, const int at, Vec first, Vec last)
 {
-    const Vec a = vld1q_s16(above + c * LANES + at), apart = vsubq_s16(vld1q_s16(below + c * LANES + at), a);
-    return (Edge){vqrdmlahq_s16(a, apart, first), vqrdmlahq_s16(a, apart, last)};
+    const Vec a = vld1q_s16(above + c * LANES + at), down = apart(vld1q_s16(below + c * LANES + at), a);
+    return (Edge){vqrdmlahq_s16(a, down, first), vqrdmlahq_s16(a, down, last)};
 }
 
 /* The least scores of a row of cells that hold several candidates: mixed along y, then along x. Eight lanes or all sixteen. */
@@ -114,7 +117,7 @@ ALWAYS void scan_cells(const Scan *s, const int16_t *above, const int16_t *below
             const Vec f = vld1q_s16(s->f[c][0] + at), g = vld1q_s16(s->f[c][1] + at);
             const Edge left = right[i];
             right[i] = edge_of(above, below, c + 1, at, first[i], last[i]);
-            const Vec up = vsubq_s16(right[i].first, left.first), down = vsubq_s16(right[i].last, left.last);
+            const Vec up = apart(right[i].first, left.first), down = apart(right[i].last, left.last);
             const Vec upper = vqrdmlahq_s16(left.first, up, vbslq_s16(vcltzq_s16(up), g, f)); /* downhill the last is the least */
             const Vec lower = vqrdmlahq_s16(left.last, down, vbslq_s16(vcltzq_s16(down), g, f));
             least[i] = with_cell(least[i], vminq_s16(upper, lower), s, c, at);
