@@ -36,7 +36,7 @@ the next box begun too far|src/simd/sieve_scan_amx.c|begun = wanted - rows < AHE
 the pixel beside a cell not looked at|src/simd/sieve_scan_amx.c|    b = _mm512_mask_mov_ps(b, right, here->least[2]);||test_tile --steps 1000 60
 lanes whose cells lack a neighbour taken as if they had it|src/simd/sieve_scan_amx.c|    *lanes = _mm512_mask_cmplt_epi32_mask(*lanes, until, _mm512_loadu_si512(axis->end));||test_tile --apart 1000 100
 queries of the first lanes taken for others|src/simd/sieve_make_bf16.h|*query = m->query + first * 4;|*query = m->query;|test_tile --frames 1000 40
-rows of cells that nobody looks into not cleared|src/simd/sieve_scan_bf16.c|if (row >= by \&\& !has_rows(s, row - by, row - by, h)) note_nothing(s, row - by, h);||test_tile --frames 1000 40
+rows of cells that nobody looks into not cleared|src/simd/sieve_scan_bf16.c|    else note_nothing(s, cell, h);||test_tile --frames 1000 40
 the last feature of a pixel left out|src/simd/sieve_bf16.c|i < left; i++) part[i]|i + 1 < left; i++) part[i]|test_tile --frames 1000 40
 the low part of keys left out|src/simd/sieve_make_bf16.h|        add_part(sum, key + 2 * features, k->right, query, features, keys, twos);||test_close 1 16
 the pixel beside a cell taken as none|src/simd/sieve_hits_bf16.c|vandq_u16(vorrq_u16(beside_it, no_right), vorrq_u16(below_it, no_down))|vorrq_u16(below_it, no_down)|test_tile --steps 1000 60

@@ -7,7 +7,7 @@
 
 #define LARGE 1e34f /* a squared length below it: products and sums stay within the range of f32 */
 
-enum { K_MAX = 24, WINDOWS_MAX = 512, SLACK = 12, ROWS_MAX = 1024, BOXES = 4096, TRIED = 4, PIECE = 16, TOGETHER = 5, SHORT_LIST = 4, SMALL = 4, STRIP_BYTES = 2 << 20 };
+enum { WINDOWS_MAX = 512, SLACK = 12, ROWS_MAX = 1024, BOXES = 4096, TRIED = 4, PIECE = 16, TOGETHER = 5, SHORT_LIST = 4, SMALL = 4, STRIP_BYTES = 2 << 20 };
 
 /* Whole pixels between the first and the last candidate of a window. */
 static int64_t reach_of(const SnlsMatch *m) { return (int64_t)floor(m->stride1 * (double)(m->side - 1)); }
@@ -31,7 +31,7 @@ static int64_t row_of_key(const SnlsMatch *m)
 bool snls_cpu_sieve_applies(SnlsContext *ctx, const SnlsMatch *m)
 {
     SnlsSieve s;
-    const bool kind = !m->refine && !m->all && m->ps == 1 && m->k <= K_MAX && m->anchor == SNLS_ANCHOR_NONE && m->exclude != SNLS_EXCLUDE_SELF;
+    const bool kind = !m->refine && !m->all && m->ps == 1 && m->k <= SNLS_SIEVE_KEPT && m->anchor == SNLS_ANCHOR_NONE && m->exclude != SNLS_EXCLUDE_SELF;
     const bool steps = m->stride1 == 1 || m->stride1 == 0.5 || m->stride1 == 0.25;
     const bool tiles = m->prod && m->stride1 < 1 && m->features < SNLS_SIEVE_MANY && m->k <= SHORT_LIST && reach_of(m) <= SMALL;
     const bool few = m->features < 16; /* padding to a chunk would take several times the memory of the frames, and gains little */

@@ -21,6 +21,7 @@
 #define SNLS_SIEVE_MANY 0
 #endif
 #define SNLS_SIEVE_SIDE 64  /* rows and columns of a box at most */
+#define SNLS_SIEVE_KEPT 24  /* places of a list at most */
 
 /* Keys as sums of one or two bf16 parts: a pixel is `parts` times `padded` numbers, high parts first. Of pairs each part is that of both pixels. */
 typedef struct SnlsSieveKeys {

@@ -6,7 +6,7 @@
 #include "simd/sieve_make_bf16.h"
 #include <math.h>
 
-enum { WIDTH = 8, FOUR = 4, SIDE = SNLS_SIEVE_SIDE, NONE = INT16_MAX, K_MAX = 24, ROWS = 2 }; /* NONE: no candidate; ROWS: of products that are held */
+enum { WIDTH = 8, FOUR = 4, SIDE = SNLS_SIEVE_SIDE, NONE = INT16_MAX, ROWS = 2 }; /* NONE: no candidate; ROWS: of products that are held */
 
 typedef int16x8_t Vec;
 typedef struct Least { Vec first, second, third; } Least;
@@ -29,7 +29,7 @@ typedef struct Scan {
     int steps, step;           /* candidates of a cell; from one to the next in 2^-15 */
     uint16_t keep[SIDE][LANES], two[SIDE][LANES];
     int16_t mark[SIDE][LANES], above[SIDE][LANES], f[SIDE][2][LANES];
-    int16_t top[K_MAX][LANES]; /* the least of this box so far */
+    int16_t top[SNLS_SIEVE_KEPT][LANES]; /* the least of this box so far */
     ptrdiff_t k;
 } Scan;
 
@@ -269,11 +269,14 @@ static void set_axis(Axis *a, const SnlsSieveLanes *axis, uint32_t lanes, int32_
 /* Whether some candidate of a lane lies between pixels. */
 static int is_between(const Axis *a) { return vmaxvq_s16(vmaxq_s16(vld1q_s16(a->fraction), vld1q_s16(a->fraction + WIDTH))) > 0; }
 
-/* Whether the first candidate of every cell is at a pixel and in the frame, and the other half a pixel on: zero flow and windows that are not cut amiss. */
-static int whole_and_half(const Axis *a)
+/* Whether the first candidate of every cell is at a pixel and in the frame, and the other half a pixel on: zero flow and windows that are not cut amiss. Exactly so: the
+ * candidate at the pixel may then be scored alone, and a fraction too small for 2^-15 still counts. */
+static int whole_and_half(const Axis *a, const SnlsSieveLanes *axis, uint32_t lanes)
 {
     const Vec odd = vorrq_s16(vandq_s16(vld1q_s16(a->low), vdupq_n_s16(1)), vandq_s16(vld1q_s16(a->low + WIDTH), vdupq_n_s16(1)));
-    return !is_between(a) && !vmaxvq_s16(odd);
+    uint32x4_t amiss = vdupq_n_u32(0);
+    for (int h = 0; h < LANES; h += FOUR) amiss = vorrq_u32(amiss, vbicq_u32(which_lanes(lanes, h), vceqzq_f32(vld1q_f32(axis->fraction + h))));
+    return !vmaxvq_s16(odd) && !vmaxvq_u32(amiss);
 }
 
 static void set_units(Scan *s, const SnlsSieveView *w)
@@ -393,7 +396,7 @@ void snls_sieve_scan_prod_bf16(SnlsSieveRows *to, const SnlsSieveMake *made, con
     set_range(&s.rows, view->y, view->lanes, view->origin_y);
     set_units(&s, view);
     to->scale = 1;
-    to->halves = view->steps == 2 && whole_and_half(&s.y) && whole_and_half(&s.x);
+    to->halves = view->steps == 2 && whole_and_half(&s.y, view->y, view->lanes) && whole_and_half(&s.x, view->x, view->lanes);
     set_columns(&s, view, to->halves);
     for (ptrdiff_t i = 0; i < k; i++)
         for (int h = 0; h < LANES; h += WIDTH) vst1q_s16(s.top[i] + h, vdupq_n_s16(NONE));
