@@ -12,7 +12,7 @@
 /* ctest: sanitized=10 args=1 22 */
 /* ctest: name=products args=--products 1 10 */
 /* ctest: name=steps args=--steps 1 12 */
-/* ctest: name=steps-many label=slow timeout=600 args=--steps 1000 60 */
+/* ctest: name=steps-many label=slow timeout=600 args=--steps 1000 120 */
 /* ctest: name=patches args=--patches 1 8 */
 /* ctest: name=patches-many label=slow timeout=900 args=--patches 1000 15 */
 /* ctest: name=frames args=--frames 1 6 */

@@ -41,7 +41,7 @@ the last feature of a pixel left out|src/simd/sieve_bf16.c|i < left; i++) part[i
 the low part of keys left out|src/simd/sieve_make_bf16.h|        add_part(sum, key + 2 * features, k->right, query, features, keys, twos);||test_close 1 16
 the pixel beside a cell taken as none|src/simd/sieve_hits_bf16.c|vandq_u16(vorrq_u16(beside_it, no_right), vorrq_u16(below_it, no_down))|vorrq_u16(below_it, no_down)|test_tile --steps 1000 60
 grains so fine that 16 bits do not hold them|src/simd/sieve_bf16.h|0x1.08p-14f|0x1.08p-16f|test_close 1 16
-windows that end between pixels taken to end at one|src/simd/sieve_prod_bf16.c|more_y = ends_with_half(\&s->y)|more_y = 0|test_tile --steps 1000 60
+windows that end between pixels taken to end at one|src/simd/sieve_prod_bf16.c|more_y = ends_with_half(\&s->y)|more_y = 0|test_tile --steps 1000 120
 candidates of lanes eight and on lost|src/simd/tile_neon.c|vaddv_u8(vget_high_u8(bits)) << 8|vaddv_u8(vget_high_u8(bits)) << 9|test_tile 1 60
 what rounding takes off distances forgotten|src/cpu/sieve_pick.c|0x1.01p-9f * (query[l] + k.length)|0 * (query[l] + k.length)|test_close 1 16
 what rounding takes off products forgotten|src/cpu/sieve_pick.c|? 0x1.9p-17f : 0x1.02p-8f|? 0x1.9p-17f : 0x1.9p-17f|test_close 1 16
