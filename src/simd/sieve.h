@@ -67,7 +67,7 @@ typedef struct SnlsSieveView {
 typedef struct SnlsSieveRows {
     float *least[3];
     int rows, columns, bits;
-    float scale; /* what scores are multiplied by, a power of two: as `scan` finds it best */
+    float scale; /* x86-64: what scores are multiplied by, a power of two: as `scan` finds it best */
     float unit[SNLS_SIEVE_LANES]; /* AArch64: above 0 where `least` are 16-bit numbers, multiples of it */
     int halves;                   /* those: cells hold candidates at pixels and halves only */
 } SnlsSieveRows;

@@ -97,29 +97,18 @@ ALWAYS void make_row_of(void *out, const SnlsSieveKeys *k, const uint16_t *key, 
     if (c < columns) make_keys(out, k, c, key, query, grain, 2, twos);
 }
 
-/* Keys of row `row` of the box, `columns` of them from the first of its pair on and one more where that is odd, with lanes first .. end-1, whole fours of them:
- * (columns, lanes), floats. */
-ALWAYS void make_row(float *out, const SnlsSieveMake *m, int row, int columns, int first, int end)
+/* Keys of row `row` of the box, `columns` of them from the first of its pair on and one more where that is odd, with lanes first .. end-1, whole fours of them: (columns, lanes)
+ * floats, or 16-bit numbers if there is a grain: of two queries each, what sums are multiplied by. */
+ALWAYS void make_row(void *out, const SnlsSieveMake *m, int row, int columns, int first, int end, const float grain[][4])
 {
     const uint16_t *key = m->keys.at + row * m->keys.down, *query = m->query + first * 4;
+    void *at = grain ? (void *)((int16_t *)out + first) : (void *)((float *)out + first);
+    const float(*scale)[4] = grain ? grain + first / 2 : NULL;
     switch ((end - first) / 4) {
-    case 1: make_row_of(out + first, &m->keys, key, query, columns, NULL, 2); break;
-    case 2: make_row_of(out + first, &m->keys, key, query, columns, NULL, 4); break;
-    case 3: make_row_of(out + first, &m->keys, key, query, columns, NULL, 6); break;
-    case 4: make_row_of(out + first, &m->keys, key, query, columns, NULL, 8); break;
-    }
-}
-
-/* The same as 16-bit numbers. grain: of two queries each, what sums are multiplied by. */
-ALWAYS void make_row_in_grains(int16_t *out, const SnlsSieveMake *m, int row, int columns, int first, int end, const float grain[][4])
-{
-    const uint16_t *key = m->keys.at + row * m->keys.down, *query = m->query + first * 4;
-    grain += first / 2;
-    switch ((end - first) / 4) {
-    case 1: make_row_of(out + first, &m->keys, key, query, columns, grain, 2); break;
-    case 2: make_row_of(out + first, &m->keys, key, query, columns, grain, 4); break;
-    case 3: make_row_of(out + first, &m->keys, key, query, columns, grain, 6); break;
-    case 4: make_row_of(out + first, &m->keys, key, query, columns, grain, 8); break;
+    case 1: make_row_of(at, &m->keys, key, query, columns, scale, 2); break;
+    case 2: make_row_of(at, &m->keys, key, query, columns, scale, 4); break;
+    case 3: make_row_of(at, &m->keys, key, query, columns, scale, 6); break;
+    case 4: make_row_of(at, &m->keys, key, query, columns, scale, 8); break;
     }
 }
 

@@ -1,4 +1,4 @@
-/* sieve_prod_bf16.c: rough products on AArch64, their scan and who may be among the best. Sums of BFMMLA become 16-bit numbers as soon as they are complete, multiples of
+/* sieve_prod_bf16.c: rough products on AArch64 and their scan. Sums of BFMMLA become 16-bit numbers as soon as they are complete, multiples of
  * a lane's unit, so that eight lanes are interpolated and compared at a time. A unit is |q||k|/2^14 or so, bf16 is good for |q||k|/2^8: what is lost is little
  * (SnlsSieve.grain). Squared distances keep f32 (sieve_scan_bf16.c): those of pixels much alike are small against |q||k|. */
 #if defined(__aarch64__) && defined(SNLS_HAVE_BF16)
@@ -323,7 +323,7 @@ static void make_products(const Scan *s, int row, int by, int columns)
         first = part * FOUR < first ? part * FOUR : first;
         end = part * FOUR + FOUR;
     }
-    if (first < end) make_row_in_grains(products_of(s, row), s->box, row, columns + s->box->keys.skip, first, end, s->grain);
+    if (first < end) make_row(products_of(s, row), s->box, row, columns + s->box->keys.skip, first, end, s->grain);
 }
 
 ALWAYS void note_or_nothing(Scan *s, int cell, Least least, const int h)
@@ -395,7 +395,6 @@ void snls_sieve_scan_prod_bf16(SnlsSieveRows *to, const SnlsSieveMake *made, con
     set_axis(&s.x, view->x, view->lanes, view->origin_x, view->steps);
     set_range(&s.rows, view->y, view->lanes, view->origin_y);
     set_units(&s, view);
-    to->scale = 1;
     to->halves = view->steps == 2 && whole_and_half(&s.y, view->y, view->lanes) && whole_and_half(&s.x, view->x, view->lanes);
     set_columns(&s, view, to->halves);
     for (ptrdiff_t i = 0; i < k; i++)

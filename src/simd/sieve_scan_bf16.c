@@ -96,7 +96,7 @@ ALWAYS void scan_row(Scan *s, const float *product, int row, const int h, const 
 
 /* ---- several candidates to a pixel ---- */
 
-/* Fractions of the candidates of a cell, so many of them that one is the least: with prod, linear along each axis, the first and the last. Where not all of a
+/* Fractions of the candidates of a cell, as many as may be the least: distances are not linear, so all of them. Where not all of a
  * lane's candidates are in the frame, some of those that are stand in for the others. */
 static void points_of(const Axis *a, float last, int cell, int points, float f[POINTS][LANES])
 {
@@ -299,7 +299,7 @@ static void make_products(const Scan *s, int row, int by, int columns)
         first = h < first ? h : first;
         end = h + WIDTH;
     }
-    if (first < end) make_row(products_of(s, row), s->box, row, columns + s->box->keys.skip, first, end);
+    if (first < end) make_row(products_of(s, row), s->box, row, columns + s->box->keys.skip, first, end, NULL);
 }
 
 /* Rows in which lanes have no cells are told apart from those whose cells have no score: nobody looks at them. */
@@ -365,7 +365,6 @@ static void scan_squares(SnlsSieveRows *to, const SnlsSieveMake *made, const Snl
     set_range(&s.rows, view->y, view->lanes, view->origin_y);
     s.last = 1 - 1 / (float)view->steps;
     s.clear = ~0u << to->bits;
-    to->scale = 1;
     to->unit[0] = 0;
     set_columns(&s, view, points);
     set_bends(&s);
