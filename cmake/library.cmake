@@ -7,8 +7,9 @@ list(FILTER SNLS_SOURCES EXCLUDE REGEX "/src/video/ffmpeg[^/]*\\.c$") # cmake/ff
 # Instruction sets: only these files get such flags, and only x86-64 has them at all.
 set(SNLS_AVX2_FLAGS -mavx2 -mfma -mf16c)
 set(SNLS_AVX512_FLAGS -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mprefer-vector-width=512)
+set(SNLS_VNNI_FLAGS ${SNLS_AVX512_FLAGS} -mavx512vnni)
 set(SNLS_AMX_FLAGS ${SNLS_AVX512_FLAGS} -mavx512bf16 -mamx-tile -mamx-bf16)
-foreach(isa avx2 avx512 amx)
+foreach(isa avx2 avx512 vnni amx)
     string(TOUPPER ${isa} upper)
     set(files ${SNLS_SOURCES})
     list(FILTER files INCLUDE REGEX "/src/simd/[^/]*_${isa}\\.c$")

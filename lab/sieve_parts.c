@@ -15,10 +15,10 @@
 enum { LANES = SNLS_SIEVE_LANES, SIDE = 48, WIDTH = SIDE + 21, AT = 20, SLOTS = 3, RADIUS = 4, ENTRIES = 8192, RUNS = 15, TIMES = 400 };
 
 static SnlsSieve sieve;
-static ptrdiff_t features, padded, k;
+static ptrdiff_t features, padded, numbers, k; /* numbers: of a rough key */
 static int prod, between, steps = 1;
 
-static float *key, *plane[4], *product, *least[3], *centre, norm[LANES], along[LANES], peak;
+static float *key, *plane[4], *product, *least[3], *centre, norm[LANES], along[LANES], peak, peak_lost, lost[64];
 static uint16_t *rough, *query;
 static const float *pixel[LANES];
 static double place_y[LANES], place_x[LANES], centre_y[SLOTS * LANES], centre_x[SLOTS * LANES];
@@ -64,7 +64,7 @@ static void part_windows(void)
     }
 }
 
-static SnlsSieveParts parts_of(int centred) { return (SnlsSieveParts){features, padded, 1, !prod && !between && steps == 1, centred ? centre : NULL}; }
+static SnlsSieveParts parts_of(int centred) { return (SnlsSieveParts){features, padded, 1, !prod && !between && steps == 1, centred ? centre : NULL, 0.5f / 127, lost}; }
 
 static void part_queries(void)
 {
@@ -77,8 +77,8 @@ static void split_row(ptrdiff_t y, ptrdiff_t n)
 {
     float most[SIDE / LANES];
     const SnlsSieveParts as = parts_of(1);
-    sieve.split(rough + y * WIDTH * padded, &as, key + y * SIDE * features, features, n, plane[0] + y * WIDTH, most);
-    for (ptrdiff_t i = 0; i < n / LANES; i++) peak = fmaxf(peak, most[i]);
+    sieve.split(rough + y * WIDTH * numbers, &as, key + y * SIDE * features, features, n, plane[0] + y * WIDTH, most);
+    for (ptrdiff_t i = 0; i < n / LANES; i++) peak = fmaxf(peak, most[i]), peak_lost = fmaxf(peak_lost, lost[i]);
 }
 
 /* As many keys as a tile has queries. */
@@ -97,7 +97,7 @@ static void plan(void)
         const ptrdiff_t at = (ptrdiff_t)y.first * WIDTH + x.first;
         rows[slot] = (SnlsSieveRows){.rows = y.end - y.first, .columns = x.end - x.first, .bits = 6};
         for (int n = 0; n < 3; n++) rows[slot].least[n] = least[n] + slot * 64 * LANES;
-        make[slot] = (SnlsSieveMake){.keys = {.at = rough + at * padded, .down = WIDTH * padded, .right = padded, .chunks = (int)(padded / SNLS_SIEVE_CHUNK), .parts = 1, .add_down = WIDTH},
+        make[slot] = (SnlsSieveMake){.keys = {.at = rough + at * numbers, .down = WIDTH * numbers, .right = numbers, .chunks = (int)(padded / SNLS_SIEVE_CHUNK), .parts = 1, .add_down = WIDTH},
                                      .query = query, .out = product, .tiles = 1, .units = rows[slot].rows + more, .ring = SNLS_SIEVE_RING};
         if (!prod) {
             make[slot].keys.add = plane[0] + at;
@@ -170,10 +170,12 @@ static void set_bends(void)
 
 static void set_inputs(void)
 {
-    padded = (features + SNLS_SIEVE_CHUNK - 1) / SNLS_SIEVE_CHUNK * SNLS_SIEVE_CHUNK;
+    const ptrdiff_t chunk = sieve.bytes ? SNLS_SIEVE_BYTES : SNLS_SIEVE_CHUNK;
+    padded = (features + chunk - 1) / chunk * chunk;
+    numbers = sieve.bytes ? padded / 2 + 2 : padded;
     key = room(sizeof(float) * SIDE * SIDE * (size_t)features);
     rough = room(sizeof(uint16_t) * (SIDE + 1) * WIDTH * (size_t)padded);
-    query = room(sizeof(uint16_t) * LANES * (size_t)padded);
+    query = room(sizeof(uint16_t) * 2 * LANES * (size_t)padded);
     for (int n = 0; n < 4; n++) plane[n] = room(sizeof(float) * (SIDE + 2) * WIDTH);
     product = room(sizeof(float) * 256 * 64);
     for (int n = 0; n < 3; n++) least[n] = room(sizeof(float) * SLOTS * 64 * LANES);
@@ -202,8 +204,9 @@ static void set_bars(void)
 {
     for (int l = 0; l < LANES; l++) {
         const float lack = prod ? (steps > 1 ? -along[l] : INFINITY) : norm[l], least_so_far = top[(k - 1) * LANES + l];
-        const float d = sqrtf(least_so_far + norm[l]) + 2 * 0x1p-9f * (sqrtf(norm[l]) + sqrtf(peak));
-        bar[l] = !prod && !between && steps == 1 ? d * d - norm[l] : least_so_far + 2 * 0x1.02p-8f * (prod ? 1 : 2) * sqrtf(norm[l] * peak);
+        const float q = sqrtf(norm[l]), p = sqrtf(peak), a = sieve.bytes ? sqrtf(((const SnlsSieveBytes *)(const void *)query)->lost[l]) : 0x1p-9f * q, b = sieve.bytes ? sqrtf(peak_lost) : 0x1p-9f * p;
+        const float d = sqrtf(least_so_far + norm[l]) + 2 * (a + b);
+        bar[l] = !prod && !between && steps == 1 ? d * d - norm[l] : least_so_far + 2 * (prod ? 1 : 2) * (q * b + a * (p + b));
         limit[l] = bar[l] + lack;
     }
 }
@@ -222,8 +225,9 @@ static double time_of(void (*part)(void))
 
 int main(int count, char **arg)
 {
-    if (count < 5 || !snls_sieve_init(&sieve, 0)) {
-        printf("usage: sieve_parts prod|l2 F K zero|between [STEPS], on a machine with matrix tiles or products of bf16 matrices\n");
+    const char *level = getenv("SNLS_CPU");
+    if (count < 5 || !snls_sieve_init(&sieve, level && !strcmp(level, "vnni") ? 4 : 0)) {
+        printf("usage: sieve_parts prod|l2 F K zero|between [STEPS], on a machine with matrix tiles, products of bf16 matrices or of bytes; SNLS_CPU=vnni: of bytes\n");
         return 1;
     }
     prod = !strcmp(arg[1], "prod"), features = atoi(arg[2]), k = atoi(arg[3]), between = !strcmp(arg[4], "between");
@@ -236,7 +240,7 @@ int main(int count, char **arg)
     part_scan();
     set_bars();
     part_hits();
-    const struct { const char *name; void (*run)(void); } parts[] = {{"windows", part_windows}, {"queries in bf16", part_queries}, {"keys in bf16", part_keys}, {"products and scan", part_scan},
+    const struct { const char *name; void (*run)(void); } parts[] = {{"windows", part_windows}, {"queries made rough", part_queries}, {"keys made rough", part_keys}, {"products and scan", part_scan},
                                                                      {"who is below the bar", part_hits}, {"exact scores", part_scores}, {"lists", part_lists}, {"results", part_results}};
     double sum = 0, one = 1;
     for (int i = 0; i < 20; i++) {

@@ -2,7 +2,7 @@
 #include "cpu/cpu.h"
 #include "simd/sieve.h"
 
-int32_t snls_cpu_level_max(void) { return snls_sieve_usable() ? snls_sieve_level() : snls_dsp_level_max(); }
+int32_t snls_cpu_level_max(void) { return snls_sieve_level() ? snls_sieve_level() : snls_dsp_level_max(); }
 
 static SnlsStatus cpu_open(SnlsContext *ctx)
 {

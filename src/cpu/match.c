@@ -168,10 +168,11 @@ static CpuMatchScratch *claim_query(SnlsContext *ctx, CpuMatch *c)
 static SnlsStatus run_sieve(SnlsContext *ctx, CpuMatch *c, int64_t *begun)
 {
     const SnlsMatch *m = &c->m;
+    const int parts = snls_cpu_sieve_has_parts(ctx) ? 2 : 1;
     CpuSieveWay way = {.parts = 1};
     while ((*begun = way.begun) < m->batch * m->heads * m->frames) {
-        if (way.many && way.begun == 0 && snls_cpu_tile_instead(c)) return SNLS_OK;
-        if (way.many) way.parts = 2;
+        if (way.many && way.begun == 0 && (parts > 1 ? snls_cpu_tile_instead(c) : snls_cpu_tile_applies(m))) return SNLS_OK;
+        if (way.many) way.parts = parts;
         way.settled |= way.many;
         way.many = false;
         plan_query(ctx, c);

@@ -64,6 +64,7 @@ typedef struct CpuSieveWay {
 } CpuSieveWay;
 
 bool snls_cpu_sieve_applies(SnlsContext *ctx, const SnlsMatch *m);
+bool snls_cpu_sieve_has_parts(SnlsContext *ctx); /* two, where one does not do */
 void snls_cpu_sieve_plan(SnlsContext *ctx, const CpuMatch *c, const CpuSieveWay *way);
 void snls_cpu_sieve_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *scratch, CpuSieveWay *way);
 

@@ -40,6 +40,12 @@ bool snls_cpu_sieve_applies(SnlsContext *ctx, const SnlsMatch *m)
     return kind && steps && !tiles && size && reachable && snls_sieve_init(&s, ctx->cpu_level);
 }
 
+bool snls_cpu_sieve_has_parts(SnlsContext *ctx)
+{
+    SnlsSieve s;
+    return snls_sieve_init(&s, ctx->cpu_level) && !s.bytes;
+}
+
 static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Frames that are searched together share their keys while these are near: five frames with wt 1 read each key 1.4 times from the third cache instead of three
@@ -67,8 +73,8 @@ static CpuSieve sieve_of(SnlsContext *ctx, const CpuMatch *c, int parts)
     v.room = at_most((m->each ? 1 : m->windows) * v.rows_max, ROWS_MAX);
     v.boxes = at_most(v.room, BOXES);
     if (v.boxes < SNLS_SIEVE_FEW_BOXES) v.boxes = SNLS_SIEVE_FEW_BOXES;
-    v.keys.parts = parts;
-    v.rounded = parts == 1 && !m->prod && !has_bends(c, v.steps);
+    v.keys.parts = v.s.bytes ? 1 : parts;
+    v.rounded = v.keys.parts == 1 && !m->prod && !has_bends(c, v.steps);
     set_together(&v);
     snls_sieve_keys_layout(&v);
     return v;
@@ -129,8 +135,9 @@ static void take_keys(SnlsArena *arena, int threads, CpuSieve *v, CpuTake take)
     const SnlsMatch *m = &v->c->m;
     CpuSieveKeys *k = &v->keys;
     const int64_t pixels = k->ring * k->rows * k->width, noted = k->ring * k->blocks * k->rows, bends = has_bends(v->c, v->steps) ? pixels : 0;
-    k->data = take(arena, pixels * k->parts * k->padded, sizeof(uint16_t));
+    k->data = take(arena, pixels * k->pixel, sizeof(uint16_t));
     k->peak = take(arena, noted, sizeof(float));
+    if (v->s.bytes) k->lost = take(arena, noted, sizeof(float));
     k->frame = take(arena, k->ring, sizeof(int64_t));
     k->centre = take(arena, m->features + 1, sizeof(float));
     v->norms = take(arena, threads * snls_sieve_keys_noted(v), sizeof(float));
@@ -269,7 +276,7 @@ static void run_group(const CpuSieve *v, const CpuSieveTile *p, int count, CpuSi
 static int64_t strip_of(const CpuSieve *v)
 {
     const SnlsMatch *m = &v->c->m;
-    const int64_t pixel = v->keys.parts * v->keys.padded * (int64_t)sizeof(uint16_t) + m->features * (int64_t)sizeof(float);
+    const int64_t pixel = v->keys.pixel * (int64_t)sizeof(uint16_t) + m->features * (int64_t)sizeof(float);
     const int64_t tiles = STRIP_BYTES / (pixel * v->rows_max * v->keys.ring * SIEVE_EDGE * m->stride0);
     return tiles < 4 ? 4 : tiles;
 }

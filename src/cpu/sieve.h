@@ -18,11 +18,13 @@ enum { SIEVE_LANES = SNLS_SIEVE_LANES, SIEVE_EDGE = 4, SIEVE_GROUP = 2, SIEVE_BA
 typedef struct CpuSieveKeys {
     uint16_t *data;
     float    *add, *bend[3];     /* (windows, height + 1, width), l2 only */
-    float    *peak;              /* (windows, blocks, height + 1): largest |k|^2 of those pixels of a row that a box may reach into which begins in a block of 16 columns */
+    float    *peak, *lost;       /* (windows, blocks, height + 1): largest |k|^2 of those pixels of a row that a box may reach into which begins in a block of 16 columns; bytes: likewise of
+                                  * what they lose */
+    float     unit;              /* bytes: what they are multiples of */
     float    *centre;            /* features, then its length: taken off keys, which leaves l2 as it is if it is taken off queries too, and changes all products of a query
                                   * alike. It makes rounding smaller. */
     int64_t  *frame;             /* which frame each place of the ring holds, -1 = none */
-    int64_t   padded, width, rows, ring, blocks;
+    int64_t   padded, pixel, width, rows, ring, blocks; /* pixel: numbers of one */
     int       parts;
 } CpuSieveKeys;
 
@@ -96,7 +98,7 @@ typedef struct CpuSieveScratch {
     float    norm[SIEVE_LANES];/* |q|^2 */
     float    lack[SIEVE_LANES];/* what rough scores of all candidates lack */
     bool     bearable;         /* all of them are numbers, and not too large */
-    float    key_norm;         /* largest |k|^2 of the boxes */
+    float    key_norm, key_lost; /* largest |k|^2 of the boxes, and of what bytes lose */
     int64_t  hits;             /* entries of all tiles so far */
     int32_t  flow_at[SIEVE_LANES]; /* as in CpuSieve; lanes that do not exist look at lane 0 */
 } CpuSieveScratch;
@@ -117,13 +119,13 @@ static inline float snls_sieve_larger(float a, float b) { return a > b || a != a
 
 static inline SnlsSieveParts snls_sieve_parts(const CpuSieve *v, bool centred)
 {
-    return (SnlsSieveParts){v->c->m.features, v->keys.padded, v->keys.parts, v->rounded, centred ? v->keys.centre : NULL};
+    return (SnlsSieveParts){v->c->m.features, v->keys.padded, v->keys.parts, v->rounded, centred ? v->keys.centre : NULL, v->keys.unit, NULL};
 }
 
 /* sieve_key.c */
 void snls_sieve_keys_layout(CpuSieve *v);
 int64_t snls_sieve_keys_noted(const CpuSieve *v); /* floats of a thread's `norms` */
-void snls_sieve_keys_begin(const CpuSieve *v, int64_t b, int64_t head); /* a new video: the ring is empty, the centre is set */
+void snls_sieve_keys_begin(CpuSieve *v, int64_t b, int64_t head); /* a new video: the ring is empty, the centre is set, and the unit of bytes */
 void snls_sieve_keys_load(SnlsContext *ctx, const CpuSieve *v, int64_t b, int64_t head, int64_t frame);
 
 /* sieve_window.c: the windows of a slot */

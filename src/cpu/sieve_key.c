@@ -20,13 +20,24 @@ void snls_sieve_keys_layout(CpuSieve *v)
 {
     const SnlsMatch *m = &v->c->m;
     CpuSieveKeys *k = &v->keys;
-    k->padded = (m->features + SNLS_SIEVE_CHUNK - 1) / SNLS_SIEVE_CHUNK * SNLS_SIEVE_CHUNK;
+    const int64_t chunk = v->s.bytes ? SNLS_SIEVE_BYTES : SNLS_SIEVE_CHUNK;
+    k->padded = (m->features + chunk - 1) / chunk * chunk;
+    k->pixel = v->s.bytes ? k->padded / 2 + 2 : k->parts * k->padded;
     k->rows = m->height + 1;
     k->width = m->width + v->columns_max + SNLS_SIEVE_PAIR - 1;
     k->blocks = (m->width + SIEVE_LANES - 1) / SIEVE_LANES;
-    const int64_t lines = (k->parts * k->padded + LINE - 1) / LINE;
+    const int64_t lines = (k->pixel + LINE - 1) / LINE;
     if (lines <= SPREAD_LINES) k->width = spread(k->width, lines);
     k->width = whole_pairs(k->width);
+}
+
+enum { SAMPLES = 16 }; /* along each axis */
+
+/* Some pixels, spread over all frames: the first may be black. */
+static const float *sample(const CpuSieve *v, int64_t b, int64_t head, int64_t i)
+{
+    const SnlsMatch *m = &v->c->m;
+    return snls_cpu_pixel(&v->c->key, b, (i + i / SAMPLES) % m->frames, i / SAMPLES * m->height / SAMPLES, i % SAMPLES * m->width / SAMPLES) + head * m->features;
 }
 
 /* A mean of some pixels: any centre is right, a good one makes the parts small. */
@@ -34,24 +45,37 @@ static void set_centre(const CpuSieve *v, int64_t b, int64_t head)
 {
     const SnlsMatch *m = &v->c->m;
     float *centre = v->keys.centre;
-    enum { SAMPLES = 16 };
     for (int64_t f = 0; f < m->features; f++) {
         double sum = 0;
         for (int64_t i = 0; i < SAMPLES * SAMPLES; i++)
-            sum += (double)snls_cpu_pixel(&v->c->key, b, 0, i / SAMPLES * m->height / SAMPLES, i % SAMPLES * m->width / SAMPLES)[head * m->features + f];
+            sum += (double)sample(v, b, head, i)[f];
         const float mean = (float)(sum / (SAMPLES * SAMPLES));
         centre[f] = fabsf(mean) < 1e15f ? mean : 0; /* also for NaN */
     }
     centre[m->features] = sqrtf(v->c->dsp->dot(centre, centre, m->features));
 }
 
-void snls_sieve_keys_begin(const CpuSieve *v, int64_t b, int64_t head)
+/* What bytes are multiples of: a little more than the largest feature of some pixels, by 127. Any unit is right: what it loses is measured. */
+static void set_unit(CpuSieve *v, int64_t b, int64_t head)
+{
+    const SnlsMatch *m = &v->c->m;
+    float most = 0;
+    for (int64_t i = 0; i < SAMPLES * SAMPLES; i++) {
+        const float *pixel = sample(v, b, head, i);
+        for (int64_t f = 0; f < m->features; f++) most = fmaxf(most, fabsf(pixel[f] - v->keys.centre[f]));
+    }
+    const float unit = most * 1.05f / 127;
+    v->keys.unit = unit > 0x1p-100f ? (unit < 0x1p100f ? unit : 0x1p100f) : 0x1p-100f;
+}
+
+void snls_sieve_keys_begin(CpuSieve *v, int64_t b, int64_t head)
 {
     for (int64_t i = 0; i < v->keys.ring; i++) v->keys.frame[i] = -1;
     set_centre(v, b, head);
+    if (v->s.bytes) set_unit(v, b, head);
 }
 
-int64_t snls_sieve_keys_noted(const CpuSieve *v) { return v->keys.width + v->keys.blocks; }
+int64_t snls_sieve_keys_noted(const CpuSieve *v) { return v->keys.width + 2 * v->keys.blocks; }
 
 static void load_bends(const CpuSieve *v, int64_t b, int64_t head, int64_t frame, int64_t y)
 {
@@ -65,14 +89,14 @@ static void load_bends(const CpuSieve *v, int64_t b, int64_t head, int64_t frame
 }
 
 /* The largest of every block and those after it that a box may reach into. */
-static void note_peaks(const CpuSieve *v, int64_t place, int64_t y, const float *of)
+static void note_peaks(const CpuSieve *v, float *to, int64_t place, int64_t y, const float *of)
 {
     const CpuSieveKeys *k = &v->keys;
     const int64_t span = v->columns_max / SIEVE_LANES + 1;
     for (int64_t b = 0; b < k->blocks; b++) {
         float most = of[b];
         for (int64_t i = b + 1; i < b + span && i < k->blocks; i++) most = snls_sieve_larger(most, of[i]);
-        k->peak[(place * k->blocks + b) * k->rows + y] = most;
+        to[(place * k->blocks + b) * k->rows + y] = most;
     }
 }
 
@@ -80,16 +104,18 @@ static void load_row(const CpuSieve *v, int64_t b, int64_t head, int64_t frame, 
 {
     const SnlsMatch *m = &v->c->m;
     const CpuSieveKeys *k = &v->keys;
-    const int64_t place = frame % k->ring, row = place * k->rows + y, pixel = k->parts * k->padded, filled = y < m->height ? m->width : 0;
+    const int64_t place = frame % k->ring, row = place * k->rows + y, pixel = k->pixel, filled = y < m->height ? m->width : 0;
     uint16_t *out = k->data + row * k->width * pixel;
-    float *most = norm + k->width;
-    memset(most, 0, (size_t)k->blocks * sizeof *most);
+    float *most = norm + k->width, *lost = most + k->blocks;
+    memset(most, 0, (size_t)(2 * k->blocks) * sizeof *most);
     if (filled) {
-        const SnlsSieveParts as = snls_sieve_parts(v, true);
+        SnlsSieveParts as = snls_sieve_parts(v, true);
+        as.lost = lost;
         v->s.split(out, &as, snls_cpu_pixel(&v->c->key, b, frame, y, 0) + head * m->features, v->c->key.step[3], m->width, norm, most);
     }
     memset(out + whole_pairs(filled) * pixel, 0, (size_t)((k->width - whole_pairs(filled)) * pixel) * sizeof *out);
-    note_peaks(v, place, y, most);
+    note_peaks(v, k->peak, place, y, most);
+    if (k->lost) note_peaks(v, k->lost, place, y, lost);
     if (!k->add) return;
     memcpy(k->add + row * k->width, norm, (size_t)filled * sizeof *norm);
     memset(k->add + row * k->width + filled, 0, (size_t)(k->width - filled) * sizeof *norm);

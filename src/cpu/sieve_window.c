@@ -1,5 +1,6 @@
 /* sieve_window.c: where the windows of sixteen queries are in a slot, and the boxes of keys around them. */
 #include "cpu/sieve.h"
+#include <string.h>
 
 /* One axis of one lane: candidates from .. to-1 of the window lie inside the frame. */
 static void set_lane(const CpuSieve *v, SnlsSieveLanes *axis, int64_t l, double centre, int64_t origin, int64_t from, int64_t to)
@@ -63,7 +64,7 @@ void snls_sieve_slot(const CpuSieve *v, const CpuSieveTile *p, int64_t slot, Cpu
 static SnlsSieveKeys keys_at(const CpuSieve *v, int64_t frame, int32_t y, int32_t x)
 {
     const CpuSieveKeys *k = &v->keys;
-    const int64_t at = (frame % k->ring * k->rows + y) * k->width + x, pixel = k->parts * k->padded, skip = x % SNLS_SIEVE_PAIR;
+    const int64_t at = (frame % k->ring * k->rows + y) * k->width + x, pixel = k->pixel, skip = x % SNLS_SIEVE_PAIR;
     SnlsSieveKeys keys = {.at = k->data + (at - skip) * pixel, .skip = (int)skip, .down = k->width * pixel, .right = pixel, .chunks = (int)(k->padded / SNLS_SIEVE_CHUNK), .parts = k->parts,
                           .add_down = k->width};
     if (k->add) keys.add = k->add + at;
@@ -71,17 +72,26 @@ static SnlsSieveKeys keys_at(const CpuSieve *v, int64_t frame, int32_t y, int32_
     return keys;
 }
 
+/* The largest of several numbers that are not negative, NaN if one is: in the order of their bits, which compilers make vectors of. */
+static float largest(const float *of, int64_t n, float most)
+{
+    uint32_t bits;
+    memcpy(&bits, &most, sizeof bits);
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t one;
+        memcpy(&one, of + i, sizeof one);
+        bits = one > bits ? one : bits;
+    }
+    memcpy(&most, &bits, sizeof most);
+    return most;
+}
+
 /* The largest key of the rows, which rounding depends on. */
 static void note_norms(const CpuSieve *v, int64_t frame, int64_t y, int64_t x, int64_t rows, CpuSieveScratch *s)
 {
-    const float *peak = v->keys.peak + (frame % v->keys.ring * v->keys.blocks + x / SIEVE_LANES) * v->keys.rows + y;
-    float most = s->key_norm;
-    int broken = most != most;
-    for (int64_t r = 0; r < rows; r++) { /* snls_sieve_larger, but for what waits: the next maximum is one instruction away */
-        most = peak[r] > most ? peak[r] : most;
-        broken |= peak[r] != peak[r];
-    }
-    s->key_norm = broken ? NAN : most;
+    const int64_t at = (frame % v->keys.ring * v->keys.blocks + x / SIEVE_LANES) * v->keys.rows + y;
+    s->key_norm = largest(v->keys.peak + at, rows, s->key_norm);
+    if (v->keys.lost) s->key_lost = largest(v->keys.lost + at, rows, s->key_lost);
 }
 
 static void add_job(const CpuSieve *v, const CpuSieveTile *p, int64_t slot, uint32_t lanes, const SnlsSieveSpan *y, const SnlsSieveSpan *x,

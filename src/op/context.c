@@ -23,7 +23,7 @@ void snls_context_defaults(SnlsContextParams *params)
 #define LEVEL_2 "avx2"
 #define LEVEL_3 "avx512"
 #endif
-static const char *const level_names[] = {"auto", "c", LEVEL_2, LEVEL_3, "amx"};
+static const char *const level_names[] = {"auto", "c", LEVEL_2, LEVEL_3, "vnni", "amx"};
 
 const char *snls_cpu_level_name(int32_t level)
 {
@@ -47,7 +47,7 @@ static SnlsStatus level_from_environment(int32_t *level, char *why, size_t size)
     if (!text || !*text) return SNLS_OK;
     *level = level_of(text);
     if (*level >= 0) return SNLS_OK;
-    snprintf(why, size, "open: SNLS_CPU is %.40s, must be c, avx2, avx512, amx, neon, bf16 or auto", text);
+    snprintf(why, size, "open: SNLS_CPU is %.40s, must be c, avx2, avx512, vnni, amx, neon, bf16 or auto", text);
     return SNLS_ERR_ARG;
 }
 

@@ -5,7 +5,7 @@
 int snls_shift_init(SnlsShift *shift, int level)
 {
 #if defined(__x86_64__) && defined(__linux__) && defined(SNLS_HAVE_AMX)
-    if ((level && level < 4) || !snls_sieve_usable()) return 0;
+    if ((level && level < 5) || !snls_sieve_tiles()) return 0;
     snls_shift_init_amx(shift);
     return 1;
 #else

@@ -1,17 +1,35 @@
-/* sieve.c: whether this machine has products of bf16 matrices and may use them. */
+/* sieve.c: whether this machine has products of bf16 matrices or of bytes and may use them. */
 #define _DEFAULT_SOURCE /* syscall */
 #include "simd/sieve.h"
 #include "simd/dsp.h"
 
-#if defined(__aarch64__)
-int snls_sieve_level(void) { return 3; }
-#else
-int snls_sieve_level(void) { return 4; }
-#endif
+enum { LEVEL_BF16 = 3, LEVEL_VNNI = 4, LEVEL_AMX = 5 }; /* SnlsCpuLevel */
 
-#if defined(__x86_64__) && defined(__linux__) && defined(SNLS_HAVE_AMX)
+#if defined(__x86_64__)
 #include <cpuid.h>
 #include <stdatomic.h>
+
+/* What `ask` answers. known: 0 not asked yet, 1 no, 2 yes: asking is slow, and the answer does not change. */
+static int asked_once(_Atomic int *known, int (*ask)(void))
+{
+    int answer = atomic_load(known);
+    if (!answer) atomic_store(known, answer = ask() ? 2 : 1);
+    return answer == 2;
+}
+
+static int machine_has_bytes(void)
+{
+    unsigned a, b, c, d;
+    return snls_dsp_level_max() >= 3 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c >> 11 & 1);
+}
+
+static int has_bytes(void)
+{
+    static _Atomic int known;
+    return asked_once(&known, machine_has_bytes);
+}
+
+#if defined(__linux__) && defined(SNLS_HAVE_AMX)
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -28,20 +46,32 @@ static int machine_has_tiles(void)
 }
 
 /* Linux lends the large state of the tiles to a process that asks: arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA). */
-static int system_lends_tiles(void) { return syscall(SYS_arch_prctl, 0x1023L, 18L) == 0; }
+static int may_use_tiles(void) { return machine_has_tiles() && syscall(SYS_arch_prctl, 0x1023L, 18L) == 0; }
 
-int snls_sieve_usable(void)
+int snls_sieve_tiles(void)
 {
-    static _Atomic int known; /* 0 not asked yet, 1 no, 2 yes: asking is slow, and the answer does not change */
-    int answer = atomic_load(&known);
-    if (!answer) atomic_store(&known, answer = machine_has_tiles() && system_lends_tiles() ? 2 : 1);
-    return answer == 2;
+    static _Atomic int known;
+    return asked_once(&known, may_use_tiles);
 }
+
+#else
+int snls_sieve_tiles(void) { return 0; }
+#endif
+
+int snls_sieve_level(void) { return snls_sieve_tiles() ? LEVEL_AMX : has_bytes() ? LEVEL_VNNI : 0; }
 
 int snls_sieve_init(SnlsSieve *sieve, int level)
 {
-    if ((level && level < 4) || !snls_sieve_usable()) return 0;
-    snls_sieve_init_amx(sieve);
+    const int most = snls_sieve_level();
+    if (!level || level > most) level = most;
+#if defined(SNLS_HAVE_AMX)
+    if (level == LEVEL_AMX) {
+        snls_sieve_init_amx(sieve);
+        return 1;
+    }
+#endif
+    if (level != LEVEL_VNNI || !has_bytes()) return 0;
+    snls_sieve_init_vnni(sieve);
     return 1;
 }
 
@@ -50,18 +80,20 @@ int snls_sieve_init(SnlsSieve *sieve, int level)
 
 #define HAS_BF16 (1UL << 14) /* HWCAP2_BF16: older headers do not know it */
 
-int snls_sieve_usable(void) { return (getauxval(AT_HWCAP2) & HAS_BF16) != 0; }
+int snls_sieve_tiles(void) { return 0; }
+int snls_sieve_level(void) { return getauxval(AT_HWCAP2) & HAS_BF16 ? LEVEL_BF16 : 0; }
 
 int snls_sieve_init(SnlsSieve *sieve, int level)
 {
-    if ((level && level < 3) || !snls_sieve_usable()) return 0;
+    if ((level && level < LEVEL_BF16) || !snls_sieve_level()) return 0;
     snls_sieve_init_bf16(sieve);
     return 1;
 }
 
 #else
 
-int snls_sieve_usable(void) { return 0; }
+int snls_sieve_tiles(void) { return 0; }
+int snls_sieve_level(void) { return 0; }
 
 int snls_sieve_init(SnlsSieve *sieve, int level)
 {

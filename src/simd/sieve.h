@@ -1,8 +1,8 @@
-/* sieve.h: sixteen queries against boxes of keys, roughly first, exactly where it matters. Rough scores come from matrix
- * products of bf16 numbers (AMX on x86-64, BFMMLA on AArch64): products of every query with every key of a box, lane l of a vector is query l. A key is a
+/* sieve.h: sixteen queries against boxes of keys, roughly first, exactly where it matters. Rough scores come from
+ * products of bf16 matrices (AMX on x86-64, BFMMLA on AArch64) or of bytes (AVX-512 VNNI): products of every query with every key of a box, lane l of a vector is query l. A key is a
  * candidate of the lanes whose window holds it, so that lanes may look anywhere in the box, each at a fraction of its own.
  * What may be among the best in spite of the rough scores' error is then scored in f32. Smaller is better throughout.
- * Knows nothing of tensors, borders and threads; absent on machines that have neither. */
+ * Knows nothing of tensors, borders and threads; absent on machines that have none of these. */
 #ifndef SNLS_SIEVE_H
 #define SNLS_SIEVE_H
 
@@ -12,7 +12,7 @@
 
 #define SNLS_SIEVE_LANES 16
 #if defined(__aarch64__)
-#define SNLS_SIEVE_CHUNK 8  /* features are padded to whole chunks with zeros */
+#define SNLS_SIEVE_CHUNK 8  /* bf16: features are padded to whole chunks with zeros */
 #define SNLS_SIEVE_PAIR 2   /* keys whose features lie together, four of each in turn, as an instruction takes them */
 #define SNLS_SIEVE_MANY 64  /* products of several candidates to a pixel, in small windows: with fewer features tiles of queries are faster */
 #else
@@ -20,10 +20,12 @@
 #define SNLS_SIEVE_PAIR 1
 #define SNLS_SIEVE_MANY 0
 #endif
+#define SNLS_SIEVE_BYTES 16 /* bytes: padded to a multiple of so many */
 #define SNLS_SIEVE_SIDE 64  /* rows and columns of a box at most */
 #define SNLS_SIEVE_KEPT 24  /* places of a list at most */
 
-/* Keys as sums of one or two bf16 parts: a pixel is `parts` times `padded` numbers, high parts first. Of pairs each part is that of both pixels. */
+/* Keys as sums of one or two bf16 parts: a pixel is `parts` times `padded` numbers, high parts first. Of pairs each part is that of both pixels. Or as bytes, two to a
+ * number, multiples of the unit of SnlsSieveParts; before them, in 32 bits, -128 times their sum. */
 typedef struct SnlsSieveKeys {
     const uint16_t *at;    /* pixel at the box's origin less `skip`, the first of a pair; rows are readable in whole runs of 16 pixels */
     int skip;
@@ -130,7 +132,16 @@ typedef struct SnlsSieveParts {
     ptrdiff_t features, padded;
     int parts, rounded;
     const float *centre;
+    float unit;  /* bytes: of keys */
+    float *lost; /* bytes: of keys, the largest |k - what bytes say|^2 of every sixteen, NaN if one is; to be set */
 } SnlsSieveParts;
+
+/* Sixteen queries as bytes and 128, which products want without a sign, four features of each lane in turn. unit: what sums are to be multiplied with. */
+typedef struct SnlsSieveBytes {
+    float   lost[SNLS_SIEVE_LANES]; /* |q - what bytes say|^2 */
+    float   unit, gap[SNLS_SIEVE_LANES - 1]; /* then what follows begins where a cache line does, if all does */
+    uint8_t at[];
+} SnlsSieveBytes;
 
 typedef struct SnlsSieve {
     void (*start)(void); /* before `scan`, on each thread; stop when done with it */
@@ -139,7 +150,7 @@ typedef struct SnlsSieve {
     /* A row of n pixels into bf16 parts; of an odd one out the other is 0. norm: squared lengths, not finite where a feature is not; most: the largest of every sixteen, NaN if one is. */
     void (*split)(uint16_t *out, const SnlsSieveParts *as, const float *in, ptrdiff_t step, ptrdiff_t n, float *norm, float *most);
 
-    /* Sixteen queries times scale, a power of two, into matrix tiles, (parts, chunks, 16, 32); norm as before. along: NULL, or a vector whose product with each query is
+    /* Sixteen queries times scale, a power of two, into matrix tiles, (parts, chunks, 16, 32), or SnlsSieveBytes; norm as before. along: NULL, or a vector whose product with each query is
      * wanted in `product`. */
     void (*queries)(uint16_t *out, const SnlsSieveParts *as, const float *const *in, float scale, float *norm, const float *along, float *product);
 
@@ -174,15 +185,18 @@ typedef struct SnlsSieve {
 
     void (*write)(const SnlsListOutput *out, const float *best, const uint32_t *place, ptrdiff_t k, ptrdiff_t have);
 
+    int   bytes; /* 1: keys and queries are bytes, in one part, and how much that loses is measured (SnlsSieveParts.lost, SnlsSieveBytes) */
     float grain; /* rough products are multiples of this share of |q||k|, or 0: f32. Interpolated ones are off by a few of them. */
 } SnlsSieve;
 
-int snls_sieve_usable(void);                      /* whether this machine and its operating system have what it needs */
-int snls_sieve_level(void);                       /* the level from which on it is used, SnlsCpuLevel */
+int snls_sieve_level(void);                       /* the highest level, SnlsCpuLevel, of which this machine and its operating system have what a sieve needs; 0: of none */
+int snls_sieve_tiles(void);                       /* whether matrix tiles are among that */
 int snls_sieve_init(SnlsSieve *sieve, int level); /* 0: this machine, or this level, has none */
-void snls_sieve_init_amx(SnlsSieve *sieve);       /* sieve_amx.c; the others: sieve_scan_amx.c, sieve_fine_amx.c */
+void snls_sieve_init_amx(SnlsSieve *sieve);       /* sieve_amx.c; the others: sieve_scan_amx.c */
 void snls_sieve_init_scan_amx(SnlsSieve *sieve);
-void snls_sieve_init_fine_amx(SnlsSieve *sieve);
+void snls_sieve_init_vnni(SnlsSieve *sieve);      /* sieve_vnni.c; the others: sieve_scan_vnni.c */
+void snls_sieve_init_scan_vnni(SnlsSieve *sieve);
+void snls_sieve_init_fine_avx512(SnlsSieve *sieve); /* of both */
 void snls_sieve_init_bf16(SnlsSieve *sieve);      /* sieve_bf16.c and sieve_prod_bf16.c; the others: sieve_scan_bf16.c, sieve_fine_neon.c */
 void snls_sieve_init_scan_bf16(SnlsSieve *sieve);
 void snls_sieve_init_fine_neon(SnlsSieve *sieve);

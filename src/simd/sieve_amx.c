@@ -1,4 +1,4 @@
-/* sieve_amx.c: what the rough half of the sieve begins with: bf16 parts, the shape of matrix tiles, who fits a box. sieve_scan_amx.c goes on. */
+/* sieve_amx.c: what the rough half of the sieve begins with: bf16 parts, the shape of matrix tiles. sieve_scan_amx.c goes on. */
 #if defined(__x86_64__) && defined(SNLS_HAVE_AMX)
 #include "simd/sieve.h"
 #include "simd/zmm.h"
@@ -132,27 +132,11 @@ static void start(void)
 
 static void stop(void) { _tile_release(); }
 
-/* ---- boxes ---- */
-
-static int between(const SnlsSieveLanes *axis, uint32_t lanes, int32_t steps)
-{
-    return steps > 1 || _mm512_mask_cmp_ps_mask((__mmask16)lanes, _mm512_loadu_ps(axis->fraction), _mm512_setzero_ps(), _CMP_NEQ_OQ) != 0;
-}
-
-static uint32_t fit(const SnlsSieveLanes *axis, uint32_t lanes, int32_t size, SnlsSieveSpan *span)
-{
-    const __m512i first = _mm512_loadu_si512(axis->first), end = _mm512_loadu_si512(axis->end);
-    span->first = _mm512_mask_reduce_min_epi32((__mmask16)lanes, first);
-    const __mmask16 taken = _mm512_mask_cmplt_epi32_mask((__mmask16)lanes, end, _mm512_set1_epi32(span->first + size));
-    span->end = _mm512_mask_reduce_max_epi32(taken, end);
-    return taken;
-}
-
 void snls_sieve_init_amx(SnlsSieve *sieve)
 {
-    *sieve = (SnlsSieve){.start = start, .stop = stop, .split = split, .queries = queries, .fit = fit, .between = between};
+    *sieve = (SnlsSieve){.start = start, .stop = stop, .split = split, .queries = queries};
     snls_sieve_init_scan_amx(sieve);
-    snls_sieve_init_fine_amx(sieve);
+    snls_sieve_init_fine_avx512(sieve);
 }
 
 #else

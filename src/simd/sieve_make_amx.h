@@ -137,4 +137,32 @@ static void make_first(SnlsSieveMake *m)
     if (!m->ring) make_rest(m);
 }
 
+/* Products are made between the rows of a scan, so that the matrix unit and the vector units work at the same time: those of this box a few rows ahead (a ring; a
+ * unit is stored four later, and all are when the last is made), then those of the next. Tiles hold the sums of one box at a time. at_once: rows they are made
+ * for. Where a row is a few instructions a cell, loads and stores of tiles go on beside it; where it is many, they only hold it up, and four rows share that
+ * (docs/performance.md). A ring of eight holds the row before, four, and what is stored when the last unit is made. */
+enum { AHEAD = 4 };
+
+ALWAYS void make_some(SnlsSieveMake *box, SnlsSieveMake *next, int row, int rows, int keys, const int at_once)
+{
+    (void)keys; /* whole tiles */
+    const int wanted = row + at_once + AHEAD;
+    if (row % at_once) return;
+    if (box->stored < box->units) {
+        make_until(box, wanted < box->units ? wanted : box->units);
+        if (box->made == box->units) store_until(box, row + SNLS_SIEVE_RING - 1); /* the row before this one may still be wanted */
+    } else if (next && next->ring) {
+        const int begun = wanted - rows < AHEAD ? wanted - rows : AHEAD; /* with one more the first would be stored, into rows of this box */
+        make_until(next, begun < next->units ? begun : next->units);
+    } else if (next) {
+        const int each = (next->units + rows - 1) / rows * at_once;
+        make_until(next, next->made + each < next->units ? next->made + each : next->units);
+    }
+}
+
+ALWAYS void make_next(SnlsSieveMake *next)
+{
+    if (next && !next->ring) make_rest(next);
+}
+
 #endif

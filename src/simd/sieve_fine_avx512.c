@@ -1,10 +1,26 @@
-/* sieve_fine_amx.c: the exact half of the sieve: windows, scores in f32 of what is left, the sorted lists, the results. */
-#if defined(__x86_64__) && defined(SNLS_HAVE_AMX)
+/* sieve_fine_avx512.c: what the sieve does in f32 whatever its rough products are made of: windows and who fits a box, scores of what is left, the sorted lists, the
+ * results. */
 #include "simd/lanes_avx512.h"
 #include "simd/sieve.h"
 #include "simd/unroll.h"
 
 enum { LANES = SNLS_SIEVE_LANES };
+
+/* ---- boxes ---- */
+
+static int between(const SnlsSieveLanes *axis, uint32_t lanes, int32_t steps)
+{
+    return steps > 1 || _mm512_mask_cmp_ps_mask((__mmask16)lanes, _mm512_loadu_ps(axis->fraction), _mm512_setzero_ps(), _CMP_NEQ_OQ) != 0;
+}
+
+static uint32_t fit(const SnlsSieveLanes *axis, uint32_t lanes, int32_t size, SnlsSieveSpan *span)
+{
+    const __m512i first = _mm512_loadu_si512(axis->first), end = _mm512_loadu_si512(axis->end);
+    span->first = _mm512_mask_reduce_min_epi32((__mmask16)lanes, first);
+    const __mmask16 taken = _mm512_mask_cmplt_epi32_mask((__mmask16)lanes, end, _mm512_set1_epi32(span->first + size));
+    span->end = _mm512_mask_reduce_max_epi32(taken, end);
+    return taken;
+}
 
 /* ---- entries ---- */
 
@@ -304,15 +320,13 @@ static void write(const SnlsListOutput *out, const float *best, const uint32_t *
     }
 }
 
-void snls_sieve_init_fine_amx(SnlsSieve *sieve)
+void snls_sieve_init_fine_avx512(SnlsSieve *sieve)
 {
+    sieve->fit = fit;
+    sieve->between = between;
     sieve->look_up = look_up;
     sieve->scores = scores;
     sieve->keep = keep;
     sieve->windows = windows;
     sieve->write = write;
 }
-
-#else
-typedef int snls_sieve_fine_amx_is_empty;
-#endif
