@@ -64,7 +64,7 @@ static void part_windows(void)
     }
 }
 
-static SnlsSieveParts parts_of(int centred) { return (SnlsSieveParts){features, padded, 1, !prod && !between && steps == 1, centred ? centre : NULL, 0.5f / 127, lost}; }
+static SnlsSieveParts parts_of(int centred) { return (SnlsSieveParts){features, padded, 1, !prod && !between && steps == 1, centred ? centre : NULL, lost}; }
 
 static void part_queries(void)
 {
@@ -172,7 +172,7 @@ static void set_inputs(void)
 {
     const ptrdiff_t chunk = sieve.bytes ? SNLS_SIEVE_BYTES : SNLS_SIEVE_CHUNK;
     padded = (features + chunk - 1) / chunk * chunk;
-    numbers = sieve.bytes ? padded / 2 + 2 : padded;
+    numbers = sieve.bytes ? (padded + SNLS_SIEVE_HEAD) / 2 : padded;
     key = room(sizeof(float) * SIDE * SIDE * (size_t)features);
     rough = room(sizeof(uint16_t) * (SIDE + 1) * WIDTH * (size_t)padded);
     query = room(sizeof(uint16_t) * 2 * LANES * (size_t)padded);

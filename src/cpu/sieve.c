@@ -392,17 +392,15 @@ static void load_keys(SnlsContext *ctx, const CpuSieve *v, const CpuSieveTile *a
 
 /* One part is fastest while few candidates are near the bar. An exact score takes what it takes to read, other ways have more arithmetic: the more features the
  * longer both. The count is the same for any number of threads. */
-static bool too_many(const CpuSieve *v, int64_t hits, int64_t queries)
-{
-    const SnlsMatch *m = &v->c->m;
-    return hits >= (2 * m->k + 6 + m->features / 16) * queries;
-}
+static int64_t enough_hits(const SnlsMatch *m) { return 2 * m->k + 6 + m->features / 16; }
 
-/* The first frames of a call try a few bands before the rest. */
+static bool too_many(const CpuSieve *v, int64_t hits, int64_t queries) { return hits >= enough_hits(&v->c->m) * queries; }
+
+/* The first frames of a call try a few bands before the rest, unless keys are bytes: then sieve_guess.c has looked. */
 static void run_frame(SnlsContext *ctx, const CpuSieve *v, const CpuSieveTile *at, CpuSieveJobs *jobs, CpuSieveScratch *scratch, CpuSieveWay *way)
 {
     const SnlsMatch *m = &v->c->m;
-    const bool asks = way->parts == 1 && !way->settled;
+    const bool asks = way->parts == 1 && !way->settled && !v->s.bytes;
     const int64_t all = units_of(v).bands, few = way->begun == 0 && asks ? at_most(TRIED, (all + 7) / 8) : 0, frames = at_most(v->together, m->frames - at->t), queries = frames * m->rows * m->columns;
     const Bands trial = {few, all, few, false}, others = {all - few, all, few, true};
     load_keys(ctx, v, at, frames);
@@ -438,6 +436,10 @@ void snls_cpu_sieve_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *si
         take_group(&ctx->arena, &v, snls_arena_claim, &jobs[i], &scratch[i * SIEVE_GROUP]);
         jobs[i].count = 0;
         for (int n = 0; n < SIEVE_GROUP; n++) begin_scratch(&scratch[i * SIEVE_GROUP + n], &single[i]);
+    }
+    if (v.s.bytes && !way->settled) {
+        snls_sieve_keys_begin(&v, 0, 0);
+        way->many = !snls_sieve_promising(&v, enough_hits(m));
     }
     while (way->begun < all && !way->many) {
         const CpuSieveTile at = {.b = way->begun / m->frames / m->heads, .head = way->begun / m->frames % m->heads, .t = way->begun % m->frames};

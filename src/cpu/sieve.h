@@ -20,7 +20,6 @@ typedef struct CpuSieveKeys {
     float    *add, *bend[3];     /* (windows, height + 1, width), l2 only */
     float    *peak, *lost;       /* (windows, blocks, height + 1): largest |k|^2 of those pixels of a row that a box may reach into which begins in a block of 16 columns; bytes: likewise of
                                   * what they lose */
-    float     unit;              /* bytes: what they are multiples of */
     float    *centre;            /* features, then its length: taken off keys, which leaves l2 as it is if it is taken off queries too, and changes all products of a query
                                   * alike. It makes rounding smaller. */
     int64_t  *frame;             /* which frame each place of the ring holds, -1 = none */
@@ -119,14 +118,17 @@ static inline float snls_sieve_larger(float a, float b) { return a > b || a != a
 
 static inline SnlsSieveParts snls_sieve_parts(const CpuSieve *v, bool centred)
 {
-    return (SnlsSieveParts){v->c->m.features, v->keys.padded, v->keys.parts, v->rounded, centred ? v->keys.centre : NULL, v->keys.unit, NULL};
+    return (SnlsSieveParts){v->c->m.features, v->keys.padded, v->keys.parts, v->rounded, centred ? v->keys.centre : NULL, NULL};
 }
 
 /* sieve_key.c */
 void snls_sieve_keys_layout(CpuSieve *v);
 int64_t snls_sieve_keys_noted(const CpuSieve *v); /* floats of a thread's `norms` */
-void snls_sieve_keys_begin(CpuSieve *v, int64_t b, int64_t head); /* a new video: the ring is empty, the centre is set, and the unit of bytes */
+void snls_sieve_keys_begin(const CpuSieve *v, int64_t b, int64_t head); /* a new video: the ring is empty, the centre is set */
 void snls_sieve_keys_load(SnlsContext *ctx, const CpuSieve *v, int64_t b, int64_t head, int64_t frame);
+
+/* sieve_guess.c: whether fewer candidates of a query than `enough` would be scored exactly if keys were bytes; the centre is set */
+bool snls_sieve_promising(const CpuSieve *v, int64_t enough);
 
 /* sieve_window.c: the windows of a slot */
 void snls_sieve_slot(const CpuSieve *v, const CpuSieveTile *p, int64_t slot, CpuSieveScratch *s);

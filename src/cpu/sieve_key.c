@@ -22,7 +22,7 @@ void snls_sieve_keys_layout(CpuSieve *v)
     CpuSieveKeys *k = &v->keys;
     const int64_t chunk = v->s.bytes ? SNLS_SIEVE_BYTES : SNLS_SIEVE_CHUNK;
     k->padded = (m->features + chunk - 1) / chunk * chunk;
-    k->pixel = v->s.bytes ? k->padded / 2 + 2 : k->parts * k->padded;
+    k->pixel = v->s.bytes ? (k->padded + SNLS_SIEVE_HEAD) / 2 : k->parts * k->padded;
     k->rows = m->height + 1;
     k->width = m->width + v->columns_max + SNLS_SIEVE_PAIR - 1;
     k->blocks = (m->width + SIEVE_LANES - 1) / SIEVE_LANES;
@@ -55,24 +55,10 @@ static void set_centre(const CpuSieve *v, int64_t b, int64_t head)
     centre[m->features] = sqrtf(v->c->dsp->dot(centre, centre, m->features));
 }
 
-/* What bytes are multiples of: a little more than the largest feature of some pixels, by 127. Any unit is right: what it loses is measured. */
-static void set_unit(CpuSieve *v, int64_t b, int64_t head)
-{
-    const SnlsMatch *m = &v->c->m;
-    float most = 0;
-    for (int64_t i = 0; i < SAMPLES * SAMPLES; i++) {
-        const float *pixel = sample(v, b, head, i);
-        for (int64_t f = 0; f < m->features; f++) most = fmaxf(most, fabsf(pixel[f] - v->keys.centre[f]));
-    }
-    const float unit = most * 1.05f / 127;
-    v->keys.unit = unit > 0x1p-100f ? (unit < 0x1p100f ? unit : 0x1p100f) : 0x1p-100f;
-}
-
-void snls_sieve_keys_begin(CpuSieve *v, int64_t b, int64_t head)
+void snls_sieve_keys_begin(const CpuSieve *v, int64_t b, int64_t head)
 {
     for (int64_t i = 0; i < v->keys.ring; i++) v->keys.frame[i] = -1;
     set_centre(v, b, head);
-    if (v->s.bytes) set_unit(v, b, head);
 }
 
 int64_t snls_sieve_keys_noted(const CpuSieve *v) { return v->keys.width + 2 * v->keys.blocks; }

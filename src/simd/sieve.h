@@ -25,7 +25,8 @@
 #define SNLS_SIEVE_KEPT 24  /* places of a list at most */
 
 /* Keys as sums of one or two bf16 parts: a pixel is `parts` times `padded` numbers, high parts first. Of pairs each part is that of both pixels. Or as bytes, two to a
- * number, multiples of the unit of SnlsSieveParts; before them, in 32 bits, -128 times their sum. */
+ * number, multiples of a unit of each pixel; before them, in 32 bits each, -128 times their sum, and the unit as a float. */
+#define SNLS_SIEVE_HEAD 8 /* bytes before those */
 typedef struct SnlsSieveKeys {
     const uint16_t *at;    /* pixel at the box's origin less `skip`, the first of a pair; rows are readable in whole runs of 16 pixels */
     int skip;
@@ -132,14 +133,13 @@ typedef struct SnlsSieveParts {
     ptrdiff_t features, padded;
     int parts, rounded;
     const float *centre;
-    float unit;  /* bytes: of keys */
     float *lost; /* bytes: of keys, the largest |k - what bytes say|^2 of every sixteen, NaN if one is; to be set */
 } SnlsSieveParts;
 
-/* Sixteen queries as bytes and 128, which products want without a sign, four features of each lane in turn. unit: what sums are to be multiplied with. */
+/* Sixteen queries as bytes and 128, which products want without a sign, four features of each lane in turn. unit: what sums are to be multiplied with, and with that of the key. */
 typedef struct SnlsSieveBytes {
     float   lost[SNLS_SIEVE_LANES]; /* |q - what bytes say|^2 */
-    float   unit, gap[SNLS_SIEVE_LANES - 1]; /* then what follows begins where a cache line does, if all does */
+    float   unit[SNLS_SIEVE_LANES];
     uint8_t at[];
 } SnlsSieveBytes;
 

@@ -2,9 +2,10 @@
 #include "simd/sieve.h"
 #include "simd/unroll.h"
 #include <immintrin.h>
+#include <string.h>
 
 #define ALWAYS static inline __attribute__((always_inline))
-enum { LANES = SNLS_SIEVE_LANES, FOUR = 4, FOURS = SNLS_SIEVE_BYTES / FOUR, KEYS = 13 }; /* keys of a row whose sums are in registers at most */
+enum { LANES = SNLS_SIEVE_LANES, FOUR = 4, FOURS = SNLS_SIEVE_BYTES / FOUR, HEAD = SNLS_SIEVE_HEAD / FOUR, KEYS = 13 }; /* keys of a row whose sums are in registers at most */
 
 ALWAYS float *unit_out(const SnlsSieveMake *m, int unit) { return m->out + (ptrdiff_t)(m->ring ? unit % SNLS_SIEVE_RING : unit) * LANES * LANES; }
 
@@ -15,7 +16,14 @@ ALWAYS __m512i with_four(__m512i sum, __m512i query, const int32_t *key)
     return sum;
 }
 
-/* Products of some keys of a row or of two, which are `down` fours apart as keys are `right`; the first four of a key says what its sum begins with. Two rows at a time: sums
+ALWAYS __m512 unit_of(const int32_t *key)
+{
+    float unit;
+    memcpy(&unit, key + 1, sizeof unit);
+    return _mm512_set1_ps(unit);
+}
+
+/* Products of some keys of a row or of two, which are `down` fours apart as keys are `right`; before its features a key has what its sum begins with, and its unit. Two rows at a time: sums
  * of one wait for each other longer than it takes to make them, and a processor does not look ahead far enough to begin the next meanwhile. */
 ALWAYS void make_keys(float *const *out, const int32_t *key, ptrdiff_t down, ptrdiff_t right, const SnlsSieveBytes *query, const int rows, const int keys)
 {
@@ -26,7 +34,7 @@ UNROLLED(2)
     for (int r = 0; r < rows; r++)
 UNROLLED(13)
         for (int i = 0; i < keys; i++) sum[r][i] = _mm512_set1_epi32(at[r][i * right]);
-    for (ptrdiff_t f = 1; f < right; f += FOURS, q += FOURS * FOUR * LANES)
+    for (ptrdiff_t f = HEAD; f < right; f += FOURS, q += FOURS * FOUR * LANES)
 UNROLLED(4)
         for (int g = 0; g < FOURS; g++) {
             const __m512i four = _mm512_loadu_si512(q + g * FOUR * LANES);
@@ -35,11 +43,11 @@ UNROLLED(2)
 UNROLLED(13)
                 for (int i = 0; i < keys; i++) sum[r][i] = with_four(sum[r][i], four, at[r] + i * right + f + g);
         }
-    const __m512 unit = _mm512_set1_ps(query->unit);
+    const __m512 unit = _mm512_loadu_ps(query->unit);
 UNROLLED(2)
     for (int r = 0; r < rows; r++)
 UNROLLED(13)
-        for (int i = 0; i < keys; i++) _mm512_storeu_ps(out[r] + i * LANES, _mm512_mul_ps(_mm512_cvtepi32_ps(sum[r][i]), unit));
+        for (int i = 0; i < keys; i++) _mm512_storeu_ps(out[r] + i * LANES, _mm512_mul_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sum[r][i]), unit_of(at[r] + i * right)), unit));
 }
 
 ALWAYS void make_row_of(float *const *out, const int32_t *key, ptrdiff_t down, ptrdiff_t right, const SnlsSieveBytes *query, const int rows, int keys)
@@ -60,9 +68,9 @@ ALWAYS void make_rows(const SnlsSieveMake *m, int row, const int rows, int keys)
     float *const out[2] = {unit_out(m, row * m->tiles), unit_out(m, (row + rows - 1) * m->tiles)};
     const ptrdiff_t down = rows > 1 ? m->keys.down * 2 / FOUR : 0, right = m->keys.right * 2 / FOUR;
     switch (right) {
-    case 1 + 8: make_row_of(out, key, down, 1 + 8, query, rows, keys); break;
-    case 1 + 16: make_row_of(out, key, down, 1 + 16, query, rows, keys); break;
-    case 1 + 32: make_row_of(out, key, down, 1 + 32, query, rows, keys); break;
+    case HEAD + 8: make_row_of(out, key, down, HEAD + 8, query, rows, keys); break;
+    case HEAD + 16: make_row_of(out, key, down, HEAD + 16, query, rows, keys); break;
+    case HEAD + 32: make_row_of(out, key, down, HEAD + 32, query, rows, keys); break;
     default: make_row_of(out, key, down, right, query, rows, keys);
     }
 }

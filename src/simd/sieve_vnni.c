@@ -48,32 +48,65 @@ ALWAYS __m512 lengths_of(const AllSums *sums, __m512 unit, const int rounded)
     return _mm512_mask_mov_ps(all, _mm512_cmp_ps_mask(all, _mm512_set1_ps(__builtin_inff()), _CMP_LT_OQ), rough);
 }
 
+/* A unit for each of sixteen pixels, of which its largest feature is 127: not too small to divide by, nor too large for what comes of it. */
+typedef struct Units { float unit[LANES], per_unit[LANES]; __m512 all; } Units;
+
+ALWAYS Units units_of(const float *const *in, const SnlsSieveParts *as)
+{
+    __m512 most[LANES];
+    Units u;
+    for (int l = 0; l < LANES; l++) {
+        most[l] = _mm512_setzero_ps();
+        for (ptrdiff_t f = 0; f < as->padded; f += AT_ONCE) most[l] = _mm512_max_ps(_mm512_abs_ps(features_of(in[l], f, as)), most[l]); /* NaN: the other */
+    }
+    const __m512 unit = _mm512_mul_ps(zmm_most(most), _mm512_set1_ps(1.0f / 127));
+    u.all = _mm512_max_ps(_mm512_min_ps(unit, _mm512_set1_ps(0x1p100f)), _mm512_set1_ps(0x1p-100f));
+    _mm512_storeu_ps(u.unit, u.all);
+    _mm512_storeu_ps(u.per_unit, _mm512_div_ps(_mm512_set1_ps(1), u.all));
+    return u;
+}
+
 /* ---- keys ---- */
+
+/* What is before the bytes of a key. */
+typedef struct Head { int32_t begin; float unit; } Head;
+
+ALWAYS void write_heads(uint8_t *out, ptrdiff_t pixel, ptrdiff_t n, const float *unit, __m512 said)
+{
+    int32_t begin[LANES];
+    _mm512_storeu_si512(begin, _mm512_slli_epi32(_mm512_cvtps_epi32(_mm512_sub_ps(_mm512_setzero_ps(), said)), 7));
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const Head head = {begin[i], unit[i]};
+        memcpy(out + i * pixel, &head, sizeof head);
+    }
+}
 
 ALWAYS void split_pixels(uint8_t *out, const SnlsSieveParts *as, const int rounded, const float *in, ptrdiff_t step, ptrdiff_t n, float *norm, float *most, float *most_lost)
 {
     AllSums all;
-    int32_t begin[LANES];
-    const __m512 unit = _mm512_set1_ps(as->unit), per_unit = _mm512_set1_ps(1 / as->unit), zero = _mm512_setzero_ps();
-    const ptrdiff_t pixel = as->padded + FOUR;
+    const float *at[LANES];
+    const ptrdiff_t pixel = as->padded + SNLS_SIEVE_HEAD;
+    const __m512 zero = _mm512_setzero_ps();
+    for (ptrdiff_t i = 0; i < LANES; i++) at[i] = in + (i < n ? i : 0) * step;
+    const Units units = units_of(at, as);
     for (ptrdiff_t i = 0; i < LANES; i++) {
+        const __m512 unit = _mm512_set1_ps(units.unit[i]), per_unit = _mm512_set1_ps(units.per_unit[i]);
         Sums sum = {zero, zero, zero, zero};
         for (ptrdiff_t f = 0; i < n && f < as->padded; f += AT_ONCE)
-            _mm_storeu_si128((__m128i *)(void *)(out + i * pixel + FOUR + f), bytes_of(features_of(in + i * step, f, as), unit, per_unit, rounded, &sum));
+            _mm_storeu_si128((__m128i *)(void *)(out + i * pixel + SNLS_SIEVE_HEAD + f), bytes_of(features_of(at[i], f, as), unit, per_unit, rounded, &sum));
         put_sums(&all, i, &sum);
     }
-    const __m512 lengths = lengths_of(&all, unit, rounded);
+    const __m512 lengths = lengths_of(&all, units.all, rounded);
     _mm512_mask_storeu_ps(norm, zmm_first(n), lengths);
     *most = most_of(lengths); /* pixels that are not there have 0 */
     *most_lost = most_of(zmm_sums(all.lost));
-    _mm512_storeu_si512(begin, _mm512_slli_epi32(_mm512_cvtps_epi32(_mm512_sub_ps(zero, zmm_sums(all.said))), 7));
-    for (ptrdiff_t i = 0; i < n; i++) memcpy(out + i * pixel, &begin[i], sizeof *begin);
+    write_heads(out, pixel, n, units.unit, zmm_sums(all.said));
 }
 
 static void split(uint16_t *out, const SnlsSieveParts *as, const float *in, ptrdiff_t step, ptrdiff_t n, float *norm, float *most)
 {
     for (ptrdiff_t i = 0; i < n; i += LANES) {
-        uint8_t *to = (uint8_t *)out + i * (as->padded + FOUR);
+        uint8_t *to = (uint8_t *)out + i * (as->padded + SNLS_SIEVE_HEAD);
         const ptrdiff_t left = n - i < LANES ? n - i : LANES;
         if (as->rounded) split_pixels(to, as, 1, in + i * step, step, left, norm + i, most + i / LANES, as->lost + i / LANES);
         else split_pixels(to, as, 0, in + i * step, step, left, norm + i, most + i / LANES, as->lost + i / LANES);
@@ -81,16 +114,6 @@ static void split(uint16_t *out, const SnlsSieveParts *as, const float *in, ptrd
 }
 
 /* ---- queries ---- */
-
-/* A unit of which the largest of all features is 127; not too small to be divided by. */
-ALWAYS float unit_of(const float *const *in, const SnlsSieveParts *as)
-{
-    __m512 most = _mm512_setzero_ps();
-    for (ptrdiff_t f = 0; f < as->padded; f += AT_ONCE)
-        for (int l = 0; l < LANES; l++) most = _mm512_max_ps(_mm512_abs_ps(features_of(in[l], f, as)), most); /* NaN: the other */
-    const float unit = _mm512_reduce_max_ps(most) / 127;
-    return unit > 0x1p-100f ? (unit < 0x1p100f ? unit : 0x1p100f) : 0x1p-100f;
-}
 
 /* Products of each query with a vector. */
 static void products_with(const float *along, const float *const *in, const SnlsSieveParts *as, float *product)
@@ -117,14 +140,16 @@ UNROLLED(16)
         if (g * FOUR < count) _mm512_storeu_si512(out + g * FOUR * LANES, _mm512_xor_si512(v[g], _mm512_set1_epi8(-128)));
 }
 
-ALWAYS void turn_queries(SnlsSieveBytes *to, const SnlsSieveParts *as, const int rounded, const float *const *in, float step, float *norm)
+ALWAYS void turn_queries(SnlsSieveBytes *to, const SnlsSieveParts *as, const int rounded, const float *const *in, float scale, float *norm)
 {
-    const __m512 unit = _mm512_set1_ps(step), per_unit = _mm512_set1_ps(1 / step), zero = _mm512_setzero_ps();
+    const Units units = units_of(in, as);
+    const __m512 zero = _mm512_setzero_ps();
     int8_t bytes[LANES][TURNED];
     AllSums all;
     for (int l = 0; l < LANES; l++) all.said[l] = all.squares[l] = all.whole[l] = all.lost[l] = zero;
     for (ptrdiff_t f = 0; f < as->padded; f += TURNED) {
         for (int l = 0; l < LANES; l++) {
+            const __m512 unit = _mm512_set1_ps(units.unit[l]), per_unit = _mm512_set1_ps(units.per_unit[l]);
             Sums sum = {all.said[l], all.squares[l], all.whole[l], all.lost[l]};
             for (ptrdiff_t i = 0; i < TURNED && f + i < as->padded; i += AT_ONCE)
                 _mm_storeu_si128((__m128i *)(void *)(bytes[l] + i), bytes_of(features_of(in[l], f + i, as), unit, per_unit, rounded, &sum));
@@ -133,16 +158,15 @@ ALWAYS void turn_queries(SnlsSieveBytes *to, const SnlsSieveParts *as, const int
         turn_bytes(to->at + f * LANES, (const int8_t(*)[TURNED])bytes, as->padded - f);
     }
     _mm512_storeu_ps(to->lost, zmm_sums(all.lost));
-    _mm512_storeu_ps(norm, lengths_of(&all, unit, rounded));
+    _mm512_storeu_ps(to->unit, _mm512_mul_ps(units.all, _mm512_set1_ps(scale)));
+    _mm512_storeu_ps(norm, lengths_of(&all, units.all, rounded));
 }
 
 static void queries(uint16_t *out, const SnlsSieveParts *as, const float *const *in, float scale, float *norm, const float *along, float *product)
 {
     SnlsSieveBytes *to = (SnlsSieveBytes *)(void *)out;
-    const float step = unit_of(in, as);
-    to->unit = scale * step * as->unit;
-    if (as->rounded) turn_queries(to, as, 1, in, step, norm);
-    else turn_queries(to, as, 0, in, step, norm);
+    if (as->rounded) turn_queries(to, as, 1, in, scale, norm);
+    else turn_queries(to, as, 0, in, scale, norm);
     if (along) products_with(along, in, as, product);
 }
 

@@ -20,6 +20,20 @@ UNROLLED(4)
     return _mm512_add_ps(_mm512_shuffle_f32x4(eight[0], eight[1], 0x88), _mm512_shuffle_f32x4(eight[0], eight[1], 0xdd));
 }
 
+/* Lane i of the result is the largest of v[i]; none is NaN. */
+static inline __attribute__((always_inline)) __m512 zmm_most(const __m512 v[16])
+{
+    __m512 two[8], four[4], eight[2];
+UNROLLED(8)
+    for (int i = 0; i < 8; i++) two[i] = _mm512_max_ps(_mm512_unpacklo_ps(v[2 * i], v[2 * i + 1]), _mm512_unpackhi_ps(v[2 * i], v[2 * i + 1]));
+UNROLLED(4)
+    for (int i = 0; i < 4; i++)
+        four[i] = _mm512_max_ps(_mm512_shuffle_ps(two[2 * i], two[2 * i + 1], 0x44), _mm512_shuffle_ps(two[2 * i], two[2 * i + 1], 0xee));
+    for (int i = 0; i < 2; i++)
+        eight[i] = _mm512_max_ps(_mm512_shuffle_f32x4(four[2 * i], four[2 * i + 1], 0x88), _mm512_shuffle_f32x4(four[2 * i], four[2 * i + 1], 0xdd));
+    return _mm512_max_ps(_mm512_shuffle_f32x4(eight[0], eight[1], 0x88), _mm512_shuffle_f32x4(eight[0], eight[1], 0xdd));
+}
+
 /* Word j of v[i] becomes word i of v[j]. */
 static inline __attribute__((always_inline)) void zmm_turn(__m512i v[16])
 {
