@@ -67,6 +67,9 @@ a step of descent in the wrong direction|src/flow/dis.c|pu -= step[0];|pu += ste
 round trip read at the wrong place|src/flow/field.c|read_bilinear(backward, py, px, 0)|read_bilinear(backward, (double)y, (double)x, 0)|test_flow
 KITTI's components swapped|src/io/image.c|to[c] = from[2] ? ((float)from[c]|to[c] = from[2] ? ((float)from[1 - c]|test_image
 bytes after a PNG accepted|src/io/png_read.c|if (r->at != r->file->size)|if (0)|test_image
+what bytes lose taken for nothing|src/simd/sieve_vnni.c|    sum->lost = _mm512_fmadd_ps(lost, lost, sum->lost);|    (void)lost;|test_tile --frames 1000 40
+the second row of keys taken for the first|src/simd/sieve_scan_vnni.c|*at[2] = {key, key + down};|*at[2] = {key, key};|test_tile --frames 1000 40
+the 128 of a query not taken off|src/simd/sieve_vnni.c|said)), 7));|said)), 6));|test_tile --frames 1000 40
 SSIM with population covariance|src/metrics/ssim.c|scale = (double)AREA / (AREA - 1);|scale = 1;|test_metrics
 LIST
 )
@@ -76,7 +79,7 @@ while IFS='|' read -r name file text planted test; do
     number=$((number + 1))
     [ $number -ge "${1:-1}" ] && [ $number -le "${2:-${1:-999}}" ] || continue
     case $file in # no build of another architecture looks at these
-    *_avx*|*_amx*) machine=x86_64 ;;
+    *_avx*|*_vnni*|*_amx*) machine=x86_64 ;;
     *_neon*|*_bf16*) machine=aarch64 ;;
     *) machine=$(uname -m) ;;
     esac

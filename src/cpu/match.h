@@ -54,7 +54,7 @@ bool snls_cpu_tile_instead(const CpuMatch *c); /* of the sieve with two parts, s
 void snls_cpu_tile_plan(SnlsContext *ctx, const CpuMatch *c);
 void snls_cpu_tile_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *scratch);
 
-/* The fastest way, on machines with matrix tiles (sieve.c), unless too many candidates are too much alike. Keys are held in one part or two: with one, `run` may
+/* The fastest way, on machines with products of bf16 matrices or of bytes (sieve.c), unless too many candidates are too much alike. Keys are held in one part or two: with one, `run` may
  * stop because there are too many; it goes on from frame `begun`, in memory planned for the parts wanted then. */
 typedef struct CpuSieveWay {
     int     parts;
@@ -64,7 +64,7 @@ typedef struct CpuSieveWay {
 } CpuSieveWay;
 
 bool snls_cpu_sieve_applies(SnlsContext *ctx, const SnlsMatch *m);
-bool snls_cpu_sieve_has_parts(SnlsContext *ctx); /* two, where one does not do */
+bool snls_cpu_sieve_has_parts(SnlsContext *ctx); /* whether keys can be held in two: bytes cannot */
 void snls_cpu_sieve_plan(SnlsContext *ctx, const CpuMatch *c, const CpuSieveWay *way);
 void snls_cpu_sieve_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *scratch, CpuSieveWay *way);
 

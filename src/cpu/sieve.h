@@ -1,10 +1,10 @@
-/* sieve.h: search through the sieve of simd/sieve.h: rough scores on matrix tiles for 4 x 4 queries at a time, exact ones for
+/* sieve.h: search through the sieve of simd/sieve.h: rough scores for 4 x 4 queries at a time, exact ones for
  * what may be among the best. For each slot of a tile of queries:
  *   1. where the windows are, lane by lane (sieve_window.c);
  *   2. boxes of keys that hold them: one if the flow is smooth, up to one a lane if not (sieve_window.c);
- *   3. rough scores of the cells of a box, and the least of each row (simd/sieve_amx.c);
+ *   3. rough scores of the cells of a box, and the least of each row (simd/sieve_scan_avx512.h, simd/sieve_prod_bf16.c);
  * then a bar that the k-th best cannot exceed, whatever the rough scores' error, and f32 scores of all below it (sieve_pick.c).
- * So the result is that of f32 scores of all candidates. sieve_key.c keeps the frames in bf16 parts. */
+ * So the result is that of f32 scores of all candidates. sieve_key.c keeps the frames in bf16 parts, or as bytes. */
 #ifndef SNLS_CPU_SIEVE_H
 #define SNLS_CPU_SIEVE_H
 

@@ -30,11 +30,10 @@ static int64_t score_slot(const CpuSieve *v, const SnlsQuery *q, const float *pi
     if (!w.valid || (slot == 0 && m->exclude == SNLS_EXCLUDE_FRAME)) return count;
     snls_match_valid_run(w.y, m->stride1, w.origin_y, m->side, m->height, &row0, &row1);
     snls_match_valid_run(w.x, m->stride1, w.origin_x, m->side, m->width, &column0, &column1);
-    const int64_t frame = snls_slot_frame(q->t, slot, m->wt, m->frames);
     for (int64_t row = row0; row < row1; row += v->steps)
         for (int64_t column = column0; column < column1 && count < MANY; column += v->steps) {
-            const int64_t y = (int64_t)floor(snls_window_place(w.y, m->stride1, row, w.origin_y)), x = (int64_t)floor(snls_window_place(w.x, m->stride1, column, w.origin_x));
-            const float *key = snls_cpu_pixel(&c->key, q->b, frame, y, x) + q->head * m->features;
+            const int64_t y = (int64_t)floor(snls_match_y(m, &w, row)), x = (int64_t)floor(snls_match_x(m, &w, column));
+            const float *key = snls_cpu_pixel(&c->key, q->b, w.frame, y, x) + q->head * m->features;
             extend(keys, key, v->keys.centre, m->features);
             score[count++] = m->prod ? -c->dsp->dot(pixel, key, m->features) : c->dsp->l2(pixel, key, m->features);
         }

@@ -21,12 +21,12 @@
 #define SNLS_SIEVE_MANY 0
 #endif
 #define SNLS_SIEVE_BYTES 16 /* bytes: padded to a multiple of so many */
+#define SNLS_SIEVE_HEAD 8   /* bytes: so many before those of a key, see SnlsSieveKeys */
 #define SNLS_SIEVE_SIDE 64  /* rows and columns of a box at most */
 #define SNLS_SIEVE_KEPT 24  /* places of a list at most */
 
 /* Keys as sums of one or two bf16 parts: a pixel is `parts` times `padded` numbers, high parts first. Of pairs each part is that of both pixels. Or as bytes, two to a
  * number, multiples of a unit of each pixel; before them, in 32 bits each, -128 times their sum, and the unit as a float. */
-#define SNLS_SIEVE_HEAD 8 /* bytes before those */
 typedef struct SnlsSieveKeys {
     const uint16_t *at;    /* pixel at the box's origin less `skip`, the first of a pair; rows are readable in whole runs of 16 pixels */
     int skip;
@@ -46,6 +46,8 @@ typedef struct SnlsSieveMake {
     float *out;             /* (key rows or ring, tiles*16, lanes) */
     int tiles, units, ring, made, stored;
 } SnlsSieveMake;
+
+static inline float *snls_sieve_unit(const SnlsSieveMake *m, int unit) { return m->out + (ptrdiff_t)(m->ring ? unit % SNLS_SIEVE_RING : unit) * SNLS_SIEVE_LANES * SNLS_SIEVE_LANES; }
 
 /* What a lane looks at along an axis. A cell is what lies between a whole pixel x and the next; it holds `steps` candidates, the first at x + fraction, the
  * others 1/steps apart, numbers steps*x - base and on of the lane's window. [from, to): numbers inside the frame; [first, end): cells that hold one. */

@@ -43,8 +43,6 @@ UNROLLED(2)
     return c;
 }
 
-ALWAYS float most_of(__m512 v) { return _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q) ? __builtin_nanf("") : _mm512_reduce_max_ps(v); }
-
 ALWAYS void split_pixels(uint16_t *out, const SnlsSieveParts *as, const int way, const float *in, ptrdiff_t step, ptrdiff_t n, float *norm, float *most)
 {
     __m512 square[LANES];
@@ -61,7 +59,7 @@ ALWAYS void split_pixels(uint16_t *out, const SnlsSieveParts *as, const int way,
     }
     const __m512 all = zmm_sums(square);
     _mm512_mask_storeu_ps(norm, zmm_first(n), all);
-    *most = most_of(all); /* pixels that are not there have 0 */
+    *most = zmm_largest(all); /* pixels that are not there have 0 */
 }
 
 ALWAYS int way_of(const SnlsSieveParts *as) { return as->parts > 1 ? TWO : as->rounded ? ONE_ROUNDED : ONE; }

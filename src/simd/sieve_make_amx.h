@@ -18,9 +18,7 @@ ALWAYS int kind_of(const SnlsSieveMake *m)
     return tiles == 1 ? ONE : tiles > 2 ? MANY : m->keys.chunks == 2 ? CHUNKS : PARTS;
 }
 
-ALWAYS float *unit_out(const SnlsSieveMake *m, int unit) { return m->out + (ptrdiff_t)(m->ring ? unit % SNLS_SIEVE_RING : unit) * 256; }
-
-#define STORE(SUM) { _tile_stored(SUM, unit_out(m, m->stored), 64); m->stored++; }
+#define STORE(SUM) { _tile_stored(SUM, snls_sieve_unit(m, m->stored), 64); m->stored++; }
 
 ALWAYS const uint16_t *unit_keys(const SnlsSieveMake *m, int unit)
 {

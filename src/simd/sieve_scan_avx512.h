@@ -1,5 +1,5 @@
 /* sieve_scan_avx512.h: the rough half of the sieve: scores between pixels from products, the least of every cell and row, and who may be among the best. Included once
- * by each file that says how products are made: rows of them are at unit_out, after
+ * by each file that says how products are made: rows of them are at snls_sieve_unit, after
  *   make_some(box, next, row, rows, keys, at_once)   those of row `row` of `rows` of the box, `keys` of them, or what may be made ahead of it
  *   make_next(next)                                  what the next box is to begin with, or NULL. */
 #ifndef SNLS_SIEVE_SCAN_AVX512_H
@@ -328,7 +328,7 @@ ALWAYS void scan_box(Scan *s, const Work *w, const int by, const int bx, const i
     const int rows = s->to->rows + by;
     for (int row = 0; row < rows; row++) {
         make_some(w->box, w->next, row, rows, s->to->columns + bx, bend ? MANY_ROWS : 1);
-        const Least least = scan_row(s, unit_out(w->box, row * w->box->tiles), row, by, bx, add, bend);
+        const Least least = scan_row(s, snls_sieve_unit(w->box, row * w->box->tiles), row, by, bx, add, bend);
         if (row >= by) note(s, row - by, least, &w->y, w->top, w->k);
     }
     make_next(w->next);
@@ -340,7 +340,7 @@ ALWAYS void scan_box_of_cells(Scan *s, const Work *w, const int points, const in
     for (int row = 0; row < rows; row++) {
         make_some(w->box, w->next, row, rows, s->to->columns + 1, l2 ? SOME_ROWS : MANY_ROWS);
         if (!row) continue;
-        const float *above = unit_out(w->box, (row - 1) * w->box->tiles), *below = unit_out(w->box, row * w->box->tiles);
+        const float *above = snls_sieve_unit(w->box, (row - 1) * w->box->tiles), *below = snls_sieve_unit(w->box, row * w->box->tiles);
         const Least least = points == HALVES ? scan_halves(s, above, below, row - 1) : scan_between(s, above, below, row - 1, points, l2);
         note(s, row - 1, least, &w->y, w->top, w->k);
     }

@@ -7,8 +7,6 @@
 #define ALWAYS static inline __attribute__((always_inline))
 enum { LANES = SNLS_SIEVE_LANES, FOUR = 4, FOURS = SNLS_SIEVE_BYTES / FOUR, HEAD = SNLS_SIEVE_HEAD / FOUR, KEYS = 13 }; /* keys of a row whose sums are in registers at most */
 
-ALWAYS float *unit_out(const SnlsSieveMake *m, int unit) { return m->out + (ptrdiff_t)(m->ring ? unit % SNLS_SIEVE_RING : unit) * LANES * LANES; }
-
 /* Four features of a key with those of sixteen queries. Of the intrinsic gcc makes a load, and a move of the sum. */
 ALWAYS __m512i with_four(__m512i sum, __m512i query, const int32_t *key)
 {
@@ -65,7 +63,7 @@ ALWAYS void make_rows(const SnlsSieveMake *m, int row, const int rows, int keys)
 {
     const int32_t *key = (const int32_t *)(const void *)(m->keys.at + row * m->keys.down);
     const SnlsSieveBytes *query = (const SnlsSieveBytes *)(const void *)m->query;
-    float *const out[2] = {unit_out(m, row * m->tiles), unit_out(m, (row + rows - 1) * m->tiles)};
+    float *const out[2] = {snls_sieve_unit(m, row * m->tiles), snls_sieve_unit(m, (row + rows - 1) * m->tiles)};
     const ptrdiff_t down = rows > 1 ? m->keys.down * 2 / FOUR : 0, right = m->keys.right * 2 / FOUR;
     switch (right) {
     case HEAD + 8: make_row_of(out, key, down, HEAD + 8, query, rows, keys); break;

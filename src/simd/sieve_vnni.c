@@ -32,8 +32,6 @@ ALWAYS __m128i bytes_of(__m512 v, __m512 unit, __m512 per_unit, const int rounde
     return _mm512_cvtepi32_epi8(whole);
 }
 
-ALWAYS float most_of(__m512 v) { return _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q) ? __builtin_nanf("") : _mm512_reduce_max_ps(v); }
-
 /* Those of sixteen pixels. */
 typedef struct AllSums { __m512 said[LANES], squares[LANES], whole[LANES], lost[LANES]; } AllSums;
 
@@ -98,8 +96,8 @@ ALWAYS void split_pixels(uint8_t *out, const SnlsSieveParts *as, const int round
     }
     const __m512 lengths = lengths_of(&all, units.all, rounded);
     _mm512_mask_storeu_ps(norm, zmm_first(n), lengths);
-    *most = most_of(lengths); /* pixels that are not there have 0 */
-    *most_lost = most_of(zmm_sums(all.lost));
+    *most = zmm_largest(lengths); /* pixels that are not there have 0 */
+    *most_lost = zmm_largest(zmm_sums(all.lost));
     write_heads(out, pixel, n, units.unit, zmm_sums(all.said));
 }
 

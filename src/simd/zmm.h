@@ -6,33 +6,27 @@
 #include <immintrin.h>
 #include <stddef.h>
 
-/* Lane i of the result is the sum of v[i]. Every sum is taken in the same order. */
-static inline __attribute__((always_inline)) __m512 zmm_sums(const __m512 v[16])
+static inline __attribute__((always_inline)) __m512 zmm_join(__m512 a, __m512 b, const int most) { return most ? _mm512_max_ps(a, b) : _mm512_add_ps(a, b); }
+
+/* Lane i of the result is the sum of v[i], or the largest of it. All are joined in the same order. */
+static inline __attribute__((always_inline)) __m512 zmm_across(const __m512 v[16], const int most)
 {
     __m512 two[8], four[4], eight[2];
 UNROLLED(8)
-    for (int i = 0; i < 8; i++) two[i] = _mm512_add_ps(_mm512_unpacklo_ps(v[2 * i], v[2 * i + 1]), _mm512_unpackhi_ps(v[2 * i], v[2 * i + 1]));
+    for (int i = 0; i < 8; i++) two[i] = zmm_join(_mm512_unpacklo_ps(v[2 * i], v[2 * i + 1]), _mm512_unpackhi_ps(v[2 * i], v[2 * i + 1]), most);
 UNROLLED(4)
     for (int i = 0; i < 4; i++)
-        four[i] = _mm512_add_ps(_mm512_shuffle_ps(two[2 * i], two[2 * i + 1], 0x44), _mm512_shuffle_ps(two[2 * i], two[2 * i + 1], 0xee));
+        four[i] = zmm_join(_mm512_shuffle_ps(two[2 * i], two[2 * i + 1], 0x44), _mm512_shuffle_ps(two[2 * i], two[2 * i + 1], 0xee), most);
     for (int i = 0; i < 2; i++)
-        eight[i] = _mm512_add_ps(_mm512_shuffle_f32x4(four[2 * i], four[2 * i + 1], 0x88), _mm512_shuffle_f32x4(four[2 * i], four[2 * i + 1], 0xdd));
-    return _mm512_add_ps(_mm512_shuffle_f32x4(eight[0], eight[1], 0x88), _mm512_shuffle_f32x4(eight[0], eight[1], 0xdd));
+        eight[i] = zmm_join(_mm512_shuffle_f32x4(four[2 * i], four[2 * i + 1], 0x88), _mm512_shuffle_f32x4(four[2 * i], four[2 * i + 1], 0xdd), most);
+    return zmm_join(_mm512_shuffle_f32x4(eight[0], eight[1], 0x88), _mm512_shuffle_f32x4(eight[0], eight[1], 0xdd), most);
 }
 
-/* Lane i of the result is the largest of v[i]; none is NaN. */
-static inline __attribute__((always_inline)) __m512 zmm_most(const __m512 v[16])
-{
-    __m512 two[8], four[4], eight[2];
-UNROLLED(8)
-    for (int i = 0; i < 8; i++) two[i] = _mm512_max_ps(_mm512_unpacklo_ps(v[2 * i], v[2 * i + 1]), _mm512_unpackhi_ps(v[2 * i], v[2 * i + 1]));
-UNROLLED(4)
-    for (int i = 0; i < 4; i++)
-        four[i] = _mm512_max_ps(_mm512_shuffle_ps(two[2 * i], two[2 * i + 1], 0x44), _mm512_shuffle_ps(two[2 * i], two[2 * i + 1], 0xee));
-    for (int i = 0; i < 2; i++)
-        eight[i] = _mm512_max_ps(_mm512_shuffle_f32x4(four[2 * i], four[2 * i + 1], 0x88), _mm512_shuffle_f32x4(four[2 * i], four[2 * i + 1], 0xdd));
-    return _mm512_max_ps(_mm512_shuffle_f32x4(eight[0], eight[1], 0x88), _mm512_shuffle_f32x4(eight[0], eight[1], 0xdd));
-}
+static inline __attribute__((always_inline)) __m512 zmm_sums(const __m512 v[16]) { return zmm_across(v, 0); }
+static inline __attribute__((always_inline)) __m512 zmm_most(const __m512 v[16]) { return zmm_across(v, 1); } /* none is NaN */
+
+/* The largest of sixteen, NaN if one is. */
+static inline __attribute__((always_inline)) float zmm_largest(__m512 v) { return _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q) ? __builtin_nanf("") : _mm512_reduce_max_ps(v); }
 
 /* Word j of v[i] becomes word i of v[j]. */
 static inline __attribute__((always_inline)) void zmm_turn(__m512i v[16])
