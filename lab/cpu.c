@@ -5,6 +5,7 @@
  *   ./cpu gather SIDE F PS K REACH [RUNS [BYTES]]       neighbours up to REACH pixels away; arrays begin BYTES after a cache line
  *   THREADS=2 ./cpu ...      on so many threads, the time that is waited for
  *   FEATURES=FILE ./cpu ...  query and key from a file (features.py) instead of random ones
+ *   FILL=WORD ./cpu ...      scratch holds this word everywhere before the first call, such as 0x00010001: no search may read what it has not written, or be slower for it
  *   FLOW=FILE ./cpu ...      the flow of both slots from a file, f32 (5, 2, H, W, 2): what `snls compose` writes, without its header */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
@@ -136,14 +137,30 @@ static void search(SnlsContext *ctx, int l2, char **arg, int count)
     report("search", best, (double)(FRAMES * rows * columns), 3.0 * s.params.ws * s.params.ws * s.params.ps * s.params.ps * (double)features * (l2 ? 3 : 2));
 }
 
+static void *filled(size_t bytes, void *word)
+{
+    const size_t words = (bytes + 63) / 64 * 64 / sizeof(uint32_t);
+    uint32_t *block = aligned_alloc(64, words * sizeof *block);
+    for (size_t i = 0; block && i < words; i++) block[i] = *(const uint32_t *)word;
+    return block;
+}
+
+static void drop(void *block, void *word)
+{
+    (void)word;
+    free(block);
+}
+
 int main(int argc, char **argv)
 {
+    uint32_t fill = 0;
     SnlsContextParams params;
     SnlsContext *ctx;
     snls_context_defaults(&params);
     params.backend = "cpu";
     if (getenv("THREADS")) threads = atoi(getenv("THREADS"));
     params.threads = threads;
+    if (getenv("FILL")) fill = (uint32_t)strtoul(getenv("FILL"), NULL, 0), params.allocator = (SnlsAllocator){.alloc = filled, .free = drop, .opaque = &fill};
     if (argc < 7 || snls_open(&ctx, &params) < 0) return 2;
     if (!strcmp(argv[1], "gather")) gather(ctx, argv + 2, argc - 2);
     else if (argc < 9) return 2;

@@ -31,7 +31,6 @@ bool snls_cpu_tile_applies(const SnlsMatch *m)
            m->windows < SNLS_LIST_SLOTS && m->windows * m->side * m->side < SNLS_TILE_NONE;
 }
 
-/* No flow vector points between pixels: an l2 then needs no corrections. Only looked at where it helps and lies in one piece. */
 /* The sieve has the better of it for l2 between pixels, and where several candidates of a pixel are not looked at by cells. */
 bool snls_cpu_tile_instead(const CpuMatch *c)
 {
@@ -41,6 +40,7 @@ bool snls_cpu_tile_instead(const CpuMatch *c)
     return m->prod || m->nearest || !m->flow_slots || c->whole_flow;
 }
 
+/* No flow vector points between pixels: an l2 then needs no corrections. Only looked at where it helps and lies in one piece. */
 bool snls_cpu_tile_whole_flow(const SnlsMatch *m)
 {
     enum { AT_ONCE = 1024 };
@@ -370,15 +370,6 @@ static void run_frames(SnlsContext *ctx, const CpuTile *tile, CpuTilePlace at, C
     for (int64_t u = 0; u < strips * chunks; u++) run_chunk(tile, at, end, u, chunks, &scratch[snls_cpu_thread()]);
 }
 
-/* Interpolation looks at corrections beyond the frame on behalf of lanes that do not need them. They count for `most`, so
- * they must not be what happens to lie there. */
-static void clear_bends(const CpuTile *tile)
-{
-    const CpuPlanes *p = &tile->planes;
-    const int64_t rows = p->frames * tile->c->m.height;
-    for (int64_t r = 0; p->bend && r < rows; r++) memset(p->data + r * p->row + p->features * p->pitch, 0, (size_t)(3 * p->pitch) * sizeof *p->data);
-}
-
 void snls_cpu_tile_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *single)
 {
     const SnlsMatch *m = &c->m;
@@ -396,7 +387,7 @@ void snls_cpu_tile_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *sin
     for (int i = 0; i < ctx->threads; i++)
         for (int64_t j = 0, n = tile.beyond + 1; j < snls_tile_cells_places(&tile); j++)
             scratch[i].cell_place[j] = snls_list_place((uint32_t)(j / (n * n)), (uint32_t)(j / n % n), (uint32_t)(j % n));
-    clear_bends(&tile);
+    snls_tile_planes_clear(ctx, &tile);
     for (at.b = 0; at.b < m->batch; at.b++)
         for (at.head = 0; at.head < m->heads; at.head++) {
             for (int64_t i = 0; i < tile.planes.frames; i++) tile.planes.frame[i] = -1;

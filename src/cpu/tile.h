@@ -233,6 +233,7 @@ static inline float *snls_tile_value(const CpuTile *tile, const CpuTileScratch *
 
 /* tile_plane.c */
 void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns, bool bend, bool shifted);
+void snls_tile_planes_clear(SnlsContext *ctx, const CpuTile *tile); /* once, before frames are loaded */
 void snls_tile_planes_load(SnlsContext *ctx, const CpuTile *tile, const CpuTilePlace *at, int64_t frame);
 SnlsTileQueries snls_tile_queries_at(const CpuTile *tile);
 float snls_tile_load_query(const CpuTile *tile, const CpuTilePlace *p, float *out); /* returns the largest |feature| */

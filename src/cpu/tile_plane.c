@@ -53,6 +53,24 @@ static float load_features(const CpuTile *tile, const CpuTilePlace *at, int64_t 
     return peak;
 }
 
+/* What no pixel is written to, lanes that no query needs look at all the same. Interpolation counts corrections for `most`, so they must not be what happens to lie
+ * there. Products nobody asks for, but a processor may take a hundred times as long for numbers below 2^-126, and much that lies there looks like one. */
+void snls_tile_planes_clear(SnlsContext *ctx, const CpuTile *tile)
+{
+    const SnlsMatch *m = &tile->c->m;
+    const CpuPlanes *p = &tile->planes;
+    const int64_t planes = tile->shifted ? 0 : p->features, left = p->margin - p->before, written = m->width + p->before + p->after + 1; /* matrix tiles know no such numbers */
+#pragma omp parallel for num_threads(ctx->threads) schedule(static)
+    for (int64_t r = 0; r < p->frames * m->height; r++) {
+        float *row = p->data + r * p->row;
+        for (int64_t f = 0; f < planes; f++) { /* patches have stride0 1 */
+            memset(row + f * p->pitch, 0, (size_t)left * sizeof *row);
+            memset(row + f * p->pitch + left + written, 0, (size_t)(p->pitch - left - written) * sizeof *row);
+        }
+        if (p->bend) memset(row + p->features * p->pitch, 0, (size_t)(3 * p->pitch) * sizeof *row);
+    }
+}
+
 bool snls_tile_keys_ready(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
