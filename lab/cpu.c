@@ -2,6 +2,8 @@
  * machine says little; this can be repeated there. Not part of the library.
  *   cc -O2 -Iinclude lab/cpu.c -Lbuild -lsnls -lm -Wl,-rpath,build -o cpu
  *   ./cpu prod|l2 SIDE|HxW F PS WS STRIDE1 K zero|smooth [RUNS [back]]    back: time of the gradients too
+ *   ./cpu refine|refine-prod SIDE F PS WS STRIDE1 K [RUNS]   of ten places each
+ *   ./cpu all|all-prod SIDE F PS WS STRIDE1 zero|smooth [RUNS]
  *   ./cpu gather SIDE F PS K REACH [RUNS [BYTES]]       neighbours up to REACH pixels away; arrays begin BYTES after a cache line
  *   THREADS=2 ./cpu ...      on so many threads, the time that is waited for
  *   FEATURES=FILE ./cpu ...  query and key from a file (features.py) instead of random ones
@@ -137,6 +139,54 @@ static void search(SnlsContext *ctx, int l2, char **arg, int count)
     report("search", best, (double)(FRAMES * rows * columns), 3.0 * s.params.ws * s.params.ws * s.params.ps * s.params.ps * (double)features * (l2 ? 3 : 2));
 }
 
+enum { GIVEN = 10 };
+
+static void refine(SnlsContext *ctx, int l2, char **arg, int count)
+{
+    const int64_t side = atoi(arg[0]), features = atoi(arg[1]), k = atoi(arg[5]);
+    const int runs = count > 6 ? atoi(arg[6]) : 5;
+    SnlsRefine s = { 0 };
+    snls_refine_defaults(&s.params);
+    s.params.ps = atoi(arg[2]), s.params.wr = atoi(arg[3]), s.params.stride1 = atof(arg[4]), s.params.k = (int32_t)k, s.params.dist = l2 ? SNLS_DIST_L2 : SNLS_DIST_PROD;
+    const int64_t video[] = { 1, FRAMES, side, side, features }, given[] = { 1, 1, FRAMES, side, side, GIVEN, 3 }, field[] = { 1, 1, FRAMES, side, side, k, 3 };
+    s.query = make(5, video, 0, 1);
+    s.key = make(5, video, 0, 1);
+    s.centre = make(7, given, -4, 4);
+    for (int64_t i = 0; i < FRAMES * side * side * GIVEN; i++) ((float *)s.centre.data)[3 * i] = (float)(i % 3 - 1);
+    s.dist = make(6, field, 0, 0);
+    s.offset = make(7, field, 0, 0);
+    double best = INFINITY;
+    for (int r = 0; r < runs; r++) {
+        const double start = now();
+        must(ctx, snls_refine_forward(ctx, &s));
+        best = fmin(best, now() - start);
+    }
+    report("refine", best, (double)(FRAMES * side * side), (double)GIVEN * s.params.wr * s.params.wr * s.params.ps * s.params.ps * (double)features * (l2 ? 3 : 2));
+}
+
+static void search_all(SnlsContext *ctx, int l2, char **arg, int count)
+{
+    const int64_t side = atoi(arg[0]), features = atoi(arg[1]), ws = atoi(arg[3]), kept = 3 * ws * ws;
+    const int runs = count > 6 ? atoi(arg[6]) : 5;
+    SnlsSearchAll s = { 0 };
+    snls_search_defaults(&s.params);
+    s.params.ps = atoi(arg[2]), s.params.ws = (int32_t)ws, s.params.stride1 = atof(arg[4]), s.params.wt = 1, s.params.dist = l2 ? SNLS_DIST_L2 : SNLS_DIST_PROD;
+    const int64_t video[] = { 1, FRAMES, side, side, features }, flow[] = { 1, FRAMES, 2, side, side, 2 }, field[] = { 1, 1, FRAMES, side, side, kept, 3 };
+    s.query = make(5, video, 0, 1);
+    s.key = make(5, video, 0, 1);
+    s.flow = make(6, flow, 0, 0);
+    s.dist = make(6, field, 0, 0);
+    s.offset = make(7, field, 0, 0);
+    if (!strcmp(arg[5], "smooth")) fill_smooth(&s.flow, side, side);
+    double best = INFINITY;
+    for (int r = 0; r < runs; r++) {
+        const double start = now();
+        must(ctx, snls_search_all_forward(ctx, &s));
+        best = fmin(best, now() - start);
+    }
+    report("search_all", best, (double)(FRAMES * side * side), (double)kept * s.params.ps * s.params.ps * (double)features * (l2 ? 3 : 2));
+}
+
 static void *filled(size_t bytes, void *word)
 {
     const size_t words = (bytes + 63) / 64 * 64 / sizeof(uint32_t);
@@ -163,6 +213,9 @@ int main(int argc, char **argv)
     if (getenv("FILL")) fill = (uint32_t)strtoul(getenv("FILL"), NULL, 0), params.allocator = (SnlsAllocator){.alloc = filled, .free = drop, .opaque = &fill};
     if (argc < 7 || snls_open(&ctx, &params) < 0) return 2;
     if (!strcmp(argv[1], "gather")) gather(ctx, argv + 2, argc - 2);
+    else if (argc < 8) return 2;
+    else if (!strncmp(argv[1], "refine", 6)) refine(ctx, !argv[1][6], argv + 2, argc - 2);
+    else if (!strncmp(argv[1], "all", 3)) search_all(ctx, !argv[1][3], argv + 2, argc - 2);
     else if (argc < 9) return 2;
     else search(ctx, !strcmp(argv[1], "l2"), argv + 2, argc - 2);
     snls_close(&ctx);

@@ -90,6 +90,47 @@ static void check_blend(Test *t, ptrdiff_t n, int kind)
     check_blend_sums(t, q, tap, w, taps, n);
 }
 
+/* The score of a place in double. */
+static Sum sum_of_reads(const SnlsReads *r, const float *at)
+{
+    Sum sum = { 0, 0, 0 };
+    for (ptrdiff_t e = 0; e < r->rows * r->run * r->n; e++) {
+        const float *const tap = at + e / r->n / r->run * r->next_down + e / r->n % r->run * r->next_right + e % r->n;
+        double v = r->shape ? 0 : tap[0], size = fabs(v);
+        for (int m = 0; m < 4 && r->shape; m++) {
+            if ((m & r->shape) != m) continue;
+            const double term = (double)r->w[m] * tap[(m & 1) * r->right + (m >> 1) * r->down];
+            v += term, size += fabs(term);
+        }
+        if (r->prod) sum_add(&sum, r->q[e] * v, fabs(r->q[e]) * size);
+        else sum_add(&sum, (r->q[e] - v) * (r->q[e] - v), (fabs(r->q[e]) + size) * (fabs(r->q[e]) + size));
+    }
+    return sum;
+}
+
+/* A patch against reads at several places of a grid, the last of which reach its end; each number is the same alone. */
+static void check_reads(Test *t, ptrdiff_t n, int kind)
+{
+    enum { MOST = 3, PLACES = 9, SIDE = 8, FEATURES_MAX = 60 };
+    const ptrdiff_t count = rng_int(&t->rng, 0, PLACES), right = n + rng_int(&t->rng, 0, 3), pixels = (SIDE - 1) * SIDE + SIDE - 1;
+    SnlsReads r = { .rows = rng_int(&t->rng, 1, MOST), .run = rng_int(&t->rng, 1, MOST), .n = n, .next_down = SIDE * right, .next_right = right, .right = right,
+                    .down = SIDE * right, .shape = (int)rng_int(&t->rng, 0, 3), .prod = rng_one_in(&t->rng, 2) };
+    if (n > FEATURES_MAX) return; /* the grid would not fit */
+    r.q = input(t, 0, r.rows * r.run * n, kind);
+    const float *const grid = input(t, 1, pixels * right + n, kind), *at[PLACES];
+    float got[PLACES], alone;
+    for (int m = 0; m < 4; m++) r.w[m] = r.shape && (m & r.shape) == m ? value(&t->rng, 0) : NAN;
+    const ptrdiff_t down = SIDE - r.rows - (r.shape >> 1), across = SIDE - r.run - (r.shape & 1);
+    for (ptrdiff_t i = 0; i < count; i++) at[i] = grid + (rng_one_in(&t->rng, 2) ? down * SIDE + across : rng_int(&t->rng, 0, down) * SIDE + rng_int(&t->rng, 0, across)) * right;
+    t->dsp.score_places(got, at, count, &r);
+    for (ptrdiff_t i = 0; i < count; i++) {
+        const Sum sum = sum_of_reads(&r, at[i]);
+        CHECK(sum_near(&sum, got[i], 8), "%s score_places n=%td shape=%d prod=%d %tdx%td: %.9g, want %.9g", t->level, n, r.shape, r.prod, r.rows, r.run, got[i], sum.value);
+        t->dsp.score_places(&alone, at + i, 1, &r);
+        CHECK(bits(alone) == bits(got[i]), "%s score_places n=%td: place %td of %td depends on the others", t->level, n, i, count);
+    }
+}
+
 static void check_maps(Test *t, ptrdiff_t n, int kind)
 {
     const float a = value(&t->rng, kind == 3 ? 0 : kind), *const x = input(t, 0, n, kind), *const b = input(t, 1, n, kind);
@@ -257,6 +298,7 @@ static void check_seed(Test *t, uint64_t seed)
         check_row(t, n, kind, false);
         check_row(t, n, kind, true);
         check_blend(t, n, kind);
+        check_reads(t, n, kind);
         check_blend_gradients(t, n, kind);
         check_unblend(t, n, kind);
         check_bends(t, n, kind);

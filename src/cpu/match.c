@@ -26,27 +26,51 @@ static void write_place(const SnlsMatch *m, const SnlsQuery *q, int64_t kept, ui
     offset[2 * step] = (float)(snls_match_x(m, w, cell - row * side) - (double)(q->j * m->stride0));
 }
 
+/* Cells of a window that are inside the frame; none where it does not count. */
+static CpuCells cells_of(const SnlsMatch *m, const SnlsMatchWindow *w, int64_t window)
+{
+    CpuCells cells = {0};
+    if (!w->valid || (m->exclude == SNLS_EXCLUDE_FRAME && window == 0)) return cells;
+    snls_match_valid_run(w->y, m->stride1, w->origin_y, m->side, m->height, &cells.row, &cells.row_end);
+    snls_match_valid_run(w->x, m->stride1, w->origin_x, m->side, m->width, &cells.column, &cells.column_end);
+    return cells;
+}
+
+static bool is_in(const CpuCells *cells, int64_t cell, int64_t side)
+{
+    const int64_t row = cell / side, column = cell % side;
+    return cell >= 0 && row >= cells->row && row < cells->row_end && column >= cells->column && column < cells->column_end;
+}
+
+/* Cells whose scores are not above the last of a full list, without a branch for each: mostly few are, and nobody can tell which. NaN never is. */
+static int64_t pick_close(const SnlsMatch *m, const CpuCells *cells, const CpuBest *top, const CpuMatchScratch *scratch)
+{
+    const float last = top->n < top->k ? (m->prod ? -INFINITY : INFINITY) : snls_best_dist(top->key[top->k - 1], m->prod);
+    int64_t n = 0;
+    for (int64_t row = cells->row; row < cells->row_end; row++)
+        for (int64_t cell = row * m->side + cells->column; cell < row * m->side + cells->column_end; cell++) {
+            scratch->close[n] = (int32_t)cell;
+            n += m->prod ? scratch->score[cell] >= last : scratch->score[cell] <= last;
+        }
+    return n;
+}
+
 /* Scores one window and hands its candidates to `top`; the anchor's key, if there is one, to *anchor. */
 static void scan_window(const CpuMatch *c, const SnlsQuery *q, int64_t window, CpuBest *top, uint64_t *anchor, const CpuMatchScratch *scratch)
 {
     const SnlsMatch *m = &c->m;
     const SnlsMatchWindow *w = &scratch->window[window];
-    int64_t row0, row1, column0, column1;
+    const CpuCells cells = cells_of(m, w, window);
+    const int64_t first = window * m->side * m->side;
     *anchor = NO_KEY;
-    if (!w->valid || (m->exclude == SNLS_EXCLUDE_FRAME && window == 0)) return;
+    if (cells.row == cells.row_end || cells.column == cells.column_end) return;
     const SnlsMatchSpecial special = snls_match_special(m, q, w, window);
-    snls_match_valid_run(w->y, m->stride1, w->origin_y, m->side, m->height, &row0, &row1);
-    snls_match_valid_run(w->x, m->stride1, w->origin_x, m->side, m->width, &column0, &column1);
-    for (int64_t row = row0; row < row1; row++) {
-        snls_cpu_score_row(c, q, w, row, column0, column1, scratch);
-        for (int64_t column = column0; column < column1; column++) {
-            const int64_t cell = row * m->side + column;
-            const float score = scratch->score[column];
-            if (isnan(score) || cell == special.excluded) continue;
-            const uint64_t key = snls_best_key(score, m->prod, window * m->side * m->side + cell);
-            if (cell == special.anchored) *anchor = key;
-            else snls_best_insert(top, key);
-        }
+    snls_cpu_score_window(c, q, w, &cells, scratch);
+    if (is_in(&cells, special.anchored, m->side) && !isnan(scratch->score[special.anchored])) *anchor = snls_best_key(scratch->score[special.anchored], m->prod, first + special.anchored);
+    const int64_t n = pick_close(m, &cells, top, scratch);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t cell = scratch->close[i];
+        if (cell != special.excluded && cell != special.anchored) snls_best_insert(top, snls_best_key(scratch->score[cell], m->prod, first + cell));
     }
 }
 
@@ -62,27 +86,36 @@ static void select_group(const CpuMatch *c, const SnlsQuery *q, int64_t first, i
     for (int64_t i = 0; n < m->k; i++) write_place(m, q, kept + n++, i < top.n ? top.key[i] : NO_KEY, scratch->window);
 }
 
-/* search_all: everything in raster order. */
+/* search_all: a row of a window in raster order. */
+static void write_row(const SnlsMatch *m, const SnlsQuery *q, const SnlsMatchWindow *w, int64_t window, int64_t row, const CpuCells *cells, int64_t excluded, const float *score)
+{
+    const int64_t kept = (window * m->side + row) * m->side, step = m->offset.stride[6];
+    const bool scored = row >= cells->row && row < cells->row_end;
+    const float none = m->prod ? -INFINITY : INFINITY, dt = (float)(w->frame - q->t), dy = (float)(snls_match_y(m, w, row) - (double)(q->i * m->stride0));
+    float *dist = (float *)m->dist.data + snls_at6(&m->dist, q->b, q->head, q->t, q->i, q->j, kept);
+    float *offset = (float *)m->offset.data + snls_at6(&m->offset, q->b, q->head, q->t, q->i, q->j, kept);
+    int32_t *index = m->index.data ? (int32_t *)m->index.data + snls_at6(&m->index, q->b, q->head, q->t, q->i, q->j, kept) : NULL;
+    for (int64_t column = 0; column < m->side; column++, dist += m->dist.stride[5], offset += m->offset.stride[5]) {
+        const int64_t cell = row * m->side + column;
+        const bool there = scored && column >= cells->column && column < cells->column_end && cell != excluded && !isnan(score[cell]);
+        *dist = there ? score[cell] + 0.0f : none; /* no -0 */
+        offset[0] = there ? dt : 0;
+        offset[step] = there ? dy : 0;
+        offset[2 * step] = there ? (float)(snls_match_x(m, w, column) - (double)(q->j * m->stride0)) : 0;
+        if (index) index[column * m->index.stride[5]] = there ? (int32_t)(kept + column) : -1;
+    }
+}
+
 static void write_all(const CpuMatch *c, const SnlsQuery *q, const CpuMatchScratch *scratch)
 {
     const SnlsMatch *m = &c->m;
-    const int64_t cells = m->side * m->side;
     for (int64_t window = 0; window < m->windows; window++) {
         const SnlsMatchWindow *w = &scratch->window[window];
-        const bool counts = w->valid && !(m->exclude == SNLS_EXCLUDE_FRAME && window == 0);
-        int64_t row0 = 0, row1 = 0, column0 = 0, column1 = 0;
-        const SnlsMatchSpecial special = counts ? snls_match_special(m, q, w, window) : (SnlsMatchSpecial){-1, -1};
-        if (counts) snls_match_valid_run(w->y, m->stride1, w->origin_y, m->side, m->height, &row0, &row1);
-        if (counts) snls_match_valid_run(w->x, m->stride1, w->origin_x, m->side, m->width, &column0, &column1);
-        for (int64_t row = 0; row < m->side; row++) {
-            const bool scored = row >= row0 && row < row1;
-            if (scored) snls_cpu_score_row(c, q, w, row, column0, column1, scratch);
-            for (int64_t column = 0; column < m->side; column++) {
-                const int64_t cell = row * m->side + column, id = window * cells + cell;
-                const bool there = scored && column >= column0 && column < column1 && cell != special.excluded && !isnan(scratch->score[column]);
-                write_place(m, q, id, there ? snls_best_key(scratch->score[column], m->prod, id) : NO_KEY, scratch->window);
-            }
-        }
+        const CpuCells cells = cells_of(m, w, window);
+        const bool scored = cells.row < cells.row_end && cells.column < cells.column_end;
+        const int64_t excluded = scored ? snls_match_special(m, q, w, window).excluded : -1;
+        if (scored) snls_cpu_score_window(c, q, w, &cells, scratch);
+        for (int64_t row = 0; row < m->side; row++) write_row(m, q, w, window, row, &cells, excluded, scratch->score);
     }
 }
 
@@ -111,6 +144,7 @@ void snls_cpu_match_query(const CpuMatch *c, const SnlsQuery *q, CpuMatchScratch
 static void plan_scratch(SnlsContext *ctx, const CpuMatch *c)
 {
     const SnlsMatch *m = &c->m;
+    const int64_t places = snls_cpu_places(m);
     int64_t pixels = 0, floats = 0;
     if (!snls_mul_size(m->ps, m->ps, &pixels) || !snls_mul_size(pixels, m->features, &floats)) ctx->arena.overflow = true;
     for (int i = 0; i < ctx->threads; i++) {
@@ -119,7 +153,10 @@ static void plan_scratch(SnlsContext *ctx, const CpuMatch *c)
         snls_arena_plan(&ctx->arena, m->windows, sizeof(SnlsMatchWindow));
         snls_arena_plan(&ctx->arena, floats, sizeof(float));
         snls_arena_plan(&ctx->arena, pixels, sizeof(float *));
-        snls_arena_plan(&ctx->arena, m->side, sizeof(float));
+        snls_arena_plan(&ctx->arena, places, sizeof(float));
+        snls_arena_plan(&ctx->arena, places, sizeof(float));
+        snls_arena_plan(&ctx->arena, places, sizeof(float *));
+        snls_arena_plan(&ctx->arena, places, sizeof(int32_t));
     }
     snls_arena_plan(&ctx->arena, ctx->threads, sizeof(CpuMatchScratch));
 }
@@ -128,7 +165,7 @@ static CpuMatchScratch *claim_scratch(SnlsContext *ctx, const CpuMatch *c)
 {
     const SnlsMatch *m = &c->m;
     SnlsArena *arena = &ctx->arena;
-    const int64_t pixels = m->ps * m->ps;
+    const int64_t pixels = m->ps * m->ps, places = snls_cpu_places(m);
     CpuMatchScratch *all = snls_arena_claim(arena, ctx->threads, sizeof *all);
     for (int i = 0; i < ctx->threads; i++)
         all[i] = (CpuMatchScratch){.best = snls_arena_claim(arena, c->k, sizeof(uint64_t)),
@@ -136,7 +173,10 @@ static CpuMatchScratch *claim_scratch(SnlsContext *ctx, const CpuMatch *c)
                                    .window = snls_arena_claim(arena, m->windows, sizeof(SnlsMatchWindow)),
                                    .patch = snls_arena_claim(arena, pixels * m->features, sizeof(float)),
                                    .pixel = snls_arena_claim(arena, pixels, sizeof(float *)),
-                                   .score = snls_arena_claim(arena, m->side, sizeof(float))};
+                                   .score = snls_arena_claim(arena, places, sizeof(float)),
+                                   .part = snls_arena_claim(arena, places, sizeof(float)),
+                                   .place = snls_arena_claim(arena, places, sizeof(float *)),
+                                   .close = snls_arena_claim(arena, places, sizeof(int32_t))};
     return all;
 }
 

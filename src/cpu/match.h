@@ -24,15 +24,24 @@ typedef struct CpuMatchScratch {
     SnlsMatchWindow *window;   /* of this query */
     float *patch;              /* the query's patch, (ps*ps, F); ps 1 points into the video instead */
     const float **pixel;       /* ps*ps: its pixels, NULL where border drop leaves one out */
-    float *score;              /* one row of a window */
+    bool holes;                /* it does */
+    float *score;              /* side*side: of a window */
+    float *part;               /* of those that are worked out together */
+    const float **place;       /* where they are */
+    int32_t *close;            /* cells that may be among the best */
 } CpuMatchScratch;
+
+/* Room in `place`: a window, or a row of whole pixels around one. */
+static inline int64_t snls_cpu_places(const SnlsMatch *m) { return m->side * m->side + 2 * m->side; }
 
 /* The query's pixels into scratch->pixel. */
 void snls_cpu_load_patch(const CpuMatch *c, const SnlsQuery *q, CpuMatchScratch *scratch);
 
-/* Scores of cells [first, end) of a row of a window into scratch->score[first ..]; all inside the frame. */
-void snls_cpu_score_row(const CpuMatch *c, const SnlsQuery *q, const SnlsMatchWindow *w, int64_t row, int64_t first, int64_t end,
-                        const CpuMatchScratch *scratch);
+/* Rows and columns of a window that are inside the frame. */
+typedef struct CpuCells { int64_t row, row_end, column, column_end; } CpuCells;
+
+/* Scores of these cells of a window into scratch->score[row*side + column]. */
+void snls_cpu_score_window(const CpuMatch *c, const SnlsQuery *q, const SnlsMatchWindow *w, const CpuCells *cells, const CpuMatchScratch *scratch);
 
 /* Scores at whole pixels x, x+step, ... of row y, n of them; any place, as border says. */
 void snls_cpu_score_whole(const CpuMatch *c, const SnlsQuery *q, int64_t frame, int64_t y, int64_t x, int64_t step, int64_t n, const CpuMatchScratch *scratch,

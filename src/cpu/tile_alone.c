@@ -17,28 +17,39 @@ static bool can_interpolate(const CpuTile *tile, const SnlsQuery *q, const SnlsM
            snls_inside(x - before, m->width) && snls_inside(x + reach + after, m->width);
 }
 
-/* Sums of the three planes of corrections at pixel (y, x). */
-static float bend_at(const CpuTile *tile, int64_t frame, int64_t plane, int64_t y, int64_t x)
+/* The three planes of corrections in row y of a frame and in the one below. */
+typedef struct Bends { const float *here, *below; } Bends;
+
+static Bends bends_of(const CpuTile *tile, int64_t frame, int64_t y, float fy)
+{
+    const int64_t at = tile->planes.features * tile->planes.pitch;
+    const float *here = snls_tile_plane_row(tile, frame, y) + at;
+    return (Bends){here, fy == 0 ? here : snls_tile_plane_row(tile, frame, y + 1) + at};
+}
+
+/* Where pixel x is in a plane. */
+static int64_t column_of(const CpuTile *tile, int64_t x)
 {
     const int64_t at = x + tile->planes.margin, stride0 = tile->c->m.stride0;
-    return snls_tile_plane_row(tile, frame, y)[(tile->planes.features + plane) * tile->planes.pitch + at % stride0 * tile->planes.phase + at / stride0];
+    return stride0 == 1 ? at : at % stride0 * tile->planes.phase + at / stride0; /* divisions would be most of the time */
 }
 
 /* a + f*(b - a), b not looked at where f is 0 */
 static float between(const float *a, const float *b, float f) { return f == 0 ? *a : *a + f * (*b - *a); }
 
 /* What linear interpolation of squared distances is too large by (docs/performance.md). */
-static float correction(const CpuTile *tile, int64_t frame, int64_t y, int64_t x, float fy, float fx)
+static float correction(const CpuTile *tile, const Bends *bends, int64_t x, float fy, float fx)
 {
+    const int64_t pitch = tile->planes.pitch, at = column_of(tile, x);
     float sum = 0;
     if (fx != 0) {
-        float right = bend_at(tile, frame, 0, y, x);
-        if (fy != 0) right += fy * (bend_at(tile, frame, 0, y + 1, x) - right) - fy * (1 - fy) * bend_at(tile, frame, 2, y, x);
+        float right = bends->here[at];
+        if (fy != 0) right += fy * (bends->below[at] - right) - fy * (1 - fy) * bends->here[2 * pitch + at];
         sum += fx * (1 - fx) * right;
     }
     if (fy != 0) {
-        float lower = bend_at(tile, frame, 1, y, x);
-        if (fx != 0) lower += fx * (bend_at(tile, frame, 1, y, x + 1) - lower);
+        float lower = bends->here[pitch + at];
+        if (fx != 0) lower += fx * (bends->here[pitch + column_of(tile, x + 1)] - lower);
         sum += fy * (1 - fy) * lower;
     }
     return sum;
@@ -58,11 +69,12 @@ static bool interpolate(const CpuTile *tile, const SnlsQuery *q, const SnlsMatch
         const double py = snls_match_y(m, w, row);
         const int64_t y = snls_floor_inside(py);
         const float fy = (float)(py - (double)y), *grid = s->grid + (y - y0) * span;
+        const Bends bends = tile->planes.bend ? bends_of(tile, w->frame, y, fy) : (Bends){NULL, NULL};
         for (int64_t c = 0; c < m->side; c++) {
             const double px = snls_match_x(m, w, c);
             const int64_t x = snls_floor_inside(px);
             const float fx = (float)(px - (double)x), *at = grid + (x - x0), above = between(at, at + 1, fx);
-            const float below = fy == 0 ? above : between(at + span, at + span + 1, fx), less = tile->planes.bend ? correction(tile, w->frame, y, x, fy, fx) : 0;
+            const float below = fy == 0 ? above : between(at + span, at + span + 1, fx), less = tile->planes.bend ? correction(tile, &bends, x, fy, fx) : 0;
             const float score = between(&above, &below, fy) - less;
             if (less > *most) *most = less;
             out[(row * m->side + c) * tile->lanes] = m->prod ? -score : score;
@@ -75,13 +87,14 @@ static bool interpolate(const CpuTile *tile, const SnlsQuery *q, const SnlsMatch
 static void one_by_one(const CpuTile *tile, const SnlsQuery *q, const SnlsMatchWindow *w, float *out, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
-    int64_t row0, row1, column0, column1;
-    snls_match_valid_run(w->y, m->stride1, w->origin_y, m->side, m->height, &row0, &row1);
-    snls_match_valid_run(w->x, m->stride1, w->origin_x, m->side, m->width, &column0, &column1);
-    for (int64_t row = row0; row < row1; row++) {
-        snls_cpu_score_row(tile->c, q, w, row, column0, column1, s->single);
-        for (int64_t c = column0; c < column1; c++) out[(row * m->side + c) * tile->lanes] = m->prod ? -s->single->score[c] : s->single->score[c];
-    }
+    CpuCells cells;
+    snls_match_valid_run(w->y, m->stride1, w->origin_y, m->side, m->height, &cells.row, &cells.row_end);
+    snls_match_valid_run(w->x, m->stride1, w->origin_x, m->side, m->width, &cells.column, &cells.column_end);
+    if (cells.row == cells.row_end || cells.column == cells.column_end) return;
+    snls_cpu_score_window(tile->c, q, w, &cells, s->single);
+    for (int64_t row = cells.row; row < cells.row_end; row++)
+        for (int64_t cell = row * m->side + cells.column; cell < row * m->side + cells.column_end; cell++)
+            out[cell * tile->lanes] = m->prod ? -s->single->score[cell] : s->single->score[cell];
 }
 
 void snls_tile_score_alone(const CpuTile *tile, const CpuTilePlace *p, int64_t run, int64_t l, int64_t slot, float *value, CpuTileScratch *s)

@@ -80,30 +80,51 @@ static ptrdiff_t blend_piece(float v[PIECE], const float *const *tap, const floa
     return count;
 }
 
-static float dot_blend_c(const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n)
+/* The terms of a blend added to lanes that hold sums. */
+static void add_blend(float s[LANES], const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n, int prod)
 {
-    float s[LANES] = { 0 }, v[PIECE];
+    float v[PIECE];
     for (ptrdiff_t i = 0; i < n; i += PIECE) {
         const ptrdiff_t count = blend_piece(v, tap, w, taps, i, n);
+        const float *const x = q + i;
         ptrdiff_t j = 0;
+        if (!prod)
+            for (ptrdiff_t l = 0; l < count; l++) v[l] = x[l] - v[l];
+        const float *const y = prod ? x : v;
         for (; j + LANES <= count; j += LANES)
-            for (int k = 0; k < LANES; k++) s[k] += q[i + j + k] * v[j + k];
-        for (int k = 0; j < count; j++, k++) s[k] += q[i + j] * v[j];
+            for (int k = 0; k < LANES; k++) s[k] += y[j + k] * v[j + k];
+        for (int k = 0; j < count; j++, k++) s[k] += y[j] * v[j];
     }
+}
+
+static float dot_blend_c(const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n)
+{
+    float s[LANES] = { 0 };
+    add_blend(s, q, tap, w, taps, n, 1);
     return lanes_sum(s);
 }
 
 static float l2_blend_c(const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n)
 {
-    float s[LANES] = { 0 }, v[PIECE];
-    for (ptrdiff_t i = 0; i < n; i += PIECE) {
-        const ptrdiff_t count = blend_piece(v, tap, w, taps, i, n);
-        ptrdiff_t j = 0;
-        for (; j + LANES <= count; j += LANES)
-            for (int k = 0; k < LANES; k++) s[k] += (q[i + j + k] - v[j + k]) * (q[i + j + k] - v[j + k]);
-        for (int k = 0; j < count; j++, k++) s[k] += (q[i + j] - v[j]) * (q[i + j] - v[j]);
-    }
+    float s[LANES] = { 0 };
+    add_blend(s, q, tap, w, taps, n, 0);
     return lanes_sum(s);
+}
+
+static void score_places_c(float *out, const float *const *at, ptrdiff_t count, const SnlsReads *r)
+{
+    const float w[4] = { r->shape ? r->w[0] : 1, r->w[r->shape == 2 ? 2 : 1], r->w[2], r->w[3] };
+    const int taps = r->shape == 3 ? 4 : r->shape ? 2 : 1;
+    for (ptrdiff_t i = 0; i < count; i++) {
+        float s[LANES] = { 0 };
+        for (ptrdiff_t p = 0; p < r->rows * r->run; p++) {
+            const float *const from = at[i] + p / r->run * r->next_down + p % r->run * r->next_right, *tap[4] = { from };
+            if (taps > 1) tap[1] = from + (r->shape == 2 ? r->down : r->right);
+            if (taps > 2) tap[2] = from + r->down, tap[3] = from + r->down + r->right;
+            add_blend(s, r->q + p * r->n, tap, w, taps, r->n, r->prod);
+        }
+        out[i] = lanes_sum(s);
+    }
 }
 
 static void blend_sub_c(float *out, const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n)
@@ -315,7 +336,7 @@ void snls_dsp_init_c(SnlsDsp *dsp)
 {
     *dsp = (SnlsDsp){
         .dot = dot_c, .l2 = l2_c, .dot_row = dot_row_c, .l2_row = l2_row_c,
-        .blend = blend_c, .dot_blend = dot_blend_c, .l2_blend = l2_blend_c, .bends = bends_c,
+        .blend = blend_c, .dot_blend = dot_blend_c, .l2_blend = l2_blend_c, .score_places = score_places_c, .bends = bends_c,
         .blend_sub = blend_sub_c, .dots = dots_c, .unblend = unblend_c,
         .axpy = axpy_c, .scale = scale_c, .sub = sub_c,
         .place = snls_place, .mix = mix_c, .mix_run = mix_run_c, .mix_bent = mix_bent_c, .spread_pixels = spread_pixels_c, .pull_patch = pull_patch_c, .pull_pixel = pull_pixel_c, .dot_patch = dot_patch_c, .spread_patch = spread_patch_c,

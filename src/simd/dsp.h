@@ -61,6 +61,16 @@ typedef struct SnlsPixel {
     int rows;                      /* of out that are added to: bit 0 the upper taps, bit 1 the lower ones */
 } SnlsPixel;
 
+/* A patch, rows x run pieces of n floats one after the other, and bilinear reads of as many pieces: those of piece (r, s) are r*next_down + s*next_right floats from
+ * those of the first. */
+typedef struct SnlsReads {
+    const float *q;
+    ptrdiff_t rows, run, n, next_down, next_right;
+    ptrdiff_t right, down; /* floats from a tap to the ones beside and below it */
+    float w[4];            /* shape 0: not looked at */
+    int shape, prod;       /* shape as in SnlsGrid */
+} SnlsReads;
+
 /* Queries next to each other: `count` places each, those of the next one `places` further on, its patch `step` floats. */
 typedef struct SnlsRun {
     ptrdiff_t queries, count, places, step;
@@ -82,6 +92,9 @@ typedef struct SnlsDsp {
     void  (*blend)(float *out, const float *const *tap, const float *w, int taps, ptrdiff_t n);
     float (*dot_blend)(const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n);
     float (*l2_blend)(const float *q, const float *const *tap, const float *w, int taps, ptrdiff_t n);
+
+    /* A patch against the reads at several places with the same weights, upper left tap of the first piece at[i]: out[i] = dot or (not prod) l2 of all pieces. */
+    void (*score_places)(float *out, const float *const *at, ptrdiff_t count, const SnlsReads *reads);
 
     /* How far a pixel and its three neighbours are from a plane: out[0] = l2(k, right), out[1] = l2(k, lower), out[2] = sum of
      * ((k - right) - (lower - both))^2. */

@@ -374,6 +374,7 @@ typedef __mmask16 Mask;
 #define v_sum4(a, b, c, d) zmm_sum4(a, b, c, d)
 #include "simd/patch_body.h"
 #include "simd/pair_body.h"
+#include "simd/reads_body.h"
 #include "simd/place_avx512.h"
 
 void snls_dsp_init_avx512(SnlsDsp *dsp) /* bfloat16 stays with AVX2: two shifts and a store either way */
@@ -385,6 +386,7 @@ void snls_dsp_init_avx512(SnlsDsp *dsp) /* bfloat16 stays with AVX2: two shifts 
     dsp->blend = blend_avx512;
     dsp->dot_blend = dot_blend_avx512;
     dsp->l2_blend = l2_blend_avx512;
+    dsp->score_places = score_places;
     dsp->bends = bends;
     dsp->blend_sub = blend_sub_avx512;
     dsp->dots = dots_avx512;

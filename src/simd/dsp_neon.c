@@ -122,6 +122,7 @@ typedef ptrdiff_t Mask; /* how many lanes there are */
 #endif
 #include "simd/patch_body.h"
 #include "simd/pair_body.h"
+#include "simd/reads_body.h"
 #include "simd/place.h"
 #include "simd/place_neon.h"
 
@@ -129,7 +130,7 @@ void snls_dsp_init_neon(SnlsDsp *dsp)
 {
     *dsp = (SnlsDsp){
         .dot = dot_neon, .l2 = l2_neon, .dot_row = dot_row_neon, .l2_row = l2_row_neon,
-        .blend = blend_neon, .dot_blend = dot_blend_neon, .l2_blend = l2_blend_neon, .bends = bends,
+        .blend = blend_neon, .dot_blend = dot_blend_neon, .l2_blend = l2_blend_neon, .score_places = score_places, .bends = bends,
         .blend_sub = blend_sub_neon, .dots = dots_neon, .unblend = unblend_neon,
         .axpy = axpy_neon, .scale = scale_neon, .sub = sub_neon, .place = place_neon,
         .mix = mix, .mix_run = mix_run, .mix_bent = mix_bent, .spread_pixels = spread_pixels, .spread_patch = spread_patch,
