@@ -205,7 +205,7 @@ static CpuMatchScratch *claim_query(SnlsContext *ctx, CpuMatch *c)
 }
 
 /* *begun: frames that are done, all; or none, if tiles are the better way. Memory for two parts is taken only where two are wanted; without it one part has to do. */
-static SnlsStatus run_sieve(SnlsContext *ctx, CpuMatch *c, int64_t *begun)
+static SnlsStatus run_sieve(SnlsContext *ctx, CpuMatch *c, int64_t *begun, CpuMatchScratch **scratch)
 {
     const SnlsMatch *m = &c->m;
     const int parts = snls_cpu_sieve_has_parts(ctx) ? 2 : 1;
@@ -222,8 +222,8 @@ static SnlsStatus run_sieve(SnlsContext *ctx, CpuMatch *c, int64_t *begun)
             continue;
         }
         SNLS_TRY(snls_scratch_commit(ctx, m->op));
-        CpuMatchScratch *scratch = claim_query(ctx, c);
-        snls_cpu_sieve_run(ctx, c, scratch, &way);
+        *scratch = claim_query(ctx, c);
+        snls_cpu_sieve_run(ctx, c, *scratch, &way);
     }
     return SNLS_OK;
 }
@@ -240,22 +240,41 @@ static void run_one_by_one(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch 
     }
 }
 
+/* By the sieve or by tiles, which know no anchors: those are put first afterwards. *done: one of them applies. */
+static SnlsStatus run_fast(SnlsContext *ctx, CpuMatch *c, bool *done)
+{
+    const int32_t anchor = c->m.anchor;
+    CpuMatchScratch *scratch = NULL;
+    c->m.anchor = SNLS_ANCHOR_NONE;
+    const bool sieve = snls_cpu_sieve_applies(ctx, &c->m), tiles = snls_cpu_tile_applies(&c->m);
+    int64_t begun = 0;
+    c->whole_flow = (sieve || tiles) && snls_cpu_tile_whole_flow(&c->m);
+    if (sieve) SNLS_TRY(run_sieve(ctx, c, &begun, &scratch));
+    *done = begun > 0 || tiles;
+    if (begun == 0 && tiles) {
+        plan_query(ctx, c);
+        snls_cpu_tile_plan(ctx, c);
+        SNLS_TRY(snls_scratch_commit(ctx, c->m.op));
+        scratch = claim_query(ctx, c);
+        snls_cpu_tile_run(ctx, c, scratch);
+    }
+    c->m.anchor = anchor;
+    if (*done && anchor != SNLS_ANCHOR_NONE) snls_cpu_match_anchor(ctx, c, scratch);
+    return SNLS_OK;
+}
+
 SnlsStatus snls_cpu_match_forward(SnlsContext *ctx, const SnlsMatch *m)
 {
     CpuMatch c = {.m = *m, .dsp = snls_cpu_dsp(ctx)};
     const int64_t group = (m->each ? 1 : m->windows) * m->side * m->side;
+    bool done = false;
     c.k = m->all ? 1 : m->k < group ? m->k : group;
     SNLS_TRY(take_tensors(ctx, m));
-    const bool sieve = snls_cpu_sieve_applies(ctx, m), tiles = snls_cpu_tile_applies(m);
-    int64_t begun = 0;
-    c.whole_flow = (sieve || tiles) && snls_cpu_tile_whole_flow(m);
-    if (sieve) SNLS_TRY(run_sieve(ctx, &c, &begun));
-    if (begun > 0) return SNLS_OK;
+    SNLS_TRY(run_fast(ctx, &c, &done));
+    if (done) return SNLS_OK;
     plan_query(ctx, &c);
-    if (tiles) snls_cpu_tile_plan(ctx, &c);
     SNLS_TRY(snls_scratch_commit(ctx, m->op));
     CpuMatchScratch *scratch = claim_query(ctx, &c);
-    if (tiles) snls_cpu_tile_run(ctx, &c, scratch);
-    else run_one_by_one(ctx, &c, scratch);
+    run_one_by_one(ctx, &c, scratch);
     return SNLS_OK;
 }

@@ -53,6 +53,9 @@ float snls_cpu_score_at(const CpuMatch *c, const SnlsQuery *q, int64_t frame, do
 /* What interpolated l2 takes off: |k - right|^2, |k - lower|^2, |k - right - lower + both|^2 at (y, x) of the mirrored frame. */
 void snls_cpu_bends(const CpuMatch *c, int64_t b, int64_t head, int64_t frame, int64_t y, int64_t x, float out[3]);
 
+/* match_anchor.c: the outputs of a search without anchors become those of one with them. */
+void snls_cpu_match_anchor(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *scratch);
+
 SnlsStatus snls_cpu_match_forward(SnlsContext *ctx, const SnlsMatch *m);
 SnlsStatus snls_cpu_match_backward(SnlsContext *ctx, const SnlsMatch *m, const SnlsMatchGrad *g);
 
