@@ -8,7 +8,7 @@
  *   THREADS=2 ./cpu ...      on so many threads, the time that is waited for
  *   FEATURES=FILE ./cpu ...  query and key from a file (features.py) instead of random ones
  *   FILL=WORD ./cpu ...      scratch holds this word everywhere before the first call, such as 0x00010001: no search may read what it has not written, or be slower for it
- *   ANCHOR=self|each ./cpu   as the parameter of a search
+ *   ANCHOR=self|each, EXCLUDE=self ./cpu ...   as the parameters of a search
  *   FLOW=FILE ./cpu ...      the flow of both slots from a file, f32 (5, 2, H, W, 2): what `snls compose` writes, without its header */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
@@ -115,6 +115,7 @@ static void search(SnlsContext *ctx, int l2, char **arg, int count)
     s.params.ps = atoi(arg[2]), s.params.ws = atoi(arg[3]), s.params.stride1 = atof(arg[4]), s.params.k = (int32_t)k, s.params.wt = 1;
     s.params.dist = l2 ? SNLS_DIST_L2 : SNLS_DIST_PROD;
     if (getenv("ANCHOR")) s.params.anchor = !strcmp(getenv("ANCHOR"), "self") ? SNLS_ANCHOR_SELF : SNLS_ANCHOR_EACH;
+    if (getenv("EXCLUDE")) s.params.exclude = SNLS_EXCLUDE_SELF;
     const int64_t video[] = { 1, FRAMES, rows, columns, features }, flow[] = { 1, FRAMES, 2, rows, columns, 2 }, field[] = { 1, 1, FRAMES, rows, columns, k, 3 };
     s.query = make(5, video, 0, 1);
     s.key = make(5, video, 0, 1);

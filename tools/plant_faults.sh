@@ -72,6 +72,7 @@ the second row of keys taken for the first|src/simd/sieve_scan_vnni.c|*at[2] = {
 the 128 of a query not taken off|src/simd/sieve_vnni.c|said)), 7));|said)), 6));|test_tile --frames 1000 40
 an anchor that is not among the best left out|src/cpu/match_anchor.c|        if (at == m->k) at--;|        if (at == m->k) return;|test_ops --op search 1 60
 anchors in the wrong order|src/cpu/match_anchor.c|for (int64_t window = m->windows - 1; window >= 0; window--)|for (int64_t window = 0; window < m->windows; window++)|test_ops --op search 1 60
+the query itself left in its list|src/cpu/tile_pick.c|number[i * lanes] != (float)self) i++;|number[i * lanes] != (float)(self + 1)) i++;|test_ops --op search 1 60
 cells two pixels apart taken for neighbours|src/cpu/match_score.c|at += x->step * c->key.step[3]|at += c->key.step[3]|test_ops --op refine 1 60
 a row of a patch left out of its reads|src/cpu/match_score.c|.next_down = m->dilation * down|.next_down = (m->dilation - 1) * down|test_ops --op refine 1 60
 SSIM with population covariance|src/metrics/ssim.c|scale = (double)AREA / (AREA - 1);|scale = 1;|test_metrics

@@ -240,12 +240,19 @@ static void run_one_by_one(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch 
     }
 }
 
+static int64_t list_length(const SnlsMatch *m, int64_t k)
+{
+    const int64_t group = (m->each ? 1 : m->windows) * m->side * m->side;
+    return k < group ? k : group;
+}
+
 /* By the sieve or by tiles, which know no anchors: those are put first afterwards. *done: one of them applies. */
 static SnlsStatus run_fast(SnlsContext *ctx, CpuMatch *c, bool *done)
 {
     const int32_t anchor = c->m.anchor;
     CpuMatchScratch *scratch = NULL;
     c->m.anchor = SNLS_ANCHOR_NONE;
+    c->k = list_length(&c->m, c->m.k + (c->m.exclude == SNLS_EXCLUDE_SELF));
     const bool sieve = snls_cpu_sieve_applies(ctx, &c->m), tiles = snls_cpu_tile_applies(&c->m);
     int64_t begun = 0;
     c->whole_flow = (sieve || tiles) && snls_cpu_tile_whole_flow(&c->m);
@@ -266,12 +273,11 @@ static SnlsStatus run_fast(SnlsContext *ctx, CpuMatch *c, bool *done)
 SnlsStatus snls_cpu_match_forward(SnlsContext *ctx, const SnlsMatch *m)
 {
     CpuMatch c = {.m = *m, .dsp = snls_cpu_dsp(ctx)};
-    const int64_t group = (m->each ? 1 : m->windows) * m->side * m->side;
     bool done = false;
-    c.k = m->all ? 1 : m->k < group ? m->k : group;
     SNLS_TRY(take_tensors(ctx, m));
     SNLS_TRY(run_fast(ctx, &c, &done));
     if (done) return SNLS_OK;
+    c.k = m->all ? 1 : list_length(m, m->k);
     plan_query(ctx, &c);
     SNLS_TRY(snls_scratch_commit(ctx, m->op));
     CpuMatchScratch *scratch = claim_query(ctx, &c);

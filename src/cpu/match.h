@@ -13,7 +13,7 @@ typedef struct CpuMatch {
     SnlsMatch m;
     CpuVideo query, key;
     const SnlsDsp *dsp;
-    int64_t k; /* length of a sorted list: k, or all candidates of a group where those are fewer */
+    int64_t k; /* length of a sorted list: k, or all candidates of a group where those are fewer; tiles: one more where the query itself is to be left out */
     bool whole_flow; /* known to point at pixels, not between them */
 } CpuMatch;
 

@@ -26,7 +26,7 @@ static bool frames_pay(const SnlsMatch *m)
 
 bool snls_cpu_tile_applies(const SnlsMatch *m)
 {
-    return !m->refine && !m->all && m->k <= K_MAX && m->anchor == SNLS_ANCHOR_NONE && m->exclude != SNLS_EXCLUDE_SELF &&
+    return !m->refine && !m->all && m->k <= K_MAX && m->anchor == SNLS_ANCHOR_NONE && (m->exclude != SNLS_EXCLUDE_SELF || m->k < K_MAX) &&
            m->side <= SIDE_MAX && m->stride1 * (double)(m->side - 1) <= (m->ps == 1 ? SPAN_MAX : PATCH_SPAN_MAX) && m->stride1 <= 2 && patches_pay(m) && margins_pay(m) && frames_pay(m) && m->height < 1 << 30 && m->width < 1 << 30 &&
            m->windows < SNLS_LIST_SLOTS && m->windows * m->side * m->side < SNLS_TILE_NONE;
 }

@@ -147,10 +147,36 @@ void snls_tile_enter_row(const CpuTile *tile, int64_t r, int64_t slot, int64_t r
     tile->t.insert(snls_tile_top(tile, s, r), snls_tile_number(tile, s, r), tile->c->k, value, side, (float)id, (int)tile->lanes, s->work, s->below);
 }
 
+/* The query itself, candidate `self` of lane l, out of a run's lists, which are one longer for that. */
+static void drop_self(const CpuTile *tile, int64_t r, int64_t l, int64_t self, const CpuTileScratch *s)
+{
+    const int64_t last = tile->c->k - 1, lanes = tile->lanes;
+    float *top = snls_tile_top(tile, s, r) + l, *number = snls_tile_number(tile, s, r) + l;
+    int64_t i = 0;
+    while (i <= last && number[i * lanes] != (float)self) i++;
+    for (; i < last; i++) {
+        top[i * lanes] = top[(i + 1) * lanes];
+        number[i * lanes] = number[(i + 1) * lanes];
+    }
+    top[last * lanes] = NAN; /* what follows the best k is not wanted */
+    number[last * lanes] = SNLS_TILE_NONE;
+}
+
+static void drop_selves(const CpuTile *tile, const CpuTilePlace *p, int64_t r, const CpuTileScratch *s)
+{
+    for (int64_t l = 0; l < snls_tile_active(tile, p, r); l++) {
+        const SnlsMatchWindow w = snls_tile_window(tile, p, &s->window, 0, r, l);
+        const SnlsQuery q = snls_tile_query(tile, p, r, l);
+        int64_t self = -1;
+        if (w.valid && snls_match_nearest_self(&tile->c->m, &q, &w, &self)) drop_self(tile, r, l, self, s);
+    }
+}
+
 /* Lists of a run into places kept .. kept+k-1 of the outputs. */
 static void write_run(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t kept, const CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
+    if (m->exclude == SNLS_EXCLUDE_SELF && kept == 0) drop_selves(tile, p, r, s); /* it is in slot 0 */
     const SnlsQuery q = snls_tile_query(tile, p, r, 0);
     double y[SNLS_TILE_LANES_MAX], x[SNLS_TILE_LANES_MAX];
     for (int64_t l = 0; l < tile->lanes; l++) y[l] = (double)(q.i * m->stride0);

@@ -120,6 +120,7 @@ static inline SNLS_HD bool snls_match_nearest_self(const SnlsMatch *m, const Snl
     snls_match_valid_run(w->x, m->stride1, w->origin_x, m->side, m->width, &column0, &column1);
     for (int64_t r = row0; r < row1; r++) {
         const double dy = snls_match_y(m, w, r) - (double)(q->i * m->stride0);
+        if (found && dy * dy > best) continue;
         for (int64_t c = column0; c < column1; c++) {
             const double dx = snls_match_x(m, w, c) - (double)(q->j * m->stride0);
             const double distance = dy * dy + dx * dx;
