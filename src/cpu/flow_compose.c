@@ -1,58 +1,26 @@
-/* flow_compose.c: flow followed over several frames. Positions are double as the definition asks; rows of queries run in
- * parallel. Backward: a frame of fflow or bflow has one owner, which goes through all walks that read it. */
+/* flow_compose.c: flow followed over several frames. Blocks of queries of a row walk side by side (simd/walk.h); rows run in
+ * parallel. Backward: a band of rows of all frames of fflow or bflow has one owner, which goes through all walks that reach it. */
 #include "cpu/threads.h"
 #include "cpu/video.h"
 #include "op/geometry.h"
+#include "simd/walk.h"
+#include <string.h>
 
-/* One step of a walk: where the field was read, what it said, and its slopes by the place. */
-typedef struct Step {
-    SnlsTaps y, x;
-    double value[2], by_y[2], by_x[2]; /* components x, y */
-    bool defined;
-} Step;
+typedef struct Compose {
+    const SnlsTensor *flow;  /* what is written, or the gradient by it */
+    CpuVideo field[2], to[2];/* fflow and bflow, and the gradients by them */
+    SnlsWalkLoops loops;
+    int64_t frames, height, width, rows, columns, wt, stride0;
+} Compose;
 
-typedef struct Field { /* one frame of fflow or bflow */
-    const float *data;
-    int64_t step_y, step_x, step_c, height, width;
-} Field;
-
-static Field field_of(const SnlsTensor *t, int64_t b, int64_t frame)
-{
-    return (Field){(const float *)t->data + snls_at5(t, b, frame, 0, 0, 0), t->stride[2], t->stride[3], t->stride[4], t->shape[2], t->shape[3]};
-}
-
-/* Nested, so that a constant field is read exactly; a tap of weight 0 is not touched. */
-static double mix(const float *a, const float *b, double f) { return f == 0 ? *a : *a + f * ((double)*b - *a); }
-
-static void read_component(const Field *field, Step *s, int c, bool slopes)
-{
-    const float *row0 = field->data + c * field->step_c + s->y.at[0] * field->step_y, *row1 = field->data + c * field->step_c + s->y.at[1] * field->step_y;
-    const int64_t left = s->x.at[0] * field->step_x, right = s->x.at[1] * field->step_x;
-    const double fy = s->y.weight[1], fx = s->x.weight[1];
-    const double above = mix(row0 + left, row0 + right, fx);
-    s->value[c] = fy == 0 ? above : above + fy * (mix(row1 + left, row1 + right, fx) - above);
-    if (!slopes) return;
-    s->by_y[c] = s->x.weight[0] * ((double)row1[left] - row0[left]);
-    if (fx != 0) s->by_y[c] += fx * ((double)row1[right] - row0[right]);
-    s->by_x[c] = s->y.weight[0] * ((double)row0[right] - row0[left]);
-    if (fy != 0) s->by_x[c] += fy * ((double)row1[right] - row1[left]);
-}
-
-static void read_field(const Field *field, double y, double x, Step *s, bool slopes)
-{
-    s->defined = isfinite(y) && isfinite(x);
-    s->value[0] = s->value[1] = NAN;
-    if (!s->defined) return;
-    s->y = snls_taps(snls_reflect_real(y, field->height), field->height);
-    s->x = snls_taps(snls_reflect_real(x, field->width), field->width);
-    const double slope_y = snls_reflect_slope(y, field->height), slope_x = snls_reflect_slope(x, field->width);
-    for (int c = 0; c < 2; c++) {
-        read_component(field, s, c, slopes);
-        s->by_y[c] *= slope_y;
-        s->by_x[c] *= slope_x;
-    }
-    s->defined = !isnan(s->value[0]) && !isnan(s->value[1]);
-}
+typedef struct Block { /* queries of a row on their way in one direction */
+    const Compose *c;
+    int64_t b, t, i, j, queries, dir;      /* dir: 0 through fflow, 1 through bflow */
+    int64_t first, length;                 /* slots */
+    SnlsWalkStart start;
+    double moved[2 * SNLS_WALK];
+    float room[2 * SNLS_WALK], *out;       /* where the displacements go */
+} Block;
 
 /* Slots 0 .. ahead-1 of a query's flow go forward through fflow, the rest backward through bflow. */
 static int64_t slots_ahead(int64_t t, int64_t wt, int64_t frames)
@@ -69,85 +37,220 @@ static SnlsStatus take(SnlsContext *ctx, const SnlsFlowCompose *s)
     return snls_cpu_take_numbers(ctx, "flow_compose", "flow", &s->flow);
 }
 
-static void compose_query(const SnlsFlowCompose *s, int64_t b, int64_t t, int64_t i, int64_t j, int64_t first, int64_t end, int64_t dir)
+static Compose compose_of(SnlsContext *ctx, const SnlsFlowCompose *s, const SnlsTensor *flow)
 {
-    const double y = (double)(i * s->params.stride0), x = (double)(j * s->params.stride0);
-    double d[2] = {0, 0};
-    for (int64_t slot = first; slot < end; slot++) {
-        const Field field = field_of(dir > 0 ? &s->fflow : &s->bflow, b, t + dir * (slot - first));
-        float *to = (float *)s->flow.data + snls_at5(&s->flow, b, t, slot, i, j);
-        Step step = {.value = {0, 0}};
-        read_field(&field, y + d[1], x + d[0], &step, false);
-        for (int c = 0; c < 2; c++) to[c * s->flow.stride[5]] = (float)(d[c] += step.value[c]);
+    Compose c = {.flow = flow, .frames = s->fflow.shape[1], .height = s->fflow.shape[2], .width = s->fflow.shape[3], .rows = flow->shape[3],
+                 .columns = flow->shape[4], .wt = s->params.wt, .stride0 = s->params.stride0};
+    snls_walk_loops(&c.loops, ctx->cpu_level);
+    return c;
+}
+
+/* ---- walks ---- */
+
+static void block_begin(Block *k, int64_t j)
+{
+    const Compose *c = k->c;
+    const int64_t ahead = slots_ahead(k->t, c->wt, c->frames);
+    k->j = j;
+    k->queries = c->columns - j < SNLS_WALK ? c->columns - j : SNLS_WALK;
+    k->first = k->dir ? ahead : 0;
+    k->length = k->dir ? 2 * c->wt - ahead : ahead;
+    k->start = (SnlsWalkStart){(double)(j * c->stride0), (double)(k->i * c->stride0), (double)c->stride0};
+    k->out = k->room;
+    memset(k->moved, 0, sizeof k->moved);
+}
+
+static SnlsWalkField field_of(const Compose *c, const CpuVideo *v, int64_t b, int64_t frame)
+{
+    return (SnlsWalkField){snls_cpu_pixel(v, b, frame, 0, 0), {v->step[3], v->step[2]}, {c->width, c->height}};
+}
+
+/* Queries of whole vectors; those behind the last go on in its row. */
+static int64_t whole(const Block *k) { return (k->queries + SNLS_WALK_MULTIPLE - 1) / SNLS_WALK_MULTIPLE * SNLS_WALK_MULTIPLE; }
+
+/* Places of those that fold left: reflected any number of times. Returns a bit for each query whose position is not finite; it reads anything then. */
+static uint64_t fold_far(const Block *k, SnlsWalkStep *step)
+{
+    const int64_t size[2] = {k->c->width, k->c->height};
+    uint64_t lost = 0;
+    for (int64_t i = 0; i < 2 * whole(k); i++) {
+        const double start = i % 2 ? k->start.y : k->start.x + (double)(i / 2) * k->start.step, x = start + k->moved[i];
+        if (!isfinite(x)) lost |= (uint64_t)1 << i / 2;
+        if (step->place[i] >= 0 && step->place[i] <= (double)(size[i % 2] - 1)) continue;
+        step->place[i] = isfinite(x) ? snls_reflect_real(x, size[i % 2]) : 0;
+        step->slope[i] = isfinite(x) ? snls_reflect_slope(x, size[i % 2]) : 0;
+    }
+    return lost;
+}
+
+/* A position that is not finite has no motion. */
+static void lose(Block *k, SnlsWalkStep *step, uint64_t lost)
+{
+    for (int64_t i = 0; i < 2 * whole(k); i++)
+        if (lost >> i / 2 & 1) {
+            k->moved[i] = k->out[i] = NAN;
+            step->defined[i] = 0;
+        }
+}
+
+/* The n-th step of a walk. */
+static void block_step(Block *k, int64_t n, SnlsWalkStep *step, bool slopes)
+{
+    const Compose *c = k->c;
+    const SnlsWalkField field = field_of(c, &c->field[k->dir], k->b, k->dir ? k->t - n : k->t + n);
+    const bool far = c->loops.fold(step, &k->start, k->moved, field.size, whole(k));
+    const uint64_t lost = far ? fold_far(k, step) : 0;
+    (slopes ? c->loops.read_slopes : c->loops.read)(k->out, k->moved, step, &field, whole(k));
+    if (lost) lose(k, step, lost);
+}
+
+/* ---- forward ---- */
+
+static float *flow_at(const Block *k, int64_t n)
+{
+    return (float *)k->c->flow->data + snls_at6(k->c->flow, k->b, k->t, k->first + n, k->i, k->j, 0);
+}
+
+/* Pairs of a row of flow: side by side in most arrays. */
+static bool in_order(const SnlsTensor *flow) { return flow->stride[5] == 1 && flow->stride[4] == 2; }
+
+static void put_flow(const Block *k, int64_t n)
+{
+    const SnlsTensor *flow = k->c->flow;
+    float *to = flow_at(k, n);
+    if (in_order(flow)) { memcpy(to, k->out, (size_t)k->queries * 2 * sizeof *to); return; }
+    for (int64_t i = 0; i < 2 * k->queries; i++) to[i / 2 * flow->stride[4] + i % 2 * flow->stride[5]] = k->out[i];
+}
+
+static void compose_row(Block *k, SnlsWalkStep *step)
+{
+    for (int64_t j = 0; j < k->c->columns; j += SNLS_WALK) {
+        block_begin(k, j);
+        for (int64_t n = 0; n < k->length; n++) {
+            const bool in_place = in_order(k->c->flow) && whole(k) == k->queries;
+            k->out = in_place ? flow_at(k, n) : k->room;
+            block_step(k, n, step, false);
+            if (!in_place) put_flow(k, n);
+        }
     }
 }
 
 SnlsStatus snls_cpu_flow_compose_forward(SnlsContext *ctx, const SnlsFlowCompose *s)
 {
     SNLS_TRY(take(ctx, s));
-    const int64_t frames = s->fflow.shape[1], wt = s->params.wt, rows = s->flow.shape[3], units = s->fflow.shape[0] * frames * rows;
+    Compose c = compose_of(ctx, s, &s->flow);
+    snls_arena_begin(&ctx->arena);
+    snls_cpu_video_plan(ctx, &s->fflow);
+    snls_cpu_video_plan(ctx, &s->bflow);
+    SNLS_TRY(snls_scratch_commit(ctx, "flow_compose"));
+    snls_cpu_video_claim(ctx, &c.field[0], &s->fflow);
+    snls_cpu_video_claim(ctx, &c.field[1], &s->bflow);
+    const int64_t units = s->fflow.shape[0] * c.frames * c.rows;
 #pragma omp parallel for num_threads(ctx->threads) schedule(static)
-    for (int64_t u = 0; u < units; u++) {
-        const int64_t i = u % rows, t = u / rows % frames, b = u / rows / frames, ahead = slots_ahead(t, wt, frames);
-        for (int64_t j = 0; j < s->flow.shape[4]; j++) {
-            compose_query(s, b, t, i, j, 0, ahead, 1);
-            compose_query(s, b, t, i, j, ahead, 2 * wt, -1);
+    for (int64_t u = 0; u < units; u++)
+        for (int dir = 0; dir < 2; dir++) {
+            Block block = {.c = &c, .b = u / c.rows / c.frames, .t = u / c.rows % c.frames, .i = u % c.rows, .dir = dir};
+            SnlsWalkStep step;
+            compose_row(&block, &step);
         }
-    }
     return SNLS_OK;
 }
 
-typedef struct Owner { /* the frame of a field whose gradient this thread sums, and rows [first, end) of it */
-    const SnlsFlowCompose *s;
-    const SnlsTensor *seed, *to; /* gradient by flow; by fflow or bflow */
-    int64_t b, frame, dir, first, end;
-    Step *steps;                 /* 2*wt */
+/* ---- backward ---- */
+
+typedef struct Reach { double low, high; } Reach; /* places of a row's walks along y */
+
+typedef struct Owner { /* rows [first, end) of the gradients of one direction's fields */
+    const Compose *c;
+    int64_t b, dir, first, end;
+    const Reach *reach;  /* of a row of queries, (frames, rows); NULL: not known */
+    SnlsWalkStep *steps; /* 2*wt */
 } Owner;
 
-static void spread(const Owner *o, const Step *step, const double pull[2])
+static void note_reach(Reach *reach, const SnlsWalkStep *step, int64_t queries)
 {
-    for (int a = 0; a < 2; a++)
-        for (int e = 0; e < 2; e++) {
-            const double weight = step->y.weight[a] * step->x.weight[e];
-            if (weight == 0 || step->y.at[a] < o->first || step->y.at[a] >= o->end) continue;
-            float *to = (float *)o->to->data + snls_at5(o->to, o->b, o->frame, step->y.at[a], step->x.at[e], 0);
-            for (int c = 0; c < 2; c++) to[c * o->to->stride[4]] += (float)(weight * pull[c]);
+    double low = reach->low, high = reach->high;
+    for (int64_t q = 0; q < queries; q++) {
+        low = step->place[2 * q + 1] < low ? step->place[2 * q + 1] : low;
+        high = step->place[2 * q + 1] > high ? step->place[2 * q + 1] : high;
+    }
+    *reach = (Reach){low, high};
+}
+
+static void reach_row(Block *k, SnlsWalkStep *step, Reach *reach)
+{
+    *reach = (Reach){INFINITY, -INFINITY};
+    for (int64_t j = 0; j < k->c->columns; j += SNLS_WALK) {
+        block_begin(k, j);
+        for (int64_t n = 0; n < k->length; n++) {
+            block_step(k, n, step, false);
+            note_reach(reach, step, k->queries);
         }
-}
-
-/* Walks query (t, i, j) to its end, then back to the step that read the owner's frame. */
-static void pull_walk(const Owner *o, int64_t t, int64_t i, int64_t j, int64_t first, int64_t end)
-{
-    const SnlsFlowCompose *s = o->s;
-    const double y = (double)(i * s->params.stride0), x = (double)(j * s->params.stride0);
-    const int64_t length = end - first, mine = (o->frame - t) * o->dir;
-    double d[2] = {0, 0}, pull[2] = {0, 0};
-    for (int64_t n = 0; n < length; n++) {
-        const Field field = field_of(o->dir > 0 ? &s->fflow : &s->bflow, o->b, t + o->dir * n);
-        read_field(&field, y + d[1], x + d[0], &o->steps[n], true);
-        for (int c = 0; c < 2; c++) d[c] += o->steps[n].value[c];
-    }
-    for (int64_t n = length; n-- > mine;) {
-        const Step *step = &o->steps[n];
-        const float *seed = (const float *)o->seed->data + snls_at5(o->seed, o->b, t, first + n, i, j);
-        if (!step->defined) { pull[0] = pull[1] = 0; continue; } /* nothing to learn from an undefined walk */
-        for (int c = 0; c < 2; c++) pull[c] += seed[c * o->seed->stride[5]];
-        if (n == mine) spread(o, step, pull);
-        const double by_y = pull[0] * step->by_y[0] + pull[1] * step->by_y[1], by_x = pull[0] * step->by_x[0] + pull[1] * step->by_x[1];
-        pull[0] += by_x; /* the displacement before this step moves the result and the place it was read at */
-        pull[1] += by_y;
     }
 }
 
-static void pull_frame(const Owner *o)
+static void take_seed(const Block *k, int64_t n, float *seed)
 {
-    const int64_t frames = o->s->fflow.shape[1], wt = o->s->params.wt;
-    for (int64_t t = 0; t < frames; t++) {
-        const int64_t ahead = slots_ahead(t, wt, frames), first = o->dir > 0 ? 0 : ahead, end = o->dir > 0 ? ahead : 2 * wt;
-        const int64_t mine = (o->frame - t) * o->dir;
-        if (mine < 0 || mine >= end - first) continue;
-        for (int64_t i = 0; i < o->s->flow.shape[3]; i++)
-            for (int64_t j = 0; j < o->s->flow.shape[4]; j++) pull_walk(o, t, i, j, first, end);
+    const SnlsTensor *flow = k->c->flow;
+    const float *from = flow_at(k, n);
+    if (in_order(flow)) { memcpy(seed, from, (size_t)k->queries * 2 * sizeof *seed); return; }
+    for (int64_t i = 0; i < 2 * k->queries; i++) seed[i] = from[i / 2 * flow->stride[4] + i % 2 * flow->stride[5]];
+}
+
+/* To the end of the walks of a row, then back; a step reads the field that it pulls on. */
+static void pull_row(const Owner *o, Block *k)
+{
+    for (int64_t j = 0; j < o->c->columns; j += SNLS_WALK) {
+        double pull[2 * SNLS_WALK] = {0};
+        float seed[2 * SNLS_WALK] = {0};
+        block_begin(k, j);
+        for (int64_t n = 0; n < k->length; n++) block_step(k, n, &o->steps[n], true);
+        for (int64_t n = k->length; n-- > 0;) {
+            const SnlsWalkField to = field_of(o->c, &o->c->to[o->dir], o->b, o->dir ? k->t - n : k->t + n);
+            take_seed(k, n, seed);
+            o->c->loops.pull(&to, o->first, o->end, pull, seed, &o->steps[n], k->queries);
+        }
+    }
+}
+
+static void pull_band(const Owner *o)
+{
+    for (int64_t u = 0; u < o->c->frames * o->c->rows; u++) {
+        Block block = {.c = o->c, .b = o->b, .t = u / o->c->rows, .i = u % o->c->rows, .dir = o->dir};
+        if (o->reach && (o->reach[u].high + 1 < (double)o->first || o->reach[u].low >= (double)o->end)) continue;
+        pull_row(o, &block);
+    }
+}
+
+/* Bands enough to keep all threads at work, of rows enough that few walks reach two. The sums do not depend on it. */
+static int64_t band_count(const SnlsContext *ctx, const Compose *c, int64_t clips)
+{
+    enum { LEAST_ROWS = 16 };
+    if (ctx->threads == 1 || !clips) return 1;
+    const int64_t wanted = (4 * ctx->threads + 2 * clips - 1) / (2 * clips), most = c->height / LEAST_ROWS;
+    return wanted < most ? wanted : most > 0 ? most : 1;
+}
+
+/* How far the walks of each row of queries go: (direction, clip, frame, row). */
+static void note_all(SnlsContext *ctx, const Compose *c, int64_t clips, Reach *reach)
+{
+    const int64_t rows = clips * c->frames * c->rows;
+#pragma omp parallel for num_threads(ctx->threads) schedule(static)
+    for (int64_t u = 0; u < 2 * rows; u++) {
+        Block block = {.c = c, .b = u % rows / c->rows / c->frames, .t = u / c->rows % c->frames, .i = u % c->rows, .dir = u / rows};
+        SnlsWalkStep step;
+        if (c->to[block.dir].data) reach_row(&block, &step, &reach[u]);
+    }
+}
+
+static void pull_all(SnlsContext *ctx, const Compose *c, int64_t clips, int64_t bands, const Reach *reach, SnlsWalkStep *steps)
+{
+#pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 1)
+    for (int64_t u = 0; u < 2 * clips * bands; u++) {
+        const int64_t band = u % bands, clip = u / bands; /* of both directions */
+        const Owner o = {.c = c, .b = clip % clips, .dir = clip / clips, .first = band * c->height / bands, .end = (band + 1) * c->height / bands,
+                         .reach = reach ? reach + clip * c->frames * c->rows : NULL, .steps = steps + snls_cpu_thread() * 2 * c->wt};
+        if (c->to[o.dir].data) pull_band(&o);
     }
 }
 
@@ -157,23 +260,19 @@ SnlsStatus snls_cpu_flow_compose_backward(SnlsContext *ctx, const SnlsFlowCompos
     SNLS_TRY(snls_cpu_take_numbers(ctx, "flow_compose", "gradient of flow", &g->flow));
     SNLS_TRY(snls_cpu_take_numbers(ctx, "flow_compose", "gradient of fflow", &g->fflow));
     SNLS_TRY(snls_cpu_take_numbers(ctx, "flow_compose", "gradient of bflow", &g->bflow));
-    const int64_t frames = s->fflow.shape[1], height = s->fflow.shape[2], planes = s->fflow.shape[0] * frames, length = 2 * (int64_t)s->params.wt;
+    Compose c = compose_of(ctx, s, &g->flow); /* backward needs no flow, but its shape */
+    const SnlsTensor *in[2] = {&s->fflow, &s->bflow}, *out[2] = {&g->fflow, &g->bflow};
+    const int64_t clips = s->fflow.shape[0], bands = band_count(ctx, &c, clips), noted = bands > 1 ? 2 * clips * c.frames * c.rows : 0;
     snls_arena_begin(&ctx->arena);
-    snls_arena_plan(&ctx->arena, ctx->threads * length, sizeof(Step));
+    for (int d = 0; d < 2; d++) snls_cpu_video_plan(ctx, in[d]), snls_cpu_sum_plan(ctx, out[d]);
+    snls_arena_plan(&ctx->arena, ctx->threads * 2 * c.wt, sizeof(SnlsWalkStep));
+    snls_arena_plan(&ctx->arena, noted, sizeof(Reach));
     SNLS_TRY(snls_scratch_commit(ctx, "flow_compose"));
-    Step *steps = snls_arena_claim(&ctx->arena, ctx->threads * length, sizeof *steps);
-    int64_t bands = planes ? (ctx->threads + planes - 1) / planes : 1; /* the sums do not depend on it */
-    if (bands > height) bands = height;
-    SnlsFlowCompose shaped = *s; /* backward needs no flow, but its shape */
-    shaped.flow = g->flow;
-#pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 1)
-    for (int64_t u = 0; u < 2 * planes * bands; u++) {
-        const int64_t band = u % bands, plane = u / bands % planes;
-        const bool forward = u / bands / planes == 0;
-        const Owner o = {.s = &shaped, .seed = &g->flow, .to = forward ? &g->fflow : &g->bflow, .b = plane / frames, .frame = plane % frames,
-                         .dir = forward ? 1 : -1, .first = band * height / bands, .end = (band + 1) * height / bands,
-                         .steps = steps + snls_cpu_thread() * length};
-        if (o.to->data) pull_frame(&o);
-    }
+    for (int d = 0; d < 2; d++) snls_cpu_video_claim(ctx, &c.field[d], in[d]), snls_cpu_sum_claim(ctx, &c.to[d], out[d]);
+    SnlsWalkStep *steps = snls_arena_claim(&ctx->arena, ctx->threads * 2 * c.wt, sizeof *steps);
+    Reach *reach = snls_arena_claim(&ctx->arena, noted, sizeof *reach);
+    if (noted) note_all(ctx, &c, clips, reach);
+    pull_all(ctx, &c, clips, bands, noted ? reach : NULL, steps);
+    for (int d = 0; d < 2; d++) snls_cpu_sum_finish(ctx, &c.to[d], out[d]);
     return SNLS_OK;
 }
