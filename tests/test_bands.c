@@ -1,9 +1,9 @@
-/* test_bands.c: aggregations and search backward at sizes where the cpu backend cuts frames into several bands of rows and tiles
+/* test_bands.c: aggregations, search backward and flow_compose at sizes where the cpu backend cuts frames into several bands of rows and tiles
  * of columns, against ref. test_ops draws from the whole parameter space, where frames are too small for that. Features,
  * weights and places are such that every sum is exact in f32, so nothing may differ, whatever the order of the terms; only
  * where gather divides by the number of patches some roundings are allowed.
  *   test_bands [SEED [COUNT]] */
-/* ctest: args=1 12 */
+/* ctest: args=1 15 */
 /* ctest: name=many label=slow timeout=900 args=1000 50 */
 #include "check.h"
 #include "case.h"
@@ -44,6 +44,8 @@ static void zero(const SnlsTensor *t)
 
 static void add_written(Job *job, const char *name, const SnlsTensor *t) { job->written[job->count++] = (Written){name, t, NULL}; }
 
+static bool same(double got, double want, double slack) { return got == want || fabs(got - want) <= slack || (isnan(got) && isnan(want)); }
+
 /* The first run says what is wanted; the others must have it. */
 static void compare(Job *job, const char *who)
 {
@@ -54,9 +56,10 @@ static void compare(Job *job, const char *who)
         }
         int64_t wrong = 0, first = -1;
         double slack = 0;
-        for (int64_t i = 0; job->divides && i < tensor_count(w->tensor); i++) slack = fmax(slack, 16 * EPS_F32 * fabs(w->want[i]));
+        for (int64_t i = 0; job->divides && i < tensor_count(w->tensor); i++)
+            if (isfinite(w->want[i])) slack = fmax(slack, 16 * EPS_F32 * fabs(w->want[i]));
         for (int64_t i = 0; i < tensor_count(w->tensor); i++) {
-            if (fabs(tensor_get(w->tensor, i) - w->want[i]) <= slack) continue;
+            if (same(tensor_get(w->tensor, i), w->want[i], slack)) continue;
             if (!wrong++) first = i;
         }
         CHECK(!wrong, "%s %s: %lld differ, first [%lld] is %.9g, want %.9g", who, w->name, (long long)wrong, (long long)first,
@@ -83,6 +86,23 @@ static void run_everywhere(Job *job, Run *run, void *call, const char *op)
             compare(job, who);
             snls_close(&cpu);
         }
+}
+
+/* Sums that are rounded have the same bits for every number of threads, in one pass or in two. given: what is drawn anew, up to NULL. */
+static void check_bits(Job *job, Run *run, void *call, const SnlsTensor *const *given, Rng *rng, const char *op)
+{
+    for (; *given; given++) tensor_fill(*given, rng, -1, 1);
+    for (Written *w = job->written; w < job->written + job->count; w++) w->want = NULL;
+    job->divides = false;
+    for (int32_t threads = 1; threads <= 4; threads *= 2) {
+        char who[80];
+        SnlsContext *cpu = context_open("cpu", SNLS_CPU_AVX512, threads);
+        for (Written *w = job->written; w < job->written + job->count; w++) zero(w->tensor);
+        CHECK(run(cpu, call) >= 0, "%s", snls_error(cpu));
+        snprintf(who, sizeof who, "%s, rounded, %d threads", op, (int)threads);
+        compare(job, who);
+        snls_close(&cpu);
+    }
 }
 
 /* ---- aggregations ---- */
@@ -242,23 +262,6 @@ static void forward_by_ref(Searching *c, Rng *rng)
     snls_close(&ref);
 }
 
-/* Sums that are rounded have the same bits for every number of threads, in one pass or in two. */
-static void check_bits(Searching *c, Job *job, Rng *rng)
-{
-    const SnlsTensor *const given[] = {&c->s.query, &c->s.key, &c->g.dist};
-    for (int i = 0; i < 3; i++) tensor_fill(given[i], rng, -1, 1);
-    for (Written *w = job->written; w < job->written + job->count; w++) w->want = NULL;
-    for (int32_t threads = 1; threads <= 4; threads *= 2) {
-        char who[80];
-        SnlsContext *cpu = context_open("cpu", SNLS_CPU_AVX512, threads);
-        for (Written *w = job->written; w < job->written + job->count; w++) zero(w->tensor);
-        CHECK(run_search_backward(cpu, c) >= 0, "%s", snls_error(cpu));
-        snprintf(who, sizeof who, "search, rounded, %d threads", (int)threads);
-        compare(job, who);
-        snls_close(&cpu);
-    }
-}
-
 static void check_search(Rng *rng)
 {
     Searching c;
@@ -284,18 +287,71 @@ static void check_search(Rng *rng)
     add_written(&job, "gradient of key", &c.g.key);
     if (c.g.flow.data) add_written(&job, "gradient of flow", &c.g.flow);
     run_everywhere(&job, run_search_backward, &c, "search");
-    check_bits(&c, &job, rng);
+    const SnlsTensor *const given[] = {&c.s.query, &c.s.key, &c.g.dist, NULL};
+    check_bits(&job, run_search_backward, &c, given, rng, "search");
+}
+
+/* ---- flow_compose ---- */
+
+typedef struct Composing {
+    SnlsFlowCompose s;
+    SnlsFlowComposeGrad g;
+} Composing;
+
+static SnlsStatus run_compose(SnlsContext *ctx, void *call)
+{
+    Composing *c = call;
+    const SnlsStatus status = snls_flow_compose_forward(ctx, &c->s);
+    return status < 0 ? status : snls_flow_compose_backward(ctx, &c->s, &c->g);
+}
+
+/* Most motions are short; some leave the frame many times over, some are none. */
+static void draw_motions(Rng *rng, const SnlsTensor *t, double unit, bool wild)
+{
+    for (int64_t i = 0; i < tensor_count(t); i++) {
+        const int64_t far = rng_one_in(rng, 60) ? 500 : 3;
+        tensor_set(t, i, wild && rng_one_in(rng, 60) ? RNG_PICK(rng, NAN, INFINITY, -INFINITY) : unit * (double)rng_int(rng, -far, far));
+    }
+}
+
+/* Fields of whole numbers: every place is a pixel and every sum exact. Of halves: a few roundings. */
+static void check_compose(Rng *rng)
+{
+    Composing c;
+    memset(&c, 0, sizeof c);
+    snls_flow_compose_defaults(&c.s.params);
+    c.s.params.wt = 1;
+    c.s.params.stride0 = (int32_t)RNG_PICK(rng, 1, 1, 2);
+    const bool whole = rng_one_in(rng, 2), wild = rng_one_in(rng, 2);
+    const int64_t step = c.s.params.stride0, field[5] = {1, rng_int(rng, 3, 4), rng_int(rng, 1, 140), rng_int(rng, 1, 150), 2};
+    const int64_t flow[6] = {1, field[1], 2, (field[2] + step - 1) / step, (field[3] + step - 1) / step, 2};
+    c.s.fflow = whole_numbers(rng, 5, field, 0, 0, 1);
+    c.s.bflow = whole_numbers(rng, 5, field, 0, 0, 1);
+    draw_motions(rng, &c.s.fflow, whole ? 1 : 0.5, wild);
+    draw_motions(rng, &c.s.bflow, whole ? 1 : 0.5, wild);
+    c.s.flow = whole_numbers(rng, 6, flow, 0, 0, 1);
+    c.g.flow = whole_numbers(rng, 6, flow, -4, 4, 1);
+    c.g.fflow = whole_numbers(rng, 5, field, 0, 0, 1);
+    if (!rng_one_in(rng, 4)) c.g.bflow = whole_numbers(rng, 5, field, 0, 0, 1);
+    Job job = {.divides = !whole};
+    add_written(&job, "flow", &c.s.flow);
+    add_written(&job, "gradient of fflow", &c.g.fflow);
+    if (c.g.bflow.data) add_written(&job, "gradient of bflow", &c.g.bflow);
+    run_everywhere(&job, run_compose, &c, "flow_compose");
+    const SnlsTensor *const given[] = {&c.g.flow, &c.s.fflow, &c.s.bflow, NULL};
+    check_bits(&job, run_compose, &c, given, rng, "flow_compose");
 }
 
 int main(int argc, char **argv)
 {
-    const uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1, count = argc > 2 ? strtoull(argv[2], NULL, 10) : argc > 1 ? 1 : 12;
+    const uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1, count = argc > 2 ? strtoull(argv[2], NULL, 10) : argc > 1 ? 1 : 15;
     for (uint64_t seed = first; seed < first + count; seed++) {
         Rng rng = {seed};
         check_repeat("test_bands %llu", (unsigned long long)seed);
-        switch (seed % 4) {
+        switch (seed % 5) {
         case 0: check_gather(&rng, rng_one_in(&rng, 3)); break;
         case 1: check_scatter(&rng); break;
+        case 2: check_compose(&rng); break;
         default: check_search(&rng);
         }
         tensors_free();
