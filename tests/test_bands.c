@@ -3,7 +3,7 @@
  * weights and places are such that every sum is exact in f32, so nothing may differ, whatever the order of the terms; only
  * where gather divides by the number of patches some roundings are allowed.
  *   test_bands [SEED [COUNT]] */
-/* ctest: args=1 15 */
+/* ctest: args=1 12 */
 /* ctest: name=many label=slow timeout=900 args=1000 50 */
 #include "check.h"
 #include "case.h"
@@ -344,16 +344,16 @@ static void check_compose(Rng *rng)
 
 int main(int argc, char **argv)
 {
-    const uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1, count = argc > 2 ? strtoull(argv[2], NULL, 10) : argc > 1 ? 1 : 15;
+    const uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1, count = argc > 2 ? strtoull(argv[2], NULL, 10) : argc > 1 ? 1 : 12;
     for (uint64_t seed = first; seed < first + count; seed++) {
         Rng rng = {seed};
         check_repeat("test_bands %llu", (unsigned long long)seed);
-        switch (seed % 5) {
+        switch (seed % 4) {
         case 0: check_gather(&rng, rng_one_in(&rng, 3)); break;
         case 1: check_scatter(&rng); break;
-        case 2: check_compose(&rng); break;
         default: check_search(&rng);
         }
+        if (seed % 3 == 0) check_compose(&rng);
         tensors_free();
     }
     return check_end();
