@@ -2,6 +2,7 @@
  * registers, sixteen numbers of each query at a time. */
 #define SOFTMAX snls_softmax_avx512
 #define SOFTMAX_SCOPE
+#define SOFTMAX_IN_REGISTERS 1
 #define SOFTMAX_TURN_IN turn_in_zmm
 #define SOFTMAX_TURN_OUT turn_out_zmm
 #include "simd/softmax_turn.h"

@@ -1,5 +1,6 @@
 /* softmax_body.h: the loops in plain C, included once for each instruction set with SOFTMAX as the name of the function that
- * fills the table, and with SOFTMAX_TURN_IN and SOFTMAX_TURN_OUT of softmax_turn.h or as these. Blocks of LANES queries, up to KEPT numbers of each at a time. */
+ * fills the table, and with SOFTMAX_TURN_IN and SOFTMAX_TURN_OUT of softmax_turn.h or as these. Blocks of LANES queries, up to KEPT
+ * numbers of each at a time. backward only where SOFTMAX_IN_REGISTERS: four blocks turned over one by one take longer than single queries do. */
 #include "simd/softmax.h"
 #include <float.h>
 #include <math.h>
@@ -30,16 +31,6 @@ ALWAYS double if_so(int64_t condition, double x)
     int64_t bits;
     memcpy(&bits, &x, sizeof bits);
     bits &= -condition;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-/* The same with -0, which changes nothing that it is added to. */
-ALWAYS float if_so_or_minus_zero(int32_t condition, float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    bits = (bits & (uint32_t)-condition) | (uint32_t)(1 - condition) << 31;
     memcpy(&x, &bits, sizeof x);
     return x;
 }
@@ -149,7 +140,18 @@ static void forward(const SnlsSoftmaxRow *weight, const SnlsSoftmaxRow *dist, in
     }
 }
 
+#if SOFTMAX_IN_REGISTERS
 /* ---- backward ---- */
+
+/* x or, where condition is 0, -0, which changes nothing that it is added to. */
+ALWAYS float if_so_or_minus_zero(int32_t condition, float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits = (bits & (uint32_t)-condition) | (uint32_t)(1 - condition) << 31;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
 
 typedef struct Slopes {
     float  weight[KEPT][LANES], by[KEPT][LANES];
@@ -204,4 +206,12 @@ static void backward(const SnlsSoftmaxRow *to, const SnlsSoftmaxRow *weight, con
     }
 }
 
-SOFTMAX_SCOPE void SOFTMAX(SnlsSoftmax *loops) { *loops = (SnlsSoftmax){ forward, backward }; }
+#endif
+
+SOFTMAX_SCOPE void SOFTMAX(SnlsSoftmax *loops)
+{
+    loops->forward = forward;
+#if SOFTMAX_IN_REGISTERS
+    loops->backward = backward;
+#endif
+}
