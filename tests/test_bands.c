@@ -88,20 +88,22 @@ static void run_everywhere(Job *job, Run *run, void *call, const char *op)
         }
 }
 
-/* Sums that are rounded have the same bits for every number of threads, in one pass or in two. given: what is drawn anew, up to NULL. */
+/* Sums that are rounded have the same bits for every number of threads, whatever is done at once or twice for it. given: what numbers are drawn for; NULL ends it. */
 static void check_bits(Job *job, Run *run, void *call, const SnlsTensor *const *given, Rng *rng, const char *op)
 {
-    for (; *given; given++) tensor_fill(*given, rng, -1, 1);
-    for (Written *w = job->written; w < job->written + job->count; w++) w->want = NULL;
     job->divides = false;
-    for (int32_t threads = 1; threads <= 4; threads *= 2) {
-        char who[80];
-        SnlsContext *cpu = context_open("cpu", SNLS_CPU_AVX512, threads);
-        for (Written *w = job->written; w < job->written + job->count; w++) zero(w->tensor);
-        CHECK(run(cpu, call) >= 0, "%s", snls_error(cpu));
-        snprintf(who, sizeof who, "%s, rounded, %d threads", op, (int)threads);
-        compare(job, who);
-        snls_close(&cpu);
+    for (; *given; given++) tensor_fill(*given, rng, -1, 1);
+    for (int32_t level = SNLS_CPU_C; level <= SNLS_CPU_AVX512; level++) {
+        for (Written *w = job->written; w < job->written + job->count; w++) w->want = NULL;
+        for (int32_t threads = 1; threads <= 5; threads += level == SNLS_CPU_AVX512 ? 2 : 3) {
+            char who[80];
+            SnlsContext *cpu = context_open("cpu", level, threads);
+            for (Written *w = job->written; w < job->written + job->count; w++) zero(w->tensor);
+            CHECK(run(cpu, call) >= 0, "%s: %s", op, snls_error(cpu));
+            snprintf(who, sizeof who, "%s, rounded, level %d, %d threads", op, (int)level, (int)threads);
+            compare(job, who);
+            snls_close(&cpu);
+        }
     }
 }
 
@@ -157,6 +159,13 @@ static void draw_offsets(Rng *rng, const SnlsTensor *t)
     }
 }
 
+/* ... and then anywhere between pixels. */
+static void draw_fractions(Rng *rng, const SnlsTensor *t)
+{
+    for (int64_t i = 0; i < tensor_count(t); i++)
+        if (i % 3) tensor_set(t, i, tensor_get(t, i) + rng_real(rng, -0.25, 0.25));
+}
+
 static void check_gather(Rng *rng, bool stack)
 {
     Gathering c;
@@ -182,6 +191,8 @@ static void check_gather(Rng *rng, bool stack)
     add_written(&job, "gradient of weight", &c.g.weight);
     add_written(&job, "gradient of offset", &c.g.offset);
     run_everywhere(&job, run_gather, &c, stack ? "gather" : "gather_add");
+    draw_fractions(rng, &c.s.offset);
+    check_bits(&job, run_gather, &c, (const SnlsTensor *const[]){&c.s.value, &c.s.weight, &c.g.out, NULL}, rng, stack ? "gather" : "gather_add");
 }
 
 static void check_scatter(Rng *rng)
@@ -211,6 +222,8 @@ static void check_scatter(Rng *rng)
     add_written(&job, "gradient of weight", &c.g.weight);
     add_written(&job, "gradient of offset", &c.g.offset);
     run_everywhere(&job, run_scatter, &c, "scatter_add");
+    draw_fractions(rng, &c.s.offset);
+    check_bits(&job, run_scatter, &c, (const SnlsTensor *const[]){&c.s.value, &c.s.weight, &c.g.out, &c.g.total, NULL}, rng, "scatter_add");
 }
 
 /* ---- search backward ---- */

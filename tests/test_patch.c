@@ -1,4 +1,4 @@
-/* test_patch.c: place, mix, mix_bent, dot_patch, spread_patch, pull_patch and pull_pixel of the dsp table: every instruction set against plain sums in double.
+/* test_patch.c: place, mix, mix_bent, dot_patch, spread_patch, spread_places, slopes, pull_patch and pull_pixel of the dsp table: every instruction set against plain sums in double.
  *   test_patch         many seeds        test_patch SEED   that one
  */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
@@ -134,6 +134,93 @@ static void check_spread_patch(Test *t, PatchCase *c, int kind)
               c->grid.shape, e, out[e], sum.value);
     }
     free(before);
+}
+
+/* All places at once: the bits of one after the other, each in two bands of rows; places may overlap. ones: of single floats, from one float. */
+static void check_spread_places(Test *t, PatchCase *c, int kind)
+{
+    const bool ones = rng_one_in(&t->rng, 4);
+    const ptrdiff_t gap = rng_int(&t->rng, 0, 1);
+    SnlsGrid grid = ones ? (SnlsGrid){ 1 + gap, 40, 1, c->grid.shape } : c->grid;
+    const SnlsPatch patch = ones ? (SnlsPatch){ 0, 0, c->patch.rows, c->patch.run, 0 } : c->patch;
+    if (grid.down != 1024) grid.down = grid.right * (c->patch.run + 4); /* where places overlap, their pixels do */
+    const float one = 1, *const g = ones ? &one : c->g, factor = rng_one_in(&t->rng, 2) ? 1 : value(&t->rng, 0);
+    const ptrdiff_t rows = patch.rows + (grid.shape >> 1), cut = rng_int(&t->rng, 0, rows);
+    const ptrdiff_t floats = (rows - 1) * grid.down + (patch.run + (grid.shape & 1) - 1) * grid.right + grid.n, size = floats + 2 * grid.right;
+    float *const out = place_out(t->out, &t->rng, size, sizeof *out), *const want = malloc((size_t)(size + 1) * sizeof *want);
+    const float *at[PLACES];
+    fill(&t->rng, out, size, kind);
+    memcpy(want, out, (size_t)size * sizeof *out);
+    SnlsPlaces to = places_of(c);
+    to.at = at;
+    for (int i = 0; i < PLACES; i++) at[i] = out - c->shift + grid.right * rng_int(&t->rng, 0, 2);
+    for (ptrdiff_t i = 0; i < c->count; i++) {
+        float w[4];
+        for (int m = 0; m < 4; m++) w[m] = factor * c->w[m][i];
+        float *const first = want + (at[i] + c->shift - out);
+        t->dsp.spread_patch(first, w, g + c->k[i] * patch.of_k, &patch, 0, cut, &grid);
+        t->dsp.spread_patch(first, w, g + c->k[i] * patch.of_k, &patch, cut, rows, &grid);
+    }
+    t->dsp.spread_places(&to, 0, c->count, factor, c->shift, g, &patch, &grid);
+    CHECK(guards_hold(t->out, out, size, sizeof *out), "%s spread_places n=%td wrote outside", t->level, grid.n);
+    for (ptrdiff_t e = 0; e < size; e++)
+        CHECK(out[e] == want[e] || (isnan(out[e]) && isnan(want[e])), "%s spread_places n=%td %tdx%td shape %d: [%td] is %.9g, want %.9g", t->level, grid.n, patch.rows, patch.run,
+              grid.shape, e, out[e], want[e]);
+    free(want);
+}
+
+/* Ones against pixels of single floats. */
+static void check_dot_ones(Test *t)
+{
+    const ptrdiff_t side = rng_one_in(&t->rng, 2) ? 3 : 1;
+    const SnlsGrid grid = { rng_int(&t->rng, 1, 2), 40, 1, rng_one_in(&t->rng, 2) ? 3 : (int)rng_int(&t->rng, 0, 3) };
+    const SnlsPatch patch = { 0, 0, side, side, 0 };
+    const ptrdiff_t floats = (side + (grid.shape >> 1) - 1) * grid.down + (side + (grid.shape & 1) - 1) * grid.right + 1;
+    float *const video = input(t, 0, floats, 0), one = 1, out[4];
+    const float *at[1] = { video };
+    int64_t k[1] = { 0 };
+    const SnlsPlaces from = { at, { 0 }, k, NULL };
+    t->dsp.dot_patch(out, &from, 1, 0, &one, &patch, &grid);
+    for (int m = 0; m < 4; m++) {
+        Sum sum = { 0, 0, 0 };
+        for (ptrdiff_t p = 0; p < side * side && (m & grid.shape) == m; p++) {
+            const double x = video[(p / side + (m >> 1)) * grid.down + (p % side + (m & 1)) * grid.right];
+            sum_add(&sum, x, fabs(x));
+        }
+        CHECK(sum_near(&sum, out[m], 2), "%s dot_patch of ones, %td shape %d: [%d] is %.9g, want %.9g", t->level, side, grid.shape, m, out[m], sum.value);
+    }
+}
+
+/* From sums and weights along the axes; what has no weight is not looked at. */
+static void check_slopes(Test *t)
+{
+    enum { MOST = 40 };
+    const ptrdiff_t count = rng_int(&t->rng, 0, MOST), first = rng_int(&t->rng, 0, 3);
+    float w[4][MOST + 3], sums[4 * MOST], got[3][MOST + 1];
+    for (ptrdiff_t i = 0; i < count + first; i++)
+        for (int m = 0; m < 4; m += 2) {
+            w[m + 1][i] = rng_one_in(&t->rng, 4) ? 0 : (float)rng_real(&t->rng, 0.01, 0.99);
+            w[m][i] = 1 - w[m + 1][i];
+        }
+    for (ptrdiff_t i = 0; i < count; i++)
+        for (int m = 0; m < 4; m++) {
+            const bool counts = w[1][first + i] != 0 || !(m >> 1), beside = w[3][first + i] != 0 || !(m & 1);
+            sums[4 * i + m] = counts || beside ? value(&t->rng, 0) : NAN; /* neither along y nor along x */
+        }
+    for (int m = 0; m < 3; m++) got[m][count] = 7;
+    const SnlsPlaces from = { NULL, { w[0], w[1], w[2], w[3] }, NULL, NULL };
+    t->dsp.slopes(got[0], got[1], got[2], sums, &from, first, count);
+    for (ptrdiff_t i = 0; i < count; i++) {
+        Sum want[3] = { { 0, 0, 0 }, { 0, 0, 0 }, { 0, 0, 0 } };
+        for (int m = 0; m < 4; m++) {
+            const double ty = w[m >> 1][first + i], tx = w[2 + (m & 1)][first + i], s = sums[4 * i + m];
+            if (ty != 0 && tx != 0) sum_add(&want[0], ty * tx * s, fabs(ty * tx * s));
+            if (tx != 0) sum_add(&want[1], (m >> 1 ? tx : -tx) * s, fabs(tx * s));
+            if (ty != 0) sum_add(&want[2], (m & 1 ? ty : -ty) * s, fabs(ty * s));
+        }
+        for (int m = 0; m < 3; m++) CHECK(sum_near(&want[m], got[m][i], 4), "%s slopes: [%d][%td] is %.9g, want %.9g", t->level, m, i, got[m][i], want[m].value);
+    }
+    for (int m = 0; m < 3; m++) CHECK(got[m][count] == 7, "%s slopes wrote too much", t->level);
 }
 
 /* The bilinear read at an element of the patch, as a sum. */
@@ -365,6 +452,9 @@ static void check_patches(Test *t, ptrdiff_t n, int kind)
     check_pair(t, &c, kind);
     check_pixel(t, &c, kind);
     check_spread_patch(t, &c, kind);
+    check_spread_places(t, &c, kind);
+    check_dot_ones(t);
+    check_slopes(t);
     check_place(t);
 }
 

@@ -31,6 +31,16 @@ bool snls_cpu_even(const CpuAggregate *c, const CpuQuery *q, float *divisor)
     return !c->divide || (same(c->over_y, y + r.first, y + r.end) && same(c->over_x, x + s.first, x + s.end));
 }
 
+bool snls_cpu_even_run(const CpuAggregate *c, const CpuQuery *q, int64_t end, float *divisor)
+{
+    const SnlsAggregate *a = &c->a;
+    const int64_t y = snls_cpu_y(a, q, 0), x = snls_cpu_x(a, q, 0), right = (end - 1) * a->stride0 + snls_cpu_after(a) + 1;
+    if ((a->dilation > 1 && a->ps > 1) || y < 0 || y + a->ps > a->height || x < 0 || right > a->width) return false;
+    *divisor = c->over_y[y] * c->over_x[x];
+    if (!c->divide || a->ps == 1) return true;
+    return same(c->over_y, y, y + a->ps) && same(c->over_x, x, right);
+}
+
 int64_t snls_cpu_band(const SnlsContext *ctx, int64_t planes, int64_t height, int64_t most)
 {
     int64_t rows = most;

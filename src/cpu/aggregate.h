@@ -59,9 +59,11 @@ typedef struct CpuSpace {
     unsigned char *shape;
     float *x;                      /* columns from the first query */
     float *offset, *weight, *sums; /* 3, 1 and 4 a neighbour */
+    float *pulled[3];              /* what these sums make for its weight, and along y and x */
     CpuAxis *axis_y, *axis_x;      /* one a row and a column of a patch */
     const float **bent_row;        /* rows and columns of one that crosses a border */
     ptrdiff_t *bent_column;
+    int64_t *bent_number;          /* of these rows */
     bool even;                     /* all have one shape; all and shape are of the queries from `first` on */
     int64_t first;
 } CpuSpace;
@@ -86,6 +88,9 @@ int64_t snls_cpu_places(CpuSpace *space, const CpuAggregate *c, SnlsSite *site, 
 /* Of these, the neighbours of query q. */
 void snls_cpu_lists(CpuLists *lists, const CpuSpace *space, const CpuAggregate *c, const CpuQuery *q);
 
+/* The end of the queries from q on, before `end`, whose neighbours all have one shape and whose patches do not reach beyond the sides of the frame. */
+int64_t snls_cpu_end_of_run(const CpuAggregate *c, const CpuSpace *space, const CpuQuery *q, int64_t end);
+
 static inline const float *snls_cpu_offset(const SnlsAggregate *a, const CpuQuery *q, int64_t k)
 {
     return (const float *)a->offset.data + snls_at6(&a->offset, q->b, q->head, q->t, q->i, q->j, k);
@@ -103,6 +108,12 @@ static inline SnlsNeighbour snls_cpu_neighbour(const SnlsAggregate *a, const Cpu
 
 /* Rows and columns of the patch around a neighbour that is not inside. */
 void snls_cpu_axes(const CpuSpace *space, const CpuAggregate *c, const SnlsNeighbour *n);
+
+/* The same where nothing is dropped and pixels do not lie apart: rows and columns of pixels that are read around a neighbour, one more than its patch has, each reflected on its own.
+ * (Reflecting the pixels on both sides of a place is reflecting the place.) The upper, lower and left, right ones have the same weights all over the patch. */
+typedef struct CpuBend { double y[2], x[2]; } CpuBend;
+static inline bool snls_cpu_bends(const SnlsAggregate *a) { return a->dilation == 1 && !a->drop; }
+CpuBend snls_cpu_bend(const CpuSpace *space, const CpuAggregate *c, const CpuQuery *q, const SnlsNeighbour *n);
 
 /* ---- pixels ---- */
 
@@ -125,6 +136,8 @@ static inline SnlsGrid snls_cpu_grid(const CpuAggregate *c, int shape)
 
 /* True when one factor holds for the whole patch of a query: (1 / *divisor). */
 bool snls_cpu_even(const CpuAggregate *c, const CpuQuery *q, float *divisor);
+/* ... for those of all queries from q on, before `end`, and they lie in the frame. */
+bool snls_cpu_even_run(const CpuAggregate *c, const CpuQuery *q, int64_t end, float *divisor);
 
 /* Rows of a frame in one unit of work: enough units to share among threads. Sums do not depend on it. */
 int64_t snls_cpu_band(const SnlsContext *ctx, int64_t planes, int64_t height, int64_t most);
@@ -139,7 +152,7 @@ int64_t snls_cpu_columns_at_once(const CpuAggregate *c);
 /* Rows that the neighbours of a row of queries (all heads) may write to: for scatter, which looks for them. */
 typedef struct CpuReach {
     int64_t first, last;
-    bool plain; /* all neighbours are at rows inside their frame; else all may be reached */
+    bool plain; /* nothing else is reached; else all rows may be, and more is not known */
 } CpuReach;
 
 /* destination += weight * source / divisor; one owner per destination row */

@@ -71,23 +71,19 @@ static void add_pixel(const CpuAggregate *c, const CpuQuery *q, const SnlsNeighb
     c->dsp->mix(to, &(SnlsPatch){0, 0, 1, 1, 0}, &place, 0, 1, 0, &grid);
 }
 
-/* One neighbour whose patch crosses a border: rows and columns that it reads are reflected, each on its own.
- * (Reflecting the pixels on both sides of a place is reflecting the place.) */
+/* One neighbour whose patch crosses a border. */
 static void add_reflected(const CpuAggregate *c, const CpuSpace *space, const Band *band, const CpuQuery *q, int64_t k, const SnlsNeighbour *n, float weight)
 {
     const SnlsAggregate *a = &c->a;
-    const int64_t y = (int64_t)n->y, x = (int64_t)n->x, to_y = snls_cpu_y(a, q, 0), to_x = snls_cpu_x(a, q, 0);
-    const double fy = n->y - (double)y, fx = n->x - (double)x;
+    const int64_t to_y = snls_cpu_y(a, q, 0), to_x = snls_cpu_x(a, q, 0);
     const CpuRange r = {to_y < band->first ? band->first - to_y : 0, to_y + a->ps > band->end ? band->end - to_y : a->ps}, s = snls_cpu_range(to_x, a->ps, a->width);
     const SnlsPatch patch = {snls_cpu_step_x(c), snls_cpu_step_y(c), r.end - r.first, s.end - s.first, 0};
-    const SnlsGrid grid = snls_cpu_grid(c, (fy != 0) * 2 + (fx != 0));
     if (patch.rows <= 0) return;
-    for (int64_t i = r.first; i < r.end + (fy != 0); i++)
-        space->bent_row[i - r.first] = snls_cpu_pixel(&c->source, q->b, n->frame, snls_cpu_reflect(y + i - a->ps / 2, a->height), 0) + q->head * c->channels;
-    for (int64_t i = s.first; i < s.end + (fx != 0); i++) space->bent_column[i - s.first] = snls_cpu_reflect(x + i - a->ps / 2, a->width) * grid.right;
-    const float upper = (float)(1 - fy) * weight, lower = (float)fy * weight, left = (float)(1 - fx), right = (float)fx;
+    const CpuBend bend = snls_cpu_bend(space, c, q, n);
+    const SnlsGrid grid = snls_cpu_grid(c, (bend.y[1] != 0) * 2 + (bend.x[1] != 0));
+    const float upper = (float)bend.y[0] * weight, lower = (float)bend.y[1] * weight, left = (float)bend.x[0], right = (float)bend.x[1];
     const float w[4] = {upper * left, upper * right, lower * left, lower * right};
-    c->dsp->mix_bent(snls_cpu_destination(c, q, k, to_y + r.first, to_x + s.first), &patch, space->bent_row, space->bent_column, w, &grid);
+    c->dsp->mix_bent(snls_cpu_destination(c, q, k, to_y + r.first, to_x + s.first), &patch, space->bent_row + r.first, space->bent_column + s.first, w, &grid);
 }
 
 static void add_outside(const CpuAggregate *c, const CpuSpace *space, const Band *band, const CpuQuery *q, int64_t k)
@@ -96,7 +92,7 @@ static void add_outside(const CpuAggregate *c, const CpuSpace *space, const Band
     const SnlsNeighbour n = snls_cpu_neighbour(a, q, k);
     const double weight = snls_cpu_weight(a, q, k);
     if (!n.valid) return;
-    if (a->ps > 1 && a->dilation == 1 && !a->drop && !isinf(weight)) {
+    if (a->ps > 1 && snls_cpu_bends(a) && !isinf(weight)) {
         add_reflected(c, space, band, q, k, &n, (float)weight);
         return;
     }
@@ -119,19 +115,6 @@ static void add_query(const CpuAggregate *c, const CpuSpace *space, const Band *
     for (int shape = 0; shape < CPU_SHAPES; shape++)
         if (l.count[shape]) add_inside(c, band, q, &l, shape);
     for (int64_t n = 0; n < l.count[CPU_OUTSIDE]; n++) add_outside(c, space, band, q, l.of[CPU_OUTSIDE]->k[n]);
-}
-
-/* The end of the queries from q on, before `end`, whose neighbours all have one shape and whose patches do not reach beyond the sides of the frame. */
-static int64_t end_of_run(const CpuAggregate *c, const CpuSpace *space, const CpuQuery *q, int64_t end)
-{
-    const SnlsAggregate *a = &c->a;
-    const int64_t n = a->neighbours;
-    const unsigned char *const first = space->shape + (q->j - space->first) * n, *shape = first;
-    if (snls_cpu_x(a, q, 0) < 0 || n < 1 || *first >= CPU_SHAPES) return q->j;
-    while (end > q->j && (end - 1) * a->stride0 + snls_cpu_after(a) >= a->width) end--;
-    if (space->even) return end;
-    while (shape < first + (end - q->j) * n && *shape == *first) shape++;
-    return q->j + (shape - first) / n;
 }
 
 /* The pixel that neighbours of later rows of queries will want first, if they are a few pixels away; NULL: none. */
@@ -169,7 +152,7 @@ static void add_some(const CpuAggregate *c, const CpuSpace *space, const Band *b
 {
     const bool together = c->a.dilation == 1 || c->a.ps == 1;
     while (q.j < end) {
-        const int64_t last = together ? end_of_run(c, space, &q, end) : q.j;
+        const int64_t last = together ? snls_cpu_end_of_run(c, space, &q, end) : q.j;
         if (last > q.j) {
             add_run(c, space, band, &q, last);
             q.j = last;

@@ -1,8 +1,8 @@
 /* places.c: where the neighbours of a query are, as lists of equal shape. */
 #include "cpu/aggregate.h"
 
-/* Bytes a neighbour: at, k, row and four weights for each list and for all; x; offset, weight, sums; shape. */
-enum { LIST_BYTES = 3 * sizeof(int64_t) + 4 * sizeof(float), NEIGHBOUR_BYTES = (CPU_LISTS + 1) * LIST_BYTES + 8 + 8 * sizeof(float) + 8 };
+/* Bytes a neighbour: at, k, row and four weights for each list and for all; x; offset, weight, sums, pulled; shape. */
+enum { LIST_BYTES = 3 * sizeof(int64_t) + 4 * sizeof(float), NEIGHBOUR_BYTES = (CPU_LISTS + 1) * LIST_BYTES + 8 + 11 * sizeof(float) + 8 };
 
 enum { TOGETHER = 192 }; /* neighbours: enough to fill registers, few enough for the first-level cache */
 
@@ -27,7 +27,7 @@ int64_t snls_cpu_columns_at_once(const CpuAggregate *c)
 
 int64_t snls_cpu_space_size(const SnlsAggregate *a)
 {
-    const int64_t bytes = padded(a->neighbours) * NEIGHBOUR_BYTES + 2 * a->ps * (int64_t)sizeof(CpuAxis) + 2 * (a->ps + 1) * (int64_t)sizeof(void *);
+    const int64_t bytes = padded(a->neighbours) * NEIGHBOUR_BYTES + 2 * a->ps * (int64_t)sizeof(CpuAxis) + 3 * (a->ps + 1) * (int64_t)sizeof(void *);
     return (bytes + SNLS_ALIGN - 1) / SNLS_ALIGN * SNLS_ALIGN;
 }
 
@@ -59,11 +59,13 @@ CpuSpace snls_cpu_space(const CpuAggregate *c)
     s.offset = (float *)(void *)cut(&at, 3 * n * (int64_t)sizeof(float));
     s.weight = (float *)(void *)cut(&at, n * (int64_t)sizeof(float));
     s.sums = (float *)(void *)cut(&at, 4 * n * (int64_t)sizeof(float));
+    for (int i = 0; i < 3; i++) s.pulled[i] = (float *)(void *)cut(&at, n * (int64_t)sizeof(float));
     s.shape = (unsigned char *)cut(&at, 8 * n);
     s.axis_y = (CpuAxis *)(void *)cut(&at, c->a.ps * (int64_t)sizeof(CpuAxis));
     s.axis_x = (CpuAxis *)(void *)cut(&at, c->a.ps * (int64_t)sizeof(CpuAxis));
     s.bent_row = (const float **)(void *)cut(&at, (c->a.ps + 1) * (int64_t)sizeof *s.bent_row);
     s.bent_column = (ptrdiff_t *)(void *)cut(&at, (c->a.ps + 1) * (int64_t)sizeof *s.bent_column);
+    s.bent_number = (int64_t *)(void *)cut(&at, (c->a.ps + 1) * (int64_t)sizeof *s.bent_number);
     for (int64_t j = 0, i = 0; j < s.queries; j++)
         for (int64_t k = 0; k < c->a.neighbours; k++, i++) {
             s.all.k[i] = k;
@@ -131,6 +133,19 @@ void snls_cpu_axes(const CpuSpace *space, const CpuAggregate *c, const SnlsNeigh
     fill_axis(space->axis_x, &c->a, n->x, c->a.width);
 }
 
+CpuBend snls_cpu_bend(const CpuSpace *space, const CpuAggregate *c, const CpuQuery *q, const SnlsNeighbour *n)
+{
+    const SnlsAggregate *a = &c->a;
+    const int64_t y = (int64_t)n->y, x = (int64_t)n->x;
+    const double fy = n->y - (double)y, fx = n->x - (double)x;
+    for (int64_t i = 0; i <= a->ps; i++) {
+        space->bent_number[i] = snls_cpu_reflect(y + i - a->ps / 2, a->height);
+        space->bent_row[i] = snls_cpu_pixel(&c->source, q->b, n->frame, space->bent_number[i], 0) + q->head * c->channels;
+        space->bent_column[i] = snls_cpu_reflect(x + i - a->ps / 2, a->width) * c->source.step[3];
+    }
+    return (CpuBend){{1 - fy, fy}, {1 - fx, fx}};
+}
+
 static void sort(CpuLists *lists, const CpuSpace *s, int64_t first, int64_t count)
 {
     for (int64_t i = first; i < first + count; i++) {
@@ -162,4 +177,16 @@ void snls_cpu_lists(CpuLists *lists, const CpuSpace *space, const CpuAggregate *
     lists->of[*shape] = &space->all;
     lists->start[*shape] = first;
     lists->count[*shape] = n;
+}
+
+int64_t snls_cpu_end_of_run(const CpuAggregate *c, const CpuSpace *space, const CpuQuery *q, int64_t end)
+{
+    const SnlsAggregate *a = &c->a;
+    const int64_t n = a->neighbours;
+    const unsigned char *const first = space->shape + (q->j - space->first) * n, *shape = first;
+    if (snls_cpu_x(a, q, 0) < 0 || n < 1 || *first >= CPU_SHAPES) return q->j;
+    while (end > q->j && (end - 1) * a->stride0 + snls_cpu_after(a) >= a->width) end--;
+    if (space->even) return end;
+    while (shape < first + (end - q->j) * n && *shape == *first) shape++;
+    return q->j + (shape - first) / n;
 }

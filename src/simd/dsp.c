@@ -2,6 +2,7 @@
  * To be built with -ffp-contract=off, so that it gives the same bits on every machine. */
 #include "simd/dsp.h"
 #include "simd/place.h"
+#include "simd/slopes.h"
 
 #include <string.h>
 #if defined(__x86_64__)
@@ -216,12 +217,11 @@ static void spread_patch_c(float *out, const float *w, const float *g, const Snl
             }
 }
 
-static void spread_pixels_c(const SnlsPlaces *to, ptrdiff_t i, ptrdiff_t count, const float *g, ptrdiff_t of_k, const SnlsGrid *grid)
+static void spread_places_c(const SnlsPlaces *to, ptrdiff_t i, ptrdiff_t count, float factor, ptrdiff_t shift, const float *g, const SnlsPatch *patch, const SnlsGrid *grid)
 {
-    const SnlsPatch pixel = { 0, 0, 1, 1, 0 };
     for (ptrdiff_t k = i; k < i + count; k++) {
-        const float w[4] = { to->w[0][k], to->w[1][k], to->w[2][k], to->w[3][k] };
-        spread_patch_c((float *)(uintptr_t)to->at[k], w, g + to->k[k] * of_k, &pixel, 0, 2, grid);
+        const float w[4] = { factor * to->w[0][k], factor * to->w[1][k], factor * to->w[2][k], factor * to->w[3][k] };
+        spread_patch_c((float *)(uintptr_t)to->at[k] + shift, w, g + to->k[k] * patch->of_k, patch, 0, patch->rows + 1, grid);
     }
 }
 
@@ -339,7 +339,7 @@ void snls_dsp_init_c(SnlsDsp *dsp)
         .blend = blend_c, .dot_blend = dot_blend_c, .l2_blend = l2_blend_c, .score_places = score_places_c, .bends = bends_c,
         .blend_sub = blend_sub_c, .dots = dots_c, .unblend = unblend_c,
         .axpy = axpy_c, .scale = scale_c, .sub = sub_c,
-        .place = snls_place, .mix = mix_c, .mix_run = mix_run_c, .mix_bent = mix_bent_c, .spread_pixels = spread_pixels_c, .pull_patch = pull_patch_c, .pull_pixel = pull_pixel_c, .dot_patch = dot_patch_c, .spread_patch = spread_patch_c,
+        .place = snls_place, .mix = mix_c, .mix_run = mix_run_c, .mix_bent = mix_bent_c, .spread_places = spread_places_c, .slopes = snls_slopes, .pull_patch = pull_patch_c, .pull_pixel = pull_pixel_c, .dot_patch = dot_patch_c, .spread_patch = spread_patch_c,
         .from_f16 = from_f16_c, .from_bf16 = from_bf16_c, .to_f16 = to_f16_c, .to_bf16 = to_bf16_c,
     };
 }

@@ -125,14 +125,17 @@ typedef struct SnlsDsp {
      *   those not in shape; g of place i is g + k[i]*of_k.
      * spread_patch: the adjoint of mix: the patch g added to the pixels from out on with weights w; of these pixel rows
      *   only first .. end-1, counted from out's. rows and run are 1 or more.
-     * spread_pixels: the same of patches of one pixel, g + k[i]*of_k for place i, one place after the other; `at` is written to. */
+     * spread_places: the same to all rows around places from i on, one place after the other, patch g + k[i]*of_k and weights times factor for place i;
+     *   at + shift is written to. Bits are those of spread_patch, wherever that is cut.
+     * slopes: from the four sums of places i and on, with weights along the axes, those times what is read there, and their slopes along y
+     *   and x; what has no weight does not count, and may be no number. */
     void (*mix)(float *out, const SnlsPatch *patch, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t count, ptrdiff_t shift, const SnlsGrid *grid);
     void (*mix_run)(float *out, const SnlsPatch *patch, const SnlsRun *run, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t shift, const SnlsGrid *grid);
     void (*mix_bent)(float *out, const SnlsPatch *patch, const float *const *row, const ptrdiff_t *column, const float w[4], const SnlsGrid *grid);
     void (*dot_patch)(float *out, const SnlsPlaces *from, ptrdiff_t count, ptrdiff_t shift, const float *g, const SnlsPatch *patch, const SnlsGrid *grid);
     void (*spread_patch)(float *out, const float *w, const float *g, const SnlsPatch *patch, ptrdiff_t first, ptrdiff_t end, const SnlsGrid *grid);
-
-    void (*spread_pixels)(const SnlsPlaces *to, ptrdiff_t i, ptrdiff_t count, const float *g, ptrdiff_t of_k, const SnlsGrid *grid);
+    void (*spread_places)(const SnlsPlaces *to, ptrdiff_t i, ptrdiff_t count, float factor, ptrdiff_t shift, const float *g, const SnlsPatch *patch, const SnlsGrid *grid);
+    void (*slopes)(float *value, float *by_y, float *by_x, const float *sums, const SnlsPlaces *from, ptrdiff_t i, ptrdiff_t count);
 
     /* The gradients of a score. For every pixel of the patch e is the read less q, or (prod) the read.
      * to[i] += g*e[i] where `to` is given (it lies as q does); along[0 .. 3], where given, is the sum over all pixels of

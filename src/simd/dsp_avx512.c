@@ -376,6 +376,7 @@ typedef __mmask16 Mask;
 #include "simd/pair_body.h"
 #include "simd/reads_body.h"
 #include "simd/place_avx512.h"
+#include "simd/slopes.h"
 
 void snls_dsp_init_avx512(SnlsDsp *dsp) /* bfloat16 stays with AVX2: two shifts and a store either way */
 {
@@ -398,7 +399,8 @@ void snls_dsp_init_avx512(SnlsDsp *dsp) /* bfloat16 stays with AVX2: two shifts 
     dsp->mix = mix;
     dsp->mix_run = mix_run;
     dsp->mix_bent = mix_bent;
-    dsp->spread_pixels = spread_pixels;
+    dsp->spread_places = spread_places;
+    dsp->slopes = snls_slopes;
     dsp->pull_patch = pull_patch;
     dsp->pull_pixel = pull_pixel;
     dsp->dot_patch = dot_patch;

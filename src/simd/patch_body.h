@@ -1,4 +1,4 @@
-/* patch_body.h: mix, dot_patch and spread_patch of dsp.h, written once. Included by a file that defines, for its instruction
+/* patch_body.h: mix, dot_patch and (spread_body.h) spread_patch of dsp.h, written once. Included by a file that defines, for its instruction
  * set: LANES, Vec, Mask, v_mask(r) the first r lanes, v_load v_load_part(p, mask) v_store v_store_part(p, mask, x),
  * v_set v_zero v_add v_fma(a,b,c) = a*b+c, v_sum4(a,b,c,d) the sums of four, v_store4 for these;
  * V_REGISTER, the constraint of a vector register; VECTOR_REGISTERS, how many there are; WIDE, whether that is enough for eight of a
@@ -7,9 +7,12 @@
  * whole (two registers, no mask) and the length of a run. */
 
 #include "simd/unroll.h"
+#include <string.h>
 
 #define UNROLL UNROLLED(4)
 #define EIGHT UNROLLED(8)
+#define NINE UNROLLED(9)
+#define ROOMY (VECTOR_REGISTERS >= 32 && !WIDE) /* registers for the pixels of a patch of three by three and the sixteen around a place */
 #define HELD(x) __asm__("" : V_REGISTER(x)) /* read once, not once for each use: loads are what runs out */
 
 ALWAYS Vec read_vec(const float *p, int whole, Mask mask) { return whole ? v_load(p) : v_load_part(p, mask); }
@@ -284,29 +287,104 @@ ALWAYS void dot_row_of(Vec sum[4][2], const float *g, ptrdiff_t step, const floa
     }
 }
 
-ALWAYS void dot_place(float *out, const float *at, const float *g, const SnlsPatch *patch, const SnlsGrid *grid, const int shape)
+ALWAYS void dot_end(float *out, Vec sum[4][2])
+{
+    v_store4(out, v_sum4(v_add(sum[0][0], sum[0][1]), v_add(sum[1][0], sum[1][1]), v_add(sum[2][0], sum[2][1]), v_add(sum[3][0], sum[3][1])));
+}
+
+/* rows, run: those of the patch, as constants where there are loops of their own for them. */
+ALWAYS void dot_place(float *out, const float *at, const float *g, const SnlsPatch *patch, const SnlsGrid *grid, const ptrdiff_t rows, const ptrdiff_t run, const int shape)
 {
     Vec sum[4][2];
     UNROLL for (int m = 0; m < 4; m++) sum[m][0] = sum[m][1] = v_zero();
-    for (ptrdiff_t r = 0; r < patch->rows; r++, g += patch->down, at += grid->down) {
+    for (ptrdiff_t r = 0; r < rows; r++, g += patch->down, at += grid->down) {
         ptrdiff_t i = 0;
 #if WIDE
-        if (patch->run == 1) i = dot_wide(sum, g, at, grid, shape);
+        if (run == 1) i = dot_wide(sum, g, at, grid, shape);
 #endif
-        for (; i + 2 * LANES <= grid->n; i += 2 * LANES) dot_row_of(sum, g + i, patch->right, at + i, patch->run, grid, shape, 1, v_mask(LANES));
-        for (; i < grid->n; i += LANES) dot_row_of(sum, g + i, patch->right, at + i, patch->run, grid, shape, 0, v_mask(grid->n - i));
+        for (; i + 2 * LANES <= grid->n; i += 2 * LANES) dot_row_of(sum, g + i, patch->right, at + i, run, grid, shape, 1, v_mask(LANES));
+        for (; i < grid->n; i += LANES) dot_row_of(sum, g + i, patch->right, at + i, run, grid, shape, 0, v_mask(grid->n - i));
     }
-    v_store4(out, v_sum4(v_add(sum[0][0], sum[0][1]), v_add(sum[1][0], sum[1][1]), v_add(sum[2][0], sum[2][1]), v_add(sum[3][0], sum[3][1])));
+    dot_end(out, sum);
+}
+
+#if ROOMY
+/* Three by three: a pixel of the grid is read once for up to four products. */
+ALWAYS void dot_nine(float *out, const float *at, const float *g, const SnlsPatch *patch, const SnlsGrid *grid, const int shape)
+{
+    const int lower = shape >> 1, beside = shape & 1;
+    ptrdiff_t right = grid->right, down = grid->down, triple = 3 * right, step = patch->right, next = patch->down;
+    Vec sum[4][2], y[3][3];
+    OPAQUE(right); /* addresses from rows on, not one register for each of 25 */
+    OPAQUE(down);
+    OPAQUE(triple);
+    OPAQUE(step);
+    OPAQUE(next);
+    UNROLL for (int m = 0; m < 4; m++) sum[m][0] = sum[m][1] = v_zero();
+    for (ptrdiff_t i = 0; i < grid->n; i += LANES) {
+        const float *row = at + i, *from = g + i;
+        UNROLL for (int r = 0; r < 3 + lower; r++, row += down, from += next) {
+            OPAQUE(row);
+            OPAQUE(from);
+            UNROLL for (int p = 0; r < 3 && p < 3; p++) {
+                y[r][p] = v_load(from + p * step);
+                HELD(y[r][p]);
+            }
+            UNROLL for (int p = 0; p < 3 + beside; p++) {
+                Vec x = v_load(row + (p < 3 ? p * right : triple));
+                HELD(x);
+                if (r < 3 && p < 3) sum[0][r & 1] = v_fma(y[r][p], x, sum[0][r & 1]);
+                if (beside && r < 3 && p > 0) sum[1][r & 1] = v_fma(y[r][p - 1], x, sum[1][r & 1]);
+                if (lower && r > 0 && p < 3) sum[2][r & 1] = v_fma(y[r - 1][p], x, sum[2][r & 1]);
+                if (shape == 3 && r > 0 && p > 0) sum[3][r & 1] = v_fma(y[r - 1][p - 1], x, sum[3][r & 1]);
+            }
+        }
+    }
+    dot_end(out, sum);
+}
+#endif
+
+typedef float Four __attribute__((vector_size(16)));
+
+/* Pixels of a single float against ones, which is what belongs to the accumulated weight: of one pixel, or of three by three between pixels. */
+ALWAYS int are_ones(const float *g, const SnlsPatch *patch, const SnlsGrid *grid, const int shape)
+{
+    if (grid->n != 1 || patch->right || patch->down || *g != 1) return 0;
+    return (patch->rows == 1 && patch->run == 1) || (patch->rows == 3 && patch->run == 3 && shape == 3 && grid->right == 1);
+}
+
+ALWAYS void dot_ones(float *out, const float *at, const SnlsPatch *patch, const SnlsGrid *grid, const int shape)
+{
+    const ptrdiff_t right = grid->right, down = grid->down;
+    Four row[4], upper, lower;
+    if (patch->rows == 1) {
+        for (int m = 0; m < 4; m++) out[m] = (m & shape) == m ? at[(m & 1) * right + (m >> 1) * down] : 0;
+        return;
+    }
+    UNROLL for (int r = 0; r < 4; r++) memcpy(&row[r], at + r * down, sizeof row[r]);
+    upper = row[0] + (row[1] + row[2]), lower = (row[1] + row[2]) + row[3];
+    out[0] = upper[0] + (upper[1] + upper[2]), out[1] = (upper[1] + upper[2]) + upper[3];
+    out[2] = lower[0] + (lower[1] + lower[2]), out[3] = (lower[1] + lower[2]) + lower[3];
 }
 
 ALWAYS void dot_places(float *out, const SnlsPlaces *from, ptrdiff_t count, ptrdiff_t shift, const float *g, const SnlsPatch *patch, const SnlsGrid *grid,
                        const int shape)
 {
-    for (ptrdiff_t i = 0; i < count; i++) {
+    const int single = patch->rows == 1 && patch->run == 1, ones = are_ones(g, patch, grid, shape);
+    for (ptrdiff_t i = 0; ones && i < count; i++) dot_ones(out + 4 * i, from->at[i] + shift, patch, grid, shape);
+    for (ptrdiff_t i = 0; !ones && i < count; i++) {
+        const float *const at = from->at[i] + shift, *const by = g + from->k[i] * patch->of_k;
 #if WIDE
-        if (patch->rows == 1 && patch->run == 1 && grid->n >= 8 * LANES) ask_taps(from->at[i + SOON < count ? i + SOON : i] + shift, grid, shape, 8 * LANES, 0);
+        if (single && grid->n >= 8 * LANES) ask_taps(from->at[i + SOON < count ? i + SOON : i] + shift, grid, shape, 8 * LANES, 0);
 #endif
-        dot_place(out + 4 * i, from->at[i] + shift, g + from->k[i] * patch->of_k, patch, grid, shape);
+#if ROOMY
+        if (patch->rows == 3 && patch->run == 3 && grid->n % LANES == 0) {
+            dot_nine(out + 4 * i, at, by, patch, grid, shape);
+            continue;
+        }
+#endif
+        if (single) dot_place(out + 4 * i, at, by, patch, grid, 1, 1, shape);
+        else dot_place(out + 4 * i, at, by, patch, grid, patch->rows, patch->run, shape);
     }
 }
 
@@ -318,129 +396,4 @@ static void dot_patch(float *out, const SnlsPlaces *from, ptrdiff_t count, ptrdi
     else dot_places(out, from, count, shift, g, patch, grid, 3);
 }
 
-/* ---- spread_patch: pixel p of a row of the grid takes pixel p of the patch's row and the one before, of one or two rows ---- */
-
-ALWAYS void spread_chunk(float *out, const float *w, const float *g, ptrdiff_t up, ptrdiff_t step, ptrdiff_t run, ptrdiff_t right, const int columns,
-                         const int upper, const int lower, const int whole, Mask mask)
-{
-    const int vectors = whole ? 2 : 1;
-    Vec before[2][2], weight[4];
-    UNROLL for (int m = 0; m < 4; m++) weight[m] = v_set(w[m]);
-    for (ptrdiff_t p = 0; p < run + columns - 1; p++, out += right, g += step)
-        UNROLL for (int v = 0; v < vectors; v++) {
-            Vec x = read_vec(out + v * LANES, whole, mask);
-            if (columns == 2 && p > 0) {
-                if (upper) x = v_fma(weight[1], before[0][v], x);
-                if (lower) x = v_fma(weight[3], before[1][v], x);
-            }
-            if (p < run) {
-                if (upper) x = v_fma(weight[0], before[0][v] = read_vec(g + v * LANES, whole, mask), x);
-                if (lower) x = v_fma(weight[2], before[1][v] = read_vec(g - up + v * LANES, whole, mask), x);
-            }
-            write_vec(out + v * LANES, x, whole, mask);
-        }
-}
-
-ALWAYS void spread_row(float *out, const float *w, const float *g, const SnlsPatch *patch, const SnlsGrid *grid, const int columns, const int upper, const int lower)
-{
-    ptrdiff_t i = 0;
-#if WIDE
-    for (; patch->run == 3 && i + 4 * LANES <= grid->n; i += 4 * LANES) spread_three(out + i, w, g + i, patch->down, patch->right, grid->right, columns, upper, lower);
-#endif
-    for (; i + 2 * LANES <= grid->n; i += 2 * LANES)
-        spread_chunk(out + i, w, g + i, patch->down, patch->right, patch->run, grid->right, columns, upper, lower, 1, v_mask(LANES));
-    for (; i < grid->n; i += LANES)
-        spread_chunk(out + i, w, g + i, patch->down, patch->right, patch->run, grid->right, columns, upper, lower, 0, v_mask(grid->n - i));
-}
-
-ALWAYS void spread_rows(float *out, const float *w, const float *g, const SnlsPatch *patch, ptrdiff_t first, ptrdiff_t end, const SnlsGrid *grid, const int shape)
-{
-    const int columns = 1 + (shape & 1), rows = 1 + (shape >> 1);
-    const ptrdiff_t last = patch->rows + rows - 1;
-    if (first < 0) first = 0;
-    if (end > last) end = last;
-    for (ptrdiff_t r = first; r < end; r++) {
-        float *const to = out + r * grid->down;
-        const float *const from = g + r * patch->down;
-        if (rows == 2 && r == 0) spread_row(to, w, from, patch, grid, columns, 1, 0);
-        else if (rows == 2 && r == patch->rows) spread_row(to, w, from, patch, grid, columns, 0, 1);
-        else spread_row(to, w, from, patch, grid, columns, 1, rows == 2);
-    }
-}
-
-/* Pixels of a single float, one by one: a masked store would delay the loads of the next patch. */
-static void spread_floats(float *out, const float *w, const float *g, const SnlsPatch *patch, ptrdiff_t first, ptrdiff_t end, const SnlsGrid *grid)
-{
-    const ptrdiff_t rows = patch->rows, run = patch->run, lower = grid->shape >> 1, beside = grid->shape & 1;
-    for (ptrdiff_t r = first > 0 ? first : 0; r < end && r < rows + lower; r++)
-        for (ptrdiff_t p = 0; p < run + beside; p++) {
-            const float *const from = g + r * patch->down + p * patch->right;
-            float *const to = out + r * grid->down + p * grid->right, x = *to;
-            if (beside && p > 0 && r < rows) x = fmaf(w[1], from[-patch->right], x);
-            if (beside && p > 0 && lower && r > 0) x = fmaf(w[3], from[-patch->right - patch->down], x);
-            if (p < run && r < rows) x = fmaf(w[0], *from, x);
-            if (p < run && lower && r > 0) x = fmaf(w[2], from[-patch->down], x);
-            *to = x;
-        }
-}
-
-static void spread_patch(float *out, const float *w, const float *g, const SnlsPatch *patch, ptrdiff_t first, ptrdiff_t end, const SnlsGrid *grid)
-{
-    if (grid->n == 1) spread_floats(out, w, g, patch, first, end, grid);
-    else if (grid->shape == 0) spread_rows(out, w, g, patch, first, end, grid, 0);
-    else if (grid->shape == 1) spread_rows(out, w, g, patch, first, end, grid, 1);
-    else if (grid->shape == 2) spread_rows(out, w, g, patch, first, end, grid, 2);
-    else spread_rows(out, w, g, patch, first, end, grid, 3);
-}
-
-/* One pixel to many places: it stays in registers. The four of a place are read before any is written: rows are often a multiple
- * of 4096 bytes apart, and a load behind a store to such an address waits for it. The next place may overlap. */
-ALWAYS void spread_places(const SnlsPlaces *to, ptrdiff_t i, ptrdiff_t end, const float *g, ptrdiff_t of_k, const SnlsGrid *grid, ptrdiff_t c, const int shape,
-                          const int vectors, const int whole, Mask mask)
-{
-    const float *const *const places = to->at, *const *const w = (const float *const *)to->w;
-    const ptrdiff_t right = grid->right, down = grid->down;
-    Vec x[4][2];
-    for (; i < end; i++) {
-        const float *const from = g + to->k[i] * of_k + c;
-        float *const at = (float *)(uintptr_t)places[i] + c;
-        UNROLL for (int m = 0; m < 4; m++) {
-            if ((m & shape) != m) continue;
-            UNROLL for (int v = 0; v < vectors; v++) {
-                x[m][v] = read_vec(at + (m & 1) * right + (m >> 1) * down + v * LANES, whole, mask);
-                HELD(x[m][v]);
-            }
-        }
-        UNROLL for (int m = 0; m < 4; m++) {
-            if ((m & shape) != m) continue;
-            const Vec by = v_set(w[m][i]);
-            UNROLL for (int v = 0; v < vectors; v++)
-                write_vec(at + (m & 1) * right + (m >> 1) * down + v * LANES, v_fma(by, read_vec(from + v * LANES, whole, mask), x[m][v]), whole, mask);
-        }
-    }
-}
-
-ALWAYS void spread_shape(const SnlsPlaces *to, ptrdiff_t i, ptrdiff_t end, const float *g, ptrdiff_t of_k, const SnlsGrid *grid, const int shape)
-{
-    ptrdiff_t c = 0;
-#if WIDE
-    for (; c + 8 * LANES <= grid->n; c += 8 * LANES) spread_wide(to, i, end, g, of_k, grid, c, shape, 8);
-    for (; c + 4 * LANES <= grid->n; c += 4 * LANES) spread_wide(to, i, end, g, of_k, grid, c, shape, 4);
-#endif
-    for (; c + 2 * LANES <= grid->n; c += 2 * LANES) spread_places(to, i, end, g, of_k, grid, c, shape, 2, 1, v_mask(LANES));
-    for (; c < grid->n; c += LANES) spread_places(to, i, end, g, of_k, grid, c, shape, 1, 0, v_mask(grid->n - c));
-}
-
-static void spread_pixels(const SnlsPlaces *to, ptrdiff_t i, ptrdiff_t count, const float *g, ptrdiff_t of_k, const SnlsGrid *grid)
-{
-    const SnlsPatch pixel = { 0, 0, 1, 1, 0 };
-    for (ptrdiff_t k = i; grid->n == 1 && k < i + count; k++) {
-        const float w[4] = { to->w[0][k], to->w[1][k], to->w[2][k], to->w[3][k] };
-        spread_floats((float *)(uintptr_t)to->at[k], w, g + to->k[k] * of_k, &pixel, 0, 2, grid);
-    }
-    if (grid->n == 1) return;
-    if (grid->shape == 0) spread_shape(to, i, i + count, g, of_k, grid, 0);
-    else if (grid->shape == 1) spread_shape(to, i, i + count, g, of_k, grid, 1);
-    else if (grid->shape == 2) spread_shape(to, i, i + count, g, of_k, grid, 2);
-    else spread_shape(to, i, i + count, g, of_k, grid, 3);
-}
+#include "simd/spread_body.h"

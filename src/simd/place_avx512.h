@@ -105,10 +105,10 @@ typedef struct Site16 {
     int nearest, usable;
 } Site16;
 
-ALWAYS Site16 site_sixteen(const SnlsSite *s, const float *weight)
+ALWAYS Site16 site_sixteen(const SnlsSite *s)
 {
     const double top = ceil(s->y0), left = ceil(s->x0), rows = floor(s->y1) - top, columns = floor(s->x1) - left; /* without the last, which has none beside it */
-    const int usable = weight && s->lines > 0 && !s->slopes && s->fold_y < 0x1p16 && s->fold_x < 0x1p16 && s->step_x > 0 && s->step_x < 1 << 29 && rows >= 1 && columns >= 1;
+    const int usable = s->lines > 0 && s->fold_y < 0x1p16 && s->fold_x < 0x1p16 && s->step_x > 0 && s->step_x < 1 << 29 && rows >= 1 && columns >= 1;
     if (!usable) return (Site16){ .usable = 0 };
     return (Site16){ _mm512_set1_epi32((int)s->t), _mm512_set1_epi32((int)s->y), _mm512_set1_epi32((int)s->x), _mm512_set1_epi32((int)(s->fold_t / 2) + 1), _mm512_set1_epi32((int)s->fold_t),
                      _mm512_set1_epi32((int)top), _mm512_set1_epi32((int)rows), _mm512_set1_epi32((int)left), _mm512_set1_epi32((int)columns), _mm512_set1_epi32((int)s->columns),
@@ -149,26 +149,26 @@ ALWAYS void write_sixteen(const SnlsPlaces *to, ptrdiff_t i, __m512i pixel, __m5
 /* The shapes of the sixteen, one for all or -1; -2: one of them needs more, nothing was written that counts. */
 ALWAYS int place_sixteen(const SnlsPlaces *to, unsigned char *shape, ptrdiff_t i, const float *offset, const float *column, const float *weight, const Site16 *s)
 {
-    const __m512 one = _mm512_set1_ps(1), by = _mm512_loadu_ps(weight + i);
+    const __m512 one = _mm512_set1_ps(1), by = weight ? _mm512_loadu_ps(weight + i) : one;
     __m512 d[3];
     for (int m = 0; m < 3; m++) _mm_prefetch((const char *)(offset + 3 * i + 16 * m) + 1920, _MM_HINT_T0);
-    _mm_prefetch((const char *)(weight + i) + 640, _MM_HINT_T0);
+    if (weight) _mm_prefetch((const char *)(weight + i) + 640, _MM_HINT_T0);
     read_sixteen(d, offset + 3 * i);
     for (int m = 1; s->nearest && m < 3; m++) d[m] = _mm512_roundscale_ps(d[m], NEAREST);
     const __m512 y = _mm512_roundscale_ps(d[1], BELOW), x = _mm512_roundscale_ps(d[2], BELOW);
     const __m512i dt = _mm512_cvttps_epi32(d[0]), unfolded = _mm512_abs_epi32(_mm512_add_epi32(dt, s->t)), t = _mm512_min_epi32(unfolded, _mm512_sub_epi32(s->fold, unfolded)), row = _mm512_add_epi32(_mm512_cvttps_epi32(y), s->y);
     const __m512i at = _mm512_add_epi32(_mm512_cvttps_epi32(x), _mm512_add_epi32(s->x, _mm512_cvttps_epi32(_mm512_loadu_ps(column + i))));
-    __mmask16 in = _mm512_mask_cmp_ps_mask(within_sixteen(0xffff, t, _mm512_setzero_si512(), s->frames), _mm512_cvtepi32_ps(dt), d[0], _CMP_EQ_OQ), near = _mm512_fpclass_ps_mask(by, INFINITE);
+    __mmask16 in = _mm512_mask_cmp_ps_mask(within_sixteen(0xffff, t, _mm512_setzero_si512(), s->frames), _mm512_cvtepi32_ps(dt), d[0], _CMP_EQ_OQ), near = weight ? _mm512_fpclass_ps_mask(by, INFINITE) : 0;
     in = within_sixteen(within_sixteen(in, row, s->top, s->rows), at, s->left, s->columns);
     const __m512 fy = _mm512_sub_ps(d[1], y), fx = _mm512_sub_ps(d[2], x), gy = _mm512_sub_ps(_mm512_add_ps(y, one), d[1]), gx = _mm512_sub_ps(_mm512_add_ps(x, one), d[2]);
     const unsigned below = fractions(fy, gy, &near), beside = fractions(fx, gx, &near);
     if (in != 0xffff || near) return -2;
     write_sixteen(to, i, _mm512_add_epi32(_mm512_mullo_epi32(_mm512_add_epi32(_mm512_mullo_epi32(t, s->height), row), s->width), at), row, s);
     const __m512 upper = _mm512_mul_ps(gy, by), lower = _mm512_mul_ps(fy, by);
-    _mm512_storeu_ps(to->w[0] + i, _mm512_mul_ps(upper, gx));
-    _mm512_storeu_ps(to->w[1] + i, _mm512_mul_ps(upper, fx));
-    _mm512_storeu_ps(to->w[2] + i, _mm512_mul_ps(lower, gx));
-    _mm512_storeu_ps(to->w[3] + i, _mm512_mul_ps(lower, fx));
+    _mm512_storeu_ps(to->w[0] + i, weight ? _mm512_mul_ps(upper, gx) : gy);
+    _mm512_storeu_ps(to->w[1] + i, weight ? _mm512_mul_ps(upper, fx) : fy);
+    _mm512_storeu_ps(to->w[2] + i, weight ? _mm512_mul_ps(lower, gx) : gx);
+    _mm512_storeu_ps(to->w[3] + i, weight ? _mm512_mul_ps(lower, fx) : fx);
     _mm_storeu_si128((__m128i *)(void *)(shape + i), _mm_or_si128(_mm_maskz_mov_epi8((__mmask16)beside, _mm_set1_epi8(1)), _mm_maskz_mov_epi8((__mmask16)below, _mm_set1_epi8(2))));
     return (beside == 0 || beside == 0xffff) && (below == 0 || below == 0xffff) ? (int)(below & 2) + (int)(beside & 1) : -1;
 }
@@ -196,7 +196,7 @@ ALWAYS int place_all(const SnlsPlaces *to, unsigned char *shape, const float *of
     const SnlsPlaces places = *to; /* lest what is written be thought to change it */
     ptrdiff_t i = 0;
     int all = count > 0 ? -2 : -1; /* -2: any yet */
-    const Site16 sixteen = site_sixteen(site, weight);
+    const Site16 sixteen = site_sixteen(site);
     while (i + 8 <= count) {
         if (i + 16 <= count && sixteen.usable) {
             const int one = place_sixteen(&places, shape, i, offset, x, weight, &sixteen);

@@ -1,4 +1,4 @@
-/* wide_body.h: single pixels of mix, dot_patch and spread_pixels by eight vectors beside each other, where vectors are short and there are
+/* wide_body.h: single pixels of mix, dot_patch and spread_places by eight vectors beside each other, where vectors are short and there are
  * many of them; included by patch_body.h. Weights and addresses are read once for so many channels, and what is read in
  * some places' time is asked for. */
 
@@ -134,22 +134,22 @@ ALWAYS void spread_three(float *out, const float *w, const float *g, ptrdiff_t u
     }
 }
 
-/* What spread_places does, tap by tap. */
-ALWAYS void spread_wide(const SnlsPlaces *to, ptrdiff_t i, ptrdiff_t end, const float *g, ptrdiff_t of_k, const SnlsGrid *grid, ptrdiff_t c, const int shape, const int vectors)
+/* What spread_one does, tap by tap. */
+ALWAYS void spread_wide(const SnlsPlaces *to, ptrdiff_t i, ptrdiff_t end, float factor, ptrdiff_t shift, const float *g, ptrdiff_t of_k, const SnlsGrid *grid, const int shape, const int vectors)
 {
     const float *const *const places = to->at, *const w[4] = { to->w[0], to->w[1], to->w[2], to->w[3] };
     const int64_t *const k = to->k;
     const ptrdiff_t right = grid->right, down = grid->down;
     for (; i < end; i++) {
-        const float *from = g + k[i] * of_k + c;
-        float *const at = (float *)(uintptr_t)places[i] + c;
+        const float *from = g + k[i] * of_k;
+        float *const at = (float *)(uintptr_t)places[i] + shift;
         Vec x[8];
-        ask_taps(places[i + SOON < end ? i + SOON : i] + c, grid, shape, vectors * LANES, 1);
+        ask_taps(places[i + SOON < end ? i + SOON : i] + shift, grid, shape, vectors * LANES, 1);
         OPAQUE(from);
         EIGHT for (int v = 0; v < vectors; v++) x[v] = v_load(from + v * LANES);
         UNROLL for (int m = 0; m < 4; m++) {
             if ((m & shape) != m) continue;
-            const Vec by = v_set(w[m][i]);
+            const Vec by = v_set(factor * w[m][i]);
             float *tap = at + (m & 1) * right + (m >> 1) * down;
             OPAQUE(tap);
             EIGHT for (int v = 0; v < vectors; v++) v_store(tap + v * LANES, v_fma(by, x[v], v_load(tap + v * LANES)));
