@@ -42,15 +42,25 @@ static bool is_in(const CpuCells *cells, int64_t cell, int64_t side)
     return cell >= 0 && row >= cells->row && row < cells->row_end && column >= cells->column && column < cells->column_end;
 }
 
+/* The next rows of these cells that are scored at once; false: there are none left. */
+static bool next_rows(const SnlsMatch *m, const CpuCells *cells, CpuCells *some)
+{
+    const int64_t row = some->row_end;
+    *some = *cells;
+    some->row = row;
+    some->row_end = cells->row_end - row < snls_cpu_rows(m) ? cells->row_end : row + snls_cpu_rows(m);
+    return row < cells->row_end && cells->column < cells->column_end;
+}
+
 /* Cells whose scores are not above the last of a full list, without a branch for each: mostly few are, and nobody can tell which. NaN never is. */
 static int64_t pick_close(const SnlsMatch *m, const CpuCells *cells, const CpuBest *top, const CpuMatchScratch *scratch)
 {
     const float last = top->n < top->k ? (m->prod ? -INFINITY : INFINITY) : snls_best_dist(top->key[top->k - 1], m->prod);
     int64_t n = 0;
-    for (int64_t row = cells->row; row < cells->row_end; row++)
-        for (int64_t cell = row * m->side + cells->column; cell < row * m->side + cells->column_end; cell++) {
-            scratch->close[n] = (int32_t)cell;
-            n += m->prod ? scratch->score[cell] >= last : scratch->score[cell] <= last;
+    for (int64_t row = 0; row < cells->row_end - cells->row; row++)
+        for (int64_t i = row * m->side + cells->column; i < row * m->side + cells->column_end; i++) {
+            scratch->close[n] = (int32_t)i;
+            n += m->prod ? scratch->score[i] >= last : scratch->score[i] <= last;
         }
     return n;
 }
@@ -61,16 +71,20 @@ static void scan_window(const CpuMatch *c, const SnlsQuery *q, int64_t window, C
     const SnlsMatch *m = &c->m;
     const SnlsMatchWindow *w = &scratch->window[window];
     const CpuCells cells = cells_of(m, w, window);
-    const int64_t first = window * m->side * m->side;
+    CpuCells some = {.row_end = cells.row};
     *anchor = NO_KEY;
-    if (cells.row == cells.row_end || cells.column == cells.column_end) return;
+    if (cells.row == cells.row_end) return;
     const SnlsMatchSpecial special = snls_match_special(m, q, w, window);
-    snls_cpu_score_window(c, q, w, &cells, scratch);
-    if (is_in(&cells, special.anchored, m->side) && !isnan(scratch->score[special.anchored])) *anchor = snls_best_key(scratch->score[special.anchored], m->prod, first + special.anchored);
-    const int64_t n = pick_close(m, &cells, top, scratch);
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t cell = scratch->close[i];
-        if (cell != special.excluded && cell != special.anchored) snls_best_insert(top, snls_best_key(scratch->score[cell], m->prod, first + cell));
+    while (next_rows(m, &cells, &some)) {
+        const int64_t first = some.row * m->side, id = window * m->side * m->side + first;
+        snls_cpu_score_window(c, q, w, &some, scratch);
+        const float *score = scratch->score;
+        if (is_in(&some, special.anchored, m->side) && !isnan(score[special.anchored - first])) *anchor = snls_best_key(score[special.anchored - first], m->prod, id + special.anchored - first);
+        const int64_t n = pick_close(m, &some, top, scratch);
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t at = scratch->close[i];
+            if (first + at != special.excluded && first + at != special.anchored) snls_best_insert(top, snls_best_key(score[at], m->prod, id + at));
+        }
     }
 }
 
@@ -87,7 +101,7 @@ static void select_group(const CpuMatch *c, const SnlsQuery *q, int64_t first, i
 }
 
 /* search_all: a row of a window in raster order. */
-static void write_row(const SnlsMatch *m, const SnlsQuery *q, const SnlsMatchWindow *w, int64_t window, int64_t row, const CpuCells *cells, int64_t excluded, const float *score)
+static void write_row(const SnlsMatch *m, const SnlsQuery *q, const SnlsMatchWindow *w, int64_t window, int64_t row, const CpuCells *cells, int64_t excluded, const float *score) /* of the row */
 {
     const int64_t kept = (window * m->side + row) * m->side, step = m->offset.stride[6];
     const bool scored = row >= cells->row && row < cells->row_end;
@@ -97,8 +111,8 @@ static void write_row(const SnlsMatch *m, const SnlsQuery *q, const SnlsMatchWin
     int32_t *index = m->index.data ? (int32_t *)m->index.data + snls_at6(&m->index, q->b, q->head, q->t, q->i, q->j, kept) : NULL;
     for (int64_t column = 0; column < m->side; column++, dist += m->dist.stride[5], offset += m->offset.stride[5]) {
         const int64_t cell = row * m->side + column;
-        const bool there = scored && column >= cells->column && column < cells->column_end && cell != excluded && !isnan(score[cell]);
-        *dist = there ? score[cell] + 0.0f : none; /* no -0 */
+        const bool there = scored && column >= cells->column && column < cells->column_end && cell != excluded && !isnan(score[column]);
+        *dist = there ? score[column] + 0.0f : none; /* no -0 */
         offset[0] = there ? dt : 0;
         offset[step] = there ? dy : 0;
         offset[2 * step] = there ? (float)(snls_match_x(m, w, column) - (double)(q->j * m->stride0)) : 0;
@@ -112,10 +126,12 @@ static void write_all(const CpuMatch *c, const SnlsQuery *q, const CpuMatchScrat
     for (int64_t window = 0; window < m->windows; window++) {
         const SnlsMatchWindow *w = &scratch->window[window];
         const CpuCells cells = cells_of(m, w, window);
-        const bool scored = cells.row < cells.row_end && cells.column < cells.column_end;
-        const int64_t excluded = scored ? snls_match_special(m, q, w, window).excluded : -1;
-        if (scored) snls_cpu_score_window(c, q, w, &cells, scratch);
-        for (int64_t row = 0; row < m->side; row++) write_row(m, q, w, window, row, &cells, excluded, scratch->score);
+        const int64_t excluded = cells.row < cells.row_end ? snls_match_special(m, q, w, window).excluded : -1;
+        CpuCells some = {.row_end = cells.row};
+        for (int64_t row = 0; row < m->side; row++) {
+            if (row == some.row_end && next_rows(m, &cells, &some)) snls_cpu_score_window(c, q, w, &some, scratch);
+            write_row(m, q, w, window, row, &cells, excluded, scratch->score + (row < some.row || row >= some.row_end ? 0 : row - some.row) * m->side);
+        }
     }
 }
 

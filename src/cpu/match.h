@@ -25,14 +25,21 @@ typedef struct CpuMatchScratch {
     float *patch;              /* the query's patch, (ps*ps, F); ps 1 points into the video instead */
     const float **pixel;       /* ps*ps: its pixels, NULL where border drop leaves one out */
     bool holes;                /* it does */
-    float *score;              /* side*side: of a window */
+    float *score;              /* rows of a window */
     float *part;               /* of those that are worked out together */
     const float **place;       /* where they are */
     int32_t *close;            /* cells that may be among the best */
 } CpuMatchScratch;
 
-/* Room in `place`: a window, or a row of whole pixels around one. */
-static inline int64_t snls_cpu_places(const SnlsMatch *m) { return m->side * m->side + 2 * m->side; }
+/* Rows of a window that are scored at once: mostly all, but windows may be as large as frames. */
+static inline int64_t snls_cpu_rows(const SnlsMatch *m)
+{
+    const int64_t rows = 8192 / m->side;
+    return rows < 1 ? 1 : rows < m->side ? rows : m->side;
+}
+
+/* Room in `place`: those rows, or a row of whole pixels around a window. */
+static inline int64_t snls_cpu_places(const SnlsMatch *m) { return (snls_cpu_rows(m) + 2) * m->side; }
 
 /* The query's pixels into scratch->pixel. */
 void snls_cpu_load_patch(const CpuMatch *c, const SnlsQuery *q, CpuMatchScratch *scratch);
@@ -40,7 +47,7 @@ void snls_cpu_load_patch(const CpuMatch *c, const SnlsQuery *q, CpuMatchScratch 
 /* Rows and columns of a window that are inside the frame. */
 typedef struct CpuCells { int64_t row, row_end, column, column_end; } CpuCells;
 
-/* Scores of these cells of a window into scratch->score[row*side + column]. */
+/* Scores of these cells of a window, snls_cpu_rows at most, into scratch->score[(row - cells->row)*side + column]. */
 void snls_cpu_score_window(const CpuMatch *c, const SnlsQuery *q, const SnlsMatchWindow *w, const CpuCells *cells, const CpuMatchScratch *scratch);
 
 /* Scores at whole pixels x, x+step, ... of row y, n of them; any place, as border says. */

@@ -63,7 +63,7 @@ static void put_first(const CpuMatch *c, const SnlsQuery *q, int64_t window, int
         const CpuCells cell = {row, row + 1, column, column + 1};
         snls_cpu_load_patch(c, q, scratch);
         snls_cpu_score_window(c, q, &w, &cell, scratch);
-        anchor.dist = scratch->score[row * m->side + column] + 0.0f;
+        anchor.dist = scratch->score[column] + 0.0f;
         if (isnan(anchor.dist)) return;
         at = find(m, q, first, &anchor);
         if (at == m->k) at--;

@@ -69,7 +69,7 @@ static const float *patch_at(const CpuMatch *c, const SnlsQuery *q, int64_t fram
     return snls_cpu_pixel(&c->key, q->b, frame, y - before, x - before) + q->head * m->features;
 }
 
-static void score_lines(const CpuMatch *c, const SnlsQuery *q, int64_t frame, const Line *y, const Line *x, const CpuMatchScratch *scratch)
+static void score_lines(const CpuMatch *c, const SnlsQuery *q, int64_t frame, const Line *y, const Line *x, const CpuMatchScratch *scratch, float *score)
 {
     const double fy = y->fraction, fx = x->fraction;
     SnlsReads reads = reads_of(c, scratch);
@@ -82,11 +82,11 @@ static void score_lines(const CpuMatch *c, const SnlsQuery *q, int64_t frame, co
         for (int64_t j = 0; j < x->count; j++, at += x->step * c->key.step[3]) scratch->place[n++] = at;
     }
     const bool all = y->apart == 1 && x->count == c->m.side; /* whole rows: they are where they belong */
-    c->dsp->score_places(all ? scratch->score + y->first * c->m.side : scratch->part, scratch->place, n, &reads);
+    c->dsp->score_places(all ? score : scratch->part, scratch->place, n, &reads);
     if (all) return;
     const float *from = scratch->part;
     for (int64_t i = 0; i < y->count; i++) {
-        float *to = scratch->score + (y->first + i * y->apart) * c->m.side + x->first;
+        float *to = score + i * y->apart * c->m.side + x->first;
         for (int64_t j = 0; j < x->count; j++) to[j * x->apart] = *from++;
     }
 }
@@ -104,7 +104,7 @@ static bool score_together(const CpuMatch *c, const SnlsQuery *q, const SnlsMatc
         if (!line_inside(m, &y[i], m->height) || !line_inside(m, &x[i], m->width)) return false;
     }
     for (int64_t i = 0; i < apart; i++)
-        for (int64_t j = 0; j < apart; j++) score_lines(c, q, w->frame, &y[i], &x[j], scratch);
+        for (int64_t j = 0; j < apart; j++) score_lines(c, q, w->frame, &y[i], &x[j], scratch, scratch->score + i * m->side);
     return true;
 }
 
@@ -170,7 +170,7 @@ static void score_row(const CpuMatch *c, const SnlsQuery *q, const SnlsMatchWind
     const SnlsMatch *m = &c->m;
     const double y = snls_match_y(m, w, row), x = snls_match_x(m, w, cells->column);
     const bool whole = y == floor(y) && x == floor(x) && m->stride1 == floor(m->stride1);
-    float *out = scratch->score + row * m->side;
+    float *out = scratch->score + (row - cells->row) * m->side;
     if (whole) {
         snls_cpu_score_whole(c, q, w->frame, (int64_t)y, (int64_t)x, (int64_t)m->stride1, cells->column_end - cells->column, scratch, out + cells->column);
         return;

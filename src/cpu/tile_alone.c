@@ -92,9 +92,11 @@ static void one_by_one(const CpuTile *tile, const SnlsQuery *q, const SnlsMatchW
     snls_match_valid_run(w->x, m->stride1, w->origin_x, m->side, m->width, &cells.column, &cells.column_end);
     if (cells.row == cells.row_end || cells.column == cells.column_end) return;
     snls_cpu_score_window(tile->c, q, w, &cells, s->single);
-    for (int64_t row = cells.row; row < cells.row_end; row++)
-        for (int64_t cell = row * m->side + cells.column; cell < row * m->side + cells.column_end; cell++)
-            out[cell * tile->lanes] = m->prod ? -s->single->score[cell] : s->single->score[cell];
+    for (int64_t row = 0; row < cells.row_end - cells.row; row++) /* sides are short enough here for all rows at once */
+        for (int64_t c = cells.column; c < cells.column_end; c++) {
+            const float score = s->single->score[row * m->side + c];
+            out[((cells.row + row) * m->side + c) * tile->lanes] = m->prod ? -score : score;
+        }
 }
 
 void snls_tile_score_alone(const CpuTile *tile, const CpuTilePlace *p, int64_t run, int64_t l, int64_t slot, float *value, CpuTileScratch *s)
