@@ -3,7 +3,7 @@
  * weights and places are such that every sum is exact in f32, so nothing may differ, whatever the order of the terms; only
  * where gather divides by the number of patches some roundings are allowed.
  *   test_bands [SEED [COUNT]] */
-/* ctest: args=1 12 */
+/* ctest: sanitized=4 args=1 12 */
 /* ctest: name=many label=slow timeout=900 args=1000 50 */
 #include "check.h"
 #include "case.h"
