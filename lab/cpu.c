@@ -11,31 +11,16 @@
  *   ANCHOR=self|each, EXCLUDE=self ./cpu ...   as the parameters of a search
  *   FLOW=FILE ./cpu ...      the flow of both slots from a file, f32 (5, 2, H, W, 2): what `snls compose` writes, without its header */
 #define _POSIX_C_SOURCE 200809L
+#include "lab.h"
 #include <math.h>
 #include <snls/snls.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { FRAMES = 5 };
 
 static int64_t shift; /* bytes */
-static int threads = 1;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(threads > 1 ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static double uniform(void)
-{
-    static uint64_t x = 1;
-    x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-    return (double)(x >> 11) * 0x1p-53;
-}
 
 static SnlsTensor make(int32_t ndim, const int64_t *shape, double low, double high)
 {

@@ -4,30 +4,16 @@
  *   ./scatter SIDE F PS K REACH [RUNS]    neighbours up to REACH pixels away in the own frame and the two beside it
  *   THREADS=2 ./scatter ...               on so many threads, the time that is waited for */
 #define _POSIX_C_SOURCE 200809L
+#include "lab.h"
 #include <math.h>
 #include <snls/snls.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum { FRAMES = 5 };
 
 static SnlsContext *ctx;
-static int threads = 1, runs = 10;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(threads > 1 ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static double uniform(void)
-{
-    static uint64_t x = 1;
-    x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-    return (double)(x >> 11) * 0x1p-53;
-}
+static int runs = 10;
 
 static void must(SnlsStatus status)
 {

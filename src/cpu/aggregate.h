@@ -129,6 +129,19 @@ static inline int64_t snls_cpu_step_y(const CpuAggregate *c) { return c->destina
 static inline int64_t snls_cpu_step_x(const CpuAggregate *c) { return c->destination.step[c->stack ? 5 : 3]; }
 static inline int64_t snls_cpu_step_k(const CpuAggregate *c) { return c->stack ? c->destination.step[2] : 0; }
 
+/* What a query sends: the patch of rows x run pixels around (y, x) of the destination, and its first pixel; ones where there is no destination (accumulated weights). */
+static inline SnlsPatch snls_cpu_sent(const CpuAggregate *c, int64_t rows, int64_t run)
+{
+    if (!c->destination.data) return (SnlsPatch){0, 0, rows, run, 0};
+    return (SnlsPatch){snls_cpu_step_x(c), snls_cpu_step_y(c), rows, run, snls_cpu_step_k(c)};
+}
+
+static inline const float *snls_cpu_sent_pixel(const CpuAggregate *c, const CpuQuery *q, int64_t k, int64_t y, int64_t x)
+{
+    static const float one = 1;
+    return c->destination.data ? snls_cpu_destination(c, q, k, y, x) : &one;
+}
+
 static inline SnlsGrid snls_cpu_grid(const CpuAggregate *c, int shape)
 {
     return (SnlsGrid){.right = c->source.step[3], .down = c->source.step[2], .n = c->channels, .shape = shape};

@@ -26,22 +26,6 @@ static void write_place(const SnlsMatch *m, const SnlsQuery *q, int64_t kept, ui
     offset[2 * step] = (float)(snls_match_x(m, w, cell - row * side) - (double)(q->j * m->stride0));
 }
 
-/* Cells of a window that are inside the frame; none where it does not count. */
-static CpuCells cells_of(const SnlsMatch *m, const SnlsMatchWindow *w, int64_t window)
-{
-    CpuCells cells = {0};
-    if (!w->valid || (m->exclude == SNLS_EXCLUDE_FRAME && window == 0)) return cells;
-    snls_match_valid_run(w->y, m->stride1, w->origin_y, m->side, m->height, &cells.row, &cells.row_end);
-    snls_match_valid_run(w->x, m->stride1, w->origin_x, m->side, m->width, &cells.column, &cells.column_end);
-    return cells;
-}
-
-static bool is_in(const CpuCells *cells, int64_t cell, int64_t side)
-{
-    const int64_t row = cell / side, column = cell % side;
-    return cell >= 0 && row >= cells->row && row < cells->row_end && column >= cells->column && column < cells->column_end;
-}
-
 /* The next rows of these cells that are scored at once; false: there are none left. */
 static bool next_rows(const SnlsMatch *m, const CpuCells *cells, CpuCells *some)
 {
@@ -70,7 +54,7 @@ static void scan_window(const CpuMatch *c, const SnlsQuery *q, int64_t window, C
 {
     const SnlsMatch *m = &c->m;
     const SnlsMatchWindow *w = &scratch->window[window];
-    const CpuCells cells = cells_of(m, w, window);
+    const CpuCells cells = snls_cpu_cells(m, w, window);
     CpuCells some = {.row_end = cells.row};
     *anchor = NO_KEY;
     if (cells.row == cells.row_end) return;
@@ -79,7 +63,7 @@ static void scan_window(const CpuMatch *c, const SnlsQuery *q, int64_t window, C
         const int64_t first = some.row * m->side, id = window * m->side * m->side + first;
         snls_cpu_score_window(c, q, w, &some, scratch);
         const float *score = scratch->score;
-        if (is_in(&some, special.anchored, m->side) && !isnan(score[special.anchored - first])) *anchor = snls_best_key(score[special.anchored - first], m->prod, id + special.anchored - first);
+        if (snls_cpu_is_cell(&some, special.anchored, m->side) && !isnan(score[special.anchored - first])) *anchor = snls_best_key(score[special.anchored - first], m->prod, id + special.anchored - first);
         const int64_t n = pick_close(m, &some, top, scratch);
         for (int64_t i = 0; i < n; i++) {
             const int64_t at = scratch->close[i];
@@ -125,7 +109,7 @@ static void write_all(const CpuMatch *c, const SnlsQuery *q, const CpuMatchScrat
     const SnlsMatch *m = &c->m;
     for (int64_t window = 0; window < m->windows; window++) {
         const SnlsMatchWindow *w = &scratch->window[window];
-        const CpuCells cells = cells_of(m, w, window);
+        const CpuCells cells = snls_cpu_cells(m, w, window);
         const int64_t excluded = cells.row < cells.row_end ? snls_match_special(m, q, w, window).excluded : -1;
         CpuCells some = {.row_end = cells.row};
         for (int64_t row = 0; row < m->side; row++) {

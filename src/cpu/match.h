@@ -47,6 +47,14 @@ void snls_cpu_load_patch(const CpuMatch *c, const SnlsQuery *q, CpuMatchScratch 
 /* Rows and columns of a window that are inside the frame. */
 typedef struct CpuCells { int64_t row, row_end, column, column_end; } CpuCells;
 
+CpuCells snls_cpu_cells(const SnlsMatch *m, const SnlsMatchWindow *w, int64_t window); /* none where the window does not count */
+
+static inline bool snls_cpu_is_cell(const CpuCells *cells, int64_t cell, int64_t side)
+{
+    const int64_t row = cell / side, column = cell % side;
+    return cell >= 0 && row >= cells->row && row < cells->row_end && column >= cells->column && column < cells->column_end;
+}
+
 /* Scores of these cells of a window, snls_cpu_rows at most, into scratch->score[(row - cells->row)*side + column]. */
 void snls_cpu_score_window(const CpuMatch *c, const SnlsQuery *q, const SnlsMatchWindow *w, const CpuCells *cells, const CpuMatchScratch *scratch);
 

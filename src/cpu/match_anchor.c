@@ -38,15 +38,16 @@ static int64_t find(const SnlsMatch *m, const SnlsQuery *q, int64_t first, const
 /* The anchor of a window, its distance not yet known; false: there is none. */
 static bool anchor_of(const SnlsMatch *m, const SnlsQuery *q, const SnlsMatchWindow *w, int64_t window, Kept *kept, int64_t *row, int64_t *column)
 {
-    if (!w->valid || (m->exclude == SNLS_EXCLUDE_FRAME && window == 0)) return false;
+    const CpuCells cells = snls_cpu_cells(m, w, window);
+    if (cells.row == cells.row_end) return false;
     const int64_t cell = snls_match_special(m, q, w, window).anchored;
-    if (cell < 0) return false;
+    if (!snls_cpu_is_cell(&cells, cell, m->side)) return false;
     *row = cell / m->side;
     *column = cell % m->side;
     const double y = snls_match_y(m, w, *row), x = snls_match_x(m, w, *column);
     *kept = (Kept){.offset = {(float)(w->frame - q->t), (float)(y - (double)(q->i * m->stride0)), (float)(x - (double)(q->j * m->stride0))},
                    .index = (int32_t)(window * m->side * m->side + cell)};
-    return snls_inside(y, m->height) && snls_inside(x, m->width);
+    return true;
 }
 
 /* The anchor of a window to the front of places first .. first+k-1. */

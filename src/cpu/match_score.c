@@ -21,6 +21,15 @@ void snls_cpu_load_patch(const CpuMatch *c, const SnlsQuery *q, CpuMatchScratch 
         }
 }
 
+CpuCells snls_cpu_cells(const SnlsMatch *m, const SnlsMatchWindow *w, int64_t window)
+{
+    CpuCells cells = {0};
+    if (!w->valid || (m->exclude == SNLS_EXCLUDE_FRAME && window == 0)) return cells;
+    snls_match_valid_run(w->y, m->stride1, w->origin_y, m->side, m->height, &cells.row, &cells.row_end);
+    snls_match_valid_run(w->x, m->stride1, w->origin_x, m->side, m->width, &cells.column, &cells.column_end);
+    return cells;
+}
+
 enum { APART_MAX = 4 };
 
 /* Cells of an axis that lie at the same fraction of a pixel: `first` and every `apart`th after it. */

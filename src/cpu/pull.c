@@ -13,8 +13,6 @@ typedef struct Wanted {
     CpuLists lists;
 } Wanted;
 
-static const float one = 1;
-
 /* along[i][j] = <d, tap>; ty, tx: weights along the axes. What a weight of 0 belongs to was perhaps not read. */
 static void add_along(Pull *pull, double along[2][2], const double ty[2], const double tx[2], double slope_y, double slope_x)
 {
@@ -46,11 +44,6 @@ static void pull_pixel(const CpuAggregate *c, const CpuQuery *q, const SnlsNeigh
     add_along(pull, along, ty->weight, tx->weight, y->slope, x->slope);
 }
 
-static const float *from_pixel(const CpuAggregate *c, const CpuQuery *q, int64_t k, int64_t y, int64_t x)
-{
-    return c->destination.data ? snls_cpu_destination(c, q, k, y, x) : &one;
-}
-
 /* Reflected pixel by pixel, the four products of the patch are still sums over it: slopes are those of the place, as if rows and columns went on beyond the border. */
 static Pull pull_bent(const CpuAggregate *c, const CpuSpace *space, const CpuQuery *q, int64_t k, const CpuBend *bend)
 {
@@ -65,7 +58,7 @@ static Pull pull_bent(const CpuAggregate *c, const CpuSpace *space, const CpuQue
             const float *tap[4];
             float some[4];
             for (int m = 0; m < 4; m++) tap[m] = space->bent_row[r + (m >> 1)] + space->bent_column[s + (m & 1)];
-            c->dsp->dots(some, from_pixel(c, q, k, y, x), tap, c->channels);
+            c->dsp->dots(some, snls_cpu_sent_pixel(c, q, k, y, x), tap, c->channels);
             for (int m = 0; m < 4; m++) along[m >> 1][m & 1] += factor * some[m];
         }
     add_along(&pull, along, bend->y, bend->x, 1, 1);
@@ -82,7 +75,7 @@ static Pull pull_pixels(const CpuAggregate *c, const CpuSpace *space, const CpuQ
             const int64_t y = snls_cpu_y(a, q, r), x = snls_cpu_x(a, q, s);
             const CpuAxis *at_y = &space->axis_y[r], *at_x = &space->axis_x[s];
             if (y < 0 || y >= a->height || x < 0 || x >= a->width || at_y->dropped || at_x->dropped) continue;
-            pull_pixel(c, q, n, at_y, at_x, from_pixel(c, q, k, y, x), 1 / ((double)c->over_y[y] * c->over_x[x]), &pull);
+            pull_pixel(c, q, n, at_y, at_x, snls_cpu_sent_pixel(c, q, k, y, x), 1 / ((double)c->over_y[y] * c->over_x[x]), &pull);
         }
     return pull;
 }
@@ -111,12 +104,8 @@ static void dot_even(const CpuAggregate *c, const CpuQuery *q, Wanted *w, int sh
     const SnlsGrid grid = grid_of(c, w, shape);
     const int64_t y = snls_cpu_y(a, q, 0), x = snls_cpu_x(a, q, 0), count = w->lists.count[shape];
     const CpuRange r = snls_cpu_range(y, a->ps, a->height), s = snls_cpu_range(x, a->ps, a->width);
-    SnlsPatch patch = {0, 0, r.end - r.first, s.end - s.first, 0};
-    const float *g = &one;
-    if (c->destination.data) {
-        g = snls_cpu_destination(c, q, 0, y + r.first, x + s.first);
-        patch.right = snls_cpu_step_x(c), patch.down = snls_cpu_step_y(c), patch.of_k = snls_cpu_step_k(c);
-    }
+    const SnlsPatch patch = snls_cpu_sent(c, r.end - r.first, s.end - s.first);
+    const float *g = snls_cpu_sent_pixel(c, q, 0, y + r.first, x + s.first);
     const int64_t shift = r.first * grid.down + s.first * grid.right;
     const SnlsPlaces *all = w->lists.of[shape], from = {.at = all->at + w->lists.start[shape], .k = all->k + w->lists.start[shape]};
     c->dsp->dot_patch(w->space.sums, &from, count, shift, g, &patch, &grid);
@@ -136,7 +125,7 @@ static void dot_pixels(const CpuAggregate *c, const CpuQuery *q, Wanted *w, int 
             for (int64_t s = 0; s < a->ps; s++) {
                 const int64_t y = snls_cpu_y(a, q, r), x = snls_cpu_x(a, q, s);
                 if (y < 0 || y >= a->height || x < 0 || x >= a->width) continue;
-                const float *g = from_pixel(c, q, *place.k, y, x);
+                const float *g = snls_cpu_sent_pixel(c, q, *place.k, y, x);
                 float some[4];
                 c->dsp->dot_patch(some, &place, 1, a->dilation * (r * grid.down + s * grid.right), g, &pixel, &grid);
                 c->dsp->axpy(sums, 1 / (c->over_y[y] * c->over_x[x]), some, 4);
@@ -202,13 +191,12 @@ static void pull_query(const CpuAggregate *c, const CpuQuery *q, Wanted *w)
 static void pull_run(const CpuAggregate *c, CpuQuery q, int64_t end, Wanted *w, float divisor)
 {
     const SnlsAggregate *a = &c->a;
-    const int64_t neighbours = a->neighbours, first = (q.j - w->space.first) * neighbours, count = (end - q.j) * neighbours, step = a->stride0 * snls_cpu_step_x(c);
+    const int64_t neighbours = a->neighbours, first = (q.j - w->space.first) * neighbours, count = (end - q.j) * neighbours;
     const SnlsGrid grid = grid_of(c, w, w->space.shape[first]);
-    const bool ones = !c->destination.data;
-    const SnlsPatch patch = {ones ? 0 : snls_cpu_step_x(c), ones ? 0 : snls_cpu_step_y(c), a->ps, a->ps, ones ? 0 : snls_cpu_step_k(c)};
-    const float *g = ones ? &one : snls_cpu_destination(c, &q, 0, snls_cpu_y(a, &q, 0), snls_cpu_x(a, &q, 0));
+    const SnlsPatch patch = snls_cpu_sent(c, a->ps, a->ps);
+    const float *g = snls_cpu_sent_pixel(c, &q, 0, snls_cpu_y(a, &q, 0), snls_cpu_x(a, &q, 0));
     const float *value = w->space.pulled[0], *y = w->space.pulled[1], *x = w->space.pulled[2];
-    for (int64_t n = 0; n < count; n += neighbours, g += ones ? 0 : step) {
+    for (int64_t n = 0; n < count; n += neighbours, g += a->stride0 * patch.right) {
         const SnlsPlaces from = {.at = w->space.all.at + first + n, .k = w->space.all.k + first + n};
         c->dsp->dot_patch(w->space.sums + 4 * n, &from, neighbours, 0, g, &patch, &grid);
     }

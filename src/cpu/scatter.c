@@ -5,13 +5,6 @@
 
 typedef struct Band { int64_t b, first, end, left, right; } Band; /* source rows [first, end); columns of queries at hand */
 
-static const float one = 1;
-
-static const float *from_pixel(const CpuAggregate *c, const CpuQuery *q, int64_t k, int64_t y, int64_t x)
-{
-    return c->destination.data ? snls_cpu_destination(c, q, k, y, x) : &one;
-}
-
 /* ---- what a row of queries reaches ---- */
 
 /* The rows a patch touches are no further from the row of its centre than from the centre without reflection. */
@@ -114,7 +107,7 @@ static void push_pixel_by_pixel(const CpuAggregate *c, const CpuSpace *space, co
             const int64_t y = snls_cpu_y(a, q, r), x = snls_cpu_x(a, q, s);
             const CpuAxis *at_y = &space->axis_y[r], *at_x = &space->axis_x[s];
             if (y < 0 || y >= a->height || x < 0 || x >= a->width || at_y->dropped || at_x->dropped) continue;
-            push_taps(c, band, q, n, &at_y->taps, &at_x->taps, weight / (c->over_y[y] * c->over_x[x]), from_pixel(c, q, k, y, x));
+            push_taps(c, band, q, n, &at_y->taps, &at_x->taps, weight / (c->over_y[y] * c->over_x[x]), snls_cpu_sent_pixel(c, q, k, y, x));
         }
 }
 
@@ -140,7 +133,7 @@ static void push_bent(const CpuAggregate *c, const CpuSpace *space, const Band *
         for (int64_t s = 0; s < a->ps; s++) {
             const int64_t y = snls_cpu_y(a, q, r), x = snls_cpu_x(a, q, s);
             if (y < 0 || y >= a->height || x < 0 || x >= a->width) continue;
-            push_bent_pixel(c, space, band, r, s, bend, weight / (c->over_y[y] * c->over_x[x]), from_pixel(c, q, k, y, x));
+            push_bent_pixel(c, space, band, r, s, bend, weight / (c->over_y[y] * c->over_x[x]), snls_cpu_sent_pixel(c, q, k, y, x));
         }
 }
 
@@ -173,7 +166,7 @@ static void push_pixels(const CpuAggregate *c, const Band *band, const CpuQuery 
             if (y < 0 || y >= a->height || x < 0 || x >= a->width) continue;
             float w[4];
             for (int m = 0; m < 4; m++) w[m] = p->w[m] / (c->over_y[y] * c->over_x[x]);
-            c->dsp->spread_patch(p->corner + a->dilation * (r * p->grid.down + s * p->grid.right), w, from_pixel(c, q, p->k, y, x), &pixel,
+            c->dsp->spread_patch(p->corner + a->dilation * (r * p->grid.down + s * p->grid.right), w, snls_cpu_sent_pixel(c, q, p->k, y, x), &pixel,
                                  band->first - row, band->end - row, &p->grid);
         }
 }
@@ -183,10 +176,9 @@ static void push_patch(const CpuAggregate *c, const Band *band, const CpuQuery *
     const SnlsAggregate *a = &c->a;
     const int64_t y = snls_cpu_y(a, q, 0), x = snls_cpu_x(a, q, 0);
     const CpuRange r = snls_cpu_range(y, a->ps, a->height), s = snls_cpu_range(x, a->ps, a->width);
-    const bool ones = !c->destination.data;
-    const SnlsPatch patch = {ones ? 0 : snls_cpu_step_x(c), ones ? 0 : snls_cpu_step_y(c), r.end - r.first, s.end - s.first, 0};
+    const SnlsPatch patch = snls_cpu_sent(c, r.end - r.first, s.end - s.first);
     const int64_t top = p->top + r.first;
-    c->dsp->spread_patch(p->corner + r.first * p->grid.down + s.first * p->grid.right, p->w, from_pixel(c, q, p->k, y + r.first, x + s.first), &patch,
+    c->dsp->spread_patch(p->corner + r.first * p->grid.down + s.first * p->grid.right, p->w, snls_cpu_sent_pixel(c, q, p->k, y + r.first, x + s.first), &patch,
                          band->first - top, band->end - top, &p->grid);
 }
 
@@ -201,11 +193,10 @@ typedef struct Sent {
 
 static bool is_sent_whole(const CpuAggregate *c, const CpuQuery *q, Sent *sent)
 {
-    const bool ones = !c->destination.data;
     float divisor;
     if (!snls_cpu_even_run(c, q, q->j + 1, &divisor)) return false;
-    sent->g = from_pixel(c, q, 0, snls_cpu_y(&c->a, q, 0), snls_cpu_x(&c->a, q, 0));
-    sent->patch = (SnlsPatch){ones ? 0 : snls_cpu_step_x(c), ones ? 0 : snls_cpu_step_y(c), c->a.ps, c->a.ps, ones ? 0 : snls_cpu_step_k(c)};
+    sent->g = snls_cpu_sent_pixel(c, q, 0, snls_cpu_y(&c->a, q, 0), snls_cpu_x(&c->a, q, 0));
+    sent->patch = snls_cpu_sent(c, c->a.ps, c->a.ps);
     sent->factor = 1 / divisor;
     return true;
 }
@@ -254,7 +245,7 @@ static void push_query(const CpuAggregate *c, const CpuSpace *space, const Band 
 static void push_run(const CpuAggregate *c, const CpuSpace *space, const CpuQuery *q, int64_t end, const Sent *sent)
 {
     const int64_t neighbours = c->a.neighbours, first = (q->j - space->first) * neighbours, count = (end - q->j) * neighbours;
-    const int64_t step = c->destination.data ? c->a.stride0 * snls_cpu_step_x(c) : 0;
+    const int64_t step = c->a.stride0 * sent->patch.right;
     const SnlsGrid grid = snls_cpu_grid(c, space->shape[first]);
     const float *g = sent->g;
     for (int64_t n = 0; n < count; n += neighbours, g += step) c->dsp->spread_places(&space->all, first + n, neighbours, sent->factor, 0, g, &sent->patch, &grid);

@@ -84,12 +84,10 @@ static bool interpolate(const CpuTile *tile, const SnlsQuery *q, const SnlsMatch
 }
 
 /* Candidates inside the frame, each on its own. */
-static void one_by_one(const CpuTile *tile, const SnlsQuery *q, const SnlsMatchWindow *w, float *out, CpuTileScratch *s)
+static void one_by_one(const CpuTile *tile, const SnlsQuery *q, const SnlsMatchWindow *w, int64_t slot, float *out, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
-    CpuCells cells;
-    snls_match_valid_run(w->y, m->stride1, w->origin_y, m->side, m->height, &cells.row, &cells.row_end);
-    snls_match_valid_run(w->x, m->stride1, w->origin_x, m->side, m->width, &cells.column, &cells.column_end);
+    const CpuCells cells = snls_cpu_cells(m, w, slot);
     if (cells.row == cells.row_end || cells.column == cells.column_end) return;
     snls_cpu_score_window(tile->c, q, w, &cells, s->single);
     for (int64_t row = 0; row < cells.row_end - cells.row; row++) /* sides are short enough here for all rows at once */
@@ -110,5 +108,5 @@ void snls_tile_score_alone(const CpuTile *tile, const CpuTilePlace *p, int64_t r
     const SnlsQuery q = snls_tile_query(tile, p, run, l);
     snls_cpu_load_patch(tile->c, &q, s->single);
     if (snls_tile_whole_window(m, &w) && can_interpolate(tile, &q, &w) && interpolate(tile, &q, &w, out, &s->most[run * tile->lanes + l], s)) return;
-    one_by_one(tile, &q, &w, out, s);
+    one_by_one(tile, &q, &w, slot, out, s);
 }

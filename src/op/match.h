@@ -139,7 +139,7 @@ typedef struct SnlsMatchSpecial { int64_t excluded, anchored; } SnlsMatchSpecial
 static inline SNLS_HD SnlsMatchSpecial snls_match_special(const SnlsMatch *m, const SnlsQuery *q, const SnlsMatchWindow *w, int64_t window)
 {
     SnlsMatchSpecial special = {-1, -1};
-    int64_t self;
+    int64_t self = -1;
     if (m->anchor == SNLS_ANCHOR_EACH) special.anchored = w->origin_y * m->side + w->origin_x;
     if (window || (m->anchor != SNLS_ANCHOR_SELF && m->exclude != SNLS_EXCLUDE_SELF)) return special;
     if (!snls_match_nearest_self(m, q, w, &self)) return special;

@@ -6,7 +6,6 @@
 
 enum { LANES = 16 };
 
-
 /* Numbers [first, first + n) of count queries, 1 to LANES; lanes beyond repeat the last query. */
 static inline void turn_in(float (*restrict block)[LANES], const SnlsSoftmaxRow *row, int64_t count, int64_t first, int64_t n)
 {
