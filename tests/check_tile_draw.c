@@ -4,7 +4,9 @@
 #include <string.h>
 
 /* How flow runs over the frame: what decides which lanes are worked on together. */
-enum { FLOW_NONE, FLOW_CONSTANT, FLOW_WHOLE, FLOW_SMOOTH, FLOW_OUTWARD, FLOW_STEP, FLOW_RANDOM, FLOW_KINDS, FLOW_PARTS };
+enum { FLOW_NONE, FLOW_CONSTANT, FLOW_WHOLE, FLOW_SMOOTH, FLOW_OUTWARD, FLOW_STEP, FLOW_RANDOM, FLOW_KINDS, FLOW_PARTS, FLOW_DRIFT };
+
+enum { JUMP = 29 }; /* rows */
 
 static double flow_at(int kind, double level, Rng *rng, int64_t y, int64_t x, int axis)
 {
@@ -17,13 +19,14 @@ static double flow_at(int kind, double level, Rng *rng, int64_t y, int64_t x, in
     case FLOW_PARTS: /* things that move past each other, and flow that is wrong here and there */
         if (rng_one_in(rng, 40)) return rng_real(rng, -20, 20);
         return level + 5.5 * (double)((x / 9 + (axis ? y / 6 : 0)) % 3 - 1) + 0.04 * (double)y;
+    case FLOW_DRIFT: return level * ((axis ? 0.05 : -0.06) * (double)y + 0.03 * (double)(y % 5) + 0.004 * (double)x) + (level > 3 ? 15 * (double)(y / JUMP % 2) : 0);
     default: return rng_real(rng, -20, 20);
     }
 }
 
 static void draw_flow(TileCase *c, Rng *rng, TileKind of)
 {
-    const int kind = of == TILE_APART ? FLOW_RANDOM : of == TILE_ROUGH ? FLOW_PARTS : (int)rng_int(rng, 0, FLOW_KINDS - 1);
+    const int kind = of == TILE_APART ? FLOW_RANDOM : of == TILE_ROUGH ? FLOW_PARTS : of == TILE_STACKS ? FLOW_DRIFT : (int)rng_int(rng, 0, FLOW_KINDS - 1);
     const int64_t *q = c->s.query.shape, slots = 2 * c->s.params.wt + (int64_t)rng_one_in(rng, 2);
     const int64_t step = c->s.params.stride0, shape[6] = {q[0], q[1], slots, (q[2] + step - 1) / step, (q[3] + step - 1) / step, 2};
     if (kind == FLOW_NONE || !slots) return;
@@ -139,6 +142,18 @@ static void draw_rough_params(SnlsSearchParams *p, Rng *rng, bool many)
     p->heads = rng_one_in(rng, 4) ? 2 : 1;
 }
 
+/* Enough terms for lists that wait for no other slot. */
+static int64_t draw_stacks_params(SnlsSearchParams *p, Rng *rng)
+{
+    p->ps = (int32_t)RNG_PICK(rng, 3, 5, 7, 7, 4);
+    p->dilation = rng_one_in(rng, 6) ? 2 : 1;
+    p->interp = rng_one_in(rng, 6);
+    p->ws = (int32_t)rng_int(rng, 4, 7);
+    p->stride1 = p->interp ? 1 : RNG_PICK(rng, 1, 1, 1, 0.5);
+    p->k = (int32_t)RNG_PICK(rng, 1, 3, 4, 10);
+    return 128 / (p->ps * p->ps) + rng_int(rng, 1, 4);
+}
+
 /* alike stays set where the video is all alike and whole. */
 static SnlsTensor draw_video(Rng *rng, SnlsDtype type, const int64_t *shape, double scale, double level, bool *alike)
 {
@@ -211,6 +226,7 @@ void tile_draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
     if (kind == TILE_APART) draw_apart_params(&c->s.params, rng);
     const bool many = kind == TILE_ROUGH && rng_one_in(rng, 3);
     if (kind == TILE_ROUGH) draw_rough_params(&c->s.params, rng, many);
+    const int64_t stacked = kind == TILE_STACKS ? draw_stacks_params(&c->s.params, rng) : 0;
     const int64_t reach = c->s.params.ps > 3 ? 4 : 8, side = c->s.params.ws > 5 ? 26 : 40;
     int64_t shape[5] = {1, 2 * c->s.params.wt + 1 + rng_int(rng, 0, 1), rng_int(rng, 1, 22), rng_int(rng, 1, side), rng_int(rng, 1, reach)};
     if (c->s.params.ps == 1 && (products || rng_one_in(rng, 2))) shape[4] = RNG_PICK(rng, 16, 16, 19, 31, 33, 70); /* chunks of features */
@@ -252,6 +268,12 @@ void tile_draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
         shape[2] = rng_int(rng, 8, many ? 30 : 20);
         shape[3] = rng_int(rng, many ? 20 : 30, many ? 30 : 56);
         shape[4] = c->s.params.heads * (many ? 90 : RNG_PICK(rng, 1, 3, 3, 4, 9));
+    }
+    if (kind == TILE_STACKS) {
+        shape[1] = 2 * c->s.params.wt + 1;
+        shape[2] = rng_int(rng, 17, c->s.params.wt ? 110 : 70);
+        shape[3] = rng_int(rng, 4, c->s.params.wt ? 8 : 30);
+        shape[4] = stacked;
     }
     if (kind == TILE_FRAMES) { /* a few frames stay held from one batch or head to the next, of many none does */
         shape[0] = rng_int(rng, 1, 2);

@@ -1,6 +1,6 @@
 /* test_tile.c: search at sizes where queries are worked on in tiles (frames wider than a vector, smooth flow), against every
  * candidate of ref's search_all. test_ops draws from the whole parameter space, where such cases are rare.
- *   test_tile [--backend cuda] [--products | --few | --long | --steps | --patches | --frames | --apart | --rough] [SEED [COUNT]]
+ *   test_tile [--backend cuda] [--products | --few | --long | --steps | --patches | --frames | --apart | --rough | --stacks] [SEED [COUNT]]
  * --products: single pixels of many features compared by products, which a GPU's matrix units do, and which may take matrix tiles of a CPU two parts.
  * --few: 3 x 3 patches of several heads with few features in small windows, and l2 of single pixels, which a GPU does four features a lane.
  * --long: lists of 11 to 64 by l2 of single pixels, and as many given places ranked anew by refine.
@@ -8,7 +8,8 @@
  * --patches: patches of many features, which matrix tiles take with shifts in lanes.
  * --frames: single pixels of longer videos, several of whose frames are searched together.
  * --apart: queries some pixels apart that look anywhere, which matrix tiles take in boxes of every width, narrow and wide ones by turns.
- * --rough: patches where flow has edges and errors, so that queries of a tile are sorted into several boxes of shifts. */
+ * --rough: patches where flow has edges and errors, so that queries of a tile are sorted into several boxes of shifts.
+ * --stacks: patches in frames of several tiles above each other, which hand products down; what the windows of one have in common with those of the next drifts, and jumps. */
 /* ctest: sanitized=10 args=1 22 */
 /* ctest: name=products args=--products 1 10 */
 /* ctest: name=steps args=--steps 1 12 */
@@ -21,6 +22,8 @@
 /* ctest: name=apart-many label=slow timeout=600 args=--apart 1000 100 */
 /* ctest: name=rough sanitized=2 args=--rough 1 6 */
 /* ctest: name=rough-many label=slow timeout=900 args=--rough 1000 16 */
+/* ctest: name=stacks sanitized=2 args=--stacks 1 6 */
+/* ctest: name=stacks-many label=slow timeout=600 args=--stacks 1000 24 */
 /* ctest: name=cuda label=cuda args=--backend cuda 1 300 */
 /* ctest: name=cuda-products label=cuda args=--backend cuda --products 1 150 */
 /* ctest: name=cuda-few label=cuda args=--backend cuda --few 1 200 */
@@ -31,7 +34,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const kinds[] = {"", " --products", " --few", " --long", " --steps", " --patches", " --frames", " --apart", " --rough"};
+static const char *const kinds[] = {"", " --products", " --few", " --long", " --steps", " --patches", " --frames", " --apart", " --rough", " --stacks"};
 
 /* ---- gradients of 3 x 3 patches, which a GPU takes together ---- */
 
@@ -185,7 +188,7 @@ int main(int argc, char **argv)
         argv += 2;
     }
     TileKind kind = TILE_ANY;
-    for (int i = TILE_PRODUCTS; i <= TILE_ROUGH && argc > 1; i++)
+    for (int i = TILE_PRODUCTS; i <= TILE_STACKS && argc > 1; i++)
         if (!strcmp(argv[1], kinds[i] + 1)) kind = (TileKind)i;
     argc -= kind != TILE_ANY;
     argv += kind != TILE_ANY;

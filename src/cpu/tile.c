@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 44, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SPREAD = 4, SCORES_MAX = 1024, HELD = 3, REACH_MAX = SNLS_TILE_REACH_MAX, PATCH_ROWS = 16, SHIFT_ROWS = 24, PATCH_PIXELS = 48 };
+enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 44, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SPREAD = 4, SCORES_MAX = 1024, HELD = 3, REACH_MAX = SNLS_TILE_REACH_MAX, PATCH_ROWS = 16, STACKED_ROWS = 8, STACK_MAX = 8, SHIFT_ROWS = 24, PATCH_PIXELS = 48 };
 
 /* Planes have margins of some vectors: not for narrow frames or queries far apart, unless they are small anyway. */
 static bool margins_pay(const SnlsMatch *m)
@@ -59,6 +59,16 @@ bool snls_cpu_tile_whole_flow(const SnlsMatch *m)
     return true;
 }
 
+/* Tiles of patches above each other, of the same number or nearly in each stack. */
+static void set_stack(CpuTile *tile)
+{
+    const int64_t tiles = (tile->c->m.rows + STACKED_ROWS - 1) / STACKED_ROWS, stacks = (tiles + STACK_MAX - 1) / STACK_MAX;
+    tile->stack = 1;
+    if (tile->c->m.ps == 1 || tile->shifted || tile->slots > 1 || tiles < 2 || !snls_tile_carries(tile, STACKED_ROWS)) return;
+    tile->stack = (tiles + stacks - 1) / stacks;
+    tile->rows = STACKED_ROWS;
+}
+
 static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
 {
     const SnlsMatch *m = &c->m;
@@ -80,17 +90,18 @@ static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
     tile.area_max = (m->ps == 1 ? 4 : m->ps == 2 ? 2 : m->ps * m->ps / 3 + 1) * span * span;
     tile.spread = SPREAD;
     if (m->ps > 1 && tile.area_max < (span + SPREAD) * (span + SPREAD)) tile.area_max = (span + SPREAD) * (span + SPREAD);
-    tile.pixel_rows = tile.rows + reach;
-    tile.at = snls_tile_queries_at(&tile);
     tile.pixel_columns = m->ps == 1 ? tile.lanes : PATCH_PIXELS; /* whole vectors, of which the patches' reach is no query */
     tile.columns = tile.pixel_columns - reach;
     tile.blocks = (tile.columns + tile.lanes - 1) / tile.lanes;
-    tile.runs = tile.rows * tile.blocks;
     snls_tile_planes_layout(&tile.planes, m, tile.pixel_columns, fractions && !m->prod, tile.shifted);
     if (m->ps == 1) snls_tile_keys_layout(&tile);
     if (m->ps == 1) tile.planes.frames = tile.keys.frames;
     tile.slots = 1;
     while (!m->each && snls_tile_careful(&tile) && tile.slots < m->windows && (tile.slots + 1) * tile.cells <= SCORES_MAX) tile.slots++;
+    set_stack(&tile);
+    tile.runs = tile.rows * tile.blocks;
+    tile.pixel_rows = tile.rows * tile.stack + reach;
+    tile.at = snls_tile_queries_at(&tile);
     tile.keep = tile.t.keep(c->k);
     for (int64_t l = 0; l < tile.lanes; l++) {
         tile.dist_at[l] = l * m->dist.stride[4];
@@ -110,7 +121,7 @@ static void take_axis(SnlsArena *arena, const CpuTile *tile, CpuTake take, CpuAx
 
 static void take_windows(SnlsArena *arena, const CpuTile *tile, CpuTake take, CpuTileWindows *w)
 {
-    const int64_t runs = tile->c->m.windows * tile->runs, lanes = runs * tile->lanes;
+    const int64_t runs = tile->stack * tile->c->m.windows * tile->runs, lanes = runs * tile->lanes;
     w->y = take(arena, lanes, sizeof(double));
     w->x = take(arena, lanes, sizeof(double));
     w->origin_y = take(arena, lanes, sizeof(int32_t));
@@ -123,7 +134,7 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, CpuTake take, Cp
     const SnlsMatch *m = &tile->c->m;
     const int64_t lanes = tile->lanes, queries = tile->runs * lanes, box = tile->box_max, area = box * box < tile->area_max ? box * box : tile->area_max;
     const int64_t pixels = tile->pixel_rows * tile->pixel_columns;
-    s->query = take(arena, tile->shifted ? 0 : pixels * m->features, sizeof(float));
+    s->stacked.query = take(arena, tile->shifted ? 0 : pixels * m->features, sizeof(float));
     if (tile->shifted) snls_tile_shift_take(arena, tile, take, &s->shifted);
     s->keys = take(arena, tile->keys.frames, sizeof(CpuKeyFrame));
     for (int64_t i = 0; i < tile->keys.frames; i++) {
@@ -133,23 +144,24 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, CpuTake take, Cp
     }
     const bool patches = m->ps > 1 && !tile->shifted;
     s->product = take(arena, patches ? snls_tile_patch_ring(tile) : 0, sizeof(float));
+    s->carried.product = take(arena, snls_tile_carried(tile), sizeof(float));
     s->sums = take(arena, patches ? (area + box + 2) * lanes : 0, sizeof(float)); /* interpolation may look one shift past the end */
     /* single pixels: a power of two of rows, one shift past the end likewise; patches: sums across look further than they need to */
     s->boxes = s->box = take(arena, tile->steps ? tile->held * snls_tile_cells_box(tile, area) : tile->shifted ? snls_tile_shift_box(tile, area) : patches ? tile->rows * tile->pixel_columns * area + 2 * lanes : queries * 2 * area + 2 * lanes, sizeof(float));
     s->mixed = take(arena, 2 * (box + 1) * lanes, sizeof(float));
     s->bends = take(arena, (box + 1) * lanes, sizeof(float));
     s->value = take(arena, tile->cells * lanes * (m->ps == 1 || tile->slots > 1 ? tile->runs * tile->slots : 1), sizeof(float));
-    s->most = take(arena, queries, sizeof(float));
+    s->stacked.most = take(arena, tile->stack * queries, sizeof(float));
     s->work = take(arena, (tile->keep + 1 + 2 * SNLS_TILE_LIST) * lanes, sizeof(float));
     s->below = take(arena, tile->slots * tile->cells * (lanes + 1), sizeof(uint32_t));
     s->frame = take(arena, m->ps == 1 && tile->planes.bend ? m->windows : 0, sizeof(float *));
-    s->top = take(arena, queries * tile->keep, sizeof(float));
-    s->number = take(arena, queries * tile->keep, sizeof(float));
+    s->stacked.top = take(arena, tile->stack * queries * tile->keep, sizeof(float));
+    s->stacked.number = take(arena, tile->stack * queries * tile->keep, sizeof(float));
     s->cells = take(arena, tile->steps ? tile->held * tile->runs : 0, sizeof(SnlsTileCells));
     s->cell_lists = take(arena, tile->steps ? tile->runs : 0, sizeof(SnlsTileCellLists));
     s->cell_place = take(arena, snls_tile_cells_places(tile), sizeof(uint32_t));
     s->straight = take(arena, tile->steps ? tile->runs * 2 * (tile->beyond + 2) * lanes : 0, sizeof(float));
-    take_windows(arena, tile, take, &s->window);
+    take_windows(arena, tile, take, &s->stacked.window);
     s->together = take(arena, tile->runs, sizeof(uint32_t));
     s->item = take(arena, box + 1, sizeof(ptrdiff_t));
     s->place = take(arena, box + 1, sizeof(ptrdiff_t));
@@ -158,7 +170,7 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, CpuTake take, Cp
     s->runs = take(arena, tables * (box + 2), sizeof(float *));
     s->bend_runs = take(arena, tables * 3 * (box + 2), sizeof(float *));
     s->taken = take(arena, tile->runs, sizeof(CpuTaken));
-    s->key_rows = take(arena, m->ps > 1 ? box + tile->pixel_rows : 0, sizeof(float *));
+    s->key_rows = take(arena, m->ps > 1 ? box + tile->rows + tile->planes.before + tile->planes.after : 0, sizeof(float *));
     s->box_of = take(arena, m->ps > 1 ? SNLS_TILE_BOXES : 0, sizeof(CpuBox));
     s->box_lanes = take(arena, m->ps > 1 ? SNLS_TILE_BOXES * tile->runs : 0, sizeof(uint32_t));
     s->begun = take(arena, m->ps > 1 ? tile->runs : 0, sizeof(uint32_t));
@@ -263,28 +275,69 @@ static void run_patches(const CpuTile *tile, const CpuTilePlace *p, int64_t slot
     }
 }
 
-static void run_tile(const CpuTile *tile, const CpuTilePlace *p, CpuTileScratch *s)
+/* Tile n of a stack: the scratch of its own, and where it is. */
+static CpuTilePlace use_tile(const CpuTile *tile, const CpuTilePlace *stack, int64_t n, CpuTileScratch *s)
+{
+    const int64_t runs = tile->runs, queries = runs * tile->lanes, windows = tile->c->m.windows, left = stack->rows - n * tile->rows;
+    const CpuStacked *all = &s->stacked;
+    CpuTilePlace p = *stack;
+    s->query = all->query + n * tile->rows * tile->at.row;
+    s->top = all->top + n * queries * tile->keep;
+    s->number = all->number + n * queries * tile->keep;
+    s->most = all->most + n * queries;
+    s->window = (CpuTileWindows){all->window.y + n * windows * queries, all->window.x + n * windows * queries, all->window.origin_y + n * windows * queries,
+                                 all->window.origin_x + n * windows * queries, all->window.valid + n * windows * runs};
+    p.i0 += n * tile->rows;
+    p.rows = left < tile->rows ? left : tile->rows;
+    return p;
+}
+
+/* One slot of all tiles of a stack. */
+static void run_slot(const CpuTile *tile, const CpuTilePlace *stack, int64_t slot, bool last, CpuTileScratch *s)
+{
+    s->carried.row = -1;
+    if (tile->steps) snls_tile_cells_hold(tile, s);
+    for (int64_t n = 0; n * tile->rows < stack->rows; n++) {
+        const CpuTilePlace p = use_tile(tile, stack, n, s);
+        (tile->c->m.ps == 1 ? run_pixels : run_patches)(tile, &p, slot, last, s);
+        if (tile->steps && (s->holding == tile->held || slot == tile->c->m.windows - 1)) snls_tile_cells_enter(tile, &p, slot, s);
+    }
+    s->waiting = last ? 0 : s->waiting + 1;
+}
+
+static void begin_lists(const CpuTile *tile, const CpuTilePlace *stack, CpuTileScratch *s)
+{
+    for (int64_t n = 0; n * tile->rows < stack->rows; n++) {
+        use_tile(tile, stack, n, s);
+        snls_tile_begin_lists(tile, s);
+    }
+}
+
+static void write_lists(const CpuTile *tile, const CpuTilePlace *stack, int64_t kept, CpuTileScratch *s)
+{
+    for (int64_t n = 0; n * tile->rows < stack->rows; n++) {
+        const CpuTilePlace p = use_tile(tile, stack, n, s);
+        snls_tile_write_lists(tile, &p, kept, s);
+    }
+}
+
+static void run_stack(const CpuTile *tile, const CpuTilePlace *p, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
-    s->peak = tile->shifted ? snls_tile_shift_load_query(tile, p, s->shifted.query) : snls_tile_load_query(tile, p, s->query);
+    s->peak = tile->shifted ? snls_tile_shift_load_query(tile, p, s->shifted.query) : snls_tile_load_query(tile, p, s->stacked.query);
     if (m->ps == 1 && tile->planes.bend) snls_tile_exact_begin(tile, p, s);
     s->waiting = 0;
     s->fetch[0] = s->fetch[1] = (CpuFetch){.rows = 0}; /* nothing to fetch ahead until the tile's own frame says what */
-    snls_tile_begin_lists(tile, s);
+    begin_lists(tile, p, s);
     if (tile->steps) snls_tile_cells_begin(tile, s);
     for (int64_t slot = 0; slot < m->windows; slot++) {
         const bool last = slot == m->windows - 1 || m->each || s->waiting + 1 == tile->slots;
-        if (slot > 0 || m->exclude != SNLS_EXCLUDE_FRAME) {
-            if (tile->steps) snls_tile_cells_hold(tile, s);
-            (m->ps == 1 ? run_pixels : run_patches)(tile, p, slot, last, s);
-            if (tile->steps && (s->holding == tile->held || slot == m->windows - 1)) snls_tile_cells_enter(tile, p, slot, s);
-            s->waiting = last ? 0 : s->waiting + 1;
-        }
+        if (slot > 0 || m->exclude != SNLS_EXCLUDE_FRAME) run_slot(tile, p, slot, last, s);
         if (!m->each) continue;
-        snls_tile_write_lists(tile, p, slot * m->k, s);
-        snls_tile_begin_lists(tile, s);
+        write_lists(tile, p, slot * m->k, s);
+        begin_lists(tile, p, s);
     }
-    if (!m->each) snls_tile_write_lists(tile, p, 0, s);
+    if (!m->each) write_lists(tile, p, 0, s);
 }
 
 /* Planes of the frames that frames [at.t, end) look into. */
@@ -295,15 +348,15 @@ static void load_planes(SnlsContext *ctx, const CpuTile *tile, CpuTilePlace at, 
         for (int64_t slot = 0; slot < m->windows; slot++) snls_tile_planes_load(ctx, tile, &at, snls_slot_frame(at.t, slot, m->wt, m->frames));
 }
 
-/* The tile with its first query at (i0, j0). */
-static void run_tile_at(const CpuTile *tile, CpuTilePlace p, int64_t i0, int64_t j0, CpuTileScratch *s)
+/* The stack of tiles with its first query at (i0, j0). */
+static void run_stack_at(const CpuTile *tile, CpuTilePlace p, int64_t i0, int64_t j0, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
     p.i0 = i0;
     p.j0 = j0;
-    p.rows = m->rows - i0 < tile->rows ? m->rows - i0 : tile->rows;
+    p.rows = m->rows - i0 < tile->rows * tile->stack ? m->rows - i0 : tile->rows * tile->stack;
     p.columns = m->columns - j0 < tile->columns ? m->columns - j0 : tile->columns;
-    run_tile(tile, &p, s);
+    run_stack(tile, &p, s);
 }
 
 /* Tiles are handed out in parts that grow smaller, so that threads end together although tiles differ: at the frame's end they are cut, at its border boxes are larger.
@@ -330,7 +383,7 @@ static int64_t part_count(int64_t tiles, int threads)
 static void run_frame(SnlsContext *ctx, const CpuTile *tile, CpuTilePlace at, CpuTileScratch *scratch)
 {
     const SnlsMatch *m = &tile->c->m;
-    const int64_t down = (m->rows + tile->rows - 1) / tile->rows, tiles = (m->columns + tile->columns - 1) / tile->columns * down;
+    const int64_t rows = tile->rows * tile->stack, down = (m->rows + rows - 1) / rows, tiles = (m->columns + tile->columns - 1) / tile->columns * down;
     const int64_t parts = part_count(tiles, ctx->threads);
     load_planes(ctx, tile, at, at.t + 1);
     /* Down a strip of tiles, which share most of their key rows. */
@@ -340,7 +393,7 @@ static void run_frame(SnlsContext *ctx, const CpuTile *tile, CpuTilePlace at, Cp
 #pragma omp for schedule(dynamic, 1)
         for (int64_t part = 0; part < parts; part++) {
             const int64_t end = part_begin(tiles, ctx->threads, part + 1);
-            for (int64_t u = part_begin(tiles, ctx->threads, part); u < end; u++) run_tile_at(tile, at, u % down * tile->rows, u / down * tile->columns, &scratch[snls_cpu_thread()]);
+            for (int64_t u = part_begin(tiles, ctx->threads, part); u < end; u++) run_stack_at(tile, at, u % down * rows, u / down * tile->columns, &scratch[snls_cpu_thread()]);
         }
         if (tile->shifted) tile->shift.stop();
     }
@@ -355,7 +408,7 @@ static void run_chunk(const CpuTile *tile, CpuTilePlace at, int64_t end, int64_t
     snls_tile_keys_begin(tile, s);
     for (int64_t i0 = top; i0 < bottom && i0 < m->rows; i0 += tile->rows)
         for (CpuTilePlace p = at; p.t < end; p.t++)
-            for (int64_t j0 = left; j0 < right && j0 < m->columns; j0 += tile->columns) run_tile_at(tile, p, i0, j0, s);
+            for (int64_t j0 = left; j0 < right && j0 < m->columns; j0 += tile->columns) run_stack_at(tile, p, i0, j0, s);
 }
 
 /* Patches of one pixel: some frames together. */

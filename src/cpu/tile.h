@@ -16,6 +16,7 @@
 #include "simd/shift.h"
 #include "simd/tile.h"
 
+#define SNLS_TILE_VECTORS 8 /* of pixel columns of a tile, at most */
 #define SNLS_TILE_REACH_MAX 16 /* pixels from the first of a patch to its last along an axis, at most */
 #define SNLS_TILE_FEATURES 64 /* queries and keys of so many features fit the first cache together */
 
@@ -68,6 +69,7 @@ typedef struct CpuTile {
     bool    whole;            /* candidates are whole pixels apart */
     int64_t lanes, blocks;    /* queries of a run; runs side by side */
     int64_t rows, columns, runs; /* queries of a tile down and across; rows*blocks */
+    int64_t stack;            /* tiles above each other that are searched together, slot by slot: patches, which hand products down (CpuCarried); else 1 */
     int64_t span;             /* whole pixels that one window touches along an axis, at most */
     int64_t items;            /* separate places along an axis: 1 when whole, else side */
     int     steps;            /* candidates to a pixel where they are taken by cells (tile_cells.c), else 0 */
@@ -78,7 +80,7 @@ typedef struct CpuTile {
     int64_t box_max, area_max;/* longest side and most shifts of a box; beyond, scoring alone is cheaper */
     int64_t cells, keep;      /* candidates of a slot; length of a list, k or a little more */
     int64_t slots;            /* whose scores are sorted out together */
-    int64_t pixel_rows, pixel_columns; /* of the tile with the reach of its patches; columns in whole vectors */
+    int64_t pixel_rows, pixel_columns; /* of the stack with the reach of its patches; columns in whole vectors */
     SnlsTileQueries at;                /* queries of a run of columns, which has pixel_rows rows */
     ptrdiff_t dist_at[SNLS_TILE_LANES_MAX], offset_at[SNLS_TILE_LANES_MAX], index_at[SNLS_TILE_LANES_MAX]; /* outputs: from lane 0 of a run to each lane */
 } CpuTile;
@@ -117,6 +119,21 @@ typedef struct CpuTaken {
     bool    plain;            /* and do so as they lie in the box: all windows are at the same whole pixel */
 } CpuTaken;
 
+/* Products that a tile of patches leaves to the one below, which has most of its first rows of pixels in common with it: of each vector of pixel columns those at shifts
+ * `have`, from a query to the key, in a ring of rows for each of side x side shifts from (y, x) on (tile_patch.c). */
+typedef struct CpuCarriedVector { CpuShifts have; int64_t y, x; } CpuCarriedVector;
+typedef struct CpuCarried {
+    float *product;           /* (vectors, side, side, ring, lanes) */
+    int64_t row;              /* of the grid, where the tile begins that may have them; -1: nobody */
+    CpuCarriedVector vector[SNLS_TILE_VECTORS];
+} CpuCarried;
+
+/* What tiles of a stack do not share, and what they do: the first of each. */
+typedef struct CpuStacked {
+    float *query, *top, *number, *most;
+    CpuTileWindows window;
+} CpuStacked;
+
 /* What patches by matrix tiles need (tile_shift.c). */
 typedef struct CpuShifted {
     uint16_t *query;          /* tiles of (blocks of pixel columns, pixel rows) */
@@ -131,9 +148,11 @@ typedef struct CpuTileScratch {
     CpuMatchScratch *single;  /* for queries scored alone */
     CpuKeyFrame *keys;        /* frames: ps 1 */
     CpuFetch fetch[2];
+    CpuStacked stacked;
     float   *query;           /* (blocks of pixel columns, pixel rows, F, lanes) */
     CpuShifted shifted;
     float   *product;         /* products that wait for their sums: patches only */
+    CpuCarried carried;
     float   *sums;            /* (box along y, box along x, lanes): scores of one run at every shift; patches only */
     float   *boxes;           /* by cells: one for each slot that is held; else one */
     float   *box;             /* the one of this slot: scores of single pixels: see box_row in tile_score.c. Patches: (rows, box along y, box along x, pixel columns), products summed down. Packed to the box's size */
@@ -299,6 +318,8 @@ void snls_tile_score_alone(const CpuTile *tile, const CpuTilePlace *p, int64_t r
  * do, which the result tells, those of its candidates into value. Floats of `product` */
 CpuShifts snls_tile_patch_shifts(const CpuTile *tile, const CpuTilePlace *p, int64_t n, const CpuTileScratch *s); /* those that patches need which reach into vector n of the pixel columns */
 int64_t snls_tile_patch_ring(const CpuTile *tile);
+bool snls_tile_carries(const CpuTile *tile, int64_t rows); /* whether products of tiles of so many rows can go down; floats of those */
+int64_t snls_tile_carried(const CpuTile *tile);
 bool snls_tile_patch_values(const CpuTile *tile, int64_t r, float *value, CpuTileScratch *s);
 void snls_tile_patch_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuTileScratch *s);
 

@@ -4,7 +4,7 @@
 #include "cpu/tile.h"
 #include <string.h>
 
-enum { PLACES = 512, VECTORS_MAX = 8, TRIES = 2 * SNLS_TILE_BOXES };
+enum { PLACES = 512, VECTORS_MAX = SNLS_TILE_VECTORS, TRIES = 2 * SNLS_TILE_BOXES };
 
 /* Shifts at which windows begin. */
 typedef struct Range { int32_t first, end; } Range;
@@ -159,6 +159,34 @@ static void keep_axes(const CpuTile *tile, CpuTileScratch *s)
         }
 }
 
+/* Of the shifts that windows of runs touch along an axis, those of blocks [first, end). */
+static int64_t extent(const CpuTile *tile, const CpuTilePlace *p, const CpuAxis *axis, int64_t first, int64_t end, const CpuTileScratch *s)
+{
+    int64_t low = INT64_MAX, high = INT64_MIN;
+    for (int64_t row = 0; row < p->rows; row++)
+        for (int64_t r = row * tile->blocks + first; r < row * tile->blocks + end; r++) {
+            if (!s->together[r]) continue;
+            low = axis[r].low[0] < low ? axis[r].low[0] : low;
+            high = axis[r].high[tile->places - 1] > high ? axis[r].high[tile->places - 1] : high;
+        }
+    return high < low ? 0 : high - low + tile->beyond + 2;
+}
+
+/* Whether one box is good enough: vectors of pixels, which make products only at shifts that their own patches look at, do so at fewer than two windows touch. A box of several is hardly smaller
+ * than that. */
+static bool is_even(const CpuTile *tile, const CpuTilePlace *p, const CpuTileScratch *s)
+{
+    const int64_t vectors = tile->pixel_columns / tile->lanes, beside = (reach_of(tile) + tile->lanes - 1) / tile->lanes;
+    int64_t area = 0, used = 0;
+    for (int64_t n = 0; n < vectors; n++) {
+        const int64_t first = n > beside ? n - beside : 0, end = n + 1 < tile->blocks ? n + 1 : tile->blocks;
+        const int64_t y = extent(tile, p, s->y, first, end, s), x = extent(tile, p, s->x, first, end, s);
+        area += y * x;
+        used += y > 0;
+    }
+    return area <= 2 * used * tile->span * tile->span;
+}
+
 int snls_tile_boxes(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
@@ -171,7 +199,7 @@ int snls_tile_boxes(const CpuTile *tile, const CpuTilePlace *p, int64_t slot, Cp
     const bool fitting = snls_tile_find_box(tile, s);
     if (fitting) whole = (CpuBox){s->origin_y, s->origin_y + s->size_y, s->origin_x, s->origin_x + s->size_x, 0, p->rows};
     const bool possible = fitting && !leaves_frame(tile, p, &whole);
-    if (!possible || s->size_y * s->size_x > 2 * tile->span * tile->span) {
+    if (!possible || (s->size_y * s->size_x > 2 * tile->span * tile->span && !is_even(tile, p, s))) {
         const int64_t n = collect(tile, p, s);
         const double cycles = tally(tile, s->spot, n, &all).cycles; /* before spots are sorted */
         s->sorted = n > 0 && (sort(tile, p, n, s) < cycles || !possible);

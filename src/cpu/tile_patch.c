@@ -1,10 +1,14 @@
 /* tile_patch.c: scores of patches. A product of one query pixel with one key pixel belongs to all patches that hold the
  * pixel, as long as neighbouring queries look at the same shift: so products are made once for every pixel of the tile and
  * every shift that some patch with it needs, and summed over patches afterwards, down and then across. A band of shifts at a time
- * for one vector of pixel columns, so that products stay in the first cache until they are summed; sums down of the whole box are in the second. */
+ * for one vector of pixel columns, so that products stay in the first cache until they are summed; sums down of the whole box are in the second.
+ * Patches of 7 x 7 have six rows of pixels in common with those of the tile below: in a stack of tiles products of these rows stay where they are, in the second cache, for the shifts that the tile
+ * below looks at too (CpuCarried). It makes the others, then goes on. */
 #include "cpu/tile.h"
 
 enum { RING = 6656 }; /* floats of products that may wait for their sums: about half of the first cache */
+
+enum { CARRIED_SPREAD = 8 }; /* shifts of a vector, as many as a window touches and so many more, that can be carried */
 
 static int64_t reach_of(const CpuTile *tile) { return tile->planes.before + tile->planes.after; }
 
@@ -46,33 +50,110 @@ CpuShifts snls_tile_patch_shifts(const CpuTile *tile, const CpuTilePlace *p, int
     return all;
 }
 
-static void band(const CpuTile *tile, int64_t n, const CpuShifts *part, CpuTileScratch *s)
+static int64_t carried_side(const CpuTile *tile) { return tile->span + CARRIED_SPREAD; }
+
+int64_t snls_tile_carried(const CpuTile *tile)
+{
+    return tile->stack > 1 ? tile->pixel_columns / tile->lanes * carried_side(tile) * carried_side(tile) * ring_of(tile) : 0;
+}
+
+/* The ring's rows are those of the tile below. */
+bool snls_tile_carries(const CpuTile *tile, int64_t rows) { return rows % snls_tile_ring(tile->c->m.ps, tile->c->m.dilation) == 0; }
+
+static bool is_empty(const CpuShifts *a) { return a->y >= a->y_end || a->x >= a->x_end; }
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static CpuShifts common(const CpuShifts *a, const CpuShifts *b)
+{
+    return (CpuShifts){larger(a->y, b->y), smaller(a->y_end, b->y_end), larger(a->x, b->x), smaller(a->x_end, b->x_end)};
+}
+
+static CpuShifts moved(const CpuShifts *a, int64_t y, int64_t x) { return (CpuShifts){a->y + y, a->y_end + y, a->x + x, a->x_end + x}; }
+
+/* Pixel rows of a band, and those of them whose products are in its ring; where rings are that stay, or NULL. */
+typedef struct Rows { int64_t count, begun; const CpuCarriedVector *carried; } Rows;
+
+static void band(const CpuTile *tile, int64_t n, const CpuShifts *part, const Rows *rows, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
-    const int64_t rows = s->row_end - s->row + reach_of(tile), lanes = tile->lanes, column = tile->pixel_columns, row = s->size_x * column;
-    const SnlsTileBand b = {.out = s->box + (s->row * s->size_y + part->y) * row + part->x * column + n * lanes, .out_row = s->size_y * row, .out_down = row, .out_across = column, .ring = s->product,
+    const CpuCarriedVector *v = rows->carried;
+    const int64_t lanes = tile->lanes, column = tile->pixel_columns, row = s->size_x * column, side = carried_side(tile), ring = ring_of(tile);
+    float *products = v ? s->carried.product + ((n * side + s->origin_y + part->y - v->y) * side + s->origin_x + part->x - v->x) * ring : s->product;
+    const SnlsTileBand b = {.out = s->box + (s->row * s->size_y + part->y) * row + part->x * column + n * lanes, .out_row = s->size_y * row, .out_down = row, .out_across = column, .ring = products,
+                            .ring_down = (v ? side : part->x_end - part->x) * ring, .begun = rows->begun,
                             .query = s->query + n * tile->pixel_rows * m->features * lanes + s->row * tile->at.row, .at = tile->at, .key = s->key_rows + part->y,
-                            .key_at = s->place[part->x] + n * lanes - tile->planes.before, .key_pitch = tile->planes.pitch, .features = m->features, .rows = rows,
+                            .key_at = s->place[part->x] + n * lanes - tile->planes.before, .key_pitch = tile->planes.pitch, .features = m->features, .rows = rows->count,
                             .down = (int)(part->y_end - part->y), .across = (int)(part->x_end - part->x), .side = (int)m->ps, .apart = (int)m->dilation, .square = !m->prod};
     tile->t.band(&b);
+}
+
+/* Shifts of one vector of pixel columns, in bands of nearly the same size. */
+static void bands(const CpuTile *tile, int64_t n, const CpuShifts *all, const Rows *rows, CpuTileScratch *s)
+{
+    if (is_empty(all)) return;
+    const int64_t size_y = all->y_end - all->y, size_x = all->x_end - all->x;
+    const int64_t down = (size_y + tile->t.patch_rows - 1) / tile->t.patch_rows, most = snls_tile_patch_ring(tile) / (ring_of(tile) * ((size_y + down - 1) / down));
+    const int64_t across = (size_x + most - 1) / most;
+    for (int64_t i = 0; i < down * across; i++) {
+        const int64_t y = i / across, x = i % across;
+        const CpuShifts part = {all->y + y * size_y / down, all->y + (y + 1) * size_y / down, all->x + x * size_x / across, all->x + (x + 1) * size_x / across};
+        band(tile, n, &part, rows, s);
+    }
+}
+
+/* Products of the first rows at shifts that the tile above did not look at, so that all of them are there. */
+static void catch_up(const CpuTile *tile, int64_t n, const CpuShifts *all, const CpuShifts *have, const CpuCarriedVector *v, CpuTileScratch *s)
+{
+    const Rows rows = {reach_of(tile), 0, v};
+    const CpuShifts above = {all->y, have->y, all->x, all->x_end}, below = {have->y_end, all->y_end, all->x, all->x_end};
+    const CpuShifts left = {have->y, have->y_end, all->x, have->x}, right = {have->y, have->y_end, have->x_end, all->x_end};
+    bands(tile, n, &above, &rows, s);
+    bands(tile, n, &below, &rows, s);
+    bands(tile, n, &left, &rows, s);
+    bands(tile, n, &right, &rows, s);
+}
+
+/* Room for shifts `all` among those that are carried, with what the tile above left if it is still in the right place; false: there are too many. */
+static bool make_room(const CpuTile *tile, const CpuShifts *all, CpuCarriedVector *v)
+{
+    const int64_t side = carried_side(tile);
+    if (all->y_end - all->y > side || all->x_end - all->x > side) return false;
+    if (!is_empty(&v->have) && all->y >= v->y && all->x >= v->x && all->y_end <= v->y + side && all->x_end <= v->x + side) return true;
+    *v = (CpuCarriedVector){.y = (all->y + all->y_end - side) / 2, .x = (all->x + all->x_end - side) / 2};
+    return true;
+}
+
+static void vector_scores(const CpuTile *tile, int64_t n, int64_t rows, bool carries, const CpuShifts *all, CpuTileScratch *s)
+{
+    CpuCarriedVector *v = &s->carried.vector[n];
+    const CpuShifts wanted = moved(all, s->origin_y, s->origin_x);
+    Rows go = {.count = rows};
+    if (carries && make_room(tile, &wanted, v)) {
+        const CpuShifts both = common(&wanted, &v->have), have = moved(&both, -s->origin_y, -s->origin_x);
+        go.carried = v;
+        if (!is_empty(&both)) {
+            catch_up(tile, n, all, &have, v, s);
+            go.begun = reach_of(tile);
+        }
+    }
+    bands(tile, n, all, &go, s);
+    v->have = go.carried ? wanted : (CpuShifts){0};
 }
 
 void snls_tile_patch_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuTileScratch *s)
 {
     const int64_t rows = s->row_end - s->row + reach_of(tile);
+    const bool carries = tile->stack > 1 && !s->sorted;
+    CpuCarried *c = &s->carried;
     for (int64_t j = 0; j < s->size_y + rows - 1; j++) s->key_rows[j] = snls_tile_plane_row(tile, frame, p->i0 + s->row - tile->planes.before + s->origin_y + j);
     for (int64_t n = 0; n * tile->lanes < p->columns + reach_of(tile); n++) {
         const CpuShifts all = snls_tile_patch_shifts(tile, p, n, s);
-        const int64_t size_y = all.y_end - all.y, size_x = all.x_end - all.x;
-        if (size_y <= 0) continue; /* no query needs these pixels */
-        const int64_t down = (size_y + tile->t.patch_rows - 1) / tile->t.patch_rows, most = snls_tile_patch_ring(tile) / (ring_of(tile) * ((size_y + down - 1) / down));
-        const int64_t across = (size_x + most - 1) / most;
-        for (int64_t i = 0; i < down * across; i++) { /* bands of nearly the same size */
-            const int64_t y = i / across, x = i % across;
-            const CpuShifts part = {all.y + y * size_y / down, all.y + (y + 1) * size_y / down, all.x + x * size_x / across, all.x + (x + 1) * size_x / across};
-            band(tile, n, &part, s);
-        }
+        if (c->row != p->i0 || is_empty(&all)) c->vector[n].have = (CpuShifts){0};
+        if (!is_empty(&all)) vector_scores(tile, n, rows, carries, &all, s); /* else no query needs these pixels */
     }
+    c->row = p->i0 + p->rows;
 }
 
 bool snls_tile_patch_values(const CpuTile *tile, int64_t r, float *value, CpuTileScratch *s)

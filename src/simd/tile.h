@@ -49,11 +49,12 @@ typedef struct SnlsTileDots {
  *   product = sum_f query[at(r, f, l)] * key[r + d][key_at + f*key_pitch + c + l]
  * square: (query - key)^2. They go into a ring of rows and from there, `side` rows `apart` from each other, into sums:
  *   out[q*out_row + d*out_down + c*out_across + l] = sum_{a < side} product of row q + a*apart
- * for all q whose rows are below `rows`. */
+ * for all q whose rows are below `rows`. Products of the first `begun` rows, fewer than a sum has, are in the ring already. */
 typedef struct SnlsTileBand {
     float *out;
     ptrdiff_t out_row, out_down, out_across;
-    float *ring; /* (down, across, snls_tile_ring, lanes) */
+    float *ring; /* (across, snls_tile_ring, lanes) for each shift along y, ring_down apart */
+    ptrdiff_t ring_down, begun;
     const float *query;
     SnlsTileQueries at;
     const float *const *key;

@@ -74,7 +74,7 @@ ALWAYS void band_blocks(float *const *to, ptrdiff_t next, const SnlsTileBand *b,
 /* Products of key row j at all shifts of the band: of pixel rows first .. j - shift. */
 ALWAYS void band_row(const SnlsTileBand *b, ptrdiff_t j, ptrdiff_t mask, const int square)
 {
-    const ptrdiff_t first = j - b->down + 1 > 0 ? j - b->down + 1 : 0, end = j + 1 < b->rows ? j + 1 : b->rows, next = (mask + 1) * LANES;
+    const ptrdiff_t first = j - b->down + 1 > b->begun ? j - b->down + 1 : b->begun, end = j + 1 < b->rows ? j + 1 : b->rows, next = (mask + 1) * LANES;
     const int rows = (int)(end - first), most = PATCH_SUMS / b->down < PATCH_COLUMNS ? PATCH_SUMS / b->down : PATCH_COLUMNS, blocks = (b->across + most - 1) / most;
     const float *query = b->query + first * b->at.row, *key = b->key[j] + b->key_at;
     const ptrdiff_t ahead = b->key[j + 1 < b->rows + b->down - 1 ? j + 1 : j] - b->key[j];
@@ -84,7 +84,7 @@ ALWAYS void band_row(const SnlsTileBand *b, ptrdiff_t j, ptrdiff_t mask, const i
             const int x = n * b->across / blocks, columns = (n + 1) * b->across / blocks - x;
             const ptrdiff_t line_ahead = n + 1 == blocks ? b->across - 1 + LANES - 1 : 16 * n; /* a block fetches one line */
             float *to[PATCH_ROWS];
-            for (int r = 0; r < rows; r++) to[r] = b->ring + ((j - first - r) * b->across + x) * next + ((first + r) & mask) * LANES;
+            for (int r = 0; r < rows; r++) to[r] = b->ring + (j - first - r) * b->ring_down + x * next + ((first + r) & mask) * LANES;
             band_blocks(to, next, b, query + f * b->at.step, key + f * b->key_pitch + x, ahead + line_ahead - x, features, f > 0, rows, columns, square);
         }
     }
@@ -139,8 +139,8 @@ static void sums_of_row(const SnlsTileBand *b, ptrdiff_t j, ptrdiff_t mask)
 {
     for (ptrdiff_t d = 0; d < b->down; d++) {
         const ptrdiff_t r = j - d;
-        if (r < 0 || r >= b->rows) continue;
-        const float *ring = b->ring + d * (mask + 1) * b->across * LANES;
+        if (r < b->begun || r >= b->rows) continue;
+        const float *ring = b->ring + d * b->ring_down;
         float *out = b->out + d * b->out_down;
         if (b->apart == 1 && b->side == 7) sums_odd(b, out, ring, r, 7, 7);
         else if (b->apart == 1 && b->side == 5) sums_odd(b, out, ring, r, 7, 5);
@@ -153,7 +153,7 @@ static void band(const SnlsTileBand *in)
 {
     const SnlsTileBand b = *in; /* no store can change it */
     const ptrdiff_t mask = snls_tile_ring(b.side, b.apart) - 1;
-    for (ptrdiff_t j = 0; j < b.rows + b.down - 1; j++) {
+    for (ptrdiff_t j = b.begun; j < b.rows + b.down - 1; j++) {
         if (b.square) band_row(&b, j, mask, 1);
         else band_row(&b, j, mask, 0);
         sums_of_row(&b, j, mask);
