@@ -4,7 +4,7 @@
  * Most of the frame is random, and has candidates of all kinds; where too many are near each other a search would take another way. Here and there is a block of pixels about
  * a vector of its own, longer or shorter than others, with little or less between them. */
 /* ctest: sanitized=2 args=1 8 */
-/* ctest: name=many label=slow timeout=600 args=1000 30 */
+/* ctest: name=many label=slow timeout=600 args=1000 14 */
 #include "case.h"
 #include <math.h>
 #include <snls/snls.h>

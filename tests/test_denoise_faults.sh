@@ -55,7 +55,7 @@ ln -s /dev/full out.y4m; timeout 60 "$snls" denoise clip.mkv out.y4m --sigma 0 >
 (ulimit -f 20; exec timeout 60 "$snls" denoise clip.mkv out.npy --sigma 0 >said 2>err); [ $? = 7 ] && ! ls | grep -q '^out' || bad "a full disk, .npy: $(cat err)"; rm -f out*
 mkdir small # a disk with room for the output alone: the journal gives way
 if mount -t tmpfs -o size=160k none small 2>/dev/null; then
-    timeout 60 "$snls" denoise clip.mkv small/out.mp4 --sigma 5 --preset fast >said 2>err || bad "no room for a journal: $(cat err)"
+    timeout 60 "$snls" denoise clip.mkv small/out.mp4 --sigma 5 --preset fast --patches1 8 --patches2 8 >said 2>err || bad "no room for a journal: $(cat err)"
     umount small
 fi
 "$snls" denoise clip.mkv - --sigma 0 2>err | head -c 100 >/dev/null; code=${PIPESTATUS[0]}
@@ -73,7 +73,7 @@ refused 2 'is missing' clip.mkv
 refused 5 '--mem 1M: this run needs' clip.mkv out.mkv --sigma 20 --mem 1M
 refused 2 '--mem' clip.mkv out.mkv --mem lots
 # frames that do not fit are held in a file: the same result, below the limit, and nothing left
-make -f lavfi -i testsrc2=s=336x264:r=25:d=0.4 -c:v ffv1 large.mkv
+make -f lavfi -i testsrc2=s=224x176:r=25:d=0.36 -c:v ffv1 large.mkv
 "$snls" denoise large.mkv roomy.y4m --sigma 20 --preset fast --patches1 8 --patches2 8 >/dev/null 2>err || bad "denoise: $(cat err)"
 "$snls" denoise large.mkv out.y4m --sigma 20 --preset fast --mem 1M >/dev/null 2>err
 least=$(sed -E 's/.* or ([0-9.]+) GiB with.*/\1/' err | awk '{ print int($1 * 1024) + 11 }')
@@ -100,7 +100,7 @@ refused 3 'ends after 10 frames' clip.mkv out.mkv --sigma 0 --clean short.mkv
 
 # signals: nothing half under the name; --resume goes on to the bytes of an undisturbed run
 make -f lavfi -i testsrc2=s=32x24:r=25:d=6 -vf noise=alls=30:allf=t -c:v ffv1 noisy.mkv
-run="$snls denoise noisy.mkv --preset fast --radius 1"
+run="$snls denoise noisy.mkv --preset fast --radius 1 --patches1 8 --patches2 8"
 $run whole.mkv >/dev/null 2>err || bad "denoise: $(cat err)"
 [ ! -e whole.mkv.resume ] || bad "the journal of a finished run is still there"
 stop() { # SIGNAL BYTES OUT: stopped when the journal has grown so far

@@ -3,12 +3,12 @@
  * Without --backend: ref, then cpu at every level the machine has; cuda alone where it is asked for. A seed is one call of one operator. */
 /* ctest: name=search sanitized=100 args=--op search 1 200 */
 /* ctest: name=search_all sanitized=40 args=--op search_all 1 80 */
-/* ctest: name=refine args=--op refine 1 160 */
-/* ctest: name=flow_compose args=--op flow_compose 1 160 */
+/* ctest: name=refine sanitized=50 args=--op refine 1 160 */
+/* ctest: name=flow_compose sanitized=80 args=--op flow_compose 1 160 */
 /* ctest: name=weights sanitized=60 args=--op weights 1 120 */
 /* ctest: name=gather sanitized=60 args=--op gather 1 120 */
 /* ctest: name=gather_add sanitized=80 args=--op gather_add 1 160 */
-/* ctest: name=scatter_add args=--op scatter_add 1 160 */
+/* ctest: name=scatter_add sanitized=60 args=--op scatter_add 1 160 */
 /* ctest: name=cuda-search label=cuda args=--backend cuda --op search 1 600 */
 /* ctest: name=cuda-search_all label=cuda args=--backend cuda --op search_all 1 200 */
 /* ctest: name=cuda-refine label=cuda args=--backend cuda --op refine 1 300 */
@@ -17,7 +17,7 @@
 /* ctest: name=cuda-gather label=cuda args=--backend cuda --op gather 1 300 */
 /* ctest: name=cuda-gather_add label=cuda args=--backend cuda --op gather_add 1 300 */
 /* ctest: name=cuda-scatter_add label=cuda args=--backend cuda --op scatter_add 1 300 */
-/* ctest: name=many label=slow timeout=1800 args=1000000 180 */
+/* ctest: name=many label=slow timeout=1800 args=1000000 90 */
 #include "case.h"
 #include <snls/snls.h>
 #include <stdio.h>

@@ -10,25 +10,25 @@
  * --apart: queries some pixels apart that look anywhere, which matrix tiles take in boxes of every width, narrow and wide ones by turns.
  * --rough: patches where flow has edges and errors, so that queries of a tile are sorted into several boxes of shifts.
  * --stacks: patches in frames of several tiles above each other, which hand products down; what the windows of one have in common with those of the next drifts, and jumps. */
-/* ctest: sanitized=10 args=1 22 */
-/* ctest: name=products args=--products 1 10 */
+/* ctest: sanitized=6 args=1 22 */
+/* ctest: name=products sanitized=4 args=--products 1 10 */
 /* ctest: name=steps args=--steps 1 12 */
-/* ctest: name=steps-many label=slow timeout=600 args=--steps 1000 120 */
-/* ctest: name=patches args=--patches 1 8 */
-/* ctest: name=patches-many label=slow timeout=900 args=--patches 1000 15 */
+/* ctest: name=steps-many label=slow timeout=600 args=--steps 1000 60 */
+/* ctest: name=patches sanitized=3 args=--patches 1 8 */
+/* ctest: name=patches-many label=slow timeout=900 args=--patches 1000 8 */
 /* ctest: name=frames args=--frames 1 6 */
 /* ctest: name=frames-many label=slow timeout=600 args=--frames 1000 40 */
 /* ctest: name=apart args=--apart 1 16 */
-/* ctest: name=apart-many label=slow timeout=600 args=--apart 1000 100 */
+/* ctest: name=apart-many label=slow timeout=600 args=--apart 1000 50 */
 /* ctest: name=rough sanitized=2 args=--rough 1 6 */
-/* ctest: name=rough-many label=slow timeout=900 args=--rough 1000 16 */
+/* ctest: name=rough-many label=slow timeout=900 args=--rough 1000 10 */
 /* ctest: name=stacks sanitized=2 args=--stacks 1 6 */
 /* ctest: name=stacks-many label=slow timeout=600 args=--stacks 1000 24 */
 /* ctest: name=cuda label=cuda args=--backend cuda 1 300 */
 /* ctest: name=cuda-products label=cuda args=--backend cuda --products 1 150 */
 /* ctest: name=cuda-few label=cuda args=--backend cuda --few 1 200 */
 /* ctest: name=cuda-long label=cuda args=--backend cuda --long 1 200 */
-/* ctest: name=many label=slow timeout=600 args=1000 120 */
+/* ctest: name=many label=slow timeout=600 args=1000 60 */
 #include "tile.h"
 #include <math.h>
 #include <stdlib.h>
