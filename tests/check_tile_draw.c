@@ -129,7 +129,7 @@ static void draw_apart_params(SnlsSearchParams *p, Rng *rng)
     p->stride1 = RNG_PICK(rng, 1, 1, 0.5, 0.25);
 }
 
-/* many: as many features as matrix tiles take. */
+/* many: more features than are worked on at a time. */
 static void draw_rough_params(SnlsSearchParams *p, Rng *rng, bool many)
 {
     p->ps = many ? 3 : (int32_t)RNG_PICK(rng, 2, 3, 3, 5, 7);
@@ -261,7 +261,7 @@ void tile_draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
     if (kind == TILE_PATCHES) { /* up to three blocks of pixels and more than a tile */
         shape[2] = rng_int(rng, 1, rng_one_in(rng, 3) ? 36 : 18);
         shape[3] = c->s.params.ws > 8 ? rng_int(rng, 1, 24) : rng_int(rng, 1, shape[2] > 18 ? 20 : 60);
-        shape[4] = c->s.params.heads * RNG_PICK(rng, 31, 64, 88, 90, 96, 112);
+        shape[4] = c->s.params.heads * RNG_PICK(rng, 31, 64, 65, 90, 112, 130);
     }
     if (kind == TILE_ROUGH) { /* a tile or two */
         shape[1] = 3;

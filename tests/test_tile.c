@@ -5,7 +5,7 @@
  * --few: 3 x 3 patches of several heads with few features in small windows, and l2 of single pixels, which a GPU does four features a lane.
  * --long: lists of 11 to 64 by l2 of single pixels, and as many given places ranked anew by refine.
  * --steps: single pixels of many features, several candidates to a pixel, which matrix tiles, and without them short lists, take by cells.
- * --patches: patches of many features, which matrix tiles take with shifts in lanes.
+ * --patches: patches of many features, which are worked on in parts.
  * --frames: single pixels of longer videos, several of whose frames are searched together.
  * --apart: queries some pixels apart that look anywhere, which matrix tiles take in boxes of every width, narrow and wide ones by turns.
  * --rough: patches where flow has edges and errors, so that queries of a tile are sorted into several boxes of shifts.

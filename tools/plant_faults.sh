@@ -26,10 +26,11 @@ last element of a vector's tail dropped|src/simd/dsp_avx512.c|return r >= 16 ? 0
 one write too many|src/simd/tile_window.h|for (ptrdiff_t i = 0; i < k; i++) {|for (ptrdiff_t i = 0; i <= k; i++) {|test_ops --op search 1 60
 a row of the patch left out|src/simd/tile_patch.h|for (int a = 3; a < side; a += 2) same|for (int a = 5; a < side; a += 2) same|test_tile 1 40
 products missing where patches reach into the next vector|src/cpu/tile_patch.c|l0 >= tile->lanes|beside > 0|test_tile 1 40
-a row of the patch left out on matrix tiles|src/simd/shift_amx.c|at[side >= 7 ? 5 : 0]|at[side >= 7 ? 4 : 0]|test_tile --patches 1 12
 scores of queries in other boxes not taken away|src/cpu/tile.c|value[i] = from ? from[i] : NAN;|value[i] = from ? from[i] : 0;|test_tile --rough 1 6
 a box begins in the wrong row|src/cpu/tile_patch.c|p->i0 + s->row - tile->planes.before|p->i0 - tile->planes.before|test_tile --rough 1 6
-a box on matrix tiles begins in the wrong row|src/cpu/tile_shift.c|p->i0 + s->row - planes->before|p->i0 - planes->before|test_tile --rough 1 12
+products of a tile above kept at shifts it did not look at|src/cpu/tile_patch.c|bands(tile, n, \&left, \&rows, s);|(void)left;|test_tile --stacks 1000 24
+products of a tile above kept that is not the one above|src/cpu/tile_patch.c|c->row != p->i0|c->row < 0|test_tile --stacks 1 6
+products of another slot kept|src/cpu/tile.c|s->carried.row = -1;||test_tile --stacks 1 6
 fractions of queries in other boxes lost|src/cpu/tile_boxes.c|            memcpy(a->fraction, k->fraction, n * sizeof *a->fraction);||test_tile --rough 1 6
 a row of a patch summed anew twice|src/simd/tile_exact_avx512.h|            if (!next) above = patch_row(there, key, right, fx);||test_tile --rough 1 40
 the next box begun too far|src/simd/sieve_make_amx.h|begun = wanted - rows < AHEAD ? wanted - rows : AHEAD;|begun = wanted - rows;|test_tile --frames 1000 40

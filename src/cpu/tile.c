@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 44, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SPREAD = 4, SCORES_MAX = 1024, HELD = 3, REACH_MAX = SNLS_TILE_REACH_MAX, PATCH_ROWS = 16, STACKED_ROWS = 8, STACK_MAX = 8, SHIFT_ROWS = 24, PATCH_PIXELS = 48 };
+enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 44, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SPREAD = 4, SCORES_MAX = 1024, HELD = 3, REACH_MAX = SNLS_TILE_REACH_MAX, PATCH_ROWS = 16, STACKED_ROWS = 8, STACK_MAX = 8, PATCH_PIXELS = 48 };
 
 /* Planes have margins of some vectors: not for narrow frames or queries far apart, unless they are small anyway. */
 static bool margins_pay(const SnlsMatch *m)
@@ -64,7 +64,7 @@ static void set_stack(CpuTile *tile)
 {
     const int64_t tiles = (tile->c->m.rows + STACKED_ROWS - 1) / STACKED_ROWS, stacks = (tiles + STACK_MAX - 1) / STACK_MAX;
     tile->stack = 1;
-    if (tile->c->m.ps == 1 || tile->shifted || tile->slots > 1 || tiles < 2 || !snls_tile_carries(tile, STACKED_ROWS)) return;
+    if (tile->c->m.ps == 1 || tile->slots > 1 || tiles < 2 || !snls_tile_carries(tile, STACKED_ROWS)) return;
     tile->stack = (tiles + stacks - 1) / stacks;
     tile->rows = STACKED_ROWS;
 }
@@ -76,8 +76,7 @@ static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
     const bool fractions = !m->nearest && ((m->flow_slots && !c->whole_flow) || !tile.whole);
     snls_tile_init(&tile.t, ctx->cpu_level);
     tile.lanes = tile.t.lanes;
-    tile.shifted = snls_tile_shift_applies(m) && snls_shift_init(&tile.shift, ctx->cpu_level);
-    tile.rows = m->ps == 1 ? tile.t.rows : tile.shifted ? SHIFT_ROWS : PATCH_ROWS;
+    tile.rows = m->ps == 1 ? tile.t.rows : PATCH_ROWS;
     tile.items = tile.whole ? 1 : m->side;
     tile.steps = snls_tile_cells_steps(c);
     tile.places = tile.steps ? 1 : tile.items;
@@ -93,7 +92,7 @@ static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
     tile.pixel_columns = m->ps == 1 ? tile.lanes : PATCH_PIXELS; /* whole vectors, of which the patches' reach is no query */
     tile.columns = tile.pixel_columns - reach;
     tile.blocks = (tile.columns + tile.lanes - 1) / tile.lanes;
-    snls_tile_planes_layout(&tile.planes, m, tile.pixel_columns, fractions && !m->prod, tile.shifted);
+    snls_tile_planes_layout(&tile.planes, m, tile.pixel_columns, fractions && !m->prod);
     if (m->ps == 1) snls_tile_keys_layout(&tile);
     if (m->ps == 1) tile.planes.frames = tile.keys.frames;
     tile.slots = 1;
@@ -134,20 +133,19 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, CpuTake take, Cp
     const SnlsMatch *m = &tile->c->m;
     const int64_t lanes = tile->lanes, queries = tile->runs * lanes, box = tile->box_max, area = box * box < tile->area_max ? box * box : tile->area_max;
     const int64_t pixels = tile->pixel_rows * tile->pixel_columns;
-    s->stacked.query = take(arena, tile->shifted ? 0 : pixels * m->features, sizeof(float));
-    if (tile->shifted) snls_tile_shift_take(arena, tile, take, &s->shifted);
+    s->stacked.query = take(arena, pixels * m->features, sizeof(float));
     s->keys = take(arena, tile->keys.frames, sizeof(CpuKeyFrame));
     for (int64_t i = 0; i < tile->keys.frames; i++) {
         CpuKeyFrame none, *k = s->keys ? &s->keys[i] : &none;
         k->held = take(arena, tile->keys.rows, sizeof(CpuKeyRow));
         k->data = take(arena, tile->keys.rows * tile->keys.row, sizeof(float));
     }
-    const bool patches = m->ps > 1 && !tile->shifted;
+    const bool patches = m->ps > 1;
     s->product = take(arena, patches ? snls_tile_patch_ring(tile) : 0, sizeof(float));
     s->carried.product = take(arena, snls_tile_carried(tile), sizeof(float));
     s->sums = take(arena, patches ? (area + box + 2) * lanes : 0, sizeof(float)); /* interpolation may look one shift past the end */
     /* single pixels: a power of two of rows, one shift past the end likewise; patches: sums across look further than they need to */
-    s->boxes = s->box = take(arena, tile->steps ? tile->held * snls_tile_cells_box(tile, area) : tile->shifted ? snls_tile_shift_box(tile, area) : patches ? tile->rows * tile->pixel_columns * area + 2 * lanes : queries * 2 * area + 2 * lanes, sizeof(float));
+    s->boxes = s->box = take(arena, tile->steps ? tile->held * snls_tile_cells_box(tile, area) : patches ? tile->rows * tile->pixel_columns * area + 2 * lanes : queries * 2 * area + 2 * lanes, sizeof(float));
     s->mixed = take(arena, 2 * (box + 1) * lanes, sizeof(float));
     s->bends = take(arena, (box + 1) * lanes, sizeof(float));
     s->value = take(arena, tile->cells * lanes * (m->ps == 1 || tile->slots > 1 ? tile->runs * tile->slots : 1), sizeof(float));
@@ -324,7 +322,7 @@ static void write_lists(const CpuTile *tile, const CpuTilePlace *stack, int64_t 
 static void run_stack(const CpuTile *tile, const CpuTilePlace *p, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
-    s->peak = tile->shifted ? snls_tile_shift_load_query(tile, p, s->shifted.query) : snls_tile_load_query(tile, p, s->stacked.query);
+    s->peak = snls_tile_load_query(tile, p, s->stacked.query);
     if (m->ps == 1 && tile->planes.bend) snls_tile_exact_begin(tile, p, s);
     s->waiting = 0;
     s->fetch[0] = s->fetch[1] = (CpuFetch){.rows = 0}; /* nothing to fetch ahead until the tile's own frame says what */
@@ -387,15 +385,10 @@ static void run_frame(SnlsContext *ctx, const CpuTile *tile, CpuTilePlace at, Cp
     const int64_t parts = part_count(tiles, ctx->threads);
     load_planes(ctx, tile, at, at.t + 1);
     /* Down a strip of tiles, which share most of their key rows. */
-#pragma omp parallel num_threads(ctx->threads)
-    {
-        if (tile->shifted) tile->shift.start();
-#pragma omp for schedule(dynamic, 1)
-        for (int64_t part = 0; part < parts; part++) {
-            const int64_t end = part_begin(tiles, ctx->threads, part + 1);
-            for (int64_t u = part_begin(tiles, ctx->threads, part); u < end; u++) run_stack_at(tile, at, u % down * rows, u / down * tile->columns, &scratch[snls_cpu_thread()]);
-        }
-        if (tile->shifted) tile->shift.stop();
+#pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 1)
+    for (int64_t part = 0; part < parts; part++) {
+        const int64_t end = part_begin(tiles, ctx->threads, part + 1);
+        for (int64_t u = part_begin(tiles, ctx->threads, part); u < end; u++) run_stack_at(tile, at, u % down * rows, u / down * tile->columns, &scratch[snls_cpu_thread()]);
     }
 }
 

@@ -4,16 +4,13 @@
  *   2. scores of every query against the key at every shift of the box (tile_score.c; for patches, products of pixels are
  *      shared by all patches that hold them: tile_patch.c);
  *   3. from those, the candidates' scores by interpolation, lane by lane (tile_score.c);
- *      Where there are matrix tiles, products of patches come from them, with shifts in lanes (tile_shift.c);
  *   4. the best of them go into the queries' sorted lists (tile_pick.c).
- * Lanes whose window is cut, undefined or too far from
- * the others are scored one by one instead (match_score.c), so that the result never depends on the tiling. */
+ * Lanes whose window is cut, undefined or too far from the others are scored one by one instead (match_score.c), so that the result never depends on the tiling. */
 #ifndef SNLS_CPU_TILE_H
 #define SNLS_CPU_TILE_H
 
 #include "cpu/match.h"
 #include "cpu/take.h"
-#include "simd/shift.h"
 #include "simd/tile.h"
 
 #define SNLS_TILE_VECTORS 8 /* of pixel columns of a tile, at most */
@@ -23,7 +20,7 @@
 /* Key frames with their features in planes: row y, feature f, pixel x at data + y*row + f*pitch + place of x. Pixels that
  * are stride0 apart lie together (a phase), so that lanes are contiguous. Pixels beyond the frame are mirrored as far as
  * patches reach. Three more planes follow the features when scores are interpolated in l2: sums over the patch around
- * every pixel of |k - right|^2, |k - lower|^2, |k - right - lower + lower right|^2. On matrix tiles a row is what simd/shift.h says instead. */
+ * every pixel of |k - right|^2, |k - lower|^2, |k - right - lower + lower right|^2. */
 typedef struct CpuPlanes {
     float  *data;
     float  *raw;                           /* those three before the sums over patches; ps 1 needs none */
@@ -31,7 +28,7 @@ typedef struct CpuPlanes {
     int64_t margin;                        /* pixels before x = 0 that may be read */
     int64_t before, after;                 /* reach of a patch: pixels before and after its centre */
     int64_t frames;                        /* in the ring */
-    int64_t features;                      /* planes of features (tile_shift.c: of words), without the three; ps 1 has none */
+    int64_t features;                      /* planes of features, without the three; ps 1 has none */
     bool    bend;
     int64_t *frame;                        /* which frame each place of the ring holds, -1 = none */
     float   *peak;                         /* (frames, rows): largest |feature| of each row of each frame in the ring */
@@ -62,8 +59,6 @@ typedef struct CpuFetch { const char *at; int64_t step, lines, rows, done; } Cpu
 typedef struct CpuTile {
     const CpuMatch *c;
     SnlsTile t;
-    SnlsShift shift;
-    bool    shifted;          /* patches by matrix tiles (tile_shift.c): planes hold words of bf16 parts */
     CpuPlanes planes;
     CpuKeys keys;             /* ps 1 */
     bool    whole;            /* candidates are whole pixels apart */
@@ -134,15 +129,6 @@ typedef struct CpuStacked {
     CpuTileWindows window;
 } CpuStacked;
 
-/* What patches by matrix tiles need (tile_shift.c). */
-typedef struct CpuShifted {
-    uint16_t *query;          /* tiles of (blocks of pixel columns, pixel rows) */
-    uint32_t *key;            /* tiles of (pixel rows + box, runs of 16 keys) */
-    float    *work;
-    float    *run;            /* (lanes, box along y, box along x in whole vectors): scores of a run */
-    float    *turned;         /* (box, lanes): the same, queries in lanes; or (side, lanes, lanes) */
-} CpuShifted;
-
 /* What a thread holds for a tile. */
 typedef struct CpuTileScratch {
     CpuMatchScratch *single;  /* for queries scored alone */
@@ -150,7 +136,6 @@ typedef struct CpuTileScratch {
     CpuFetch fetch[2];
     CpuStacked stacked;
     float   *query;           /* (blocks of pixel columns, pixel rows, F, lanes) */
-    CpuShifted shifted;
     float   *product;         /* products that wait for their sums: patches only */
     CpuCarried carried;
     float   *sums;            /* (box along y, box along x, lanes): scores of one run at every shift; patches only */
@@ -251,7 +236,7 @@ static inline float *snls_tile_value(const CpuTile *tile, const CpuTileScratch *
 }
 
 /* tile_plane.c */
-void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns, bool bend, bool shifted);
+void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns, bool bend);
 void snls_tile_planes_clear(SnlsContext *ctx, const CpuTile *tile); /* once, before frames are loaded */
 void snls_tile_planes_load(SnlsContext *ctx, const CpuTile *tile, const CpuTilePlace *at, int64_t frame);
 SnlsTileQueries snls_tile_queries_at(const CpuTile *tile);
@@ -322,17 +307,5 @@ bool snls_tile_carries(const CpuTile *tile, int64_t rows); /* whether products o
 int64_t snls_tile_carried(const CpuTile *tile);
 bool snls_tile_patch_values(const CpuTile *tile, int64_t r, float *value, CpuTileScratch *s);
 void snls_tile_patch_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuTileScratch *s);
-
-/* tile_shift.c: the same on matrix tiles; box then holds sums down, (rows, runs of shifts, blocks, box along y, lanes of pixels, lanes of shifts), and the others
- * are what snls_tile_load_query, a row of snls_tile_planes_load and snls_tile_scores do elsewhere. */
-bool snls_tile_shift_applies(const SnlsMatch *m);
-void snls_tile_shift_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns);
-int64_t snls_tile_shift_box(const CpuTile *tile, int64_t area);          /* floats */
-void snls_tile_shift_take(SnlsArena *arena, const CpuTile *tile, CpuTake take, CpuShifted *s);
-float snls_tile_shift_keys(const CpuTile *tile, const CpuTilePlace *at, int64_t frame, int64_t y, float *out);
-float snls_tile_shift_load_query(const CpuTile *tile, const CpuTilePlace *p, uint16_t *out);
-bool snls_tile_shift_bearable(double query_peak, double key_peak);
-void snls_tile_shift_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuTileScratch *s);
-bool snls_tile_shift_values(const CpuTile *tile, const CpuTilePlace *p, int64_t run, float *value, CpuTileScratch *s); /* false: runs point at turned scores, to be mixed */
 
 #endif

@@ -5,9 +5,9 @@
 
 enum { AT_ONCE = 240 };
 
-void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns, bool bend, bool shifted)
+void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns, bool bend)
 {
-    p->features = m->ps == 1 ? 0 : shifted ? snls_shift_words(m->features) : m->features;
+    p->features = m->ps == 1 ? 0 : m->features;
     p->frames = m->windows;
     p->bend = bend;
     p->before = m->dilation * (m->ps / 2);
@@ -18,7 +18,6 @@ void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns, 
     p->pitch = (p->phase * m->stride0 + 15) / 16 * 16;
     if (p->pitch / 16 % 2 == 0) p->pitch += 16; /* an odd number of cache lines: else features would fight for a few sets of the first cache */
     p->row = p->pitch * (p->features + (bend ? 3 : 0));
-    if (shifted) snls_tile_shift_layout(p, m, columns);
     p->frame_size = p->row * m->height;
 }
 
@@ -43,7 +42,6 @@ static float load_features(const CpuTile *tile, const CpuTilePlace *at, int64_t 
     const CpuPlanes *p = &tile->planes;
     float *out = plane_row(tile, frame, y);
     const float *in = snls_cpu_pixel(&tile->c->key, at->b, frame, y, 0) + at->head * m->features;
-    if (tile->shifted) return snls_tile_shift_keys(tile, at, frame, y, out);
     const float peak = tile->t.planes(out + p->margin, p->pitch, in, tile->c->key.step[3], m->width, m->features); /* patches have stride0 1 */
     for (int64_t x = -p->before; x < m->width + p->after + 1; x++) { /* what patches see beyond the frame, and the tap after it */
         if (x == 0) x = m->width;
@@ -59,11 +57,11 @@ void snls_tile_planes_clear(SnlsContext *ctx, const CpuTile *tile)
 {
     const SnlsMatch *m = &tile->c->m;
     const CpuPlanes *p = &tile->planes;
-    const int64_t planes = tile->shifted ? 0 : p->features, left = p->margin - p->before, written = m->width + p->before + p->after + 1; /* matrix tiles know no such numbers */
+    const int64_t left = p->margin - p->before, written = m->width + p->before + p->after + 1;
 #pragma omp parallel for num_threads(ctx->threads) schedule(static)
     for (int64_t r = 0; r < p->frames * m->height; r++) {
         float *row = p->data + r * p->row;
-        for (int64_t f = 0; f < planes; f++) { /* patches have stride0 1 */
+        for (int64_t f = 0; f < p->features; f++) { /* patches have stride0 1 */
             memset(row + f * p->pitch, 0, (size_t)left * sizeof *row);
             memset(row + f * p->pitch + left + written, 0, (size_t)(p->pitch - left - written) * sizeof *row);
         }
@@ -76,7 +74,6 @@ bool snls_tile_keys_ready(const CpuTile *tile, const CpuTilePlace *p, int64_t fr
     const SnlsMatch *m = &tile->c->m;
     const double key = m->ps == 1 ? snls_tile_hold_keys(tile, p, frame, s) : tile->planes.peak[frame % tile->planes.frames * m->height]; /* row 0 holds the frame's */
     const double sum = key + s->peak;
-    if (tile->shifted && !snls_tile_shift_bearable(s->peak, key)) return false;
     return sum * sum * (double)(m->features * m->ps * m->ps) < 1e36;
 }
 

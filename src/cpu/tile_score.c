@@ -200,14 +200,14 @@ void snls_tile_box_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t sl
         s->item[d] = d * tile->lanes;
     }
     if (m->ps == 1) pixel_scores(tile, p, slot, s);
-    else (tile->shifted ? snls_tile_shift_scores : snls_tile_patch_scores)(tile, p, snls_slot_frame(p->t, slot, m->wt, m->frames), s);
+    else snls_tile_patch_scores(tile, p, snls_slot_frame(p->t, slot, m->wt, m->frames), s);
 }
 
 void snls_tile_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t slot, uint32_t alone, float *value, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
-    if (s->together[r] && m->ps > 1 && !(tile->shifted ? snls_tile_shift_values(tile, p, r, value, s) : snls_tile_patch_values(tile, r, value, s))) {
-        if (!tile->shifted) point_runs(tile, p, snls_slot_frame(p->t, slot, m->wt, m->frames), r, s);
+    if (s->together[r] && m->ps > 1 && !snls_tile_patch_values(tile, r, value, s)) {
+        point_runs(tile, p, snls_slot_frame(p->t, slot, m->wt, m->frames), r, s);
         for (int64_t a = 0; a < m->side; a++) mix_row(tile, r, a, s, value + a * m->side * tile->lanes);
     }
     for (uint32_t rest = alone; rest; rest &= rest - 1) snls_tile_score_alone(tile, p, r, __builtin_ctz(rest), slot, value, s);

@@ -48,17 +48,17 @@ static int machine_has_tiles(void)
 /* Linux lends the large state of the tiles to a process that asks: arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA). */
 static int may_use_tiles(void) { return machine_has_tiles() && syscall(SYS_arch_prctl, 0x1023L, 18L) == 0; }
 
-int snls_sieve_tiles(void)
+static int has_tiles(void)
 {
     static _Atomic int known;
     return asked_once(&known, may_use_tiles);
 }
 
 #else
-int snls_sieve_tiles(void) { return 0; }
+static int has_tiles(void) { return 0; }
 #endif
 
-int snls_sieve_level(void) { return snls_sieve_tiles() ? LEVEL_AMX : has_bytes() ? LEVEL_VNNI : 0; }
+int snls_sieve_level(void) { return has_tiles() ? LEVEL_AMX : has_bytes() ? LEVEL_VNNI : 0; }
 
 int snls_sieve_init(SnlsSieve *sieve, int level)
 {
@@ -80,7 +80,6 @@ int snls_sieve_init(SnlsSieve *sieve, int level)
 
 #define HAS_BF16 (1UL << 14) /* HWCAP2_BF16: older headers do not know it */
 
-int snls_sieve_tiles(void) { return 0; }
 int snls_sieve_level(void) { return getauxval(AT_HWCAP2) & HAS_BF16 ? LEVEL_BF16 : 0; }
 
 int snls_sieve_init(SnlsSieve *sieve, int level)
@@ -92,7 +91,6 @@ int snls_sieve_init(SnlsSieve *sieve, int level)
 
 #else
 
-int snls_sieve_tiles(void) { return 0; }
 int snls_sieve_level(void) { return 0; }
 
 int snls_sieve_init(SnlsSieve *sieve, int level)
