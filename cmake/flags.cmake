@@ -8,9 +8,13 @@ target_compile_options(snls_flags INTERFACE
     $<$<BOOL:${SNLS_WERROR}>:-Werror>)
 
 set(SNLS_SANITIZE_SOURCE) # part of every program of a sanitizer build
+set(SNLS_SANITIZE_LOOPS)  # what loops over vectors are spared: AddressSanitizer looks at every access, and these questions about each pointer take as long to compile as all the rest
 if(SNLS_SANITIZE)
     set(SNLS_SANITIZE_SOURCE ${PROJECT_SOURCE_DIR}/cmake/asan_options.c)
     set(sanitize -fsanitize=${SNLS_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    if(SNLS_SANITIZE MATCHES "undefined")
+        set(SNLS_SANITIZE_LOOPS -fno-sanitize=null,alignment,object-size,pointer-overflow)
+    endif()
     target_compile_options(snls_flags INTERFACE ${sanitize} -g1) # lines for what a sanitizer says; where variables lie takes longer than to compile
     target_link_options(snls_flags INTERFACE ${sanitize})
 endif()
