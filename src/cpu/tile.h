@@ -301,7 +301,6 @@ void snls_tile_score_alone(const CpuTile *tile, const CpuTilePlace *p, int64_t r
 
 /* tile_patch.c: sums down at every shift of the box into box; scores of a run's patches at every shift that it needs into sums, and if there is nothing else to
  * do, which the result tells, those of its candidates into value. Floats of `product` */
-CpuShifts snls_tile_patch_shifts(const CpuTile *tile, const CpuTilePlace *p, int64_t n, const CpuTileScratch *s); /* those that patches need which reach into vector n of the pixel columns */
 int64_t snls_tile_patch_ring(const CpuTile *tile);
 bool snls_tile_carries(const CpuTile *tile, int64_t rows); /* whether products of tiles of so many rows can go down; floats of those */
 int64_t snls_tile_carried(const CpuTile *tile);

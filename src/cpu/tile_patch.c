@@ -6,9 +6,8 @@
  * below looks at too (CpuCarried). It makes the others, then goes on. */
 #include "cpu/tile.h"
 
-enum { RING = 6656 }; /* floats of products that may wait for their sums: about half of the first cache */
-
-enum { CARRIED_SPREAD = 8 }; /* shifts of a vector, as many as a window touches and so many more, that can be carried */
+/* RING: floats of products that may wait for their sums, about half of the first cache. CARRIED_SPREAD: of a vector so many shifts more than a window touches can be carried along an axis. */
+enum { RING = 6656, CARRIED_SPREAD = 8 };
 
 static int64_t reach_of(const CpuTile *tile) { return tile->planes.before + tile->planes.after; }
 
@@ -38,7 +37,8 @@ static void widen(const CpuTile *tile, const CpuAxis *axis, int64_t l0, int64_t 
     if (high > *end) *end = high;
 }
 
-CpuShifts snls_tile_patch_shifts(const CpuTile *tile, const CpuTilePlace *p, int64_t n, const CpuTileScratch *s)
+/* Those that patches need which reach into vector n of the pixel columns. */
+static CpuShifts shifts_of(const CpuTile *tile, const CpuTilePlace *p, int64_t n, const CpuTileScratch *s)
 {
     CpuShifts all = {s->size_y, 0, s->size_x, 0};
     for (int64_t r = 0; r < p->rows * tile->blocks; r++) {
@@ -149,7 +149,7 @@ void snls_tile_patch_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t 
     CpuCarried *c = &s->carried;
     for (int64_t j = 0; j < s->size_y + rows - 1; j++) s->key_rows[j] = snls_tile_plane_row(tile, frame, p->i0 + s->row - tile->planes.before + s->origin_y + j);
     for (int64_t n = 0; n * tile->lanes < p->columns + reach_of(tile); n++) {
-        const CpuShifts all = snls_tile_patch_shifts(tile, p, n, s);
+        const CpuShifts all = shifts_of(tile, p, n, s);
         if (c->row != p->i0 || is_empty(&all)) c->vector[n].have = (CpuShifts){0};
         if (!is_empty(&all)) vector_scores(tile, n, rows, carries, &all, s); /* else no query needs these pixels */
     }
