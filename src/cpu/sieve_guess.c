@@ -3,7 +3,7 @@
 #include "cpu/sieve.h"
 #include <math.h>
 
-enum { QUERIES = 48, LEAST = 8, EACH = 1024, MANY = 4096 }; /* queries that are looked at: one of EACH; MANY: candidates of one that are looked at */
+enum { QUERIES = 48, LEAST = 8, EACH = 1024, MANY = 4096, MEASURED = 4 }; /* queries that are looked at: one of EACH; MANY: candidates of one that are looked at, of which one of MEASURED is measured */
 
 /* Of pixels, the centre taken off: the largest length, and the most that bytes lose, if what rounding takes off is anything up to half a unit. */
 typedef struct Extent { float length, lost; } Extent;
@@ -34,7 +34,7 @@ static int64_t score_slot(const CpuSieve *v, const SnlsQuery *q, const float *pi
         for (int64_t column = column0; column < column1 && count < MANY; column += v->steps) {
             const int64_t y = (int64_t)floor(snls_match_y(m, &w, row)), x = (int64_t)floor(snls_match_x(m, &w, column));
             const float *key = snls_cpu_pixel(&c->key, q->b, w.frame, y, x) + q->head * m->features;
-            extend(keys, key, v->keys.centre, m->features);
+            if (count % MEASURED == 0) extend(keys, key, v->keys.centre, m->features);
             score[count++] = m->prod ? -c->dsp->dot(pixel, key, m->features) : c->dsp->l2(pixel, key, m->features);
         }
     return count;
