@@ -271,8 +271,9 @@ void tile_draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
     }
     if (kind == TILE_STACKS) {
         shape[1] = 2 * c->s.params.wt + 1;
-        shape[2] = rng_int(rng, 17, c->s.params.wt ? 110 : 70);
-        shape[3] = rng_int(rng, 4, c->s.params.wt ? 8 : 30);
+        const bool narrow = rng_one_in(rng, 2); /* and so high that there are several stacks */
+        shape[2] = narrow ? rng_int(rng, 65, 110) : rng_int(rng, 17, 40);
+        shape[3] = narrow ? rng_int(rng, 4, 8) : rng_int(rng, 18, c->s.params.wt ? 26 : 50);
         shape[4] = stacked;
     }
     if (kind == TILE_FRAMES) { /* a few frames stay held from one batch or head to the next, of many none does */

@@ -28,9 +28,8 @@ a row of the patch left out|src/simd/tile_patch.h|for (int a = 3; a < side; a +=
 products missing where patches reach into the next vector|src/cpu/tile_patch.c|l0 >= tile->lanes|beside > 0|test_tile 1 40
 scores of queries in other boxes not taken away|src/cpu/tile.c|value[i] = from ? from[i] : NAN;|value[i] = from ? from[i] : 0;|test_tile --rough 1 6
 a box begins in the wrong row|src/cpu/tile_patch.c|p->i0 + s->row - tile->planes.before|p->i0 - tile->planes.before|test_tile --rough 1 6
-products of a tile above kept at shifts it did not look at|src/cpu/tile_patch.c|bands(tile, n, \&left, \&rows, s);|(void)left;|test_tile --stacks 1000 24
-products of a tile above kept that is not the one above|src/cpu/tile_patch.c|c->row != p->i0|c->row < 0|test_tile --stacks 1 6
-products of another slot kept|src/cpu/tile.c|s->carried.row = -1;||test_tile --stacks 1 6
+products of a tile above kept at shifts it did not look at|src/cpu/tile_patch.c|bands(tile, n, \&left, \&rows, s);|(void)left;|test_tile --stacks 1 6
+products of another slot kept|src/cpu/tile.c|s->carried.row = -1;||test_tile --stacks 1000 24
 fractions of queries in other boxes lost|src/cpu/tile_boxes.c|            memcpy(a->fraction, k->fraction, n * sizeof *a->fraction);||test_tile --rough 1 6
 a row of a patch summed anew twice|src/simd/tile_exact_avx512.h|            if (!next) above = patch_row(there, key, right, fx);||test_tile --rough 1 40
 the next box begun too far|src/simd/sieve_make_amx.h|begun = wanted - rows < AHEAD ? wanted - rows : AHEAD;|begun = wanted - rows;|test_tile --frames 1000 40
