@@ -300,10 +300,10 @@ void snls_tile_exact(const CpuTile *tile, const CpuTilePlace *p, int64_t run, co
 void snls_tile_score_alone(const CpuTile *tile, const CpuTilePlace *p, int64_t run, int64_t l, int64_t slot, float *value, CpuTileScratch *s);
 
 /* tile_patch.c: sums down at every shift of the box into box; scores of a run's patches at every shift that it needs into sums, and if there is nothing else to
- * do, which the result tells, those of its candidates into value. Floats of `product` */
+ * do, which the result tells, those of its candidates into value. Floats of `product`, and of `carried.product`; whether tiles of so many rows can hand products down */
 int64_t snls_tile_patch_ring(const CpuTile *tile);
-bool snls_tile_carries(const CpuTile *tile, int64_t rows); /* whether products of tiles of so many rows can go down; floats of those */
 int64_t snls_tile_carried(const CpuTile *tile);
+bool snls_tile_carries(const CpuTile *tile, int64_t rows);
 bool snls_tile_patch_values(const CpuTile *tile, int64_t r, float *value, CpuTileScratch *s);
 void snls_tile_patch_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuTileScratch *s);
 
