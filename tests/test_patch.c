@@ -1,4 +1,4 @@
-/* test_patch.c: place, mix, mix_bent, dot_patch, spread_patch, spread_places, slopes, pull_patch and pull_pixel of the dsp table: every instruction set against plain sums in double.
+/* test_patch.c: place, mix, mix_bent, dot_patch, spread_patch, spread_places, slopes, pull_patch, draw_patch and pull_pixel of the dsp table: every instruction set against plain sums in double.
  *   test_patch         many seeds        test_patch SEED   that one
  */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
@@ -285,6 +285,43 @@ static void check_pair(Test *t, PatchCase *c, int kind)
     free(before);
 }
 
+static int drawn; /* patches that draw_patch had loops for */
+
+/* Every bit must be that of pull_patch and spread_patch, and no other float may change. */
+static void check_draw(Test *t, int kind)
+{
+    const ptrdiff_t side = rng_one_in(&t->rng, 4) ? rng_int(&t->rng, 1, 8) : 3 + 2 * rng_int(&t->rng, 0, 2), n = rng_one_in(&t->rng, 4) ? rng_int(&t->rng, 1, 40) : 16 * rng_int(&t->rng, 1, 5);
+    const int shape = (int)rng_int(&t->rng, 0, 3);
+    const bool prod = rng_one_in(&t->rng, 2), along = rng_one_in(&t->rng, 2);
+    const ptrdiff_t gap = rng_int(&t->rng, 0, 5), pitch = rng_one_in(&t->rng, 4) ? 1024 : (n + gap) * (side + 1) + rng_int(&t->rng, 0, 9);
+    const SnlsGrid key = { n + gap, pitch, n, shape }, out = { n, n * (side + 1) + gap, n, shape };
+    const SnlsPatch patch = { n + gap, (n + gap) * side + rng_int(&t->rng, 0, 3), side, side, 0 };
+    const ptrdiff_t keys = side * key.down + side * key.right + n, outs = side * out.down + side * out.right + n, queries = side * patch.down + n, e = side * side * n;
+    float *const block = malloc((size_t)(keys + 2 * outs + 3 * queries + e) * sizeof *block), *const at = block, *const sum = at + keys, *const want_sum = sum + outs;
+    float *const q = want_sum + outs, *const to = q + queries, *const want_to = to + queries, *const pulled = want_to + queries, g = value(&t->rng, 0), sums[4] = { 0 }, want[4] = { 0 }, w[4];
+    fill(&t->rng, block, keys + 2 * outs + 3 * queries + e, kind);
+    memcpy(want_sum, sum, (size_t)outs * sizeof *sum);
+    memcpy(want_to, to, (size_t)queries * sizeof *to);
+    for (ptrdiff_t r = 0; r <= side && !along; r++) /* taps that nobody wants */
+        for (ptrdiff_t s = 0; s <= side; s++)
+            if ((r == side && !(shape & 2)) || (s == side && !(shape & 1)))
+                for (ptrdiff_t i = 0; i < n; i++) at[r * key.down + s * key.right + i] = NAN;
+    SnlsPair pair = { at, q, { 0 }, prod, NULL, side * n };
+    for (int m = 0; m < 4; m++) pair.w[m] = (m & shape) == m ? value(&t->rng, 0) : NAN, w[m] = (m & shape) == m ? value(&t->rng, 0) : NAN;
+    const int done = t->dsp.draw_patch(along ? sums : NULL, to, g, &pair, &patch, &key, sum, w, &out);
+    if (done) {
+        const SnlsPatch e_patch = { n, side * n, side, side, 0 };
+        pair.out = pulled;
+        t->dsp.pull_patch(along ? want : NULL, want_to, g, &pair, &patch, &key);
+        t->dsp.spread_patch(want_sum, w, prod ? q : pulled, prod ? &patch : &e_patch, 0, side + 1, &out);
+    }
+    CHECK(!memcmp(to, want_to, (size_t)queries * sizeof *to), "%s draw_patch n=%td side %td shape %d: the patch's gradient differs", t->level, n, side, shape);
+    CHECK(!memcmp(sum, want_sum, (size_t)outs * sizeof *sum), "%s draw_patch n=%td side %td shape %d: the grid's gradient differs", t->level, n, side, shape);
+    CHECK(!memcmp(sums, want, sizeof sums), "%s draw_patch n=%td side %td shape %d: sums along taps differ", t->level, n, side, shape);
+    drawn += done;
+    free(block);
+}
+
 /* The gradients of a single pixel. out: a grid as the key's, of which rows that are not wanted stay. */
 static void check_pixel(Test *t, PatchCase *c, int kind)
 {
@@ -450,6 +487,7 @@ static void check_patches(Test *t, ptrdiff_t n, int kind)
     check_mix_bent(t, &c, kind);
     check_dot_patch(t, &c);
     check_pair(t, &c, kind);
+    check_draw(t, kind);
     check_pixel(t, &c, kind);
     check_spread_patch(t, &c, kind);
     check_spread_places(t, &c, kind);
@@ -475,10 +513,14 @@ int main(int argc, char **argv)
     for (int level = 1; level <= snls_dsp_level_max(); level++) {
         t.level = level_names[level];
         snls_dsp_init(&t.dsp, level);
+        drawn = 0;
         for (uint64_t seed = first; seed <= last; seed++) {
             check_repeat("test_patch %llu", (unsigned long long)seed);
             check_seed(&t, seed);
         }
+#if defined(__x86_64__)
+        CHECK(level < 3 || first == last || drawn > 0, "%s has no loops for draw_patch", t.level);
+#endif
         printf("%s: seeds %llu to %llu\n", t.level, (unsigned long long)first, (unsigned long long)last);
     }
     return check_end();

@@ -106,7 +106,8 @@ SnlsStatus snls_cpu_match_backward(SnlsContext *ctx, const SnlsMatch *m, const S
     const int64_t both = keys && queries ? bands_of_both(ctx, m, 16 + 4 * patch) : 0;
     const int64_t reaches = keys && (key_bands > 1 || both > 1 || m->refine) ? m->batch * m->frames * m->rows : 0;
     SNLS_TRY(take_tensors(ctx, m, g));
-    p.spare_size = ((m->features * m->ps + SNLS_GRAD_PAGE) * m->ps + SNLS_GRAD_PAGE + 15) / 16 * 16 + snls_grad_spare();
+    p.laid_at = ((m->features * m->ps + SNLS_GRAD_PAGE) * m->ps + SNLS_GRAD_PAGE + 15) / 16 * 16;
+    p.spare_size = p.laid_at + (m->ps > 1 ? snls_grad_laid(m) : 0) + snls_grad_spare();
     snls_arena_begin(&ctx->arena);
     snls_cpu_video_plan(ctx, &m->query);
     snls_cpu_video_plan(ctx, &m->key);

@@ -1,6 +1,6 @@
 /* match_grad.h: what the two passes of the gradients of search, search_all and refine share: how a kept neighbour is found
  * again from its number, and how the pixels of two patches pair up. match_grad.c prepares and has the rare cases,
- * match_grad_query.c is the pass of the queries, match_grad_key.c that of the keys. */
+ * match_grad_query.c is the pass of the queries, match_grad_key.c that of the keys, match_grad_edge.c has patches that cross the border. */
 #ifndef SNLS_CPU_MATCH_GRAD_H
 #define SNLS_CPU_MATCH_GRAD_H
 
@@ -25,6 +25,7 @@ typedef struct CpuGrad {
     int64_t  pixels;               /* of a patch row, that are one run of floats in every video; else 1 */
     float   *spare;                /* per thread */
     int64_t  spare_size;           /* floats per thread */
+    int64_t  laid_at;              /* of those after CpuGradBand.spare, where patches are laid */
     CpuReach *reach;               /* (B,T,nH); NULL: not needed */
 } CpuGrad;
 
@@ -220,26 +221,56 @@ typedef struct CpuInside {
     double  along_y[2], along_x[2]; /* weights of the taps along the axes */
 } CpuInside;
 
-/* False: to be walked. t, i: frame and row of the query. */
-static inline bool snls_grad_inside(const CpuGrad *p, int64_t b, int64_t t, int64_t i, const CpuKept *kept, CpuInside *in)
+/* Where both patches begin and the weights of the taps, the same for all pixels; false: digits of a place are lost on the way from pixel to pixel. i: row of the query. */
+static inline bool snls_grad_settle(const CpuGrad *p, int64_t i, const CpuKept *kept, CpuInside *in)
 {
     const SnlsMatch *m = &p->c.m;
-    const int64_t half = m->ps / 2, row = snls_floor_inside(kept->y), column = snls_floor_inside(kept->x), channel = kept->head * m->features;
+    const int64_t half = m->ps / 2, row = snls_floor_inside(kept->y), column = snls_floor_inside(kept->x);
     const double most = (double)(m->ps - 1 - half), fy = kept->y - (double)row, fx = kept->x - (double)column;
+    if (!p->inside || kept->y + most - most != kept->y || kept->x + most - most != kept->x) return false;
     in->query_y = i * m->stride0 - half, in->query_x = kept->j * m->stride0 - half;
     in->key_y = row - half, in->key_x = column - half;
-    if (!p->inside || in->query_y < 0 || in->query_x < 0 || in->key_y < 0 || in->key_x < 0) return false;
-    if (in->query_y + m->ps > m->height || in->query_x + m->ps > m->width || in->key_y + m->ps >= m->height || in->key_x + m->ps >= m->width) return false;
-    if (kept->y + most - most != kept->y || kept->x + most - most != kept->x) return false; /* digits lost on the way */
     in->along_y[0] = 1 - fy, in->along_y[1] = fy, in->along_x[0] = 1 - fx, in->along_x[1] = fx;
-    in->pair.at = snls_cpu_pixel(&p->c.key, b, kept->frame, in->key_y, in->key_x) + channel;
-    in->pair.q = snls_cpu_pixel(&p->c.query, b, t, in->query_y, in->query_x) + channel;
     in->pair.prod = m->prod;
     in->pair.out = NULL;
     for (int a = 0; a < 4; a++) in->pair.w[a] = (float)(in->along_y[a >> 1] * in->along_x[a & 1]);
-    in->patch = (SnlsPatch){p->c.query.step[3], p->c.query.step[2], m->ps, m->ps, 0};
-    in->grid = (SnlsGrid){p->c.key.step[3], p->c.key.step[2], m->features, (fy != 0) * 2 + (fx != 0)};
+    in->grid.shape = (fy != 0) * 2 + (fx != 0);
     return true;
+}
+
+/* False: to be laid, or walked. t, i: frame and row of the query. */
+static inline bool snls_grad_inside(const CpuGrad *p, int64_t b, int64_t t, int64_t i, const CpuKept *kept, CpuInside *in)
+{
+    const SnlsMatch *m = &p->c.m;
+    const int64_t channel = kept->head * m->features;
+    if (!snls_grad_settle(p, i, kept, in) || in->query_y < 0 || in->query_x < 0 || in->key_y < 0 || in->key_x < 0) return false;
+    if (in->query_y + m->ps > m->height || in->query_x + m->ps > m->width || in->key_y + m->ps >= m->height || in->key_x + m->ps >= m->width) return false;
+    in->pair.at = snls_cpu_pixel(&p->c.key, b, kept->frame, in->key_y, in->key_x) + channel;
+    in->pair.q = snls_cpu_pixel(&p->c.query, b, t, in->query_y, in->query_x) + channel;
+    in->patch = (SnlsPatch){p->c.query.step[3], p->c.query.step[2], m->ps, m->ps, 0};
+    in->grid = (SnlsGrid){p->c.key.step[3], p->c.key.step[2], m->features, in->grid.shape};
+    return true;
+}
+
+/* match_grad_edge.c: patches that cross the border. A copy of both with what they see beyond it, as if they were inside, and what is added to them. */
+typedef struct CpuLaid {
+    CpuInside in;
+    float *d_query, *d_key;
+} CpuLaid;
+
+int64_t snls_grad_laid(const SnlsMatch *m); /* floats */
+
+/* False: to be walked. */
+bool snls_grad_lay(const CpuGrad *p, const CpuGradBand *band, const CpuKept *kept, CpuLaid *laid);
+
+/* What such a neighbour adds to rows of the band: of d query and d key, if they are wanted; along, where given, as pull_patch has it. */
+void snls_grad_edge(const CpuGrad *p, const CpuGradBand *band, const CpuKept *kept, CpuLaid *laid, float *along, bool query, bool key);
+
+/* Weights with which what is pulled goes to the taps. */
+static inline void snls_grad_weights(const CpuGrad *p, const CpuKept *kept, const CpuInside *in, float w[4])
+{
+    const float g = p->c.m.prod ? kept->g : 2 * kept->g;
+    for (int a = 0; a < 4; a++) w[a] = g * in->pair.w[a];
 }
 
 /* What the neighbours of a row of queries have in common where patches are single pixels, which are never outside. */

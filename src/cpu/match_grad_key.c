@@ -65,9 +65,8 @@ static void spread_inside(const CpuGrad *p, const CpuGradBand *band, const CpuKe
     if (!snls_grad_spreads(p, band, in)) return;
     SnlsPatch patch = in->patch;
     const SnlsGrid to = {p->d_key.step[3], p->d_key.step[2], m->features, in->grid.shape};
-    const float g = m->prod ? kept->g : 2 * kept->g;
     float w[4];
-    for (int a = 0; a < 4; a++) w[a] = g * in->pair.w[a];
+    snls_grad_weights(p, kept, in, w);
     if (!m->prod && !in->pair.out) {
         in->pair.out = snls_grad_pull_at(p, band, in);
         p->c.dsp->pull_patch(NULL, NULL, 0, &in->pair, &patch, &in->grid);
@@ -96,8 +95,12 @@ static void take_singles(const CpuGrad *p, const Band *band, int64_t n)
 static void take_patches(const CpuGrad *p, const Band *band, int64_t n)
 {
     CpuInside in;
-    for (const CpuKept *kept = band->list; kept < band->list + n; kept++)
-        snls_grad_spread(p, &band->at, kept, snls_grad_inside(p, band->at.b, band->at.t, band->at.i, kept, &in) ? &in : NULL);
+    CpuLaid laid;
+    for (const CpuKept *kept = band->list; kept < band->list + n; kept++) {
+        const bool inside = snls_grad_inside(p, band->at.b, band->at.t, band->at.i, kept, &in);
+        if (!inside && snls_grad_lay(p, &band->at, kept, &laid)) snls_grad_edge(p, &band->at, kept, &laid, NULL, false, true);
+        else snls_grad_spread(p, &band->at, kept, inside ? &in : NULL);
+    }
 }
 
 static void take_list(const CpuGrad *p, const Band *band, int64_t n)

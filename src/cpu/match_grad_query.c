@@ -79,6 +79,25 @@ static inline void pull_pair(const CpuGrad *p, const CpuKept *kept, const CpuPai
     }
 }
 
+/* dL/d place from the sums along the taps. */
+static void add_along(const CpuGrad *p, Band *band, const CpuKept *kept, const CpuInside *in, const float along[4])
+{
+    const double scale = p->c.m.prod ? kept->g : 2 * (double)kept->g;
+    if (band->want_place) add_place(band, in->along_y, in->along_x, along, scale, scale);
+}
+
+/* All gradients of a whole patch that the band owns whole; false: not in one go. */
+static bool draw_inside(const CpuGrad *p, const Band *band, const CpuKept *kept, const CpuInside *in, float *along, float *to, float g)
+{
+    const SnlsMatch *m = &p->c.m;
+    const SnlsGrid grid = {p->d_key.step[3], p->d_key.step[2], m->features, in->grid.shape};
+    float w[4];
+    if (in->key_y < band->at.first || in->key_y + m->ps + (in->grid.shape >> 1) > band->at.end) return false;
+    snls_grad_weights(p, kept, in, w);
+    float *key = snls_cpu_pixel(&p->d_key, band->at.b, kept->frame, in->key_y, in->key_x) + kept->head * m->features;
+    return p->c.dsp->draw_patch(along, to, g, &in->pair, &in->patch, &in->grid, key, w, &grid);
+}
+
 /* A whole patch: all rows for the place, those in the band for the query, and what it pulls at the key. The sums for the place are made in one call
  * whatever the band is, so that they do not depend on it. */
 static void pull_inside(const CpuGrad *p, Band *band, const CpuKept *kept, CpuInside *in)
@@ -87,12 +106,16 @@ static void pull_inside(const CpuGrad *p, Band *band, const CpuKept *kept, CpuIn
     const SnlsDsp *dsp = p->c.dsp;
     const int64_t first = in->query_y < band->at.first ? band->at.first - in->query_y : 0, end = in->query_y + m->ps > band->at.end ? band->at.end - in->query_y : m->ps;
     const float g = m->prod ? kept->g : -2 * kept->g;
-    float along[4], *to = band->want_query && end > first ? snls_cpu_pixel(&p->d_query, band->at.b, band->at.t, in->query_y, in->query_x) + kept->head * m->features : NULL;
+    float sums[4], *along = band->want_place ? sums : NULL;
+    float *to = band->want_query && end > first ? snls_cpu_pixel(&p->d_query, band->at.b, band->at.t, in->query_y, in->query_x) + kept->head * m->features : NULL;
     const bool whole = end - first == m->ps, key = band->want_key && snls_grad_spreads(p, &band->at, in);
+    if (to && whole && key && draw_inside(p, band, kept, in, along, to, g)) {
+        add_along(p, band, kept, in, sums);
+        return;
+    }
     in->pair.out = key && !m->prod ? snls_grad_pull_at(p, &band->at, in) : NULL;
-    dsp->pull_patch(band->want_place ? along : NULL, whole ? to : NULL, g, &in->pair, &in->patch, &in->grid);
-    const double scale = m->prod ? kept->g : 2 * (double)kept->g;
-    if (band->want_place) add_place(band, in->along_y, in->along_x, along, scale, scale);
+    dsp->pull_patch(along, whole ? to : NULL, g, &in->pair, &in->patch, &in->grid);
+    add_along(p, band, kept, in, sums);
     if (to && !whole) {
         SnlsPair pair = in->pair;
         SnlsPatch patch = in->patch;
@@ -102,6 +125,14 @@ static void pull_inside(const CpuGrad *p, Band *band, const CpuKept *kept, CpuIn
         dsp->pull_patch(NULL, to + first * patch.down, g, &pair, &patch, &in->grid);
     }
     if (key) snls_grad_spread(p, &band->at, kept, in);
+}
+
+/* One that crosses the border. */
+static void pull_edge(const CpuGrad *p, Band *band, const CpuKept *kept, CpuLaid *laid)
+{
+    float along[4];
+    snls_grad_edge(p, &band->at, kept, laid, band->want_place ? along : NULL, band->want_query, band->want_key);
+    add_along(p, band, kept, &laid->in, along);
 }
 
 /* Where the gradients of a row of queries by their centres begin, and seeds of the offsets: of column and head 0, the first place and window. */
@@ -151,10 +182,15 @@ static inline void extend(const SnlsMatch *m, const CpuKept *kept, CpuReach *rea
 static void pull_patch(const CpuGrad *p, Band *band, const CpuKept *kept)
 {
     CpuInside in;
-    const bool inside = snls_grad_inside(p, band->at.b, band->at.t, band->at.i, kept, &in);
-    if (inside) pull_inside(p, band, kept, &in);
-    else snls_grad_walk(p, band->at.i, kept, pull_pair, band);
-    if (band->want_key && !inside) snls_grad_spread(p, &band->at, kept, NULL);
+    CpuLaid laid;
+    if (snls_grad_inside(p, band->at.b, band->at.t, band->at.i, kept, &in)) {
+        pull_inside(p, band, kept, &in);
+    } else if (snls_grad_lay(p, &band->at, kept, &laid)) {
+        pull_edge(p, band, kept, &laid);
+    } else {
+        snls_grad_walk(p, band->at.i, kept, pull_pair, band);
+        if (band->want_key) snls_grad_spread(p, &band->at, kept, NULL);
+    }
 }
 
 static void take_patches(const CpuGrad *p, Band *band, int64_t n)

@@ -143,6 +143,10 @@ typedef struct SnlsDsp {
      * Nothing of it depends on what else is wanted. */
     void (*pull_patch)(float *along, float *to, float g, const SnlsPair *pair, const SnlsPatch *patch, const SnlsGrid *grid);
 
+    /* pull_patch and spread_patch in one, the same bits: what is pulled, d = e or (prod) q, is added with weights w to the pixels from out on, all of them; pair->out is not looked at.
+     * 0: there are no loops for such a patch, and nothing was done. */
+    int (*draw_patch)(float *along, float *to, float g, const SnlsPair *pair, const SnlsPatch *patch, const SnlsGrid *grid, float *out, const float w[4], const SnlsGrid *out_grid);
+
     /* The same of single pixels, and what it adds to the key. e is the read less q, or (prod) the read; d is e, or (prod) q.
      * to[i] -= g*e[i], or (prod) += ; along[0 .. 3], where given, are <d, tap>; each tap of out += g*w*d. */
     void (*pull_pixel)(float *along, const SnlsPixel *pixel);

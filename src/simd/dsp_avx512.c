@@ -374,6 +374,7 @@ typedef __mmask16 Mask;
 #define v_sum4(a, b, c, d) zmm_sum4(a, b, c, d)
 #include "simd/patch_body.h"
 #include "simd/pair_body.h"
+#include "simd/draw_body.h"
 #include "simd/reads_body.h"
 #include "simd/place_avx512.h"
 #include "simd/slopes.h"
@@ -403,6 +404,7 @@ void snls_dsp_init_avx512(SnlsDsp *dsp) /* bfloat16 stays with AVX2: two shifts 
     dsp->slopes = snls_slopes;
     dsp->pull_patch = pull_patch;
     dsp->pull_pixel = pull_pixel;
+    dsp->draw_patch = draw_patch;
     dsp->dot_patch = dot_patch;
     dsp->spread_patch = spread_patch;
     dsp->from_f16 = from_f16_avx512;

@@ -81,14 +81,15 @@ ALWAYS void pair_patch(float *along_out, float *to, float g, const SnlsPair *pai
         c.w[m] = v_set(pair->w[m]);
         sum[m][0] = sum[m][1] = v_zero();
     }
-    for (ptrdiff_t r = 0; r < rows; r++) {
-        const float *const at = pair->at + r * grid->down, *const q = pair->q + r * patch->down;
-        float *const here = into & INTO_PATCH ? to + r * patch->down : NULL, *const there = into & INTO_OUT ? pair->out + r * pair->out_down : NULL;
-        ptrdiff_t i = 0;
-        for (; i + 2 * LANES <= n; i += 2 * LANES)
-            pair_row(sum, here ? here + i : NULL, there ? there + i : NULL, n, &c, at + i, q + i, run, shape, prod, along, into, 2, 1, v_mask(LANES));
-        for (; i < n; i += LANES)
-            pair_row(sum, here ? here + i : NULL, there ? there + i : NULL, n, &c, at + i, q + i, run, shape, prod, along, into, 1, 0, v_mask(n - i));
+    for (ptrdiff_t i = 0, width; i < n; i += width) { /* in the order of draw_body.h, so that sums are the same */
+        const int whole = i + 2 * LANES <= n;
+        width = whole ? 2 * LANES : LANES;
+        for (ptrdiff_t r = 0; r < rows; r++) {
+            const float *const at = pair->at + r * grid->down + i, *const q = pair->q + r * patch->down + i;
+            float *const here = into & INTO_PATCH ? to + r * patch->down + i : NULL, *const there = into & INTO_OUT ? pair->out + r * pair->out_down + i : NULL;
+            if (whole) pair_row(sum, here, there, n, &c, at, q, run, shape, prod, along, into, 2, 1, v_mask(LANES));
+            else pair_row(sum, here, there, n, &c, at, q, run, shape, prod, along, into, 1, 0, v_mask(n - i));
+        }
     }
     if (along)
         v_store4(along_out,
