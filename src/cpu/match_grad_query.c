@@ -1,23 +1,11 @@
 /* match_grad_query.c: d query, and d flow (or d centre). A band of rows of the query video takes from every patch that
  * covers it, in the order of the queries; the band where a query stands also has the gradient by its flow. */
-#include "cpu/match_grad.h"
+#include "cpu/match_grad_query.h"
 #include "cpu/threads.h"
 #include <math.h>
 
-typedef struct Band {
-    CpuGradBand at;        /* rows of the video */
-    int64_t left, right;   /* columns of the row of queries */
-    CpuKept *list;
-    bool    own;           /* the query at hand stands in this band */
-    bool    want_query, want_key;
-    bool    want_any;      /* else only reaches are looked for */
-    bool    want_reach;
-    bool    want_place;    /* of the neighbour at hand */
-    double  by_y, by_x;    /* dL/d position of the neighbour at hand */
-} Band;
-
 /* Slopes of the key along y and x, times the pull on it: from the products of the pull with the four corners */
-static inline void add_place(Band *band, const double wy[2], const double wx[2], const float *along, double scale_y, double scale_x)
+static inline void add_place(CpuQueryBand *band, const double wy[2], const double wx[2], const float *along, double scale_y, double scale_x)
 {
     double dy = 0, dx = 0;
     for (int i = 0; i < 2; i++) {
@@ -29,7 +17,7 @@ static inline void add_place(Band *band, const double wy[2], const double wx[2],
 }
 
 /* Corners that only a slope needs are read too, the one that neither needs is not. */
-static inline void pull_place(const CpuGrad *p, Band *band, const CpuPair *pair, const float *frame, const float *pull, float scale, int64_t n)
+static inline void pull_place(const CpuGrad *p, CpuQueryBand *band, const CpuPair *pair, const float *frame, const float *pull, float scale, int64_t n)
 {
     const int64_t *step = p->c.key.step, right = (pair->x.at[1] - pair->x.at[0]) * step[3], down = (pair->y.at[1] - pair->y.at[0]) * step[2];
     const float *first = frame + pair->y.at[0] * step[2] + pair->x.at[0] * step[3];
@@ -41,7 +29,7 @@ static inline void pull_place(const CpuGrad *p, Band *band, const CpuPair *pair,
 }
 
 /* n floats: dL/dk is g*q (prod) or 2g(k - q) (l2), dL/dq is g*k or 2g(q - k). frame: of the key, moved on with the pixel */
-static inline void pull_run(const CpuGrad *p, Band *band, const CpuPair *pair, float *frame, const float *q, float *to, float g, int64_t n)
+static inline void pull_run(const CpuGrad *p, CpuQueryBand *band, const CpuPair *pair, float *frame, const float *q, float *to, float g, int64_t n)
 {
     const SnlsDsp *dsp = p->c.dsp;
     float *tap[4], weight[4];
@@ -63,7 +51,7 @@ static inline void pull_run(const CpuGrad *p, Band *band, const CpuPair *pair, f
 static inline void pull_pair(const CpuGrad *p, const CpuKept *kept, const CpuPair *pair, void *user)
 {
     const SnlsMatch *m = &p->c.m;
-    Band *band = user;
+    CpuQueryBand *band = user;
     const bool here = band->want_query && pair->query_y >= band->at.first && pair->query_y < band->at.end;
     if (!here && !band->want_place) return;
     const int64_t joined = p->pixels > 1 ? pair->pixels : 1, channel = kept->head * m->features;
@@ -80,14 +68,14 @@ static inline void pull_pair(const CpuGrad *p, const CpuKept *kept, const CpuPai
 }
 
 /* dL/d place from the sums along the taps. */
-static void add_along(const CpuGrad *p, Band *band, const CpuKept *kept, const CpuInside *in, const float along[4])
+static void add_along(const CpuGrad *p, CpuQueryBand *band, const CpuKept *kept, const CpuInside *in, const float along[4])
 {
     const double scale = p->c.m.prod ? kept->g : 2 * (double)kept->g;
     if (band->want_place) add_place(band, in->along_y, in->along_x, along, scale, scale);
 }
 
 /* All gradients of a whole patch that the band owns whole; false: not in one go. */
-static bool draw_inside(const CpuGrad *p, const Band *band, const CpuKept *kept, const CpuInside *in, float *along, float *to, float g)
+static bool draw_inside(const CpuGrad *p, const CpuQueryBand *band, const CpuKept *kept, const CpuInside *in, float *along, float *to, float g)
 {
     const SnlsMatch *m = &p->c.m;
     const SnlsGrid grid = {p->d_key.step[3], p->d_key.step[2], m->features, in->grid.shape};
@@ -100,7 +88,7 @@ static bool draw_inside(const CpuGrad *p, const Band *band, const CpuKept *kept,
 
 /* A whole patch: all rows for the place, those in the band for the query, and what it pulls at the key. The sums for the place are made in one call
  * whatever the band is, so that they do not depend on it. */
-static void pull_inside(const CpuGrad *p, Band *band, const CpuKept *kept, CpuInside *in)
+static void pull_inside(const CpuGrad *p, CpuQueryBand *band, const CpuKept *kept, CpuInside *in)
 {
     const SnlsMatch *m = &p->c.m;
     const SnlsDsp *dsp = p->c.dsp;
@@ -128,44 +116,11 @@ static void pull_inside(const CpuGrad *p, Band *band, const CpuKept *kept, CpuIn
 }
 
 /* One that crosses the border. */
-static void pull_edge(const CpuGrad *p, Band *band, const CpuKept *kept, CpuLaid *laid)
+static void pull_edge(const CpuGrad *p, CpuQueryBand *band, const CpuKept *kept, CpuLaid *laid)
 {
     float along[4];
     snls_grad_edge(p, &band->at, kept, laid, band->want_place ? along : NULL, band->want_query, band->want_key);
     add_along(p, band, kept, &laid->in, along);
-}
-
-/* Where the gradients of a row of queries by their centres begin, and seeds of the offsets: of column and head 0, the first place and window. */
-typedef struct Centres {
-    float *sums;
-    const float *seeds;  /* NULL: none */
-    int64_t first;       /* window with a centre */
-} Centres;
-
-static Centres centres_of(const CpuGrad *p, const CpuGradBand *at)
-{
-    const SnlsMatch *m = &p->c.m;
-    const SnlsTensor *seeds = &p->g.offset, *sums = &p->g.centre;
-    Centres c = {sums->data, seeds->data ? (const float *)seeds->data + snls_at6(seeds, at->b, 0, at->t, at->i, 0, 0) : NULL, m->refine ? 0 : m->windows - m->flow_slots};
-    if (!c.sums) return c;
-    if (m->refine) c.sums += snls_at6(sums, at->b, 0, at->t, at->i, 0, 0) + sums->stride[sums->ndim - 1]; /* past dt */
-    else if (sums->ndim == 7) c.sums += snls_at6(sums, at->b, 0, at->t, 0, at->i, 0);
-    else c.sums += snls_at5(sums, at->b, at->t, 0, at->i, 0);
-    return c;
-}
-
-static inline void add_centre(const CpuGrad *p, const Centres *c, const CpuKept *kept, double by_y, double by_x)
-{
-    const SnlsTensor *seeds = &p->g.offset, *sums = &p->g.centre;
-    const int64_t step = sums->stride[sums->ndim - 1], at_y = p->c.m.refine ? 0 : step, at_x = step - at_y; /* offsets are (dt,dy,dx), flow is (x,y) */
-    if (c->seeds) {
-        const float *seed = c->seeds + kept->head * seeds->stride[1] + kept->j * seeds->stride[4] + kept->place * seeds->stride[5];
-        by_y += seed[seeds->stride[6]];
-        by_x += seed[2 * seeds->stride[6]];
-    }
-    float *to = c->sums + kept->head * p->sums_head + kept->j * p->sums_column + (kept->window - c->first) * p->sums_window;
-    to[at_y] += (float)(kept->slope_y * by_y);
-    to[at_x] += (float)(kept->slope_x * by_x);
 }
 
 static inline void extend(const SnlsMatch *m, const CpuKept *kept, CpuReach *reach)
@@ -179,7 +134,7 @@ static inline void extend(const SnlsMatch *m, const CpuKept *kept, CpuReach *rea
     if (kept->frame > reach->last_frame) reach->last_frame = kept->frame;
 }
 
-static void pull_patch(const CpuGrad *p, Band *band, const CpuKept *kept)
+static void pull_patch(const CpuGrad *p, CpuQueryBand *band, const CpuKept *kept)
 {
     CpuInside in;
     CpuLaid laid;
@@ -193,15 +148,15 @@ static void pull_patch(const CpuGrad *p, Band *band, const CpuKept *kept)
     }
 }
 
-static void take_patches(const CpuGrad *p, Band *band, int64_t n)
+static void take_patches(const CpuGrad *p, CpuQueryBand *band, int64_t n)
 {
-    const Centres centres = centres_of(p, &band->at);
+    const CpuCentres centres = snls_grad_centres(p, &band->at);
     for (const CpuKept *kept = band->list; kept < band->list + n; kept++) {
         const bool want_centre = centres.sums && band->own && snls_match_has_centre(&p->c.m, kept->window);
         band->want_place = want_centre && p->g.dist.data;
         band->by_y = band->by_x = 0;
         pull_patch(p, band, kept);
-        if (want_centre) add_centre(p, &centres, kept, band->by_y, band->by_x);
+        if (want_centre) snls_grad_add_centre(p, &centres, kept, band->by_y, band->by_x);
     }
 }
 
@@ -214,10 +169,10 @@ static inline double slope_of(double near, double far, const float *along, int a
     return first + last;
 }
 
-static void add_single_centres(const CpuGrad *p, const Band *band, float (*along)[4], int64_t n)
+static void add_single_centres(const CpuGrad *p, const CpuQueryBand *band, float (*along)[4], int64_t n)
 {
     const SnlsMatch *m = &p->c.m;
-    const Centres centres = centres_of(p, &band->at);
+    const CpuCentres centres = snls_grad_centres(p, &band->at);
     const double twice = m->prod ? 1 : 2, tall = m->height > 1, wide = m->width > 1;
     if (!centres.sums || !band->own) return;
     for (int64_t i = 0; i < n; i++) {
@@ -225,11 +180,11 @@ static void add_single_centres(const CpuGrad *p, const Band *band, float (*along
         const double fy = kept->y - (double)(int64_t)kept->y, fx = kept->x - (double)(int64_t)kept->x, scale = twice * (double)kept->g;
         if (!snls_match_has_centre(m, kept->window)) continue;
         const double by_y = p->g.dist.data ? tall * scale * slope_of(1 - fx, fx, along[i], 1, 2) : 0, by_x = p->g.dist.data ? wide * scale * slope_of(1 - fy, fy, along[i], 2, 1) : 0;
-        add_centre(p, &centres, kept, by_y, by_x);
+        snls_grad_add_centre(p, &centres, kept, by_y, by_x);
     }
 }
 
-static void take_singles(const CpuGrad *p, Band *band, int64_t n)
+static void take_singles(const CpuGrad *p, CpuQueryBand *band, int64_t n)
 {
     SnlsPixel pixel[SNLS_GRAD_LIST];
     float along[SNLS_GRAD_LIST][4];
@@ -244,20 +199,20 @@ static void take_singles(const CpuGrad *p, Band *band, int64_t n)
     add_single_centres(p, band, along, n);
 }
 
-static void take_list(const CpuGrad *p, Band *band, int64_t n)
+static void take_list(const CpuGrad *p, CpuQueryBand *band, int64_t n)
 {
     if (p->c.m.ps == 1) take_singles(p, band, n);
     else take_patches(p, band, n);
 }
 
 /* Whether a neighbour of one pixel lies in rows of the band. */
-static inline bool touches(const Band *band, const CpuKept *kept)
+static inline bool touches(const CpuQueryBand *band, const CpuKept *kept)
 {
     return kept->y < (double)band->at.end && kept->y > (double)(band->at.first - 1);
 }
 
 /* The neighbours of one query to the list; returns how many it then holds. */
-static inline int64_t find(const CpuGrad *p, const CpuGradQuery *at, Band *band, int64_t n, CpuReach *reach)
+static inline int64_t find(const CpuGrad *p, const CpuGradQuery *at, CpuQueryBand *band, int64_t n, CpuReach *reach)
 {
     const SnlsMatch *m = &p->c.m;
     for (int64_t place = 0; place < m->kept; place++) {
@@ -277,9 +232,13 @@ static inline int64_t find(const CpuGrad *p, const CpuGradQuery *at, Band *band,
     return n;
 }
 
-static void query_row(const CpuGrad *p, Band *band)
+static void query_row(const CpuGrad *p, CpuQueryBand *band)
 {
     const SnlsMatch *m = &p->c.m;
+    if (snls_grad_settles(p, band)) {
+        snls_grad_single_row(p, band);
+        return;
+    }
     const CpuGradQuery row = snls_grad_row(p, band->at.b, band->at.t, band->at.i);
     CpuReach none = {m->height, -1, m->frames, -1}, reach = none, *all = &none;
     if (band->want_reach && band->own) all = &p->reach[(band->at.b * m->frames + band->at.t) * m->rows + band->at.i];
@@ -294,7 +253,7 @@ static void query_row(const CpuGrad *p, Band *band)
     *all = reach;
 }
 
-static bool reaches(const CpuGrad *p, const Band *band)
+static bool reaches(const CpuGrad *p, const CpuQueryBand *band)
 {
     if (!band->want_key || !p->reach) return band->want_key;
     const CpuReach *r = &p->reach[(band->at.b * p->c.m.frames + band->at.t) * p->c.m.rows + band->at.i];
@@ -302,7 +261,7 @@ static bool reaches(const CpuGrad *p, const Band *band)
 }
 
 /* The band at hand takes what it owns of a row of queries, if there is anything. */
-static void visit_row(const CpuGrad *p, Band *band)
+static void visit_row(const CpuGrad *p, CpuQueryBand *band)
 {
     const SnlsMatch *m = &p->c.m;
     const int64_t y = band->at.i * m->stride0, half = m->ps / 2;
@@ -313,7 +272,7 @@ static void visit_row(const CpuGrad *p, Band *band)
 }
 
 /* Frames [t, end), all of them for a row of queries before the next row. */
-static void query_band(const CpuGrad *p, Band *band, int64_t t, int64_t end)
+static void query_band(const CpuGrad *p, CpuQueryBand *band, int64_t t, int64_t end)
 {
     const SnlsMatch *m = &p->c.m;
     for (band->left = 0; band->left < m->columns; band->left = band->right) {
@@ -323,16 +282,16 @@ static void query_band(const CpuGrad *p, Band *band, int64_t t, int64_t end)
     }
 }
 
-static Band band_of(const CpuGrad *p, int64_t b, int64_t t)
+static CpuQueryBand band_of(const CpuGrad *p, int64_t b, int64_t t)
 {
     float *spare = p->spare + snls_cpu_thread() * p->spare_size;
-    return (Band){.at = {.b = b, .t = t, .end = p->c.m.height, .spare = spare + snls_grad_spare()}, .list = (CpuKept *)(void *)spare};
+    return (CpuQueryBand){.at = {.b = b, .t = t, .end = p->c.m.height, .spare = spare + snls_grad_spare()}, .list = (CpuKept *)(void *)spare};
 }
 
 /* Of refine, whose centres may be anywhere: by its neighbours. */
 static void reach_by_neighbours(const CpuGrad *p, int64_t b, int64_t t, int64_t i)
 {
-    Band band = band_of(p, b, t);
+    CpuQueryBand band = band_of(p, b, t);
     band.at.i = i;
     band.right = p->c.m.columns;
     band.own = band.want_reach = true;
@@ -378,7 +337,7 @@ void snls_grad_queries(SnlsContext *ctx, const CpuGrad *p, int64_t bands, bool b
 #pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 1)
     for (int64_t u = 0; u < units; u++) {
         const int64_t number = u % bands, plane = u / bands * times;
-        Band band = band_of(p, plane / m->frames, plane % m->frames);
+        CpuQueryBand band = band_of(p, plane / m->frames, plane % m->frames);
         band.at.first = number * m->height / bands;
         band.at.end = (number + 1) * m->height / bands;
         band.want_query = p->d_query.data && p->g.dist.data;

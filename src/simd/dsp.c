@@ -2,7 +2,9 @@
  * To be built with -ffp-contract=off, so that it gives the same bits on every machine. */
 #include "simd/dsp.h"
 #include "simd/place.h"
+#include "simd/pull_list.h"
 #include "simd/slopes.h"
+#include "simd/settle_body.h"
 
 #include <string.h>
 #if defined(__x86_64__)
@@ -274,6 +276,14 @@ static void pull_pixel_c(float *along, const SnlsPixel *p)
     for (int m = 0; along && m < 4; m++) along[m] = lanes_sum(s[m]);
 }
 
+static void pull_list_c(const SnlsSettled *s, ptrdiff_t n, const SnlsPulls *c)
+{
+    for (ptrdiff_t i = 0; i < n; i++) {
+        SnlsPixel p;
+        if (snls_pull_pixel(&p, s, i, c)) pull_pixel_c(s->window[i] >= c->first_along ? c->along[i] : NULL, &p);
+    }
+}
+
 /* The same conversions as base/half.h, which simd/ may not include; test_dsp holds the two equal, bit for bit. */
 
 static uint32_t bits_of(float x) { uint32_t u; memcpy(&u, &x, sizeof u); return u; }
@@ -345,7 +355,7 @@ void snls_dsp_init_c(SnlsDsp *dsp)
         .blend = blend_c, .dot_blend = dot_blend_c, .l2_blend = l2_blend_c, .score_places = score_places_c, .bends = bends_c,
         .blend_sub = blend_sub_c, .dots = dots_c, .unblend = unblend_c,
         .axpy = axpy_c, .scale = scale_c, .sub = sub_c,
-        .place = snls_place, .mix = mix_c, .mix_run = mix_run_c, .mix_bent = mix_bent_c, .spread_places = spread_places_c, .slopes = snls_slopes, .pull_patch = pull_patch_c, .draw_patch = draw_patch_c, .pull_pixel = pull_pixel_c, .dot_patch = dot_patch_c, .spread_patch = spread_patch_c,
+        .place = snls_place, .mix = mix_c, .mix_run = mix_run_c, .mix_bent = mix_bent_c, .spread_places = spread_places_c, .slopes = snls_slopes, .pull_patch = pull_patch_c, .draw_patch = draw_patch_c, .pull_pixel = pull_pixel_c, .pull_list = pull_list_c, .dot_patch = dot_patch_c, .settle = settle, .aim = aim, .tilt = tilt, .spread_patch = spread_patch_c,
         .from_f16 = from_f16_c, .from_bf16 = from_bf16_c, .to_f16 = to_f16_c, .to_bf16 = to_bf16_c,
     };
 }

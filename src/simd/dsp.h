@@ -78,6 +78,59 @@ typedef struct SnlsRun {
     const float *ahead; /* a pixel of the grid for each query, next to each other, which later ones will want: asked for; NULL: none */
 } SnlsRun;
 
+/* Neighbours of single pixels that a search has kept, up to SNLS_SETTLE of a row of queries, and how they are found again from their numbers. */
+enum { SNLS_SETTLE = 64, SNLS_SETTLE_REFLECTED = -1 };
+
+typedef struct SnlsSettled {
+    /* given */
+    int32_t id[SNLS_SETTLE], column[SNLS_SETTLE]; /* number of the candidate; column of the query */
+    int64_t centre[SNLS_SETTLE];                  /* floats from SnlsSettle.centre to that of the query's window 0 */
+    /* settle */
+    int32_t window[SNLS_SETTLE], state[SNLS_SETTLE]; /* state: 1 there is such a neighbour, 0 there is none, or its window's centre lies beyond the frame and has to be reflected: y, x to be found elsewhere */
+    double  y[SNLS_SETTLE], x[SNLS_SETTLE];
+    int32_t frame[SNLS_SETTLE];
+    /* aim */
+    int64_t at[SNLS_SETTLE], out[SNLS_SETTLE];    /* floats from the first pixel of a video, of its gradient */
+    int32_t down[SNLS_SETTLE], right[SNLS_SETTLE]; /* pixels to the taps below and beside, +-1 or 0 */
+    int32_t rows[SNLS_SETTLE], shape[SNLS_SETTLE]; /* as in SnlsPixel */
+    float   w[4][SNLS_SETTLE];
+    double  by_y[SNLS_SETTLE], by_x[SNLS_SETTLE]; /* tilt */
+} SnlsSettled;
+
+typedef struct SnlsSettle {
+    const float *centre;                     /* NULL: no window has one */
+    ptrdiff_t centre_window, step_y, step_x; /* floats from window to window, to its components */
+    int32_t first, cells, side;              /* the first window with a centre; cells of a window, below 2^20, and of its side */
+    int     nearest, slide;
+    int32_t time, turn;                      /* window s is of frame time + s up to frame `turn`, else of turn - s */
+    double  y, stride0, stride1, last_y, last_x; /* row of the queries; their columns are stride0 apart; the last row and column of a frame */
+} SnlsSettle;
+
+typedef struct SnlsAim {
+    ptrdiff_t step[3], out_step[3];          /* frame, row, column of a video and of its gradient */
+    int32_t height, width, first, end;       /* rows first .. end - 1 are added to */
+} SnlsAim;
+
+/* What the neighbours of a list have in common when they pull: pixel 0 of the row of queries and of the first frame of the keys, their gradients (NULL: not wanted), floats from query to query and to the
+ * key's next pixels. */
+typedef struct SnlsPulls {
+    const float *q, *key;
+    float *to, *out;
+    ptrdiff_t q_step, to_step, right, down, out_right, out_down, n;
+    const int32_t *head;   /* of each: n floats after the one before */
+    const float *g;
+    float (*along)[4];     /* where sums along the taps go, of windows from first_along on */
+    int32_t first_along;
+    float twice;           /* times g */
+    int prod;
+} SnlsPulls;
+
+typedef struct SnlsTilt {
+    const float *g;                 /* of each neighbour */
+    const float (*along)[4];        /* products of what it pulls with the four taps */
+    double twice;
+} SnlsTilt;
+
 typedef struct SnlsDsp {
     /* sum a[i]*b[i];  sum (a[i]-b[i])^2 */
     float (*dot)(const float *a, const float *b, ptrdiff_t n);
@@ -150,6 +203,14 @@ typedef struct SnlsDsp {
     /* The same of single pixels, and what it adds to the key. e is the read less q, or (prod) the read; d is e, or (prod) q.
      * to[i] -= g*e[i], or (prod) += ; along[0 .. 3], where given, are <d, tap>; each tap of out += g*w*d. */
     void (*pull_pixel)(float *along, const SnlsPixel *pixel);
+
+    /* pull_pixel of the first n neighbours of a list, one after the other. */
+    void (*pull_list)(const SnlsSettled *list, ptrdiff_t n, const SnlsPulls *in);
+
+    /* The first n neighbours of a list: which window, and where; then, of all of them, which pixels and weights. All are places inside their frames by then, of fewer than 2^31 rows and columns. */
+    void (*settle)(SnlsSettled *list, ptrdiff_t n, const SnlsSettle *in);
+    void (*aim)(SnlsSettled *list, ptrdiff_t n, const SnlsAim *in);
+    void (*tilt)(SnlsSettled *list, ptrdiff_t n, const SnlsTilt *in);
 
     /* storage types; to_* round to nearest even, NaN stays NaN, f16 overflow becomes infinity, denormals are kept */
     void (*from_f16)(float *out, const uint16_t *in, ptrdiff_t n);

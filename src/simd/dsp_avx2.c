@@ -115,10 +115,12 @@ typedef __m256i Mask;
 #define v_sub(a, b) _mm256_sub_ps(a, b)
 #define v_sum4(a, b, c, d) ymm_sum4(a, b, c, d)
 #include "simd/patch_body.h"
+#include "simd/pull_list.h"
 #include "simd/pair_body.h"
 #include "simd/reads_body.h"
 #include "simd/place.h"
 #include "simd/slopes.h"
+#include "simd/settle_body.h"
 
 void snls_dsp_init_avx2(SnlsDsp *dsp)
 {
@@ -127,7 +129,7 @@ void snls_dsp_init_avx2(SnlsDsp *dsp)
         .blend = blend_avx2, .dot_blend = dot_blend_avx2, .l2_blend = l2_blend_avx2,
         .blend_sub = blend_sub_avx2, .dots = dots_avx2, .unblend = unblend_avx2,
         .axpy = axpy_avx2, .scale = scale_avx2, .sub = sub_avx2,
-        .score_places = score_places, .bends = bends, .place = snls_place, .mix = mix, .mix_run = mix_run, .mix_bent = mix_bent, .spread_places = spread_places, .slopes = snls_slopes, .pull_patch = pull_patch, .draw_patch = dsp->draw_patch, .pull_pixel = pull_pixel, .dot_patch = dot_patch, .spread_patch = spread_patch,
+        .score_places = score_places, .bends = bends, .place = snls_place, .mix = mix, .mix_run = mix_run, .mix_bent = mix_bent, .spread_places = spread_places, .slopes = snls_slopes, .pull_patch = pull_patch, .draw_patch = dsp->draw_patch, .pull_pixel = pull_pixel, .pull_list = pull_list, .dot_patch = dot_patch, .settle = settle, .aim = aim, .tilt = tilt, .spread_patch = spread_patch,
         .from_f16 = from_f16_avx2, .from_bf16 = from_bf16_avx2, .to_f16 = to_f16_avx2, .to_bf16 = to_bf16_avx2,
     };
 }

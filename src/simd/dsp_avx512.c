@@ -373,11 +373,13 @@ typedef __mmask16 Mask;
 #define v_sub(a, b) _mm512_sub_ps(a, b)
 #define v_sum4(a, b, c, d) zmm_sum4(a, b, c, d)
 #include "simd/patch_body.h"
+#include "simd/pull_list.h"
 #include "simd/pair_body.h"
 #include "simd/draw_body.h"
 #include "simd/reads_body.h"
 #include "simd/place_avx512.h"
 #include "simd/slopes.h"
+#include "simd/settle_body.h"
 
 void snls_dsp_init_avx512(SnlsDsp *dsp) /* bfloat16 stays with AVX2: two shifts and a store either way */
 {
@@ -404,8 +406,12 @@ void snls_dsp_init_avx512(SnlsDsp *dsp) /* bfloat16 stays with AVX2: two shifts 
     dsp->slopes = snls_slopes;
     dsp->pull_patch = pull_patch;
     dsp->pull_pixel = pull_pixel;
+    dsp->pull_list = pull_list;
     dsp->draw_patch = draw_patch;
     dsp->dot_patch = dot_patch;
+    dsp->settle = settle;
+    dsp->aim = aim;
+    dsp->tilt = tilt;
     dsp->spread_patch = spread_patch;
     dsp->from_f16 = from_f16_avx512;
     dsp->to_f16 = to_f16_avx512;

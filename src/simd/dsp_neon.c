@@ -121,10 +121,12 @@ typedef ptrdiff_t Mask; /* how many lanes there are */
 #    pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 #include "simd/patch_body.h"
+#include "simd/pull_list.h"
 #include "simd/pair_body.h"
 #include "simd/reads_body.h"
 #include "simd/place.h"
 #include "simd/slopes.h"
+#include "simd/settle_body.h"
 #include "simd/place_neon.h"
 
 void snls_dsp_init_neon(SnlsDsp *dsp)
@@ -135,7 +137,7 @@ void snls_dsp_init_neon(SnlsDsp *dsp)
         .blend_sub = blend_sub_neon, .dots = dots_neon, .unblend = unblend_neon,
         .axpy = axpy_neon, .scale = scale_neon, .sub = sub_neon, .place = place_neon,
         .mix = mix, .mix_run = mix_run, .mix_bent = mix_bent, .spread_places = spread_places, .slopes = snls_slopes, .spread_patch = spread_patch,
-        .dot_patch = dot_patch, .pull_patch = pull_patch, .draw_patch = dsp->draw_patch, .pull_pixel = pull_pixel,
+        .dot_patch = dot_patch, .settle = settle, .aim = aim, .tilt = tilt, .pull_patch = pull_patch, .draw_patch = dsp->draw_patch, .pull_pixel = pull_pixel, .pull_list = pull_list,
         .from_f16 = from_f16_neon, .from_bf16 = from_bf16_neon, .to_f16 = to_f16_neon, .to_bf16 = to_bf16_neon,
     };
 }

@@ -169,12 +169,23 @@ ALWAYS void pixel_shape(float *along, const SnlsPixel *p, const int shape)
     else pixel_by(NULL, p, shape, 0, 0);
 }
 
-static void pull_pixel(float *along, const SnlsPixel *p)
+ALWAYS void pull_one(float *along, const SnlsPixel *p)
 {
     switch (p->shape) {
     case 0: pixel_shape(along, p, 0); break;
     case 1: pixel_shape(along, p, 1); break;
     case 2: pixel_shape(along, p, 2); break;
     default: pixel_shape(along, p, 3);
+    }
+}
+
+static void pull_pixel(float *along, const SnlsPixel *p) { pull_one(along, p); }
+
+static void pull_list(const SnlsSettled *s, ptrdiff_t n, const SnlsPulls *in)
+{
+    const SnlsPulls c = *in; /* no store can change it */
+    for (ptrdiff_t i = 0; i < n; i++) {
+        SnlsPixel p;
+        if (snls_pull_pixel(&p, s, i, &c)) pull_one(s->window[i] >= c.first_along ? c.along[i] : NULL, &p);
     }
 }
