@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 44, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SPREAD = 4, SCORES_MAX = 1024, HELD = 3, REACH_MAX = SNLS_TILE_REACH_MAX, PATCH_ROWS = 16, STACKED_ROWS = 8, STACK_MAX = 8, PATCH_PIXELS = 48 };
+enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 44, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SPREAD = 4, SCORES_MAX = 1024, HELD = 3, REACH_MAX = SNLS_TILE_REACH_MAX, PATCH_ROWS = 16, STACKED_ROWS = 8, STACK_MAX = 8, STACKS = 4, PATCH_PIXELS = 48 };
 
 /* Planes have margins of some vectors: not for narrow frames or queries far apart, unless they are small anyway. */
 static bool margins_pay(const SnlsMatch *m)
@@ -59,12 +59,14 @@ bool snls_cpu_tile_whole_flow(const SnlsMatch *m)
     return true;
 }
 
-/* Tiles of patches above each other, of the same number or nearly in each stack. */
-static void set_stack(CpuTile *tile)
+/* Tiles of patches above each other, of the same number or nearly in each stack; fewer where a frame would have less than a few stacks for each thread. The results do not depend on it. */
+static void set_stack(CpuTile *tile, int threads)
 {
-    const int64_t tiles = (tile->c->m.rows + STACKED_ROWS - 1) / STACKED_ROWS, stacks = (tiles + STACK_MAX - 1) / STACK_MAX;
+    const SnlsMatch *m = &tile->c->m;
+    const int64_t tiles = (m->rows + STACKED_ROWS - 1) / STACKED_ROWS, strips = (m->columns + tile->columns - 1) / tile->columns;
+    const int64_t fewest = (tiles + STACK_MAX - 1) / STACK_MAX, shared = threads > 1 ? ((int64_t)STACKS * threads + strips - 1) / strips : 1, stacks = fewest > shared ? fewest : shared;
     tile->stack = 1;
-    if (tile->c->m.ps == 1 || tile->slots > 1 || tiles < 2 || !snls_tile_carries(tile, STACKED_ROWS)) return;
+    if (m->ps == 1 || tile->slots > 1 || 2 * stacks > tiles || !snls_tile_carries(tile, STACKED_ROWS)) return;
     tile->stack = (tiles + stacks - 1) / stacks;
     tile->rows = STACKED_ROWS;
 }
@@ -97,7 +99,7 @@ static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
     if (m->ps == 1) tile.planes.frames = tile.keys.frames;
     tile.slots = 1;
     while (!m->each && snls_tile_careful(&tile) && tile.slots < m->windows && (tile.slots + 1) * tile.cells <= SCORES_MAX) tile.slots++;
-    set_stack(&tile);
+    set_stack(&tile, ctx->threads);
     tile.runs = tile.rows * tile.blocks;
     tile.pixel_rows = tile.rows * tile.stack + reach;
     tile.at = snls_tile_queries_at(&tile);
