@@ -103,7 +103,8 @@ SnlsStatus snls_cpu_match_backward(SnlsContext *ctx, const SnlsMatch *m, const S
     CpuGrad p = grad_of(ctx, m, g);
     const bool keys = g->key.data && g->dist.data, queries = (g->query.data && g->dist.data) || g->centre.data;
     const int64_t patch = m->ps * m->dilation, query_bands = bands_of(ctx, m, 8, 4 * patch), key_bands = bands_of(ctx, m, 4, 16 + 4 * patch);
-    const int64_t both = keys && queries ? bands_of_both(ctx, m, 16 + 4 * patch) : 0;
+    const int64_t thinnest = m->ps > 1 || m->refine ? 16 + 4 * patch : 4; /* where finding neighbours again takes little, what two bands both look at does too */
+    const int64_t both = keys && queries ? bands_of_both(ctx, m, thinnest) : 0;
     const int64_t reaches = keys && (key_bands > 1 || both > 1 || m->refine) ? m->batch * m->frames * m->rows : 0;
     SNLS_TRY(take_tensors(ctx, m, g));
     p.laid_at = ((m->features * m->ps + SNLS_GRAD_PAGE) * m->ps + SNLS_GRAD_PAGE + 15) / 16 * 16;

@@ -298,8 +298,7 @@ static void reach_by_neighbours(const CpuGrad *p, int64_t b, int64_t t, int64_t 
     query_row(p, &band);
 }
 
-/* Of a search by its flow alone, a row or two more than need be. Windows are slid into the frame, or what is outside is left out; where a centre lies outside, it
- * may be anywhere. */
+/* Of a search by its flow alone, a row or two more than need be. Windows are slid into the frame, or what is outside is left out. */
 static CpuReach reach_by_flow(const CpuGrad *p, int64_t b, int64_t t, int64_t i)
 {
     const SnlsMatch *m = &p->c.m;
@@ -313,9 +312,12 @@ static CpuReach reach_by_flow(const CpuGrad *p, int64_t b, int64_t t, int64_t i)
                 least = dy < least ? dy : least; /* a window at NaN has no candidates */
                 most = dy > most ? dy : most;
             }
-    const double span = p->before + p->after + around;
-    if (!(y + least >= 1 && y + most <= last - 1)) return (CpuReach){0, m->height - 1, 0, m->frames - 1};
-    const double top = fmax(fmin(y + least - p->before - around, last - span), 0), bottom = fmin(fmax(y + most + p->after + around, span), last);
+    double low = y + least, high = y + most; /* centres; those beyond the frame are reflected */
+    if (!(low >= -last && high <= 2 * last)) return (CpuReach){0, m->height - 1, 0, m->frames - 1};
+    const double back = -low, on = 2 * last - high;
+    if (back > 0) low = 0, high = fmax(high, back);
+    if (on < last) high = last, low = fmin(low, fmax(on, 0));
+    const double span = p->before + p->after + around, top = fmax(fmin(low - p->before - around, last - span), 0), bottom = fmin(fmax(high + p->after + around, span), last);
     return (CpuReach){(int64_t)top, (int64_t)bottom, 0, m->frames - 1};
 }
 

@@ -59,14 +59,16 @@ bool snls_cpu_tile_whole_flow(const SnlsMatch *m)
     return true;
 }
 
-/* Tiles of patches above each other, of the same number or nearly in each stack; fewer where a frame would have less than a few stacks for each thread. The results do not depend on it. */
+/* Tiles of patches above each other, of the same number or nearly in each stack, two at least; fewer where a frame would have less than a few stacks for each thread. Results depend on what a tile is, but
+ * not on how many are stacked. */
 static void set_stack(CpuTile *tile, int threads)
 {
     const SnlsMatch *m = &tile->c->m;
     const int64_t tiles = (m->rows + STACKED_ROWS - 1) / STACKED_ROWS, strips = (m->columns + tile->columns - 1) / tile->columns;
-    const int64_t fewest = (tiles + STACK_MAX - 1) / STACK_MAX, shared = threads > 1 ? ((int64_t)STACKS * threads + strips - 1) / strips : 1, stacks = fewest > shared ? fewest : shared;
+    int64_t stacks = (tiles + STACK_MAX - 1) / STACK_MAX;
+    while (threads > 1 && stacks * strips < STACKS * threads && stacks < tiles / 2) stacks++;
     tile->stack = 1;
-    if (m->ps == 1 || tile->slots > 1 || 2 * stacks > tiles || !snls_tile_carries(tile, STACKED_ROWS)) return;
+    if (m->ps == 1 || tile->slots > 1 || tiles < 2 || !snls_tile_carries(tile, STACKED_ROWS)) return;
     tile->stack = (tiles + stacks - 1) / stacks;
     tile->rows = STACKED_ROWS;
 }
