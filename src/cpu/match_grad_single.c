@@ -68,10 +68,11 @@ static void ask_list(const CpuGradSingles *c, const Singles *s)
     const SnlsSettled *a = &s->at;
     for (int64_t i = 0; i < s->n; i++) {
         const int64_t channel = s->head[i] * c->features, beside = a->shape[i] & 1;
-        const float *key = c->key + a->at[i] + channel, *out = c->out + a->out[i] + channel;
+        const float *key = c->key + a->at[i] + channel;
         snls_grad_prefetch_run(key, beside * c->key_step[2] + c->features);
         if (a->shape[i] & 2) snls_grad_prefetch_run(key + c->key_step[1], beside * c->key_step[2] + c->features);
         if (!c->out) continue;
+        const float *out = c->out + a->out[i] + channel;
         snls_grad_prefetch_run(out, beside * c->out_step[2] + c->features);
         if (a->shape[i] & 2) snls_grad_prefetch_run(out + c->out_step[1], beside * c->out_step[2] + c->features);
     }

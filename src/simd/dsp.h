@@ -207,7 +207,8 @@ typedef struct SnlsDsp {
     /* pull_pixel of the first n neighbours of a list, one after the other. */
     void (*pull_list)(const SnlsSettled *list, ptrdiff_t n, const SnlsPulls *in);
 
-    /* The first n neighbours of a list: which window, and where; then, of all of them, which pixels and weights. All are places inside their frames by then, of fewer than 2^31 rows and columns. */
+    /* The first n neighbours of a list. settle: which window, and where. aim: which pixels and weights; all are places inside their frames by then, of fewer than 2^31 rows and columns. tilt: dL/d place
+     * along y and x. */
     void (*settle)(SnlsSettled *list, ptrdiff_t n, const SnlsSettle *in);
     void (*aim)(SnlsSettled *list, ptrdiff_t n, const SnlsAim *in);
     void (*tilt)(SnlsSettled *list, ptrdiff_t n, const SnlsTilt *in);

@@ -1,4 +1,4 @@
-/* settle_body.h: settle and aim of dsp.h: loops without branches, for the compiler to make vectors of. Included by every instruction set, with the flags of that; the arithmetic is the same everywhere, and
+/* settle_body.h: settle, aim and tilt of dsp.h: loops without branches, for the compiler to make vectors of. Included by every instruction set, with the flags of that; the arithmetic is the same everywhere, and
  * with it every bit. */
 #include "simd/inline.h"
 
