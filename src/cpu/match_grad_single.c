@@ -25,7 +25,8 @@ bool snls_grad_settles(const CpuGrad *p, const CpuQueryBand *band)
 static void settle_list(const CpuGrad *p, const CpuGradQuery *row, const CpuQueryBand *band, Singles *s)
 {
     const SnlsMatch *m = &p->c.m;
-    const SnlsSettle by = {.centre = m->flow_slots ? m->centre.data : NULL, .centre_window = p->centre_window, .step_y = snls_match_step_y(m), .step_x = snls_match_step_x(m),
+    const bool flow = m->flow_slots > 0; /* else there are no strides either */
+    const SnlsSettle by = {.centre = flow ? m->centre.data : NULL, .centre_window = p->centre_window, .step_y = flow ? snls_match_step_y(m) : 0, .step_x = flow ? snls_match_step_x(m) : 0,
                            .first = (int32_t)(m->windows - m->flow_slots), .cells = (int32_t)p->cells, .side = (int32_t)p->side, .nearest = m->nearest, .slide = m->slide, .time = (int32_t)band->at.t, .turn = (int32_t)row->turn,
                            .y = (double)(band->at.i * m->stride0), .stride0 = (double)m->stride0, .stride1 = m->stride1, .last_y = (double)(m->height - 1), .last_x = (double)(m->width - 1)};
     p->c.dsp->settle(&s->at, s->n, &by);
