@@ -263,6 +263,13 @@ static void draw_flow(Rng *rng, const SnlsTensor *t)
     }
 }
 
+/* All upwards or all downwards, by up to 60 pixels: centres beyond the border are reflected far into the frame. */
+static void draw_far_flow(Rng *rng, const SnlsTensor *t)
+{
+    const double sign = rng_one_in(rng, 2) ? -0.5 : 0.5;
+    for (int64_t i = 0; i < tensor_count(t); i++) tensor_set(t, i, i % 2 ? sign * (double)rng_int(rng, 0, 120) : 0.5 * (double)rng_int(rng, -3, 3));
+}
+
 static void forward_by_ref(Searching *c, Rng *rng)
 {
     SnlsContext *ref = context_open("ref", 0, 1);
@@ -275,20 +282,21 @@ static void forward_by_ref(Searching *c, Rng *rng)
     snls_close(&ref);
 }
 
-static void check_search(Rng *rng)
+static void check_search(Rng *rng, bool far)
 {
     Searching c;
     memset(&c, 0, sizeof c);
     draw_search(rng, &c.s.params);
+    if (far) c.s.params.wt = 1, c.s.params.ps = (int32_t)RNG_PICK(rng, 1, 1, 3), c.s.params.dilation = 1;
     const SnlsSearchParams *p = &c.s.params;
     const int64_t T = 2 * p->wt + 1 + rng_int(rng, 0, 1), F = RNG_PICK(rng, 1, 3, 8, 16, 24) > 8 && p->ps < 4 ? 16 : rng_int(rng, 1, 8);
-    const bool wide = rng_one_in(rng, 3);
+    const bool wide = rng_one_in(rng, 3) && !far;
     const int64_t video[5] = {1, T, wide ? rng_int(rng, 9, 20) : rng_int(rng, 66, 130), wide ? rng_int(rng, 100, 300) : rng_int(rng, 8, 20), F};
     const int64_t flow[6] = {1, T, 2 * p->wt + 1, (video[2] + p->stride0 - 1) / p->stride0, (video[3] + p->stride0 - 1) / p->stride0, 2};
     c.s.query = whole_numbers(rng, 5, video, -4, 4, 1);
     c.s.key = whole_numbers(rng, 5, video, -4, 4, 1);
     c.s.flow = whole_numbers(rng, 6, flow, 0, 0, 1);
-    draw_flow(rng, &c.s.flow);
+    (far ? draw_far_flow : draw_flow)(rng, &c.s.flow);
     forward_by_ref(&c, rng);
     c.g.dist = whole_numbers(rng, 6, c.s.dist.shape, -3, 3, 1);
     c.g.offset = whole_numbers(rng, 7, c.s.offset.shape, -3, 3, 1);
@@ -364,9 +372,10 @@ int main(int argc, char **argv)
         switch (seed % 4) {
         case 0: check_gather(&rng, rng_one_in(&rng, 3)); break;
         case 1: check_scatter(&rng); break;
-        default: check_search(&rng);
+        default: check_search(&rng, false);
         }
         if (seed % 3 == 0) check_compose(&rng);
+        if (seed % 4 == 2) check_search(&rng, true);
         tensors_free();
     }
     return check_end();

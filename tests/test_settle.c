@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOWS = 5, COLUMNS = 40, FEATURES = 37, PIXELS = 3 * 40 * 40 };
+enum { WINDOWS = 5, COLUMNS = 40, EDGE = 12, FEATURES = 37, FLOATS = 2 * EDGE * EDGE * 2 * FEATURES }; /* two frames, two heads */
 
 typedef struct Case {
     SnlsSettle in;
@@ -80,7 +80,7 @@ static void check_aimed(const Case *c, const SnlsSettled *s, int64_t i, const ch
         if (x.weight[k] != 0) by[0] += x.weight[k] * ((double)c->along[i][2 + k] - c->along[i][k]);
         if (y.weight[k] != 0) by[1] += y.weight[k] * ((double)c->along[i][2 * k + 1] - c->along[i][2 * k]);
     }
-    CHECK(fabs(s->by_y[i] - 2.0 * c->g[i] * by[0]) <= 1e-12 * 100 && fabs(s->by_x[i] - 2.0 * c->g[i] * by[1]) <= 1e-12 * 100, "%s tilt: %.9g, %.9g", level, s->by_y[i], s->by_x[i]);
+    CHECK(fabs(s->by_y[i] - 2.0 * c->g[i] * by[0]) <= 1e-10 && fabs(s->by_x[i] - 2.0 * c->g[i] * by[1]) <= 1e-10, "%s tilt: %.9g, %.9g", level, s->by_y[i], s->by_x[i]);
 }
 
 /* Places that are there alone go on. */
@@ -107,18 +107,18 @@ static void check_case(const Case *c, const SnlsDsp *dsp, const char *level)
 /* As many calls of pull_pixel. */
 static void check_pulls(Rng *rng, const SnlsDsp *dsp, const char *level)
 {
-    static float key[PIXELS], q[PIXELS], to[2][PIXELS], out[2][PIXELS];
+    static float key[FLOATS], q[FLOATS], to[2][FLOATS], out[2][FLOATS];
     static Case c;
     float along[2][SNLS_SETTLE][4] = { { { 0 } } };
     int32_t head[SNLS_SETTLE];
-    const ptrdiff_t n = rng_int(rng, 1, 5), pixel = 2 * n, row = 12 * pixel;
+    const ptrdiff_t n = (ptrdiff_t)RNG_PICK(rng, 1, 3, 5, 16, 20, FEATURES), pixel = 2 * n, row = EDGE * pixel, used = 2 * EDGE * row;
     draw(rng, &c);
-    for (int i = 0; i < PIXELS; i++) key[i] = (float)rng_real(rng, -1, 1), q[i] = (float)rng_real(rng, -1, 1), to[0][i] = to[1][i] = out[0][i] = out[1][i] = (float)rng_real(rng, -1, 1);
+    for (ptrdiff_t i = 0; i < used; i++) key[i] = (float)rng_real(rng, -1, 1), q[i] = (float)rng_real(rng, -1, 1), to[0][i] = to[1][i] = out[0][i] = out[1][i] = (float)rng_real(rng, -1, 1);
     for (int i = 0; i < SNLS_SETTLE; i++) {
-        c.list.window[i] = (int)rng_int(rng, 0, 2), c.list.frame[i] = (int)rng_int(rng, 0, 1), c.list.column[i] %= 12, head[i] = (int)rng_int(rng, 0, 1);
-        c.list.y[i] = rng_one_in(rng, 2) ? (double)rng_int(rng, 0, 11) : rng_real(rng, 0, 11), c.list.x[i] = rng_one_in(rng, 2) ? (double)rng_int(rng, 0, 11) : rng_real(rng, 0, 11);
+        c.list.window[i] = (int)rng_int(rng, 0, 2), c.list.frame[i] = (int)rng_int(rng, 0, 1), c.list.column[i] %= EDGE, head[i] = (int)rng_int(rng, 0, 1);
+        c.list.y[i] = rng_one_in(rng, 2) ? (double)rng_int(rng, 0, EDGE - 1) : rng_real(rng, 0, EDGE - 1), c.list.x[i] = rng_one_in(rng, 2) ? (double)rng_int(rng, 0, EDGE - 1) : rng_real(rng, 0, EDGE - 1);
     }
-    const SnlsAim aim = { { 12 * row, row, pixel }, { 12 * row, row, pixel }, 12, 12, (int)rng_int(rng, 0, 5), (int)rng_int(rng, 6, 12) };
+    const SnlsAim aim = { { EDGE * row, row, pixel }, { EDGE * row, row, pixel }, EDGE, EDGE, (int)rng_int(rng, 0, 5), (int)rng_int(rng, 6, EDGE) };
     SnlsPulls by = { .q = q, .key = key, .to = rng_one_in(rng, 4) ? NULL : to[0], .out = rng_one_in(rng, 4) ? NULL : out[0], .q_step = pixel, .to_step = pixel, .right = pixel, .down = row, .out_right = pixel, .out_down = row,
                      .n = n, .head = head, .g = c.g, .along = along[0], .first_along = (int)rng_int(rng, 0, 3), .twice = 2, .prod = rng_one_in(rng, 2) };
     dsp->aim(&c.list, c.n, &aim);
@@ -131,7 +131,7 @@ static void check_pulls(Rng *rng, const SnlsDsp *dsp, const char *level)
                         .n = n, .w = { s->w[0][i], s->w[1][i], s->w[2][i], s->w[3][i] }, .g = 2 * c.g[i], .shape = s->shape[i], .prod = by.prod, .rows = s->rows[i] };
         if (p.to || p.out || wants) dsp->pull_pixel(wants ? along[1][i] : NULL, &p);
     }
-    CHECK(!memcmp(to[0], to[1], sizeof to[0]) && !memcmp(out[0], out[1], sizeof out[0]) && !memcmp(along[0], along[1], sizeof along[0]), "%s pull_list: n=%td, %d neighbours", level, n, (int)c.n);
+    CHECK(!memcmp(to[0], to[1], (size_t)used * sizeof(float)) && !memcmp(out[0], out[1], (size_t)used * sizeof(float)) && !memcmp(along[0], along[1], sizeof along[0]), "%s pull_list: n=%td, %d neighbours", level, n, (int)c.n);
 }
 
 int main(int argc, char **argv)
@@ -147,7 +147,7 @@ int main(int argc, char **argv)
             check_repeat("test_settle %llu", (unsigned long long)seed);
             draw(&rng, &c);
             check_case(&c, &dsp, names[level]);
-            check_pulls(&rng, &dsp, names[level]);
+            if (seed % 4 == 0) check_pulls(&rng, &dsp, names[level]); /* a video each */
         }
     }
     return check_end();

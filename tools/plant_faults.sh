@@ -55,6 +55,7 @@ bands of keys overlap by a row|src/cpu/match_grad_key.c|.first = band * m->heigh
 bands of queries overlap by a row|src/cpu/match_grad_query.c|band.at.first = number * m->height / bands;|band.at.first = number * m->height / bands - (number > 0);|test_bands 1 16
 patches at the border add to rows of another band|src/cpu/match_grad_edge.c|if (y < band->first|if (y < 0|test_bands 1 16
 slopes at whole pixels beyond the border from the wrong side|src/cpu/match_grad_edge.c|if (in->grid.shape != 3 \&\&|if (in->grid.shape > 3 \&\&|test_grad
+rows at the border reach as far as their flow only|src/cpu/match_grad_query.c|low = 0, high = fmax(high, back);|low = 0;|test_bands 1 12
 bands of sources overlap by a row|src/cpu/scatter.c|first = u % bands * rows;|first = u % bands * rows - (u % bands > 0);|test_bands 1 16
 a column too many divided|src/cpu/gather.c|divide = band->right * a->stride0 - before;|divide = band->right * a->stride0 - before + 1;|test_bands 1 40
 a column too few cleared|src/cpu/gather.c|* a->stride0 + after + 1, divide|* a->stride0 + after, divide|test_bands 1 40

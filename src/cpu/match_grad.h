@@ -1,6 +1,6 @@
 /* match_grad.h: what the two passes of the gradients of search, search_all and refine share: how a kept neighbour is found
  * again from its number, and how the pixels of two patches pair up. match_grad.c prepares and has the rare cases,
- * match_grad_query.c is the pass of the queries, match_grad_key.c that of the keys, match_grad_edge.c has patches that cross the border. */
+ * match_grad_query.c is the pass of the queries, match_grad_key.c that of the keys, match_grad_edge.c has patches that cross the border, match_grad_single.c lists of single pixels. */
 #ifndef SNLS_CPU_MATCH_GRAD_H
 #define SNLS_CPU_MATCH_GRAD_H
 
@@ -222,7 +222,7 @@ typedef struct CpuInside {
 } CpuInside;
 
 /* Where both patches begin and the weights of the taps, the same for all pixels; false: digits of a place are lost on the way from pixel to pixel. i: row of the query. */
-static inline bool snls_grad_settle(const CpuGrad *p, int64_t i, const CpuKept *kept, CpuInside *in)
+static inline bool snls_grad_align(const CpuGrad *p, int64_t i, const CpuKept *kept, CpuInside *in)
 {
     const SnlsMatch *m = &p->c.m;
     const int64_t half = m->ps / 2, row = snls_floor_inside(kept->y), column = snls_floor_inside(kept->x);
@@ -243,7 +243,7 @@ static inline bool snls_grad_inside(const CpuGrad *p, int64_t b, int64_t t, int6
 {
     const SnlsMatch *m = &p->c.m;
     const int64_t channel = kept->head * m->features;
-    if (!snls_grad_settle(p, i, kept, in) || in->query_y < 0 || in->query_x < 0 || in->key_y < 0 || in->key_x < 0) return false;
+    if (!snls_grad_align(p, i, kept, in) || in->query_y < 0 || in->query_x < 0 || in->key_y < 0 || in->key_x < 0) return false;
     if (in->query_y + m->ps > m->height || in->query_x + m->ps > m->width || in->key_y + m->ps >= m->height || in->key_x + m->ps >= m->width) return false;
     in->pair.at = snls_cpu_pixel(&p->c.key, b, kept->frame, in->key_y, in->key_x) + channel;
     in->pair.q = snls_cpu_pixel(&p->c.query, b, t, in->query_y, in->query_x) + channel;

@@ -64,7 +64,7 @@ bool snls_grad_lay(const CpuGrad *p, const CpuGradBand *band, const CpuKept *kep
 {
     const SnlsMatch *m = &p->c.m;
     CpuInside *in = &laid->in;
-    if (m->drop || !snls_grad_settle(p, band->i, kept, in)) return false;
+    if (m->drop || !snls_grad_align(p, band->i, kept, in)) return false;
     if (in->grid.shape != 3 && p->g.centre.data && p->g.dist.data && snls_match_has_centre(m, kept->window)) return false;
     const Pixels query = query_pixels(p, band, kept, in, &p->c.query), taps = key_pixels(p, kept, in, &p->c.key);
     float *q = band->spare + p->laid_at, *key = q + patch_floats(m);
