@@ -18,7 +18,7 @@ static SnlsSieve sieve;
 static ptrdiff_t features, padded, numbers, k; /* numbers: of a rough key */
 static int prod, between, steps = 1;
 
-static float *key, *plane[4], *product, *least[3], *centre, norm[LANES], along[LANES], peak, peak_lost, lost[64];
+static float *key, *plane[4], *product, *least[3], *centre, norm[LANES], along[LANES], peak, peak_lost, lost[64], query_lost[LANES];
 static uint16_t *rough, *query;
 static const float *pixel[LANES];
 static double place_y[LANES], place_x[LANES], centre_y[SLOTS * LANES], centre_x[SLOTS * LANES];
@@ -64,11 +64,11 @@ static void part_windows(void)
     }
 }
 
-static SnlsSieveParts parts_of(int centred) { return (SnlsSieveParts){features, padded, 1, !prod && !between && steps == 1, centred ? centre : NULL, lost}; }
+static SnlsSieveParts parts_of(int centred, float *loses) { return (SnlsSieveParts){features, padded, 1, !prod && !between && steps == 1, centred ? centre : NULL, loses}; }
 
 static void part_queries(void)
 {
-    const SnlsSieveParts as = parts_of(!prod);
+    const SnlsSieveParts as = parts_of(!prod, query_lost);
     sieve.queries(query, &as, pixel, prod ? -1.0f : -2.0f, norm, prod && steps > 1 ? centre : NULL, along);
 }
 
@@ -76,7 +76,7 @@ static void part_queries(void)
 static void split_row(ptrdiff_t y, ptrdiff_t n)
 {
     float most[SIDE / LANES];
-    const SnlsSieveParts as = parts_of(1);
+    const SnlsSieveParts as = parts_of(1, lost);
     sieve.split(rough + y * WIDTH * numbers, &as, key + y * SIDE * features, features, n, plane[0] + y * WIDTH, most);
     for (ptrdiff_t i = 0; i < n / LANES; i++) peak = fmaxf(peak, most[i]), peak_lost = fmaxf(peak_lost, lost[i]);
 }
@@ -204,7 +204,7 @@ static void set_bars(void)
 {
     for (int l = 0; l < LANES; l++) {
         const float lack = prod ? (steps > 1 ? -along[l] : INFINITY) : norm[l], least_so_far = top[(k - 1) * LANES + l];
-        const float q = sqrtf(norm[l]), p = sqrtf(peak), a = sieve.bytes ? sqrtf(((const SnlsSieveBytes *)(const void *)query)->lost[l]) : 0x1p-9f * q, b = sieve.bytes ? sqrtf(peak_lost) : 0x1p-9f * p;
+        const float q = sqrtf(norm[l]), p = sqrtf(peak), a = sqrtf(query_lost[l]), b = sqrtf(peak_lost);
         const float d = sqrtf(least_so_far + norm[l]) + 2 * (a + b);
         bar[l] = !prod && !between && steps == 1 ? d * d - norm[l] : least_so_far + 2 * (prod ? 1 : 2) * (q * b + a * (p + b));
         limit[l] = bar[l] + lack;

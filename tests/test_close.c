@@ -1,14 +1,17 @@
 /* test_close.c: candidates that are much alike: so near each other that bf16 can not tell them apart, but f32 can. What a machine with matrix tiles sifts out first
  * (src/cpu/sieve_pick.c) must not be one of the best. Against ref, distance by distance: one that was lost leaves a larger one in its place.
- *   test_close [SEED [COUNT]]
+ *   test_close [--worst] [SEED [COUNT]]
  * Most of the frame is random, and has candidates of all kinds; where too many are near each other a search would take another way. Here and there is a block of pixels about
- * a vector of its own, longer or shorter than others, with little or less between them. */
+ * a vector of its own, longer or shorter than others, with little or less between them.
+ * --worst: numbers that rounding to bf16 takes the most off, and in such a way that the best candidate seems to be worse than another by as much as that can make it. */
 /* ctest: sanitized=2 args=1 8 */
+/* ctest: name=worst args=--worst 1 12 */
 /* ctest: name=many label=slow timeout=600 args=1000 14 */
 #include "case.h"
 #include <math.h>
 #include <snls/snls.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { FRAMES = 3, BLOCK = 11, SELDOM = 9, FEATURES_MAX = 96 };
 
@@ -59,6 +62,63 @@ static SnlsSearch draw(Rng *rng)
     return s;
 }
 
+/* ---- the worst that rounding can do ---- */
+
+enum { SIDE = 64, EACH = 8, SAMPLED = 4 }; /* a pair of candidates in every square of EACH pixels; pixels that SAMPLED divides are those whose mean is taken off keys */
+
+/* 1 + 2^-8 lies halfway between two numbers of bf16: a little more is rounded up, a little less down. The two keys have one half of the features each, in which their product with the
+ * query, or their distance from it, seems larger by all that rounding can take off, or smaller by as much; by right the second, IS, is the better one by a little. */
+enum { QUERY, SEEMS, IS };
+
+static double worst_of(bool prod, int which, int64_t f, int64_t features, double tiny)
+{
+    const bool first = f < features / 2;
+    const double here = 1 + (first == prod ? 1 + tiny : 1 - tiny) * 0x1p-8;
+    if (which == QUERY) return here;
+    if (prod) return which == SEEMS ? (first ? here : 0) : (first ? 0x1p-8 : here);
+    return which == SEEMS ? (first ? -here : here) : f == features - 1 ? -0.97 : (first ? here : -here);
+}
+
+static void set_pixel(SnlsTensor *v, int64_t y, int64_t x, bool prod, int which, double unit, double tiny)
+{
+    const int64_t features = v->shape[4];
+    for (int64_t f = 0; f < features; f++) tensor_set(v, (y * SIDE + x) * features + f, unit * worst_of(prod, which, f, features, tiny));
+}
+
+/* What is neither of the two is far from being the best; where the mean is taken it is 0. */
+static void set_others(Rng *rng, SnlsTensor *key, bool prod, double unit)
+{
+    const int64_t features = key->shape[4];
+    const double most = prod ? 0.25 : 1.5;
+    for (int64_t i = 0; i < tensor_count(key); i++) {
+        const int64_t x = i / features % SIDE, y = i / features / SIDE, turns = i % features + (x + y) / SAMPLED;
+        const bool mean = x % SAMPLED == 0 && y % SAMPLED == 0;
+        tensor_set(key, i, unit * (mean ? (turns % 2 ? most : -most) : rng_real(rng, -most, -most / 3)));
+    }
+}
+
+static SnlsSearch draw_worst(Rng *rng)
+{
+    SnlsSearch s = {0};
+    snls_search_defaults(&s.params);
+    const bool prod = rng_one_in(rng, 2);
+    s.params.dist = prod ? SNLS_DIST_PROD : SNLS_DIST_L2;
+    s.params.ws = 9, s.params.wt = 0, s.params.k = (int32_t)rng_int(rng, 1, 2);
+    const int64_t features = (int64_t)RNG_PICK(rng, 32, 48, 64, 96), video[] = {1, 1, SIDE, SIDE, features}, field[] = {1, 1, 1, SIDE, SIDE, s.params.k, 3};
+    const double unit = exp2(rint(rng_real(rng, -10, 10))), tiny = exp2(rint(rng_real(rng, -9, -6)));
+    s.query = tensor_new(rng, SNLS_F32, 5, video, LAYOUT_PLAIN);
+    s.key = tensor_new(rng, SNLS_F32, 5, video, LAYOUT_PLAIN);
+    s.dist = tensor_new(rng, SNLS_F32, 6, field, LAYOUT_PLAIN);
+    s.offset = tensor_new(rng, SNLS_F32, 7, field, LAYOUT_PLAIN);
+    set_others(rng, &s.key, prod, unit);
+    for (int64_t y = 0; y < SIDE; y++)
+        for (int64_t x = 0; x < SIDE; x++) set_pixel(&s.query, y, x, prod, QUERY, unit, tiny);
+    for (int64_t y = 0; y < SIDE; y += EACH)
+        for (int64_t x = 0; x < SIDE; x += EACH)
+            for (int which = SEEMS; which <= IS; which++) set_pixel(&s.key, y + SAMPLED * rng_int(rng, 0, 1) + which, x + rng_int(rng, 0, EACH - 1), prod, which, unit, tiny);
+    return s;
+}
+
 /* Length of a video's longest pixel, and of one pixel. */
 static double length_at(const SnlsTensor *v, int64_t pixel)
 {
@@ -96,15 +156,17 @@ static void compare(const SnlsSearch *s, const double *want)
 
 int main(int argc, char **argv)
 {
+    const bool worst = argc > 1 && !strcmp(argv[1], "--worst");
+    argv += worst, argc -= worst;
     const long long seed = argc > 1 ? atoll(argv[1]) : 1, count = argc > 2 ? atoll(argv[2]) : 1;
     SnlsContext *ref = context_open("ref", 0, 1);
     for (long long n = seed; n < seed + count; n++) {
         Rng rng = {(uint64_t)n};
-        SnlsSearch s = draw(&rng);
+        SnlsSearch s = worst ? draw_worst(&rng) : draw(&rng);
         CHECK(snls_search_forward(ref, &s) >= 0, "%s", snls_error(ref));
         const double *want = tensor_doubles(&s.dist);
         for (int32_t level = SNLS_CPU_C; level <= snls_cpu_level_max(); level++) {
-            check_repeat("test_close %lld # level %s", n, snls_cpu_level_name(level));
+            check_repeat("test_close %s%lld # level %s", worst ? "--worst " : "", n, snls_cpu_level_name(level));
             SnlsContext *cpu = context_open("cpu", level, (int32_t)rng_int(&rng, 1, 3));
             CHECK(snls_search_forward(cpu, &s) >= 0, "%s", snls_error(cpu));
             compare(&s, want);

@@ -43,8 +43,10 @@ the pixel beside a cell taken as none|src/simd/sieve_hits_bf16.c|vandq_u16(vorrq
 grains so fine that 16 bits do not hold them|src/simd/sieve_bf16.h|0x1.08p-14f|0x1.08p-16f|test_close 1 16
 windows that end between pixels taken to end at one|src/simd/sieve_prod_bf16.c|more_y = ends_with_half(\&s->y)|more_y = 0|test_tile --steps 1000 120
 candidates of lanes eight and on lost|src/simd/tile_neon.c|vaddv_u8(vget_high_u8(bits)) << 8|vaddv_u8(vget_high_u8(bits)) << 9|test_tile 1 60
-what rounding takes off distances forgotten|src/cpu/sieve_pick.c|0x1.01p-9f * (query[l] + k.length)|0 * (query[l] + k.length)|test_close 1 16
-what rounding takes off products forgotten|src/cpu/sieve_pick.c|? 0x1.9p-17f : 0x1.02p-8f|? 0x1.9p-17f : 0x1.9p-17f|test_close 1 16
+what rounding takes off distances forgotten|src/cpu/sieve_pick.c|less[l] = of_query + k->lost;|less[l] = 0 * of_query;|test_close 1 16
+what rounding takes off products forgotten|src/cpu/sieve_pick.c|product[l] = query[l] * k->lost + of_query * (k->length + k->lost);|product[l] = 0x1.9p-17f * query[l] * k->length;|test_close 1 16
+what rounding takes off products taken for half of it|src/cpu/sieve_pick.c|product[l] = query[l] * k->lost + of_query|product[l] = 0.4f * query[l] * k->lost + 0.4f * of_query|test_close --worst 1 12
+what rounding takes off distances taken for half of it|src/cpu/sieve_pick.c|less[l] = of_query + k->lost;|less[l] = 0.4f * (of_query + k->lost);|test_close --worst 1 12
 box of shifts one column short|src/cpu/tile_window.c|(between ? 2 : 1)|1|test_tile 1 20
 interpolated l2 without its correction|src/cpu/tile_score.c|bend \&\& y->between ? lower : NULL|NULL|test_tile 1 20
 distances never summed anew|src/cpu/tile_pick.c|return tile->planes.bend \&\& (terms < 8|return 0 \&\& (terms < 8|test_tile 1 60

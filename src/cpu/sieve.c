@@ -137,7 +137,7 @@ static void take_keys(SnlsArena *arena, int threads, CpuSieve *v, CpuTake take)
     const int64_t pixels = k->ring * k->rows * k->width, noted = k->ring * k->blocks * k->rows, bends = has_bends(v->c, v->steps) ? pixels : 0;
     k->data = take(arena, pixels * k->pixel, sizeof(uint16_t));
     k->peak = take(arena, noted, sizeof(float));
-    if (v->s.bytes) k->lost = take(arena, noted, sizeof(float));
+    if (k->parts == 1) k->lost = take(arena, noted, sizeof(float));
     k->frame = take(arena, k->ring, sizeof(int64_t));
     k->centre = take(arena, m->features + 1, sizeof(float));
     v->norms = take(arena, threads * snls_sieve_keys_noted(v), sizeof(float));
@@ -195,7 +195,8 @@ static void begin_tile(const CpuSieve *v, const CpuSieveTile *p, CpuSieveScratch
         s->flow_at[l] = (int32_t)v->flow_at[from];
     }
     s->table.query = s->pixel;
-    const SnlsSieveParts as = snls_sieve_parts(v, !m->prod);
+    SnlsSieveParts as = snls_sieve_parts(v, !m->prod);
+    as.lost = s->lost;
     float along[SIEVE_LANES] = {0};
     v->s.queries(s->query, &as, s->pixel, m->prod ? -1.0f : -2.0f, s->norm, m->prod && v->steps > 1 ? v->keys.centre : NULL, along);
     int bearable = 1;

@@ -18,8 +18,8 @@ enum { SIEVE_LANES = SNLS_SIEVE_LANES, SIEVE_EDGE = 4, SIEVE_GROUP = 2, SIEVE_BA
 typedef struct CpuSieveKeys {
     uint16_t *data;
     float    *add, *bend[3];     /* (windows, height + 1, width), l2 only */
-    float    *peak, *lost;       /* (windows, blocks, height + 1): largest |k|^2 of those pixels of a row that a box may reach into which begins in a block of 16 columns; bytes: likewise of
-                                  * what they lose */
+    float    *peak, *lost;       /* (windows, blocks, height + 1): largest |k|^2 of those pixels of a row that a box may reach into which begins in a block of 16 columns; likewise of what
+                                  * one part or bytes lose, NULL with two parts */
     float    *centre;            /* features, then its length: taken off keys, which leaves l2 as it is if it is taken off queries too, and changes all products of a query
                                   * alike. It makes rounding smaller. */
     int64_t  *frame;             /* which frame each place of the ring holds, -1 = none */
@@ -97,7 +97,8 @@ typedef struct CpuSieveScratch {
     float    norm[SIEVE_LANES];/* |q|^2 */
     float    lack[SIEVE_LANES];/* what rough scores of all candidates lack */
     bool     bearable;         /* all of them are numbers, and not too large */
-    float    key_norm, key_lost; /* largest |k|^2 of the boxes, and of what bytes lose */
+    float    lost[SIEVE_LANES];/* of |q|^2, and of the largest |k|^2: what one part or bytes lose */
+    float    key_norm, key_lost; /* largest |k|^2 of the boxes, and of what is lost of it */
     int64_t  hits;             /* entries of all tiles so far */
     int32_t  flow_at[SIEVE_LANES]; /* as in CpuSieve; lanes that do not exist look at lane 0 */
 } CpuSieveScratch;

@@ -14,16 +14,16 @@ void snls_sieve_begin_lists(const CpuSieve *v, CpuSieveScratch *s)
 
 /* How far rough scores may be off. Features are rounded to one part or two; their sums, and those of exact scores, to f32.
  *
- * One part: with q = q' + a and k = k' + b, what rounding took off, which is 2^-9 of their lengths at most,
- *   <q, k> = <q', k'> + <q, b> + <a, k'>, and products are off by 2^-8 |q||k| and a little. So are half the squared distances made of them and of |q|, |k|.
+ * One part, or bytes: with q = q' + a and k = k' + b, what rounding took off,
+ *   <q, k> = <q', k'> + <q, b> + <a, k'>, and products are off by |q||b| + |a||k'|. So are half the squared distances made of them and of |q|, |k|.
  *   |q - k| is |q' - k'| but for |a| + |b|: distances made of |q'| and |k'| (`rounded`) are the better the nearer pixels are. That is for candidates at pixels: between them
  *   corners are as far as pixels are from each other.
- * Bytes: the same with |a| and |b| as they were measured.
- * Two parts: both numbers are off by 2^-18, and the product of the two low parts, 2^-18 at most, is left out.
+ *   |a| and |b| are measured. A number has 8 bits in bf16, so that up to 2^-8 of it is rounded off, but seldom that much of all numbers of a pixel.
+ * Two parts: both numbers are off by 2^-16, and the product of the two low parts, 2^-16 at most, is left out.
  *
  * f32, rough or exact: 2^-24 a term, some for interpolation, and the bits that hold a column. An exact score has pixels with their centre: 2^-24 of those; so has what
  * rough scores lack. The matrix unit takes denormal numbers as 0. */
-typedef struct Keys { float length, centre, lost; } Keys; /* the longest, their centre, and the most that bytes lose */
+typedef struct Keys { float length, centre, lost; } Keys; /* the longest, their centre, and the most that one loses */
 
 /* f32 alone. norm: |q|^2, l2 only; scale: of scores. */
 static float rounding(const CpuSieve *v, const Keys *k, float query, float norm, float scale)
@@ -52,18 +52,15 @@ static float farthest(float top, float less, float off)
 }
 
 /* How far products and distances are off for what numbers lost. */
-static void off_by_parts(const CpuSieve *v, const Keys *k, const float *query, float *product, float *less)
+static void off_by_two_parts(const Keys *k, const float *query, float *product)
 {
-    const float cut = v->keys.parts > 1 ? 0x1.9p-17f : 0x1.02p-8f;
-    for (int64_t l = 0; l < SIEVE_LANES; l++) product[l] = cut * query[l] * k->length;
-    for (int64_t l = 0; l < SIEVE_LANES; l++) less[l] = 0x1.01p-9f * (query[l] + k->length);
+    for (int64_t l = 0; l < SIEVE_LANES; l++) product[l] = 0x1.9p-15f * query[l] * k->length;
 }
 
-static void off_by_bytes(const CpuSieveScratch *s, const Keys *k, const float *query, float sure, float tiny, float *product, float *less)
+static void off_by_lost(const CpuSieveScratch *s, const Keys *k, const float *query, float sure, float tiny, float *product, float *less)
 {
-    const float *lost = ((const SnlsSieveBytes *)(const void *)s->query)->lost;
     for (int64_t l = 0; l < SIEVE_LANES; l++) {
-        const float of_query = sure * sqrtf(lost[l]) + tiny;
+        const float of_query = sure * sqrtf(s->lost[l]) + tiny;
         product[l] = query[l] * k->lost + of_query * (k->length + k->lost);
         less[l] = of_query + k->lost;
     }
@@ -76,10 +73,10 @@ static void bars(const CpuSieve *v, const CpuSieveScratch *s, float *bar)
     const float n = (float)v->keys.padded, sure = 1.004f + 2 * n * 0x1p-24f, tiny = n * 0x1p-63f; /* lengths are sums in f32, of what was rounded; see SnlsSieveParts */
     const Keys k = {sure * sqrtf(s->key_norm) + tiny, sure * v->keys.centre[v->c->m.features], sure * sqrtf(s->key_lost) + tiny};
     const float *top = s->top + (v->c->k - 1) * SIEVE_LANES;
-    float query[SIEVE_LANES], product[SIEVE_LANES], less[SIEVE_LANES]; /* product: how far one may be off; less: distances */
+    float query[SIEVE_LANES], product[SIEVE_LANES], less[SIEVE_LANES] = {0}; /* product: how far one may be off; less: distances, one part only */
     for (int64_t l = 0; l < SIEVE_LANES; l++) query[l] = sure * sqrtf(s->norm[l]) + tiny;
-    if (v->s.bytes) off_by_bytes(s, &k, query, sure, tiny, product, less);
-    else off_by_parts(v, &k, query, product, less);
+    if (v->keys.parts > 1) off_by_two_parts(&k, query, product);
+    else off_by_lost(s, &k, query, sure, tiny, product, less);
     if (v->c->m.prod)
         for (int64_t l = 0; l < SIEVE_LANES; l++) bar[l] = top[l] + 2 * (product[l] + rounding_of_products(v, &k, query[l]));
     else if (!v->rounded)

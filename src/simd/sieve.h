@@ -135,12 +135,11 @@ typedef struct SnlsSieveParts {
     ptrdiff_t features, padded;
     int parts, rounded;
     const float *centre;
-    float *lost; /* bytes: of keys, the largest |k - what bytes say|^2 of every sixteen, NaN if one is; to be set */
+    float *lost; /* to be set, unless there are two parts: |x - what was made of it|^2 of each query; of keys the largest of every sixteen, NaN if one is */
 } SnlsSieveParts;
 
 /* Sixteen queries as bytes and 128, which products want without a sign, four features of each lane in turn. unit: what sums are to be multiplied with, and with that of the key. */
 typedef struct SnlsSieveBytes {
-    float   lost[SNLS_SIEVE_LANES]; /* |q - what bytes say|^2 */
     float   unit[SNLS_SIEVE_LANES];
     uint8_t at[];
 } SnlsSieveBytes;
@@ -187,7 +186,7 @@ typedef struct SnlsSieve {
 
     void (*write)(const SnlsListOutput *out, const float *best, const uint32_t *place, ptrdiff_t k, ptrdiff_t have);
 
-    int   bytes; /* 1: keys and queries are bytes, in one part, and how much that loses is measured (SnlsSieveParts.lost, SnlsSieveBytes) */
+    int   bytes; /* 1: keys and queries are bytes, in one part */
     float grain; /* rough products are multiples of this share of |q||k|, or 0: f32. Interpolated ones are off by a few of them. */
 } SnlsSieve;
 

@@ -18,8 +18,8 @@ ALWAYS __m512 widen(__m512i parts, const int half)
 
 typedef struct Chunk { __m512i high, low; } Chunk;
 
-/* What is summed over the features of a pixel: squares, products with another vector. */
-typedef struct Sums { __m512 norm, along; } Sums;
+/* What is summed over the features of a pixel: squares, those of what rounding to one part takes off, products with another vector. */
+typedef struct Sums { __m512 norm, lost, along; } Sums;
 
 enum { ONE_ROUNDED, ONE, TWO }; /* parts, and what lengths are those of */
 
@@ -39,27 +39,33 @@ UNROLLED(2)
     const __m512bh high = _mm512_cvtne2ps_pbh(v[1], v[0]);
     Chunk c = {(__m512i)high, _mm512_setzero_si512()};
     if (way == ONE_ROUNDED) sum->norm = _mm512_dpbf16_ps(sum->norm, high, high);
-    if (way == TWO) c.low = (__m512i)_mm512_cvtne2ps_pbh(_mm512_sub_ps(v[1], widen(c.high, 1)), _mm512_sub_ps(v[0], widen(c.high, 0)));
+UNROLLED(2)
+    for (int h = 0; h < 2; h++) {
+        v[h] = _mm512_sub_ps(v[h], widen(c.high, h));
+        if (way != TWO) sum->lost = _mm512_fmadd_ps(v[h], v[h], sum->lost);
+    }
+    if (way == TWO) c.low = (__m512i)_mm512_cvtne2ps_pbh(v[1], v[0]);
     return c;
 }
 
-ALWAYS void split_pixels(uint16_t *out, const SnlsSieveParts *as, const int way, const float *in, ptrdiff_t step, ptrdiff_t n, float *norm, float *most)
+ALWAYS void split_pixels(uint16_t *out, const SnlsSieveParts *as, const int way, const float *in, ptrdiff_t step, ptrdiff_t n, float *norm, float *most, float *most_lost)
 {
-    __m512 square[LANES];
+    __m512 square[LANES], lost[LANES];
     const int parts = way == TWO ? 2 : 1;
     const __m512 one = _mm512_set1_ps(1), zero = _mm512_setzero_ps();
     for (ptrdiff_t i = 0; i < LANES; i++) {
-        Sums sum = {zero, zero};
+        Sums sum = {zero, zero, zero};
         for (ptrdiff_t f = 0; i < n && f < as->padded; f += CHUNK) {
             const Chunk c = split_chunk(in + i * step, f, as, way, one, NULL, &sum);
             _mm512_storeu_si512(out + i * parts * as->padded + f, c.high);
             if (way == TWO) _mm512_storeu_si512(out + (i * parts + 1) * as->padded + f, c.low);
         }
-        square[i] = sum.norm;
+        square[i] = sum.norm, lost[i] = sum.lost;
     }
     const __m512 all = zmm_sums(square);
     _mm512_mask_storeu_ps(norm, zmm_first(n), all);
     *most = zmm_largest(all); /* pixels that are not there have 0 */
+    if (way != TWO) *most_lost = zmm_largest(zmm_sums(lost));
 }
 
 ALWAYS int way_of(const SnlsSieveParts *as) { return as->parts > 1 ? TWO : as->rounded ? ONE_ROUNDED : ONE; }
@@ -70,23 +76,23 @@ static void split(uint16_t *out, const SnlsSieveParts *as, const float *in, ptrd
         uint16_t *to = out + i * as->parts * as->padded;
         const ptrdiff_t left = n - i < LANES ? n - i : LANES;
         switch (way_of(as)) {
-        case ONE_ROUNDED: split_pixels(to, as, ONE_ROUNDED, in + i * step, step, left, norm + i, most + i / LANES); break;
-        case ONE: split_pixels(to, as, ONE, in + i * step, step, left, norm + i, most + i / LANES); break;
-        default: split_pixels(to, as, TWO, in + i * step, step, left, norm + i, most + i / LANES);
+        case ONE_ROUNDED: split_pixels(to, as, ONE_ROUNDED, in + i * step, step, left, norm + i, most + i / LANES, as->lost + i / LANES); break;
+        case ONE: split_pixels(to, as, ONE, in + i * step, step, left, norm + i, most + i / LANES, as->lost + i / LANES); break;
+        default: split_pixels(to, as, TWO, in + i * step, step, left, norm + i, most + i / LANES, NULL);
         }
     }
 }
 
 ALWAYS void turn_queries(uint16_t *out, const SnlsSieveParts *as, const int way, const float *const *in, float scale, float *norm, const float *along, float *product)
 {
-    __m512 square[LANES], across[LANES];
-    for (int l = 0; l < LANES; l++) square[l] = across[l] = _mm512_setzero_ps();
+    __m512 square[LANES], lost[LANES], across[LANES];
+    for (int l = 0; l < LANES; l++) square[l] = lost[l] = across[l] = _mm512_setzero_ps();
     for (ptrdiff_t f = 0; f < as->padded; f += CHUNK) {
         __m512i high[LANES], low[LANES];
         for (int l = 0; l < LANES; l++) {
-            Sums sum = {square[l], across[l]};
+            Sums sum = {square[l], lost[l], across[l]};
             const Chunk c = split_chunk(in[l], f, as, way, _mm512_set1_ps(scale), along, &sum);
-            square[l] = sum.norm;
+            square[l] = sum.norm, lost[l] = sum.lost;
             if (along) across[l] = sum.along;
             high[l] = c.high;
             low[l] = c.low;
@@ -97,7 +103,9 @@ ALWAYS void turn_queries(uint16_t *out, const SnlsSieveParts *as, const int way,
         zmm_turn(low);
         for (int p = 0; p < LANES; p++) _mm512_storeu_si512(out + (as->padded + f) * LANES + p * CHUNK, low[p]);
     }
-    _mm512_storeu_ps(norm, _mm512_mul_ps(_mm512_set1_ps(1 / (scale * scale)), zmm_sums(square)));
+    const __m512 unscaled = _mm512_set1_ps(1 / (scale * scale));
+    _mm512_storeu_ps(norm, _mm512_mul_ps(unscaled, zmm_sums(square)));
+    if (way != TWO) _mm512_storeu_ps(as->lost, _mm512_mul_ps(unscaled, zmm_sums(lost)));
     if (along) _mm512_storeu_ps(product, zmm_sums(across));
 }
 

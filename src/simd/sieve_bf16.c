@@ -9,7 +9,7 @@ enum { CHUNK = SNLS_SIEVE_CHUNK };
 
 typedef struct Eight { float32x4_t low, high; } Eight;           /* features f .. f+7 */
 typedef struct Part { bfloat16x8_t high, low; } Part;            /* the same as one part or two */
-typedef struct Sums { float32x4_t norm[2], along[2]; } Sums;     /* over the features of a pixel: squares, products with another vector */
+typedef struct Sums { float32x4_t norm[2], lost[2], along[2]; } Sums; /* over the features of a pixel: squares, those of what rounding to one part takes off, products with another vector */
 
 enum { ONE_ROUNDED, ONE, TWO }; /* parts, and what lengths are those of */
 
@@ -43,12 +43,14 @@ ALWAYS Part split_eight(const float *in, ptrdiff_t f, const SnlsSieveParts *as, 
     Part p = {.high = round_eight(v)};
     p.low = p.high;
     if (way == ONE_ROUNDED) add_products(sum->norm, widen(p.high), widen(p.high));
-    if (way == TWO) p.low = round_eight(minus(v, widen(p.high)));
+    const Eight left_out = minus(v, widen(p.high));
+    if (way == TWO) p.low = round_eight(left_out);
+    else add_products(sum->lost, left_out, left_out);
     return p;
 }
 
 ALWAYS float total(const float32x4_t sum[2]) { return vaddvq_f32(vaddq_f32(sum[0], sum[1])); }
-ALWAYS Sums no_sums(void) { return (Sums){{vdupq_n_f32(0), vdupq_n_f32(0)}, {vdupq_n_f32(0), vdupq_n_f32(0)}}; }
+ALWAYS Sums no_sums(void) { return (Sums){{vdupq_n_f32(0), vdupq_n_f32(0)}, {vdupq_n_f32(0), vdupq_n_f32(0)}, {vdupq_n_f32(0), vdupq_n_f32(0)}}; }
 
 /* Four features of two pixels are an operand. */
 ALWAYS void store_pair(uint16_t *to, ptrdiff_t apart, bfloat16x8_t a, bfloat16x8_t b)
@@ -59,7 +61,7 @@ ALWAYS void store_pair(uint16_t *to, ptrdiff_t apart, bfloat16x8_t a, bfloat16x8
 }
 
 /* Two pixels, or one and nothing. */
-ALWAYS void split_pair(uint16_t *out, const SnlsSieveParts *as, const int way, const float *a, const float *b, float norm[2])
+ALWAYS void split_pair(uint16_t *out, const SnlsSieveParts *as, const int way, const float *a, const float *b, float norm[2], float lost[2])
 {
     Sums sum_a = no_sums(), sum_b = sum_a;
     for (ptrdiff_t f = 0; f < as->padded; f += 8) {
@@ -69,17 +71,22 @@ ALWAYS void split_pair(uint16_t *out, const SnlsSieveParts *as, const int way, c
         if (way == TWO) store_pair(out + 2 * (as->padded + f), 8, p.low, q.low);
     }
     norm[0] = total(sum_a.norm), norm[1] = total(sum_b.norm);
+    lost[0] = total(sum_a.lost), lost[1] = total(sum_b.lost);
 }
+
+/* The largest so far, pixel by pixel; NaN stays: nothing is above it. */
+ALWAYS float larger(float a, float before) { return a != a || a > before ? a : before; }
 
 ALWAYS void split_row(uint16_t *out, const SnlsSieveParts *as, const int way, const float *in, ptrdiff_t step, ptrdiff_t n, float *norm, float *most)
 {
     for (ptrdiff_t i = 0; i < n; i += 2) {
-        float both[2];
-        split_pair(out + i * as->parts * as->padded, as, way, in + i * step, i + 1 < n ? in + (i + 1) * step : NULL, both);
+        float both[2], lost[2];
+        split_pair(out + i * as->parts * as->padded, as, way, in + i * step, i + 1 < n ? in + (i + 1) * step : NULL, both, lost);
         for (ptrdiff_t j = i; j < i + 2 && j < n; j++) {
-            const float before = j % LANES ? most[j / LANES] : 0;
+            const ptrdiff_t block = j / LANES;
             norm[j] = both[j - i];
-            most[j / LANES] = norm[j] != norm[j] || norm[j] > before ? norm[j] : before; /* NaN stays: nothing is above it */
+            most[block] = larger(norm[j], j % LANES ? most[block] : 0);
+            if (way != TWO) as->lost[block] = larger(lost[j - i], j % LANES ? as->lost[block] : 0);
         }
     }
 }
@@ -106,6 +113,7 @@ ALWAYS void pair_queries(uint16_t *out, const SnlsSieveParts *as, const int way,
             if (way == TWO) store_pair(out + (as->padded + f) * LANES + 4 * l, 4 * LANES, p.low, q.low);
         }
         norm[l] = total(a.norm) / (scale * scale), norm[l + 1] = total(b.norm) / (scale * scale);
+        if (way != TWO) as->lost[l] = total(a.lost) / (scale * scale), as->lost[l + 1] = total(b.lost) / (scale * scale);
         if (along) product[l] = total(a.along), product[l + 1] = total(b.along);
     }
 }

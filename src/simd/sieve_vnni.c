@@ -155,7 +155,7 @@ ALWAYS void turn_queries(SnlsSieveBytes *to, const SnlsSieveParts *as, const int
         }
         turn_bytes(to->at + f * LANES, (const int8_t(*)[TURNED])bytes, as->padded - f);
     }
-    _mm512_storeu_ps(to->lost, zmm_sums(all.lost));
+    _mm512_storeu_ps(as->lost, zmm_sums(all.lost));
     _mm512_storeu_ps(to->unit, _mm512_mul_ps(units.all, _mm512_set1_ps(scale)));
     _mm512_storeu_ps(norm, lengths_of(&all, units.all, rounded));
 }
