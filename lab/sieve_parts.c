@@ -64,7 +64,7 @@ static void part_windows(void)
     }
 }
 
-static SnlsSieveParts parts_of(int centred, float *loses) { return (SnlsSieveParts){features, padded, 1, !prod && !between && steps == 1, centred ? centre : NULL, loses}; }
+static SnlsSieveParts parts_of(int centred, float *loses) { return (SnlsSieveParts){features, padded, 1, !prod && !between && steps == 1, 1, centred ? centre : NULL, loses}; }
 
 static void part_queries(void)
 {
@@ -226,7 +226,7 @@ static double time_of(void (*part)(void))
 int main(int count, char **arg)
 {
     const char *level = getenv("SNLS_CPU");
-    if (count < 5 || !snls_sieve_init(&sieve, level && !strcmp(level, "vnni") ? 4 : 0)) {
+    if (count < 5 || !snls_sieve_init(&sieve, !level ? 0 : !strcmp(level, "vnni") ? 4 : !strcmp(level, "amx") ? 5 : 0)) {
         printf("usage: sieve_parts prod|l2 F K zero|between [STEPS], on a machine with matrix tiles, products of bf16 matrices or of bytes; SNLS_CPU=vnni: of bytes\n");
         return 1;
     }

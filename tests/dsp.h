@@ -23,7 +23,7 @@
 #if defined(__aarch64__)
 static const char *const level_names[] = { "", "c", "neon", "bf16" };
 #else
-static const char *const level_names[] = { "", "c", "avx2", "avx512", "vnni", "amx" };
+static const char *const level_names[] = { "", "c", "avx2", "avx512", "vnni", "amx", "amx_fp16" };
 #endif
 
 /* ---- memory ---- */

@@ -13,13 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FRAMES = 3, BLOCK = 11, SELDOM = 9, FEATURES_MAX = 96 };
+enum { FRAMES = 3, BLOCK = 11, SELDOM = 9, LONE = 1500, FEATURES_MAX = 96 };
 
 typedef struct Block { bool close; double length, apart, about[FEATURES_MAX]; } Block;
 
-static Block draw_block(Rng *rng, int64_t features)
+/* wide: longer or shorter than the rest by more than numbers of 16 bits can be; so are some pixels alone. */
+static Block draw_block(Rng *rng, int64_t features, bool wide)
 {
-    Block b = {.close = rng_one_in(rng, SELDOM), .length = exp2(rng_real(rng, -4, 4)), .apart = exp2(rng_real(rng, -12, -2))};
+    Block b = {.close = rng_one_in(rng, SELDOM), .length = exp2(wide ? rng_real(rng, -30, 20) : rng_real(rng, -4, 4)), .apart = exp2(rng_real(rng, -12, -2))};
     for (int64_t f = 0; f < features; f++) b.about[f] = rng_real(rng, -1, 1);
     return b;
 }
@@ -27,18 +28,22 @@ static Block draw_block(Rng *rng, int64_t features)
 /* Pixels of the two videos: the same blocks, with a difference each. */
 static void draw_videos(Rng *rng, SnlsTensor *query, SnlsTensor *key, double level)
 {
+    const bool wide = rng_one_in(rng, 4);
+    const double unit = RNG_PICK(rng, 1, 1, 0x1p-30, 0x1p30);
     const int64_t height = query->shape[2], width = query->shape[3], features = query->shape[4], across = (width + BLOCK - 1) / BLOCK;
     Block *blocks = check_alloc(across * ((height + BLOCK - 1) / BLOCK), sizeof *blocks);
-    for (int64_t i = 0; i < across * ((height + BLOCK - 1) / BLOCK); i++) blocks[i] = draw_block(rng, features);
+    for (int64_t i = 0; i < across * ((height + BLOCK - 1) / BLOCK); i++) blocks[i] = draw_block(rng, features, wide);
     int64_t flat = 0;
     for (int64_t t = 0; t < FRAMES; t++)
         for (int64_t y = 0; y < height; y++)
-            for (int64_t x = 0; x < width; x++)
+            for (int64_t x = 0; x < width; x++) {
+                const double alone = wide && rng_one_in(rng, LONE) ? 0x1p20 : 1;
                 for (int64_t f = 0; f < features; f++, flat++) {
                     const Block *b = &blocks[y / BLOCK * across + x / BLOCK];
                     for (int i = 0; i < 2; i++)
-                        tensor_set(i ? key : query, flat, level + (b->close ? b->length * (b->about[f] + b->apart * rng_real(rng, -1, 1)) : rng_real(rng, -1, 1)));
+                        tensor_set(i ? key : query, flat, unit * alone * (level + (b->close ? b->length * (b->about[f] + b->apart * rng_real(rng, -1, 1)) : rng_real(rng, -1, 1))));
                 }
+            }
 }
 
 static SnlsSearch draw(Rng *rng)

@@ -1,5 +1,5 @@
 /* test_ops.c: every operator on every backend against the model: forward, backward, run again, on 1, 2 and 3 threads.
- *   test_ops [--backend ref|cpu|cuda] [--level c|avx2|avx512|vnni|amx|neon|bf16] [--op NAME] [SEED [COUNT]]
+ *   test_ops [--backend ref|cpu|cuda] [--level c|avx2|avx512|vnni|amx|amx_fp16|neon|bf16] [--op NAME] [SEED [COUNT]]
  * Without --backend: ref, then cpu at every level the machine has; cuda alone where it is asked for. A seed is one call of one operator. */
 /* ctest: name=search sanitized=100 args=--op search 1 200 */
 /* ctest: name=search_all sanitized=40 args=--op search_all 1 80 */
@@ -125,7 +125,7 @@ static void close_all(Contexts *c)
 
 static int usage(void)
 {
-    printf("usage: test_ops [--backend ref|cpu|cuda] [--level c|avx2|avx512|vnni|amx|neon|bf16] [--op NAME] [SEED [COUNT]]\n");
+    printf("usage: test_ops [--backend ref|cpu|cuda] [--level c|avx2|avx512|vnni|amx|amx_fp16|neon|bf16] [--op NAME] [SEED [COUNT]]\n");
     return 2;
 }
 

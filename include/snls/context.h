@@ -20,7 +20,8 @@ typedef enum SnlsCpuLevel {
     SNLS_CPU_AVX512 = 3, /* AVX-512 F, BW, DQ, VL */
     SNLS_CPU_BF16 = 3,  /* AArch64: and products of bf16 matrices (BFMMLA) */
     SNLS_CPU_VNNI = 4,  /* and AVX-512 VNNI: products of bytes */
-    SNLS_CPU_AMX    = 5  /* and AMX tiles with bf16 numbers */
+    SNLS_CPU_AMX = 5,   /* and AMX tiles with bf16 numbers */
+    SNLS_CPU_AMX_FP16 = 6 /* and with f16 numbers */
 } SnlsCpuLevel;
 
 /* Where the memory of a context comes from. Both functions or neither; alloc returns memory aligned for any type, or NULL.
@@ -37,7 +38,7 @@ typedef struct SnlsContextParams {
     int32_t       device_id;     /* GPU number (0) */
     int32_t       threads;       /* 0 = as many as this process may use (affinity and cgroup quota respected) */
     int32_t       deterministic; /* 1: gradients bit-identical from run to run (0; the CPU backends always are) */
-    int32_t       cpu_level;     /* SnlsCpuLevel, a ceiling (auto). The environment variable SNLS_CPU=c|avx2|avx512|vnni|amx, or c|neon|bf16, lowers it too */
+    int32_t       cpu_level;     /* SnlsCpuLevel, a ceiling (auto). The environment variable SNLS_CPU=c|avx2|avx512|vnni|amx|amx_fp16, or c|neon|bf16, lowers it too */
     void         *stream;        /* cudaStream_t, NULL = the default stream; ignored by CPU backends */
     SnlsAllocator allocator;     /* zero = malloc and free */
     int64_t       scratch_limit; /* bytes of scratch an operator may hold, 0 = no limit; beyond: SNLS_ERR_MEMORY */

@@ -43,7 +43,7 @@ bool snls_cpu_sieve_applies(SnlsContext *ctx, const SnlsMatch *m)
 bool snls_cpu_sieve_has_parts(SnlsContext *ctx)
 {
     SnlsSieve s;
-    return snls_sieve_init(&s, ctx->cpu_level) && !s.bytes;
+    return snls_sieve_init(&s, ctx->cpu_level) && (s.parts > 1 || s.scaled);
 }
 
 static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -66,6 +66,7 @@ static CpuSieve sieve_of(SnlsContext *ctx, const CpuMatch *c, int parts)
     const SnlsMatch *m = &c->m;
     CpuSieve v = {.c = c, .steps = (int32_t)(1 / m->stride1)};
     snls_sieve_init(&v.s, ctx->cpu_level);
+    if (parts > 1 && v.s.scaled) snls_sieve_init(&v.s, SNLS_CPU_AMX); /* f16 numbers come in one part, bf16 numbers in two */
     const int64_t natural = reach_of(m) + 2 + (SIEVE_EDGE - 1) * m->stride0;
     v.columns_max = at_most((natural + SIEVE_LANES - 1) / SIEVE_LANES * SIEVE_LANES, SNLS_SIEVE_SIDE);
     v.rows_max = at_most(natural + SLACK, SNLS_SIEVE_SIDE);
@@ -73,7 +74,7 @@ static CpuSieve sieve_of(SnlsContext *ctx, const CpuMatch *c, int parts)
     v.room = at_most((m->each ? 1 : m->windows) * v.rows_max, ROWS_MAX);
     v.boxes = at_most(v.room, BOXES);
     if (v.boxes < SNLS_SIEVE_FEW_BOXES) v.boxes = SNLS_SIEVE_FEW_BOXES;
-    v.keys.parts = v.s.bytes ? 1 : parts;
+    v.keys.parts = parts < v.s.parts ? parts : v.s.parts;
     v.rounded = v.keys.parts == 1 && !m->prod && !has_bends(c, v.steps);
     set_together(&v);
     snls_sieve_keys_layout(&v);
@@ -139,7 +140,7 @@ static void take_keys(SnlsArena *arena, int threads, CpuSieve *v, CpuTake take)
     k->peak = take(arena, noted, sizeof(float));
     if (k->parts == 1) k->lost = take(arena, noted, sizeof(float));
     k->frame = take(arena, k->ring, sizeof(int64_t));
-    k->centre = take(arena, m->features + 1, sizeof(float));
+    k->centre = take(arena, m->features + 2, sizeof(float));
     v->norms = take(arena, threads * snls_sieve_keys_noted(v), sizeof(float));
     v->taken = take(arena, threads, sizeof(int64_t));
     if (m->prod) return;
@@ -180,6 +181,9 @@ static void set_lanes(CpuSieve *v)
     for (int64_t l = 0; l < SIEVE_LANES; l++) v->pixel_at[l] = (l / SIEVE_EDGE * v->c->query.step[2] + l % SIEVE_EDGE * v->c->query.step[3]) * m->stride0;
 }
 
+/* Of pixels as they are, and of what they are multiplied with. */
+static float largest_norm(const CpuSieve *v) { return LARGE * fminf(1, snls_sieve_scale(v) * snls_sieve_scale(v)); }
+
 /* Queries of the tile; lanes that do not exist stand in for the first. */
 static void begin_tile(const CpuSieve *v, const CpuSieveTile *p, CpuSieveScratch *s)
 {
@@ -200,15 +204,16 @@ static void begin_tile(const CpuSieve *v, const CpuSieveTile *p, CpuSieveScratch
     float along[SIEVE_LANES] = {0};
     v->s.queries(s->query, &as, s->pixel, m->prod ? -1.0f : -2.0f, s->norm, m->prod && v->steps > 1 ? v->keys.centre : NULL, along);
     int bearable = 1;
-    for (int64_t l = 0; l < SIEVE_LANES; l++) bearable &= s->norm[l] < LARGE; /* NaN is not */
-    for (int64_t l = 0; l < SIEVE_LANES; l++) s->lack[l] = m->prod ? (v->steps > 1 ? -along[l] : INFINITY) : s->norm[l];
+    const float most = largest_norm(v), scale = snls_sieve_scale(v);
+    for (int64_t l = 0; l < SIEVE_LANES; l++) bearable &= s->norm[l] < most; /* NaN is not */
+    for (int64_t l = 0; l < SIEVE_LANES; l++) s->lack[l] = m->prod ? (v->steps > 1 ? -along[l] * scale * scale : INFINITY) : s->norm[l];
     s->boxes = s->used = 0;
     s->bearable = bearable;
     s->alone = false;
 }
 
 /* No product or sum leaves the range of f32 or is none. */
-static bool bearable(const CpuSieveScratch *s) { return s->bearable && s->key_norm < LARGE; }
+static bool bearable(const CpuSieve *v, const CpuSieveScratch *s) { return s->bearable && s->key_norm < largest_norm(v); }
 
 static void write_tile(const CpuSieve *v, const CpuSieveTile *p, int64_t kept, const CpuSieveScratch *s)
 {
@@ -237,11 +242,11 @@ static void plan_tile(const CpuSieve *v, const CpuSieveTile *p, int64_t slot, Cp
 {
     snls_sieve_slot(v, p, slot, s);
     for (uint32_t lanes = s->slot[slot].valid; (lanes = snls_sieve_plan_slot(v, p, slot, lanes, jobs, s)) != 0;) {
-        if (!bearable(s)) break;
+        if (!bearable(v, s)) break;
         snls_sieve_run_jobs(v, jobs);
         snls_sieve_pick(v, s);
     }
-    s->alone = !bearable(s);
+    s->alone = !bearable(v, s);
 }
 
 /* Lists of a tile into places kept and on of the outputs. */

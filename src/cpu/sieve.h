@@ -20,7 +20,7 @@ typedef struct CpuSieveKeys {
     float    *add, *bend[3];     /* (windows, height + 1, width), l2 only */
     float    *peak, *lost;       /* (windows, blocks, height + 1): largest |k|^2 of those pixels of a row that a box may reach into which begins in a block of 16 columns; likewise of what
                                   * one part or bytes lose, NULL with two parts */
-    float    *centre;            /* features, then its length: taken off keys, which leaves l2 as it is if it is taken off queries too, and changes all products of a query
+    float    *centre;            /* features, then its length, then what pixels are multiplied with: taken off keys, which leaves l2 as it is if it is taken off queries too, and changes all products of a query
                                   * alike. It makes rounding smaller. */
     int64_t  *frame;             /* which frame each place of the ring holds, -1 = none */
     int64_t   padded, pixel, width, rows, ring, blocks; /* pixel: numbers of one */
@@ -117,9 +117,12 @@ static inline SnlsQuery snls_sieve_query(const CpuSieveTile *p, int64_t l)
 /* The larger of two, NaN if one is. */
 static inline float snls_sieve_larger(float a, float b) { return a > b || a != a ? a : b; }
 
+/* What pixels are multiplied with before they are rounded: rough scores, lengths and bars are of such pixels, exact scores of pixels as they are. */
+static inline float snls_sieve_scale(const CpuSieve *v) { return v->keys.centre[v->c->m.features + 1]; }
+
 static inline SnlsSieveParts snls_sieve_parts(const CpuSieve *v, bool centred)
 {
-    return (SnlsSieveParts){v->c->m.features, v->keys.padded, v->keys.parts, v->rounded, centred ? v->keys.centre : NULL, NULL};
+    return (SnlsSieveParts){v->c->m.features, v->keys.padded, v->keys.parts, v->rounded, snls_sieve_scale(v), centred ? v->keys.centre : NULL, NULL};
 }
 
 /* sieve_key.c */

@@ -40,6 +40,21 @@ static const float *sample(const CpuSieve *v, int64_t b, int64_t head, int64_t i
     return snls_cpu_pixel(&v->c->key, b, (i + i / SAMPLES) % m->frames, i / SAMPLES * m->height / SAMPLES, i % SAMPLES * m->width / SAMPLES) + head * m->features;
 }
 
+/* What makes the numbers of those pixels, less their centre, about 1: any power of two is right, and what it makes too large or too small is seen to be lost. */
+static float scale_of(const CpuSieve *v, int64_t b, int64_t head)
+{
+    enum { FARTHEST = 40 };
+    const SnlsMatch *m = &v->c->m;
+    double sum = 0;
+    for (int64_t i = 0; i < SAMPLES * SAMPLES; i++) {
+        const float *pixel = sample(v, b, head, i);
+        for (int64_t f = 0; f < m->features; f++) sum += ((double)pixel[f] - (double)v->keys.centre[f]) * ((double)pixel[f] - (double)v->keys.centre[f]);
+    }
+    const double size = sqrt(sum / (double)(SAMPLES * SAMPLES * m->features));
+    if (!(size > 0 && size < INFINITY)) return 1;
+    return (float)exp2(fmax(-FARTHEST, fmin(FARTHEST, -rint(log2(size)))));
+}
+
 /* A mean of some pixels: any centre is right, a good one makes the parts small. */
 static void set_centre(const CpuSieve *v, int64_t b, int64_t head)
 {
@@ -53,6 +68,7 @@ static void set_centre(const CpuSieve *v, int64_t b, int64_t head)
         centre[f] = fabsf(mean) < 1e15f ? mean : 0; /* also for NaN */
     }
     centre[m->features] = sqrtf(v->c->dsp->dot(centre, centre, m->features));
+    centre[m->features + 1] = v->s.scaled ? scale_of(v, b, head) : 1;
 }
 
 void snls_sieve_keys_begin(const CpuSieve *v, int64_t b, int64_t head)
@@ -67,10 +83,11 @@ static void load_bends(const CpuSieve *v, int64_t b, int64_t head, int64_t frame
 {
     const CpuSieveKeys *k = &v->keys;
     const int64_t row = (frame % k->ring * k->rows + y) * k->width;
+    const float scale = snls_sieve_scale(v);
     for (int64_t x = 0; x < v->c->m.width; x++) {
         float bend[3];
         snls_cpu_bends(v->c, b, head, frame, y, x, bend);
-        for (int n = 0; n < 3; n++) k->bend[n][row + x] = bend[n];
+        for (int n = 0; n < 3; n++) k->bend[n][row + x] = bend[n] * scale * scale;
     }
 }
 

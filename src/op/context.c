@@ -23,17 +23,17 @@ void snls_context_defaults(SnlsContextParams *params)
 #define LEVEL_2 "avx2"
 #define LEVEL_3 "avx512"
 #endif
-static const char *const level_names[] = {"auto", "c", LEVEL_2, LEVEL_3, "vnni", "amx"};
+static const char *const level_names[] = {"auto", "c", LEVEL_2, LEVEL_3, "vnni", "amx", "amx_fp16"};
 
 const char *snls_cpu_level_name(int32_t level)
 {
-    return level >= 0 && level <= SNLS_CPU_AMX ? level_names[level] : "?";
+    return level >= 0 && level <= SNLS_CPU_AMX_FP16 ? level_names[level] : "?";
 }
 
 /* Words of the other architecture count too, so that a script that sets a ceiling works on both. */
 static int32_t level_of(const char *word)
 {
-    for (int32_t i = 0; i <= SNLS_CPU_AMX; i++)
+    for (int32_t i = 0; i <= SNLS_CPU_AMX_FP16; i++)
         if (!strcmp(word, level_names[i])) return i;
     if (!strcmp(word, "avx2") || !strcmp(word, "neon")) return 2;
     return !strcmp(word, "avx512") || !strcmp(word, "bf16") ? 3 : -1;
@@ -47,7 +47,7 @@ static SnlsStatus level_from_environment(int32_t *level, char *why, size_t size)
     if (!text || !*text) return SNLS_OK;
     *level = level_of(text);
     if (*level >= 0) return SNLS_OK;
-    snprintf(why, size, "open: SNLS_CPU is %.40s, must be c, avx2, avx512, vnni, amx, neon, bf16 or auto", text);
+    snprintf(why, size, "open: SNLS_CPU is %.40s, must be c, avx2, avx512, vnni, amx, amx_fp16, neon, bf16 or auto", text);
     return SNLS_ERR_ARG;
 }
 
@@ -55,8 +55,8 @@ static SnlsStatus check_params(const SnlsContextParams *p, char *why, size_t siz
 {
     if (p->threads < 0 || p->threads > 65536) {
         snprintf(why, size, "open: threads is %d, must be 0 to 65536", (int)p->threads);
-    } else if (p->cpu_level < 0 || p->cpu_level > SNLS_CPU_AMX) {
-        snprintf(why, size, "open: cpu_level is %d, must be 0 to %d", (int)p->cpu_level, SNLS_CPU_AMX);
+    } else if (p->cpu_level < 0 || p->cpu_level > SNLS_CPU_AMX_FP16) {
+        snprintf(why, size, "open: cpu_level is %d, must be 0 to %d", (int)p->cpu_level, SNLS_CPU_AMX_FP16);
     } else if (!p->allocator.alloc != !p->allocator.free) {
         snprintf(why, size, "open: allocator needs both functions or neither");
     } else if (p->scratch_limit < 0) {

@@ -1,9 +1,9 @@
-/* sieve.c: whether this machine has products of bf16 matrices or of bytes and may use them. */
+/* sieve.c: whether this machine has products of bf16 or f16 matrices or of bytes and may use them. */
 #define _DEFAULT_SOURCE /* syscall */
 #include "simd/sieve.h"
 #include "simd/dsp.h"
 
-enum { LEVEL_BF16 = 3, LEVEL_VNNI = 4, LEVEL_AMX = 5 }; /* SnlsCpuLevel */
+enum { LEVEL_BF16 = 3, LEVEL_VNNI = 4, LEVEL_AMX = 5, LEVEL_AMX_FP16 = 6 }; /* SnlsCpuLevel */
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -54,17 +54,35 @@ static int has_tiles(void)
     return asked_once(&known, may_use_tiles);
 }
 
+/* Leaf 7, AMX with f16 numbers. */
+static int machine_has_fp16_tiles(void)
+{
+    unsigned a, b, c, d;
+    return has_tiles() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 21 & 1);
+}
+
+static int has_fp16_tiles(void)
+{
+    static _Atomic int known;
+    return asked_once(&known, machine_has_fp16_tiles);
+}
+
 #else
 static int has_tiles(void) { return 0; }
+static int has_fp16_tiles(void) { return 0; }
 #endif
 
-int snls_sieve_level(void) { return has_tiles() ? LEVEL_AMX : has_bytes() ? LEVEL_VNNI : 0; }
+int snls_sieve_level(void) { return has_fp16_tiles() ? LEVEL_AMX_FP16 : has_tiles() ? LEVEL_AMX : has_bytes() ? LEVEL_VNNI : 0; }
 
 int snls_sieve_init(SnlsSieve *sieve, int level)
 {
     const int most = snls_sieve_level();
     if (!level || level > most) level = most;
 #if defined(SNLS_HAVE_AMX)
+    if (level == LEVEL_AMX_FP16) {
+        snls_sieve_init_fp16_amx(sieve);
+        return 1;
+    }
     if (level == LEVEL_AMX) {
         snls_sieve_init_amx(sieve);
         return 1;

@@ -1,5 +1,5 @@
 /* sieve.h: sixteen queries against boxes of keys, roughly first, exactly where it matters. Rough scores come from
- * products of bf16 matrices (AMX on x86-64, BFMMLA on AArch64) or of bytes (AVX-512 VNNI): products of every query with every key of a box, lane l of a vector is query l. A key is a
+ * products of bf16 matrices (AMX on x86-64, BFMMLA on AArch64), of f16 ones (AMX) or of bytes (AVX-512 VNNI): products of every query with every key of a box, lane l of a vector is query l. A key is a
  * candidate of the lanes whose window holds it, so that lanes may look anywhere in the box, each at a fraction of its own.
  * What may be among the best in spite of the rough scores' error is then scored in f32. Smaller is better throughout.
  * Knows nothing of tensors, borders and threads; absent on machines that have none of these. */
@@ -129,11 +129,12 @@ typedef struct SnlsSieveWindows {
     int32_t *origin_y, *origin_x;
 } SnlsSieveWindows;
 
-/* How pixels become bf16 parts: of (in - centre), centre NULL: 0, with zeros after the last feature. rounded: lengths are those of the parts (one part only, squares below
+/* How pixels become parts: of (in - centre)*scale, centre NULL: 0, with zeros after the last feature. rounded: lengths are those of the parts (one part only, squares below
  * 2^-126 do not count), not of what they were made from. */
 typedef struct SnlsSieveParts {
     ptrdiff_t features, padded;
     int parts, rounded;
+    float scale; /* pixels are multiplied with it, a power of two, and all lengths are; 1 unless SnlsSieve.scaled */
     const float *centre;
     float *lost; /* to be set, unless there are two parts: |x - what was made of it|^2 of each query; of keys the largest of every sixteen, NaN if one is */
 } SnlsSieveParts;
@@ -186,7 +187,9 @@ typedef struct SnlsSieve {
 
     void (*write)(const SnlsListOutput *out, const float *best, const uint32_t *place, ptrdiff_t k, ptrdiff_t have);
 
-    int   bytes; /* 1: keys and queries are bytes, in one part */
+    int   bytes;  /* 1: keys and queries are bytes */
+    int   parts;  /* that pixels can be held in: 1 or 2 */
+    int   scaled; /* 1: numbers have a small range, and pixels are to be of about their size (SnlsSieveParts.scale) */
     float grain; /* rough products are multiples of this share of |q||k|, or 0: f32. Interpolated ones are off by a few of them. */
 } SnlsSieve;
 
@@ -194,6 +197,8 @@ int snls_sieve_level(void);                       /* the highest level, SnlsCpuL
 int snls_sieve_init(SnlsSieve *sieve, int level); /* 0: this machine, or this level, has none */
 void snls_sieve_init_amx(SnlsSieve *sieve);       /* sieve_amx.c; the others: sieve_scan_amx.c */
 void snls_sieve_init_scan_amx(SnlsSieve *sieve);
+void snls_sieve_init_fp16_amx(SnlsSieve *sieve);  /* sieve_fp16_amx.c; the others: sieve_scan_fp16_amx.c */
+void snls_sieve_init_scan_fp16_amx(SnlsSieve *sieve);
 void snls_sieve_init_vnni(SnlsSieve *sieve);      /* sieve_vnni.c; the others: sieve_scan_vnni.c */
 void snls_sieve_init_scan_vnni(SnlsSieve *sieve);
 void snls_sieve_init_fine_avx512(SnlsSieve *sieve); /* of both */

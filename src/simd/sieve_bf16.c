@@ -160,7 +160,7 @@ static uint32_t fit(const SnlsSieveLanes *axis, uint32_t lanes, int32_t size, Sn
 
 void snls_sieve_init_bf16(SnlsSieve *sieve)
 {
-    *sieve = (SnlsSieve){.start = start, .stop = stop, .split = split, .queries = queries, .fit = fit, .between = between, .hits = snls_sieve_hits_bf16, .grain = SNLS_SIEVE_GRAIN};
+    *sieve = (SnlsSieve){.start = start, .stop = stop, .split = split, .queries = queries, .fit = fit, .between = between, .hits = snls_sieve_hits_bf16, .parts = 2, .grain = SNLS_SIEVE_GRAIN};
     snls_sieve_init_scan_bf16(sieve);
     snls_sieve_init_fine_neon(sieve);
 }

@@ -1,11 +1,13 @@
-/* sieve_make_amx.h: products of sixteen queries with the keys of a box on matrix tiles, in the making while sieve_scan_amx.c scans. */
+/* sieve_make_amx.h: products of sixteen queries with the keys of a box on matrix tiles, in the making while sieve_scan_avx512.h scans. Included once by each file that says what
+ * numbers these are:
+ *   MULTIPLY(sum, keys, queries)   products of two tiles added to a third */
 #ifndef SNLS_SIEVE_MAKE_AMX_H
 #define SNLS_SIEVE_MAKE_AMX_H
 
+#include "simd/inline.h"
 #include "simd/sieve.h"
 #include <immintrin.h>
 
-#define ALWAYS static inline __attribute__((always_inline))
 enum { LANES = SNLS_SIEVE_LANES, CHUNK = SNLS_SIEVE_CHUNK };
 
 /* Four units are under way at a time, in tiles 0 to 3; 4 and 5 are for keys, 6 and 7 for queries. A unit is stored when its tile is needed again, so
@@ -31,11 +33,11 @@ ALWAYS const uint16_t *unit_keys(const SnlsSieveMake *m, int unit)
         if (m->made >= 4) STORE(SUM)                           \
         _tile_zero(SUM);                                       \
         _tile_loadd(FREE, at, bytes);                          \
-        _tile_dpbf16ps(SUM, FREE, 6);                          \
-        if (kind == PARTS) _tile_dpbf16ps(SUM, FREE, 7);       \
+        MULTIPLY(SUM, FREE, 6);                                \
+        if (kind == PARTS) MULTIPLY(SUM, FREE, 7);       \
         if (kind != ONE) _tile_loadd(FREE, at + CHUNK, bytes); \
-        if (kind == CHUNKS) _tile_dpbf16ps(SUM, FREE, 7);      \
-        if (kind == PARTS) _tile_dpbf16ps(SUM, FREE, 6);       \
+        if (kind == CHUNKS) MULTIPLY(SUM, FREE, 7);      \
+        if (kind == PARTS) MULTIPLY(SUM, FREE, 6);       \
         break;
 
 ALWAYS void make_unit(SnlsSieveMake *m, const int kind)
@@ -59,17 +61,17 @@ ALWAYS void make_unit(SnlsSieveMake *m, const int kind)
     _tile_zero(SUM);
 #define WITH_HIGH(SUM, FREE)                       \
     _tile_loadd(FREE, at[SUM] + c * CHUNK, bytes); \
-    _tile_dpbf16ps(SUM, FREE, 6);
+    MULTIPLY(SUM, FREE, 6);
 #define WITH_TWO(SUM, FREE)                              \
     _tile_loadd(4, at[SUM] + c * CHUNK, bytes);          \
-    _tile_dpbf16ps(SUM, 4, 6);                           \
+    MULTIPLY(SUM, 4, 6);                           \
     _tile_loadd(5, at[SUM] + (c + 1) * CHUNK, bytes);    \
-    _tile_dpbf16ps(SUM, 5, 7);
+    MULTIPLY(SUM, 5, 7);
 #define WITH_BOTH(SUM, FREE)                                           \
     WITH_HIGH(SUM, FREE)                                               \
-    _tile_dpbf16ps(SUM, FREE, 7);                                      \
+    MULTIPLY(SUM, FREE, 7);                                      \
     _tile_loadd(FREE, at[SUM] + (m->keys.chunks + c) * CHUNK, bytes);  \
-    _tile_dpbf16ps(SUM, FREE, 6);
+    MULTIPLY(SUM, FREE, 6);
 
 static void make_four(SnlsSieveMake *m)
 {

@@ -1,5 +1,6 @@
-/* sieve_scan_amx.c: the rough half of the sieve on matrix tiles. */
+/* sieve_scan_amx.c: the rough half of the sieve on matrix tiles of bf16 numbers. */
 #if defined(__x86_64__) && defined(SNLS_HAVE_AMX)
+#define MULTIPLY(SUM, KEYS, QUERIES) _tile_dpbf16ps(SUM, KEYS, QUERIES)
 #include "simd/sieve_make_amx.h"
 #include "simd/sieve_scan_avx512.h"
 

@@ -172,7 +172,7 @@ static void nothing(void) {}
 
 void snls_sieve_init_vnni(SnlsSieve *sieve)
 {
-    *sieve = (SnlsSieve){.start = nothing, .stop = nothing, .split = split, .queries = queries, .bytes = 1};
+    *sieve = (SnlsSieve){.start = nothing, .stop = nothing, .split = split, .queries = queries, .bytes = 1, .parts = 1};
     snls_sieve_init_scan_vnni(sieve);
     snls_sieve_init_fine_avx512(sieve);
 }

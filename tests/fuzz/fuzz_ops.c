@@ -145,7 +145,7 @@ static bool quick(const Call *call)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    static SnlsContext *ref, *cpu[SNLS_CPU_AMX + 1];
+    static SnlsContext *ref, *cpu[SNLS_CPU_AMX_FP16 + 1];
     Bytes b = {bytes, bytes + size};
     Call call;
     if (!ref) {
