@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 44, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SPREAD = 4, SCORES_MAX = 1024, HELD = 3, REACH_MAX = SNLS_TILE_REACH_MAX, PATCH_ROWS = 16, STACKED_ROWS = 8, STACK_MAX = 8, STACKS = 4, PATCH_PIXELS = 48 };
+enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 44, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SPREAD = 4, SCORES_MAX = 1024, HELD = 3, REACH_MAX = SNLS_TILE_REACH_MAX, PATCH_ROWS = 16, STACKED_ROWS = 8, STACK_MAX = 8, STACKS = 4, PATCH_PIXELS = 48, PLANES_MORE = 16 << 20 };
 
 /* Planes have margins of some vectors: not for narrow frames or queries far apart, unless they are small anyway. */
 static bool margins_pay(const SnlsMatch *m)
@@ -59,18 +59,39 @@ bool snls_cpu_tile_whole_flow(const SnlsMatch *m)
     return true;
 }
 
-/* Tiles of patches above each other, of the same number or nearly in each stack, two at least; fewer where a frame would have less than a few stacks for each thread. Results depend on what a tile is, but
- * not on how many are stacked. */
+/* Frames that could be searched together: more planes are held than those of a window, a few megabytes at most. */
+static int64_t frames_at_most(const CpuTile *tile)
+{
+    const int64_t more = PLANES_MORE / (tile->planes.frame_size * (int64_t)sizeof(float)), frames = tile->c->m.frames;
+    return more + 1 < frames ? more + 1 : frames;
+}
+
+/* Tiles of patches above each other, of the same number or nearly in each stack, two at least; fewer where frames searched together would have less than a few stacks for each thread. Results depend on
+ * what a tile is, but not on how many are stacked. */
 static void set_stack(CpuTile *tile, int threads)
 {
     const SnlsMatch *m = &tile->c->m;
     const int64_t tiles = (m->rows + STACKED_ROWS - 1) / STACKED_ROWS, strips = (m->columns + tile->columns - 1) / tile->columns;
     int64_t stacks = (tiles + STACK_MAX - 1) / STACK_MAX;
-    while (threads > 1 && stacks * strips < STACKS * threads && stacks < tiles / 2) stacks++;
     tile->stack = 1;
     if (m->ps == 1 || tile->slots > 1 || tiles < 2 || !snls_tile_carries(tile, STACKED_ROWS)) return;
+    while (threads > 1 && stacks * strips * frames_at_most(tile) < STACKS * threads && stacks < tiles / 2) stacks++;
     tile->stack = (tiles + stacks - 1) / stacks;
     tile->rows = STACKED_ROWS;
+}
+
+static int64_t stacks_down(const CpuTile *tile) { return (tile->c->m.rows + tile->rows * tile->stack - 1) / (tile->rows * tile->stack); }
+static int64_t stacks_of(const CpuTile *tile) { return stacks_down(tile) * ((tile->c->m.columns + tile->columns - 1) / tile->columns); }
+
+/* As few frames as have a few stacks for each thread. */
+static void set_together(CpuTile *tile, int threads)
+{
+    const SnlsMatch *m = &tile->c->m;
+    tile->together = 1;
+    if (m->ps == 1 || threads == 1) return;
+    const int64_t wanted = (STACKS * threads + stacks_of(tile) - 1) / stacks_of(tile), most = frames_at_most(tile), held = tile->planes.frames;
+    tile->together = wanted < most ? wanted : most;
+    tile->planes.frames = held + tile->together - 1 < m->frames ? held + tile->together - 1 : held > m->frames ? held : m->frames;
 }
 
 static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
@@ -102,6 +123,7 @@ static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
     tile.slots = 1;
     while (!m->each && snls_tile_careful(&tile) && tile.slots < m->windows && (tile.slots + 1) * tile.cells <= SCORES_MAX) tile.slots++;
     set_stack(&tile, ctx->threads);
+    set_together(&tile, ctx->threads);
     tile.runs = tile.rows * tile.blocks;
     tile.pixel_rows = tile.rows * tile.stack + reach;
     tile.at = snls_tile_queries_at(&tile);
@@ -381,18 +403,24 @@ static int64_t part_count(int64_t tiles, int threads)
     return parts;
 }
 
-/* Patches of several pixels. */
-static void run_frame(SnlsContext *ctx, const CpuTile *tile, CpuTilePlace at, CpuTileScratch *scratch)
+/* Stack u of the frames from at.t on: down a strip of tiles, which share most of their key rows. */
+static void run_stack_of(const CpuTile *tile, CpuTilePlace at, int64_t u, CpuTileScratch *s)
 {
-    const SnlsMatch *m = &tile->c->m;
-    const int64_t rows = tile->rows * tile->stack, down = (m->rows + rows - 1) / rows, tiles = (m->columns + tile->columns - 1) / tile->columns * down;
-    const int64_t parts = part_count(tiles, ctx->threads);
-    load_planes(ctx, tile, at, at.t + 1);
-    /* Down a strip of tiles, which share most of their key rows. */
+    const int64_t stacks = stacks_of(tile), down = stacks_down(tile);
+    at.t += u / stacks;
+    run_stack_at(tile, at, u % stacks % down * tile->rows * tile->stack, u % stacks / down * tile->columns, s);
+}
+
+/* Patches of several pixels: some frames together. */
+static void run_stacks(SnlsContext *ctx, const CpuTile *tile, CpuTilePlace at, CpuTileScratch *scratch)
+{
+    const int64_t end = at.t + tile->together < tile->c->m.frames ? at.t + tile->together : tile->c->m.frames;
+    const int64_t stacks = (end - at.t) * stacks_of(tile), parts = part_count(stacks, ctx->threads);
+    load_planes(ctx, tile, at, end);
 #pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 1)
     for (int64_t part = 0; part < parts; part++) {
-        const int64_t end = part_begin(tiles, ctx->threads, part + 1);
-        for (int64_t u = part_begin(tiles, ctx->threads, part); u < end; u++) run_stack_at(tile, at, u % down * rows, u / down * tile->columns, &scratch[snls_cpu_thread()]);
+        const int64_t after = part_begin(stacks, ctx->threads, part + 1);
+        for (int64_t u = part_begin(stacks, ctx->threads, part); u < after; u++) run_stack_of(tile, at, u, &scratch[snls_cpu_thread()]);
     }
 }
 
@@ -441,7 +469,7 @@ void snls_cpu_tile_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *sin
     for (at.b = 0; at.b < m->batch; at.b++)
         for (at.head = 0; at.head < m->heads; at.head++) {
             for (int64_t i = 0; i < tile.planes.frames; i++) tile.planes.frame[i] = -1;
-            for (at.t = 0; m->ps > 1 && at.t < m->frames; at.t++) run_frame(ctx, &tile, at, scratch);
+            for (at.t = 0; m->ps > 1 && at.t < m->frames; at.t += tile.together) run_stacks(ctx, &tile, at, scratch);
             for (at.t = 0; m->ps == 1 && at.t < m->frames; at.t += tile.keys.together) run_frames(ctx, &tile, at, scratch);
         }
 }
