@@ -73,11 +73,11 @@ static int64_t bands_of(SnlsContext *ctx, const SnlsMatch *m, int64_t per_thread
 /* Bands of rows where the gradients of queries and keys are summed in one pass, which reads each pair of patches once. Neighbours that touch two bands are read
  * twice: one band for each thread, two where patches have thick ones. 0: they would be so thin that most neighbours touch two. Sums are the same in one pass and
  * in two. */
-static int64_t bands_of_both(SnlsContext *ctx, const SnlsMatch *m, int64_t thinnest)
+static int64_t bands_of_both(SnlsContext *ctx, const SnlsMatch *m, int64_t thinnest, int64_t thick)
 {
     const int64_t bands = m->batch ? (ctx->threads + m->batch - 1) / m->batch : 1;
     if (bands == 1) return 1;
-    return m->ps > 1 && m->height / bands >= 4 * thinnest ? 2 * bands : m->height / bands >= thinnest ? bands : 0;
+    return m->ps > 1 && m->height / bands >= thick ? 2 * bands : m->height / bands >= thinnest ? bands : 0;
 }
 
 /* Whether the pixels of a patch row lie without gaps in all videos that are read or written. */
@@ -102,9 +102,10 @@ SnlsStatus snls_cpu_match_backward(SnlsContext *ctx, const SnlsMatch *m, const S
 {
     CpuGrad p = grad_of(ctx, m, g);
     const bool keys = g->key.data && g->dist.data, queries = (g->query.data && g->dist.data) || g->centre.data;
-    const int64_t patch = m->ps * m->dilation, query_bands = bands_of(ctx, m, 8, 4 * patch), key_bands = bands_of(ctx, m, 4, 16 + 4 * patch);
-    const int64_t thinnest = m->ps > 1 || m->refine ? 16 + 4 * patch : 4; /* where finding neighbours again takes little, what two bands both look at does too */
-    const int64_t both = keys && queries ? bands_of_both(ctx, m, thinnest) : 0;
+    const bool patches = m->ps > 1; /* of those that are cut a band makes its own rows, and little more: bands may be thin, but fewer are better */
+    const int64_t patch = m->ps * m->dilation, query_bands = bands_of(ctx, m, patches ? 4 : 8, 4 + patch), key_bands = bands_of(ctx, m, patches ? 3 : 4, patches ? 8 + patch : 20);
+    const int64_t thinnest = patches ? 8 + patch : m->refine ? 20 : 4; /* where finding neighbours again takes little, what two bands both look at does too */
+    const int64_t both = keys && queries ? bands_of_both(ctx, m, thinnest, 64 + 16 * patch) : 0;
     const int64_t reaches = keys && (key_bands > 1 || both > 1 || m->refine) ? m->batch * m->frames * m->rows : 0;
     SNLS_TRY(take_tensors(ctx, m, g));
     p.laid_at = ((m->features * m->ps + SNLS_GRAD_PAGE) * m->ps + SNLS_GRAD_PAGE + 15) / 16 * 16;

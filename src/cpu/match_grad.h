@@ -212,6 +212,26 @@ typedef struct CpuGradBand {
     float  *spare;
 } CpuGradBand;
 
+/* Whether rows [top, bottom] of a patch, reflected, are some of the band's. */
+static inline bool snls_grad_touches(const SnlsMatch *m, const CpuGradBand *band, int64_t top, int64_t bottom)
+{
+    snls_grad_fold(m->height, &top, &bottom);
+    return top < band->end && bottom >= band->first;
+}
+
+static inline bool snls_grad_query_touches(const SnlsMatch *m, const CpuGradBand *band)
+{
+    const int64_t top = band->i * m->stride0 - m->dilation * (m->ps / 2);
+    return snls_grad_touches(m, band, top, top + m->dilation * (m->ps - 1));
+}
+
+/* With the taps below. */
+static inline bool snls_grad_key_touches(const SnlsMatch *m, const CpuGradBand *band, const CpuKept *kept)
+{
+    const int64_t top = snls_floor_inside(kept->y) - m->dilation * (m->ps / 2);
+    return snls_grad_touches(m, band, top, top + m->dilation * (m->ps - 1) + 1);
+}
+
 /* Both patches inside their frames, taps and all, so that one call of the dsp table has them: the usual case. */
 typedef struct CpuInside {
     SnlsPair pair;

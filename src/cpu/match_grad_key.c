@@ -58,19 +58,29 @@ static inline void spread_pair(const CpuGrad *p, const CpuKept *kept, const CpuP
     }
 }
 
-/* A whole patch: the pull on each of its pixels, spread over the taps in the band. */
+/* Rows of the patch that spread into the band. */
+static void cut_patch(const CpuGradBand *band, CpuInside *in)
+{
+    const int64_t above = band->first - in->key_y - (in->grid.shape >> 1), first = above > 0 ? above : 0, below = band->end - in->key_y;
+    in->patch.rows = (below < in->patch.rows ? below : in->patch.rows) - first;
+    in->pair.at += first * in->grid.down, in->pair.q += first * in->patch.down;
+    in->key_y += first, in->query_y += first;
+}
+
+/* A whole patch: the pull on each of its pixels, unless that is made, spread over the taps in the band. */
 static void spread_inside(const CpuGrad *p, const CpuGradBand *band, const CpuKept *kept, CpuInside *in)
 {
     const SnlsMatch *m = &p->c.m;
     if (!snls_grad_spreads(p, band, in)) return;
-    SnlsPatch patch = in->patch;
     const SnlsGrid to = {p->d_key.step[3], p->d_key.step[2], m->features, in->grid.shape};
     float w[4];
     snls_grad_weights(p, kept, in, w);
     if (!m->prod && !in->pair.out) {
+        cut_patch(band, in);
         in->pair.out = snls_grad_pull_at(p, band, in);
-        p->c.dsp->pull_patch(NULL, NULL, 0, &in->pair, &patch, &in->grid);
+        p->c.dsp->pull_patch(NULL, NULL, 0, &in->pair, &in->patch, &in->grid);
     }
+    SnlsPatch patch = in->patch;
     if (!m->prod) patch.right = m->features, patch.down = in->pair.out_down;
     float *at = snls_cpu_pixel(&p->d_key, band->b, kept->frame, in->key_y, in->key_x) + kept->head * m->features;
     p->c.dsp->spread_patch(at, w, m->prod ? in->pair.q : in->pair.out, &patch, band->first - in->key_y, band->end - in->key_y, &to);
@@ -98,6 +108,7 @@ static void take_patches(const CpuGrad *p, const Band *band, int64_t n)
     CpuLaid laid;
     for (const CpuKept *kept = band->list; kept < band->list + n; kept++) {
         const bool inside = snls_grad_inside(p, band->at.b, band->at.t, band->at.i, kept, &in);
+        if (!inside && !snls_grad_key_touches(&p->c.m, &band->at, kept)) continue;
         if (!inside && snls_grad_lay(p, &band->at, kept, &laid)) snls_grad_edge(p, &band->at, kept, &laid, NULL, false, true);
         else snls_grad_spread(p, &band->at, kept, inside ? &in : NULL);
     }

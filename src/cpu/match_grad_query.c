@@ -101,9 +101,11 @@ static void pull_inside(const CpuGrad *p, CpuQueryBand *band, const CpuKept *kep
         add_along(p, band, kept, in, sums);
         return;
     }
-    in->pair.out = key && !m->prod ? snls_grad_pull_at(p, &band->at, in) : NULL;
-    dsp->pull_patch(along, whole ? to : NULL, g, &in->pair, &in->patch, &in->grid);
-    add_along(p, band, kept, in, sums);
+    if (along || (to && whole)) {
+        in->pair.out = key && !m->prod ? snls_grad_pull_at(p, &band->at, in) : NULL;
+        dsp->pull_patch(along, whole ? to : NULL, g, &in->pair, &in->patch, &in->grid);
+        add_along(p, band, kept, in, sums);
+    }
     if (to && !whole) {
         SnlsPair pair = in->pair;
         SnlsPatch patch = in->patch;
@@ -115,11 +117,11 @@ static void pull_inside(const CpuGrad *p, CpuQueryBand *band, const CpuKept *kep
     if (key) snls_grad_spread(p, &band->at, kept, in);
 }
 
-/* One that crosses the border. */
-static void pull_edge(const CpuGrad *p, CpuQueryBand *band, const CpuKept *kept, CpuLaid *laid)
+/* One that crosses the border. query, key: rows of either are the band's. */
+static void pull_edge(const CpuGrad *p, CpuQueryBand *band, const CpuKept *kept, CpuLaid *laid, bool query, bool key)
 {
     float along[4];
-    snls_grad_edge(p, &band->at, kept, laid, band->want_place ? along : NULL, band->want_query, band->want_key);
+    snls_grad_edge(p, &band->at, kept, laid, band->want_place ? along : NULL, query, key);
     add_along(p, band, kept, &laid->in, along);
 }
 
@@ -140,8 +142,12 @@ static void pull_patch(const CpuGrad *p, CpuQueryBand *band, const CpuKept *kept
     CpuLaid laid;
     if (snls_grad_inside(p, band->at.b, band->at.t, band->at.i, kept, &in)) {
         pull_inside(p, band, kept, &in);
-    } else if (snls_grad_lay(p, &band->at, kept, &laid)) {
-        pull_edge(p, band, kept, &laid);
+        return;
+    }
+    const bool query = band->want_query && snls_grad_query_touches(&p->c.m, &band->at), key = band->want_key && snls_grad_key_touches(&p->c.m, &band->at, kept);
+    if (!query && !key && !band->want_place) return;
+    if (snls_grad_lay(p, &band->at, kept, &laid)) {
+        pull_edge(p, band, kept, &laid, query, key);
     } else {
         snls_grad_walk(p, band->at.i, kept, pull_pair, band);
         if (band->want_key) snls_grad_spread(p, &band->at, kept, NULL);
