@@ -1,5 +1,5 @@
 #!/bin/bash
-# install_deps.sh GROUP...: installs through apt-get what is missing of the groups build, test, python, torch, clang, format.
+# install_deps.sh GROUP...: installs through apt-get what is missing of the groups build, test, python, torch, clang, format, aarch64.
 # Does nothing, quickly, where everything is present. SNLS_NO_DEPS=1 in the environment turns it off.
 set -u
 [ "${SNLS_NO_DEPS:-0}" = 1 ] && exit 0
@@ -41,7 +41,8 @@ for group in "${@:-build}"; do
     torch)  packages+=" python3-torch" ;;
     clang)  packages+=" clang libomp-dev" ;;
     format) packages+=" clang-format" ;;
-    *) echo "install_deps.sh: no group is called '$group' (build, test, python, torch, clang, format)" >&2; exit 2 ;;
+    aarch64) packages+=" gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user" ;;
+    *) echo "install_deps.sh: no group is called '$group' (build, test, python, torch, clang, format, aarch64)" >&2; exit 2 ;;
     esac
 done
 
