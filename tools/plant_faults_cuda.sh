@@ -22,8 +22,8 @@ interpolated l2 without its correction|tile|tile_select.h|value = less - score;|
 a row of the patch left out|tile|tile_score.h|for (int i = 0; i < ps; i++) sum += at[|for (int i = 0; i < ps - 1; i++) sum += at[|test_tile --backend cuda 1 60
 rows between pixels read from the wrong taps|few|few.cu|+ (odd ? w->next[0] : 0)||test_tile --backend cuda --few 1 60
 lists of a query's lanes joined by score alone|few|few_list.h|(other == order && whose < id)|false|test_tile --backend cuda --few 1 60
-scores that are not finite kept in small windows|few|few.cu|if (again) few_again(&p.c, q, PARTS, again);||test_tile --backend cuda --few 1 60
-a second row of cells with the first one's fraction|few_pixel|few_pixel.cu|w->part[0][HALF]|w->part[0][0]|test_tile --backend cuda --few 1 60
+scores that are not finite kept in small windows|few|few.cu|if (again) few_again(&p.c, q, PARTS, again, NULL);||test_tile --backend cuda --few 1 60
+a second row of cells with the first one's fraction|few_pixel|few_pixel.h|w->part[0][HALF]|w->part[0][0]|test_tile --backend cuda --few 1 60
 slopes beyond the frame from the wrong side|few_grad|few_grad.cu|return fraction == 0 && (|return fraction < 0 && (|test_tile --backend cuda --few 1 60
 a pixel gets its neighbour's share|few_grad|few_patch.h|few_times(fx, row[i > 0 ? i - 1 : 0])|few_times(fx, row[i < 3 ? i : 2])|test_tile --backend cuda --few 1 60
 a gradient by value without the weight|few_gather|few_gather.cu|share[below][i] = few_times(tie.weight, g)|share[below][i] = few_times(1, g)|test_aggregate --backend cuda --few 1 20
