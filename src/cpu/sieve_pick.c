@@ -23,14 +23,15 @@ void snls_sieve_begin_lists(const CpuSieve *v, CpuSieveScratch *s)
  *
  * f32, rough or exact: see `rounding`; some for interpolation, and the bits that hold a column. An exact score has pixels with their centre: 2^-24 of those; so has what
  * rough scores lack. The matrix unit takes denormal numbers as 0. */
-typedef struct Keys { float length, centre, lost; } Keys; /* the longest, their centre, and the most that one loses */
+/* The longest, their centre, the most that one loses; what is too small for f32, of pixels as they are too. */
+typedef struct Keys { float length, centre, lost, least; } Keys;
 
 /* f32 alone. A rough product is a sum of `terms` one after the other, which may be rounded to either side: 2^-23 each. Lengths and exact scores are summed up in four lanes or more. products:
  * |q||k| as often as it is in a score; norm: |q|^2, l2 only; scale: of scores. */
 static float rounding(const CpuSieve *v, const Keys *k, float query, float products, float norm, float scale)
 {
     const float unit = 0x1p-24f, n = (float)v->keys.padded, terms = v->keys.parts > 1 ? 3 * n : n, column = (float)(2u << v->bits);
-    return unit * (column * scale + 2.1f * terms * products + (n / 2 + 40) * (scale + norm)) + 4 * terms * 0x1p-126f * fmaxf(1, snls_sieve_scale(v) * snls_sieve_scale(v)) * (1 + query + k->length);
+    return unit * (column * scale + 2.1f * terms * products + (n / 2 + 40) * (scale + norm)) + 4 * terms * k->least * (1 + query + k->length);
 }
 
 /* Rough products may be whole numbers of grains: half a grain off, mixtures another along each axis and another for their fractions; and the last bits hold a column. */
@@ -72,7 +73,8 @@ static void off_by_lost(const CpuSieveScratch *s, const Keys *k, const float *qu
 static void bars(const CpuSieve *v, const CpuSieveScratch *s, float *bar)
 {
     const float n = (float)v->keys.padded, sure = 1.004f + 2 * n * 0x1p-24f, tiny = n * 0x1p-63f; /* lengths are sums in f32, of what was rounded; see SnlsSieveParts */
-    const Keys k = {sure * sqrtf(s->key_norm) + tiny, sure * snls_sieve_scale(v) * v->keys.centre[v->c->m.features], sure * sqrtf(s->key_lost) + tiny};
+    const float scale = snls_sieve_scale(v);
+    const Keys k = {sure * sqrtf(s->key_norm) + tiny, sure * scale * v->keys.centre[v->c->m.features], sure * sqrtf(s->key_lost) + tiny, 0x1p-126f * fmaxf(1, scale * scale)};
     const float *top = s->top + (v->c->k - 1) * SIEVE_LANES;
     float query[SIEVE_LANES], product[SIEVE_LANES], less[SIEVE_LANES] = {0}; /* product: how far one may be off; less: distances, one part only */
     for (int64_t l = 0; l < SIEVE_LANES; l++) query[l] = sure * sqrtf(s->norm[l]) + tiny;
@@ -141,8 +143,8 @@ void snls_sieve_pick(const CpuSieve *v, CpuSieveScratch *s)
     SnlsSieveEntries entries[2] = {{s->entry[0], 0, SIEVE_ENTRIES}, {s->entry[1], 0, SIEVE_ENTRIES}};
     bars(v, s, bar);
     s->table.boxes = (int32_t)s->boxes;
-    const float scale = snls_sieve_scale(v);
-    for (int64_t l = 0; l < SIEVE_LANES; l++) limit[l] = (bar[l] + s->lack[l]) / (scale * scale);
+    const float unscaled = 1 / (snls_sieve_scale(v) * snls_sieve_scale(v));
+    for (int64_t l = 0; l < SIEVE_LANES; l++) limit[l] = (bar[l] + s->lack[l]) * unscaled;
     for (int64_t b = 0; b < s->boxes; b++) {
         const SnlsSieveRows *rows = &s->rows[b];
         for (int row = 0; (row = v->s.hits(rows, &s->table, b, row, bar, &entries[s->between[b]], &entries[0])) < rows->rows;) score_both(v, &entries[0], &entries[1], limit, s);
