@@ -112,7 +112,8 @@ static void draw_patches_params(SnlsSearchParams *p, Rng *rng)
 
 static void draw_frames_params(SnlsSearchParams *p, Rng *rng)
 {
-    p->ps = p->dilation = 1;
+    p->ps = rng_one_in(rng, 3) ? (int32_t)RNG_PICK(rng, 2, 3, 5) : 1;
+    p->dilation = 1;
     p->wt = (int32_t)rng_int(rng, 0, 2);
     p->ws = (int32_t)rng_int(rng, 1, 5);
     p->k = (int32_t)RNG_PICK(rng, 1, 2, 3, 4, 6);
@@ -282,6 +283,11 @@ void tile_draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
         shape[2] = rng_int(rng, 1, 9);
         shape[3] = rng_int(rng, 1, 12);
         shape[4] = c->s.params.heads * RNG_PICK(rng, 16, 20, 32, 40);
+    }
+    if (kind == TILE_FRAMES && c->s.params.ps > 1) { /* more than are searched together for want of stacks */
+        shape[1] = rng_int(rng, 14, 22);
+        shape[3] = rng_int(rng, 6, 12);
+        shape[4] = c->s.params.heads * rng_int(rng, 1, 5);
     }
     if (kind == TILE_ANY && c->s.params.ps == 1 && rng_one_in(rng, 8)) { /* several strips of tiles, each cut more than once on its way down */
         shape[2] = rng_int(rng, 41, 60);

@@ -6,7 +6,7 @@
  * --long: lists of 11 to 64 by l2 of single pixels, and as many given places ranked anew by refine.
  * --steps: single pixels of many features, several candidates to a pixel, which matrix tiles, and without them short lists, take by cells.
  * --patches: patches of many features, which are worked on in parts.
- * --frames: single pixels of longer videos, several of whose frames are searched together.
+ * --frames: longer videos, several of whose frames are searched together, mostly by single pixels.
  * --apart: queries some pixels apart that look anywhere, which matrix tiles take in boxes of every width, narrow and wide ones by turns.
  * --rough: patches where flow has edges and errors, so that queries of a tile are sorted into several boxes of shifts.
  * --stacks: patches in frames of several tiles above each other, which hand products down; what the windows of one have in common with those of the next drifts, and jumps. */
@@ -16,7 +16,7 @@
 /* ctest: name=steps-many label=slow timeout=600 args=--steps 1000 120 */
 /* ctest: name=patches sanitized=3 args=--patches 1 8 */
 /* ctest: name=patches-many label=slow timeout=900 args=--patches 1000 8 */
-/* ctest: name=frames args=--frames 1 6 */
+/* ctest: name=frames args=--frames 1 12 */
 /* ctest: name=frames-many label=slow timeout=600 args=--frames 1000 40 */
 /* ctest: name=apart args=--apart 1 16 */
 /* ctest: name=apart-many label=slow timeout=600 args=--apart 1000 100 */
