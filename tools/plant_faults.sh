@@ -60,7 +60,7 @@ slopes at whole pixels beyond the border from the wrong side|src/cpu/match_grad_
 rows at the border reach as far as their flow only|src/cpu/match_grad_query.c|low = 0, high = fmax(high, back);|low = 0;|test_bands 1 12
 a cut patch without the row above the band|src/cpu/match_grad_key.c|in->key_y - (in->grid.shape >> 1), first|in->key_y, first|test_bands 1 24
 patches at the border left out where only their taps below are the band's|src/cpu/match_grad.h|top + m->dilation * (m->ps - 1) + 1);|top + m->dilation * (m->ps - 1) - 1);|test_bands 1 24
-planes of frames searched together overwritten|src/cpu/tile.c|tile->planes.frames = held + tile->together - 1 < m->frames ? held + tile->together - 1|tile->planes.frames = held + tile->together - 1 < m->frames ? held + tile->together - 2|test_tile --frames 1 12
+planes of frames searched together overwritten|src/cpu/tile.c|tile->planes.frames = held < m->frames ? held : m->frames;|tile->planes.frames = held < m->frames ? held - (tile->together > 1) : m->frames;|test_tile --frames 1 12
 bands of sources overlap by a row|src/cpu/scatter.c|first = u % bands * rows;|first = u % bands * rows - (u % bands > 0);|test_bands 1 16
 a column too many divided|src/cpu/gather.c|divide = band->right * a->stride0 - before;|divide = band->right * a->stride0 - before + 1;|test_bands 1 40
 a column too few cleared|src/cpu/gather.c|* a->stride0 + after + 1, divide|* a->stride0 + after, divide|test_bands 1 40

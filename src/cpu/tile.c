@@ -62,8 +62,8 @@ bool snls_cpu_tile_whole_flow(const SnlsMatch *m)
 /* Frames that could be searched together: more planes are held than those of a window, a few megabytes at most. */
 static int64_t frames_at_most(const CpuTile *tile)
 {
-    const int64_t more = PLANES_MORE / (tile->planes.frame_size * (int64_t)sizeof(float)), frames = tile->c->m.frames;
-    return more + 1 < frames ? more + 1 : frames;
+    const int64_t bytes = tile->planes.frame_size * (int64_t)sizeof(float), frames = tile->c->m.frames; /* none: single pixels without corrections */
+    return bytes && PLANES_MORE / bytes + 1 < frames ? PLANES_MORE / bytes + 1 : frames;
 }
 
 /* Tiles of patches above each other, of the same number or nearly in each stack, two at least; fewer where frames searched together would have less than a few stacks for each thread. Results depend on
@@ -83,15 +83,19 @@ static void set_stack(CpuTile *tile, int threads)
 static int64_t stacks_down(const CpuTile *tile) { return (tile->c->m.rows + tile->rows * tile->stack - 1) / (tile->rows * tile->stack); }
 static int64_t stacks_of(const CpuTile *tile) { return stacks_down(tile) * ((tile->c->m.columns + tile->columns - 1) / tile->columns); }
 
-/* As few frames as have a few stacks for each thread. */
+/* Single pixels: the parts of a strip that a thread walks down, and all of those of some frames that take turns. */
+static int64_t chunks_down(const CpuTile *tile) { return (tile->c->m.rows + tile->keys.chunk * tile->rows - 1) / (tile->keys.chunk * tile->rows); }
+static int64_t chunks_of(const CpuTile *tile) { return chunks_down(tile) * ((tile->c->m.columns + tile->keys.strip - 1) / tile->keys.strip); }
+
+/* As few frames as have a few units for each thread; of those that take turns all or none, so that a chunk is the same for any number of threads. */
 static void set_together(CpuTile *tile, int threads)
 {
     const SnlsMatch *m = &tile->c->m;
-    tile->together = 1;
-    if (m->ps == 1 || threads == 1) return;
-    const int64_t wanted = (STACKS * threads + stacks_of(tile) - 1) / stacks_of(tile), most = frames_at_most(tile), held = tile->planes.frames;
-    tile->together = wanted < most ? wanted : most;
-    tile->planes.frames = held + tile->together - 1 < m->frames ? held + tile->together - 1 : held > m->frames ? held : m->frames;
+    const int64_t turns = m->ps == 1 ? tile->keys.together : 1, units = m->ps == 1 ? chunks_of(tile) : stacks_of(tile), most = frames_at_most(tile);
+    const int64_t wanted = threads == 1 || units == 0 ? turns : (STACKS * threads + units - 1) / units * turns;
+    tile->together = wanted <= most || most == m->frames ? wanted : most < turns ? turns : most / turns * turns;
+    const int64_t held = m->windows + tile->together - 1;
+    tile->planes.frames = held < m->frames ? held : m->frames;
 }
 
 static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
@@ -119,7 +123,6 @@ static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
     tile.blocks = (tile.columns + tile.lanes - 1) / tile.lanes;
     snls_tile_planes_layout(&tile.planes, m, tile.pixel_columns, fractions && !m->prod);
     if (m->ps == 1) snls_tile_keys_layout(&tile);
-    if (m->ps == 1) tile.planes.frames = tile.keys.frames;
     tile.slots = 1;
     while (!m->each && snls_tile_careful(&tile) && tile.slots < m->windows && (tile.slots + 1) * tile.cells <= SCORES_MAX) tile.slots++;
     set_stack(&tile, ctx->threads);
@@ -403,6 +406,9 @@ static int64_t part_count(int64_t tiles, int threads)
     return parts;
 }
 
+/* Of those searched together. */
+static int64_t end_of(const CpuTile *tile, const CpuTilePlace *at) { return at->t + tile->together < tile->c->m.frames ? at->t + tile->together : tile->c->m.frames; }
+
 /* Stack u of the frames from at.t on: down a strip of tiles, which share most of their key rows. */
 static void run_stack_of(const CpuTile *tile, CpuTilePlace at, int64_t u, CpuTileScratch *s)
 {
@@ -414,8 +420,7 @@ static void run_stack_of(const CpuTile *tile, CpuTilePlace at, int64_t u, CpuTil
 /* Patches of several pixels: some frames together. */
 static void run_stacks(SnlsContext *ctx, const CpuTile *tile, CpuTilePlace at, CpuTileScratch *scratch)
 {
-    const int64_t end = at.t + tile->together < tile->c->m.frames ? at.t + tile->together : tile->c->m.frames;
-    const int64_t stacks = (end - at.t) * stacks_of(tile), parts = part_count(stacks, ctx->threads);
+    const int64_t end = end_of(tile, &at), stacks = (end - at.t) * stacks_of(tile), parts = part_count(stacks, ctx->threads);
     load_planes(ctx, tile, at, end);
 #pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 1)
     for (int64_t part = 0; part < parts; part++) {
@@ -424,12 +429,15 @@ static void run_stacks(SnlsContext *ctx, const CpuTile *tile, CpuTilePlace at, C
     }
 }
 
-/* Part u of the strips: some steps down one of them, frames [at.t, end) by turns. */
-static void run_chunk(const CpuTile *tile, CpuTilePlace at, int64_t end, int64_t u, int64_t chunks, CpuTileScratch *s)
+/* Part u of the strips of the frames from at.t on: some steps down one of them, some frames by turns. */
+static void run_chunk(const CpuTile *tile, CpuTilePlace at, int64_t u, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
     const CpuKeys *k = &tile->keys;
-    const int64_t top = u % chunks * k->chunk * tile->rows, bottom = top + k->chunk * tile->rows, left = u / chunks * k->strip, right = left + k->strip;
+    const int64_t chunks = chunks_of(tile), down = chunks_down(tile);
+    const int64_t top = u % chunks % down * k->chunk * tile->rows, bottom = top + k->chunk * tile->rows, left = u % chunks / down * k->strip, right = left + k->strip;
+    at.t += u / chunks * k->together;
+    const int64_t end = at.t + k->together < m->frames ? at.t + k->together : m->frames;
     snls_tile_keys_begin(tile, s);
     for (int64_t i0 = top; i0 < bottom && i0 < m->rows; i0 += tile->rows)
         for (CpuTilePlace p = at; p.t < end; p.t++)
@@ -437,15 +445,12 @@ static void run_chunk(const CpuTile *tile, CpuTilePlace at, int64_t end, int64_t
 }
 
 /* Patches of one pixel: some frames together. */
-static void run_frames(SnlsContext *ctx, const CpuTile *tile, CpuTilePlace at, CpuTileScratch *scratch)
+static void run_chunks(SnlsContext *ctx, const CpuTile *tile, CpuTilePlace at, CpuTileScratch *scratch)
 {
-    const SnlsMatch *m = &tile->c->m;
-    const CpuKeys *k = &tile->keys;
-    const int64_t end = at.t + k->together < m->frames ? at.t + k->together : m->frames;
-    const int64_t strips = (m->columns + k->strip - 1) / k->strip, down = k->chunk * tile->rows, chunks = (m->rows + down - 1) / down;
+    const int64_t turns = tile->keys.together, end = end_of(tile, &at), chunks = (end - at.t + turns - 1) / turns * chunks_of(tile);
     load_planes(ctx, tile, at, end);
 #pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 1)
-    for (int64_t u = 0; u < strips * chunks; u++) run_chunk(tile, at, end, u, chunks, &scratch[snls_cpu_thread()]);
+    for (int64_t u = 0; u < chunks; u++) run_chunk(tile, at, u, &scratch[snls_cpu_thread()]);
 }
 
 void snls_cpu_tile_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *single)
@@ -469,7 +474,6 @@ void snls_cpu_tile_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *sin
     for (at.b = 0; at.b < m->batch; at.b++)
         for (at.head = 0; at.head < m->heads; at.head++) {
             for (int64_t i = 0; i < tile.planes.frames; i++) tile.planes.frame[i] = -1;
-            for (at.t = 0; m->ps > 1 && at.t < m->frames; at.t += tile.together) run_stacks(ctx, &tile, at, scratch);
-            for (at.t = 0; m->ps == 1 && at.t < m->frames; at.t += tile.keys.together) run_frames(ctx, &tile, at, scratch);
+            for (at.t = 0; at.t < m->frames; at.t += tile.together) (m->ps == 1 ? run_chunks : run_stacks)(ctx, &tile, at, scratch);
         }
 }

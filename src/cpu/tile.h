@@ -65,7 +65,7 @@ typedef struct CpuTile {
     int64_t lanes, blocks;    /* queries of a run; runs side by side */
     int64_t rows, columns, runs; /* queries of a tile down and across; rows*blocks */
     int64_t stack;            /* tiles above each other that are searched together, slot by slot: patches, which hand products down (CpuCarried); else 1 */
-    int64_t together;         /* frames that are searched together: patches, where one frame has too few stacks for all threads; else 1 */
+    int64_t together;         /* frames whose tiles are shared out together: as many as have enough for all threads */
     int64_t span;             /* whole pixels that one window touches along an axis, at most */
     int64_t items;            /* separate places along an axis: 1 when whole, else side */
     int     steps;            /* candidates to a pixel where they are taken by cells (tile_cells.c), else 0 */
