@@ -227,7 +227,7 @@ int main(int count, char **arg)
 {
     const char *level = getenv("SNLS_CPU");
     if (count < 5 || !snls_sieve_init(&sieve, !level ? 0 : !strcmp(level, "vnni") ? 4 : !strcmp(level, "amx") ? 5 : 0)) {
-        printf("usage: sieve_parts prod|l2 F K zero|between [STEPS], on a machine with matrix tiles, products of bf16 matrices or of bytes; SNLS_CPU=vnni: of bytes\n");
+        printf("usage: sieve_parts prod|l2 F K zero|between [STEPS], on a machine with matrix tiles, products of bf16 matrices or of bytes; SNLS_CPU=vnni: of bytes, amx: of bf16 where there is f16\n");
         return 1;
     }
     prod = !strcmp(arg[1], "prod"), features = atoi(arg[2]), k = atoi(arg[3]), between = !strcmp(arg[4], "between");

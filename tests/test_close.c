@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FRAMES = 3, BLOCK = 11, SELDOM = 9, LONE = 1500, FEATURES_MAX = 96 };
+enum { FRAMES = 3, BLOCK = 11, SELDOM = 9, LONE = 1500, BROKEN = 40000, FEATURES_MAX = 96 };
 
 typedef struct Block { bool close; double length, apart, about[FEATURES_MAX]; } Block;
 
@@ -28,7 +28,7 @@ static Block draw_block(Rng *rng, int64_t features, bool wide)
 /* Pixels of the two videos: the same blocks, with a difference each. */
 static void draw_videos(Rng *rng, SnlsTensor *query, SnlsTensor *key, double level)
 {
-    const bool wide = rng_one_in(rng, 4);
+    const bool wide = rng_one_in(rng, 4), broken = rng_one_in(rng, 4);
     const double unit = RNG_PICK(rng, 1, 1, 0x1p-30, 0x1p30);
     const int64_t height = query->shape[2], width = query->shape[3], features = query->shape[4], across = (width + BLOCK - 1) / BLOCK;
     Block *blocks = check_alloc(across * ((height + BLOCK - 1) / BLOCK), sizeof *blocks);
@@ -40,8 +40,10 @@ static void draw_videos(Rng *rng, SnlsTensor *query, SnlsTensor *key, double lev
                 const double alone = wide && rng_one_in(rng, LONE) ? 0x1p20 : 1;
                 for (int64_t f = 0; f < features; f++, flat++) {
                     const Block *b = &blocks[y / BLOCK * across + x / BLOCK];
-                    for (int i = 0; i < 2; i++)
+                    for (int i = 0; i < 2; i++) {
                         tensor_set(i ? key : query, flat, unit * alone * (level + (b->close ? b->length * (b->about[f] + b->apart * rng_real(rng, -1, 1)) : rng_real(rng, -1, 1))));
+                        if (broken && rng_one_in(rng, BROKEN)) tensor_set(i ? key : query, flat, RNG_PICK(rng, NAN, INFINITY, -INFINITY));
+                    }
                 }
             }
 }
@@ -136,7 +138,7 @@ static double length_at(const SnlsTensor *v, int64_t pixel)
 static double longest(const SnlsTensor *v)
 {
     double most = 0;
-    for (int64_t p = 0; p < tensor_count(v) / v->shape[4]; p++) most = fmax(most, length_at(v, p));
+    for (int64_t p = 0; p < tensor_count(v) / v->shape[4]; p++) most = fmax(most, isfinite(length_at(v, p)) ? length_at(v, p) : 0);
     return most;
 }
 
@@ -155,7 +157,8 @@ static void compare(const SnlsSearch *s, const double *want)
     const double key = longest(&s->key);
     for (int64_t i = 0; i < tensor_count(&s->dist); i++) {
         const double have = tensor_get(&s->dist, i), most = allowed(s, want[i], length_at(&s->query, i / k), key);
-        if (!CHECK(fabs(have - want[i]) <= most, "neighbour %d of query %d: %.9g, %.9g in ref", (int)(i % k), (int)(i / k), have, want[i])) return;
+        const bool same = isfinite(want[i]) ? fabs(have - want[i]) <= most : isnan(want[i]) ? isnan(have) : have == want[i];
+        if (!CHECK(same, "neighbour %d of query %d: %.9g, %.9g in ref", (int)(i % k), (int)(i / k), have, want[i])) return;
     }
 }
 

@@ -34,10 +34,10 @@ ALWAYS const uint16_t *unit_keys(const SnlsSieveMake *m, int unit)
         _tile_zero(SUM);                                       \
         _tile_loadd(FREE, at, bytes);                          \
         MULTIPLY(SUM, FREE, 6);                                \
-        if (kind == PARTS) MULTIPLY(SUM, FREE, 7);       \
+        if (kind == PARTS) MULTIPLY(SUM, FREE, 7);             \
         if (kind != ONE) _tile_loadd(FREE, at + CHUNK, bytes); \
-        if (kind == CHUNKS) MULTIPLY(SUM, FREE, 7);      \
-        if (kind == PARTS) MULTIPLY(SUM, FREE, 6);       \
+        if (kind == CHUNKS) MULTIPLY(SUM, FREE, 7);            \
+        if (kind == PARTS) MULTIPLY(SUM, FREE, 6);             \
         break;
 
 ALWAYS void make_unit(SnlsSieveMake *m, const int kind)
@@ -64,12 +64,12 @@ ALWAYS void make_unit(SnlsSieveMake *m, const int kind)
     MULTIPLY(SUM, FREE, 6);
 #define WITH_TWO(SUM, FREE)                              \
     _tile_loadd(4, at[SUM] + c * CHUNK, bytes);          \
-    MULTIPLY(SUM, 4, 6);                           \
+    MULTIPLY(SUM, 4, 6);                                 \
     _tile_loadd(5, at[SUM] + (c + 1) * CHUNK, bytes);    \
     MULTIPLY(SUM, 5, 7);
 #define WITH_BOTH(SUM, FREE)                                           \
     WITH_HIGH(SUM, FREE)                                               \
-    MULTIPLY(SUM, FREE, 7);                                      \
+    MULTIPLY(SUM, FREE, 7);                                            \
     _tile_loadd(FREE, at[SUM] + (m->keys.chunks + c) * CHUNK, bytes);  \
     MULTIPLY(SUM, FREE, 6);
 

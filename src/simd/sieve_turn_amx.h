@@ -44,6 +44,13 @@ UNROLLED(2)
     return c;
 }
 
+/* Squared lengths of sixteen pixels; not finite where a feature is not, of which rounding may have made a number. */
+ALWAYS __m512 lengths_of(const __m512 square[LANES], __m512 lost, const int way)
+{
+    const __m512 all = zmm_sums(square);
+    return way == ONE_ROUNDED ? _mm512_fmadd_ps(_mm512_setzero_ps(), lost, all) : all;
+}
+
 ALWAYS void split_at(uint16_t *out, ptrdiff_t f, const int all, const SnlsSieveParts *as, const int way, const float *in, __m512 scale, Sums *sum)
 {
     const Chunk c = split_chunk(in, f, all, as, way, scale, NULL, sum);
@@ -63,10 +70,10 @@ ALWAYS void split_pixels(uint16_t *out, const SnlsSieveParts *as, const int way,
         if (f < as->padded) split_at(out + i * pixel, f, 0, as, way, in + i * step, scale, &sum);
         square[i] = sum.norm, lost[i] = sum.lost;
     }
-    const __m512 all = zmm_sums(square);
+    const __m512 all_lost = way != TWO ? zmm_sums(lost) : zero, all = lengths_of(square, all_lost, way);
     _mm512_mask_storeu_ps(norm, zmm_first(n), all);
     *most = zmm_largest(all); /* pixels that are not there have 0 */
-    if (way != TWO) *most_lost = zmm_largest(zmm_sums(lost));
+    if (way != TWO) *most_lost = zmm_largest(all_lost);
 }
 
 ALWAYS int way_of(const SnlsSieveParts *as) { return as->parts > 1 ? TWO : as->rounded ? ONE_ROUNDED : ONE; }
@@ -113,8 +120,9 @@ ALWAYS void turn_queries(uint16_t *out, const SnlsSieveParts *as, const int way,
     ptrdiff_t f = 0;
     for (; f + CHUNK <= as->features; f += CHUNK) turn_at(out, f, 1, as, way, in, both, along, &sums);
     if (f < as->padded) turn_at(out, f, 0, as, way, in, both, along, &sums);
-    _mm512_storeu_ps(norm, _mm512_mul_ps(unscaled, zmm_sums(sums.norm)));
-    if (way != TWO) _mm512_storeu_ps(as->lost, _mm512_mul_ps(unscaled, zmm_sums(sums.lost)));
+    const __m512 all_lost = way != TWO ? zmm_sums(sums.lost) : _mm512_setzero_ps();
+    _mm512_storeu_ps(norm, _mm512_mul_ps(unscaled, lengths_of(sums.norm, all_lost, way)));
+    if (way != TWO) _mm512_storeu_ps(as->lost, _mm512_mul_ps(unscaled, all_lost));
     if (along) _mm512_storeu_ps(product, zmm_sums(sums.along));
 }
 
