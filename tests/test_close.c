@@ -2,7 +2,7 @@
  * (src/cpu/sieve_pick.c) must not be one of the best. Against ref, distance by distance: one that was lost leaves a larger one in its place.
  *   test_close [--worst] [SEED [COUNT]]
  * Most of the frame is random, and has candidates of all kinds; where too many are near each other a search would take another way. Here and there is a block of pixels about
- * a vector of its own, longer or shorter than others, with little or less between them.
+ * a vector of its own, longer or shorter than others, with little or less between them. Some videos also have lone pixels far beyond the others, or features that are no numbers.
  * --worst: numbers that rounding to bf16 takes the most off, and in such a way that the best candidate seems to be worse than another by as much as that can make it. */
 /* ctest: sanitized=2 args=1 8 */
 /* ctest: name=worst args=--worst 1 12 */

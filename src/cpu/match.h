@@ -91,7 +91,7 @@ typedef struct CpuSieveWay {
 } CpuSieveWay;
 
 bool snls_cpu_sieve_applies(SnlsContext *ctx, const SnlsMatch *m);
-bool snls_cpu_sieve_has_parts(SnlsContext *ctx); /* whether keys can be held in two: bytes cannot */
+bool snls_cpu_sieve_has_parts(SnlsContext *ctx); /* whether keys can be held in two: bytes cannot, and f16 numbers give way to bf16 ones */
 void snls_cpu_sieve_plan(SnlsContext *ctx, const CpuMatch *c, const CpuSieveWay *way);
 void snls_cpu_sieve_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *scratch, CpuSieveWay *way);
 

@@ -270,11 +270,9 @@ static bool reaches(const CpuGrad *p, const CpuQueryBand *band)
 static void visit_row(const CpuGrad *p, CpuQueryBand *band)
 {
     const SnlsMatch *m = &p->c.m;
-    const int64_t y = band->at.i * m->stride0, half = m->ps / 2;
-    int64_t top = y - m->dilation * half, bottom = y + m->dilation * (m->ps - 1 - half);
-    snls_grad_fold(m->height, &top, &bottom);
+    const int64_t y = band->at.i * m->stride0;
     band->own = y >= band->at.first && y < band->at.end;
-    if (band->own || (band->want_query && top < band->at.end && bottom >= band->at.first) || reaches(p, band)) query_row(p, band);
+    if (band->own || (band->want_query && snls_grad_query_touches(m, &band->at)) || reaches(p, band)) query_row(p, band);
 }
 
 /* Frames [t, end), all of them for a row of queries before the next row. */

@@ -199,8 +199,7 @@ static void begin_tile(const CpuSieve *v, const CpuSieveTile *p, CpuSieveScratch
         s->flow_at[l] = (int32_t)v->flow_at[from];
     }
     s->table.query = s->pixel;
-    SnlsSieveParts as = snls_sieve_parts(v, !m->prod);
-    as.lost = s->lost;
+    const SnlsSieveParts as = snls_sieve_parts(v, !m->prod, s->lost);
     float along[SIEVE_LANES] = {0};
     v->s.queries(s->query, &as, s->pixel, m->prod ? -1.0f : -2.0f, s->norm, m->prod && v->steps > 1 ? v->keys.centre : NULL, along);
     int bearable = 1;

@@ -97,7 +97,7 @@ typedef struct CpuSieveScratch {
     float    norm[SIEVE_LANES];/* |q|^2 */
     float    lack[SIEVE_LANES];/* what rough scores of all candidates lack */
     bool     bearable;         /* all of them are numbers, and not too large */
-    float    lost[SIEVE_LANES];/* of |q|^2, and of the largest |k|^2: what one part or bytes lose */
+    float    lost[SIEVE_LANES];/* |q - what was made of it|^2, one part or bytes */
     float    key_norm, key_lost; /* largest |k|^2 of the boxes, and of what is lost of it */
     int64_t  hits;             /* entries of all tiles so far */
     int32_t  flow_at[SIEVE_LANES]; /* as in CpuSieve; lanes that do not exist look at lane 0 */
@@ -120,9 +120,9 @@ static inline float snls_sieve_larger(float a, float b) { return a > b || a != a
 /* What pixels are multiplied with before they are rounded: rough scores, lengths and bars are of such pixels, exact scores of pixels as they are. */
 static inline float snls_sieve_scale(const CpuSieve *v) { return v->keys.centre[v->c->m.features + 1]; }
 
-static inline SnlsSieveParts snls_sieve_parts(const CpuSieve *v, bool centred)
+static inline SnlsSieveParts snls_sieve_parts(const CpuSieve *v, bool centred, float *lost)
 {
-    return (SnlsSieveParts){v->c->m.features, v->keys.padded, v->keys.parts, v->rounded, snls_sieve_scale(v), centred ? v->keys.centre : NULL, NULL};
+    return (SnlsSieveParts){v->c->m.features, v->keys.padded, v->keys.parts, v->rounded, snls_sieve_scale(v), centred ? v->keys.centre : NULL, lost};
 }
 
 /* sieve_key.c */

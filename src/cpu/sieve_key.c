@@ -112,8 +112,7 @@ static void load_row(const CpuSieve *v, int64_t b, int64_t head, int64_t frame, 
     float *most = norm + k->width, *lost = most + k->blocks;
     memset(most, 0, (size_t)(2 * k->blocks) * sizeof *most);
     if (filled) {
-        SnlsSieveParts as = snls_sieve_parts(v, true);
-        as.lost = lost;
+        const SnlsSieveParts as = snls_sieve_parts(v, true, lost);
         v->s.split(out, &as, snls_cpu_pixel(&v->c->key, b, frame, y, 0) + head * m->features, v->c->key.step[3], m->width, norm, most);
     }
     memset(out + whole_pairs(filled) * pixel, 0, (size_t)((k->width - whole_pairs(filled)) * pixel) * sizeof *out);

@@ -23,6 +23,7 @@ void snls_sieve_begin_lists(const CpuSieve *v, CpuSieveScratch *s)
  *
  * f32, rough or exact: see `rounding`; some for interpolation, and the bits that hold a column. An exact score has pixels with their centre: 2^-24 of those; so has what
  * rough scores lack. The matrix unit takes denormal numbers as 0. */
+
 /* The longest, their centre, the most that one loses; what is too small for f32, of pixels as they are too. */
 typedef struct Keys { float length, centre, lost, least; } Keys;
 

@@ -201,7 +201,7 @@ void snls_sieve_init_fp16_amx(SnlsSieve *sieve);  /* sieve_fp16_amx.c; the other
 void snls_sieve_init_scan_fp16_amx(SnlsSieve *sieve);
 void snls_sieve_init_vnni(SnlsSieve *sieve);      /* sieve_vnni.c; the others: sieve_scan_vnni.c */
 void snls_sieve_init_scan_vnni(SnlsSieve *sieve);
-void snls_sieve_init_fine_avx512(SnlsSieve *sieve); /* of both */
+void snls_sieve_init_fine_avx512(SnlsSieve *sieve); /* of all three */
 void snls_sieve_init_bf16(SnlsSieve *sieve);      /* sieve_bf16.c and sieve_prod_bf16.c; the others: sieve_scan_bf16.c, sieve_fine_neon.c */
 void snls_sieve_init_scan_bf16(SnlsSieve *sieve);
 void snls_sieve_init_fine_neon(SnlsSieve *sieve);
