@@ -1,8 +1,10 @@
 /* test_denoise.c: the streaming denoiser from outside: order and number of frames, threads, when frames are pulled, scenes, sizes, bad
  * input, memory; and that it denoises. test_vnlb.c holds what it computes against a model. */
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE
 #include "check.h"
+#include <dlfcn.h>
 #include <math.h>
+#include <pthread.h>
 #include <snls/snls.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +16,19 @@ typedef struct Clip {
 
 static int64_t frame_size(const Clip *c) { return c->height * c->width * c->channels; }
 
+static float *floats_new(int64_t count)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* check_alloc has a list */
+    pthread_mutex_lock(&lock);
+    float *x = check_alloc(count, sizeof *x);
+    pthread_mutex_unlock(&lock);
+    return x;
+}
+
 static Clip clip_new(int64_t frames, int64_t height, int64_t width, int64_t channels)
 {
     Clip c = { frames, height, width, channels, NULL };
-    c.data = check_alloc(frames * frame_size(&c), sizeof(float));
+    c.data = floats_new(frames * frame_size(&c));
     return c;
 }
 
@@ -77,7 +88,7 @@ static Clip run(const Clip *in, const SnlsDenoiseParams *p, int32_t threads, int
     SnlsDenoiser *d = NULL;
     Clip out = clip_new(in->frames, in->height, in->width, in->channels);
     int64_t pulled = 0, size = frame_size(in);
-    float *one = check_alloc(size, sizeof *one);
+    float *one = floats_new(size);
     if (!CHECK(snls_denoiser_open(&d, ctx, p, in->height, in->width, in->channels) == SNLS_OK, "%s", snls_error(ctx)))
         goto done;
     for (int64_t t = 0; t <= in->frames; t++) {
@@ -267,6 +278,57 @@ static void test_no_noise(void)
     const SnlsDenoiseParams zero = params_of(SNLS_DENOISE_MEDIUM, 0);
     const Clip copy = run(&clean, &zero, 1, 0, 0);
     CHECK(same(&clean, &copy), "sigma 0 is no copy");
+}
+
+/* What is taken off is no more than the noise, however little that is: f32 sums of a group can not tell so little from nothing. */
+static void test_little_noise(void)
+{
+    static const double sigmas[] = { 1e-4, 1e-3, 0.01, 0.03, 0.1, 1 };
+    const Clip clean = clean_clip(3, 40, 44, 3, 0), grainy = noisy_of(&clean, 20);
+    for (int32_t preset = SNLS_DENOISE_FAST; preset <= SNLS_DENOISE_SLOW; preset++)
+        for (int i = 0; i < 6; i++) {
+            const SnlsDenoiseParams p = params_of(preset, sigmas[i]);
+            const Clip out = run(&grainy, &p, 2, 0, 0);
+            double sum = 0;
+            for (int64_t n = 0; n < 3 * frame_size(&out); n++) sum += pow((double)out.data[n] - grainy.data[n], 2);
+            const double change = sqrt(sum / (double)(3 * frame_size(&out)));
+            CHECK(change <= sigmas[i] + 255 * 2e-6, "preset %d, sigma %g: changed by %g", (int)preset, sigmas[i], change);
+        }
+}
+
+/* ---- several at once ---- */
+
+typedef struct Beside { const Clip *in, *want; SnlsDenoiseParams p; int others; } Beside;
+
+static void *run_beside(void *opaque)
+{
+    Beside *b = opaque;
+    for (int i = 0; i < 3; i++) {
+        const Clip out = run(b->in, &b->p, 1, 0, 0);
+        b->others += !same(&out, b->want);
+    }
+    return NULL;
+}
+
+/* OpenBLAS has one number of threads for the whole process, and other sums with another: who ends first must leave it as the others need it, the last as it was. */
+static void test_beside(void)
+{
+    int (*get)(void) = NULL;
+    void (*set)(int) = NULL;
+    *(void **)&get = dlsym(RTLD_DEFAULT, "openblas_get_num_threads");
+    *(void **)&set = dlsym(RTLD_DEFAULT, "openblas_set_num_threads");
+    const Clip clean = clean_clip(3, 30, 33, 3, 0), noisy = noisy_of(&clean, 20);
+    const SnlsDenoiseParams p = params_of(SNLS_DENOISE_SLOW, 20);
+    const Clip want = run(&noisy, &p, 1, 0, 0);
+    Beside all[3];
+    pthread_t thread[3];
+    if (set) set(3);
+    const int before = get ? get() : 0;
+    for (int i = 0; i < 3; i++) all[i] = (Beside){ &noisy, &want, p, 0 };
+    for (int i = 0; i < 3; i++) pthread_create(&thread[i], NULL, run_beside, &all[i]);
+    for (int i = 0; i < 3; i++) pthread_join(thread[i], NULL);
+    for (int i = 0; i < 3; i++) CHECK(!all[i].others, "thread %d: %d of 3 clips came out otherwise beside others", i, all[i].others);
+    CHECK(!get || get() == before, "OpenBLAS had %d threads and has %d", before, get());
 }
 
 static void test_refusals(void)
@@ -469,6 +531,8 @@ int main(void)
         test_period();
         test_sizes();
         test_no_noise();
+        test_little_noise();
+        test_beside();
         test_refusals();
         test_memory();
         test_faults();

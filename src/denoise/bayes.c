@@ -9,7 +9,8 @@
 #include <string.h>
 
 #ifdef SNLS_HAVE_LAPACK
-#    include "denoise/blas.h"
+/* Noise below this share of a group's variance is lost in the rounding of its sums: what would be taken off is less than what rounding adds. */
+#    define LOST (4 * FLT_EPSILON)
 
 /* A group whose noisy values vary less than this times the noise is flat: its mean is better known from the first estimate. */
 #    define FLAT 0.95
@@ -103,6 +104,14 @@ static void times(const Group *u, float *to, int64_t columns, const float *a, in
     u->d->group_loops.product(&p);
 }
 
+/* Is so little noise nothing beside these products? Then the group stays as it is: an eigenvalue can not be told from 0, and a filter changes no direction by more than half the noise. */
+static bool is_lost(const Group *u, const float *matrix, int64_t pitch, float variance)
+{
+    float largest = 0;
+    for (int64_t i = 0; i < u->n; i++) largest = fmaxf(largest, matrix[i * pitch + i]);
+    return variance < (float)LOST * largest;
+}
+
 /* ---- step 1 ---- */
 
 /* What is kept along an eigenvector, and above which eigenvalue anything is. Singular values are shrunk as is best for a matrix
@@ -127,15 +136,16 @@ static float kept(const Shrinkage *s, double value)
 
 /* C (C + variance)^-1 of the noisy group, C the covariance of the first estimate's, by Cholesky: no eigenvectors are needed. With
  * patches as columns that is basic (basic'basic + variance)^-1 basic'noisy, with patches as rows noisy (C + variance)^-1 C.
- * Returns where it is; NULL: nothing is kept. */
+ * Returns where it is. */
 static const float *wiener(const Group *u, float *noisy, float *basic, float variance)
 {
     NlbWork *w = u->w;
     const int64_t both = 2 * u->pitch;
     cross(u, w->matrix, both, basic, basic, true);
+    if (is_lost(u, w->matrix, both, variance)) return noisy;
     cross(u, w->matrix + u->pitch, both, basic, u->across ? noisy : basic, false);
     for (int64_t i = 0; i < u->n; i++) w->matrix[i * both + i] += variance;
-    if (!u->d->group_loops.solve(w->matrix, both, u->n, u->pitch)) return NULL;
+    if (!u->d->group_loops.solve(w->matrix, both, u->n, u->pitch)) return noisy; /* singular: as above */
     float *from = u->across ? basic : noisy, *to = u->across ? noisy : basic;
     times(u, to, u->pitch, from, u->pitch, w->matrix + u->pitch, both, u->n);
     return to;
@@ -156,6 +166,7 @@ static const float *shrink(const Group *u, float *z, float variance, const NlbSt
     const Shrinkage by = { s->theta, (double)u->dim / (double)u->g->count, variance };
     const float *vectors = NULL;
     cross(u, w->matrix, u->pitch, z, z, true);
+    if (is_lost(u, w->matrix, u->pitch, variance)) return z;
     const int64_t rank = snls_nlb_eigen(&u->d->group_loops, w, u->n, lowest(&by), s, &vectors);
     if (rank < 0) return shrink_little(u, z, variance);
     const int64_t pitch = snls_nlb_pitch(rank);
@@ -198,8 +209,7 @@ static void filter_by_basic(const Group *u, float *value)
         load(u, 1, c, w->basic, basic_mean);
         const float *mean = flat ? basic_mean : w->mean + c * u->dim,
                     *z = wiener(u, w->noisy + c * size, w->basic, u->d->variance[c]);
-        if (z) store(u, value, z, mean);
-        else store_mean(u, value, mean);
+        store(u, value, z, mean);
     }
 }
 
@@ -224,16 +234,7 @@ void snls_nlb_filter(const SnlsDenoiser *d, int step, int64_t first, NlbWork *w,
     }
 }
 
-int snls_nlb_blas_threads(int threads)
-{
-    if (!openblas_get_num_threads || !openblas_set_num_threads) return 0;
-    const int before = openblas_get_num_threads();
-    if (threads > 0 && threads != before) openblas_set_num_threads(threads);
-    return before;
-}
-
 #else
-int snls_nlb_blas_threads(int threads) { return threads; }
 void snls_nlb_filter(const SnlsDenoiser *d, int step, int64_t first, NlbWork *w, NlbGroup *g)
 {
     (void)d, (void)step, (void)first, (void)w, (void)g; /* open has refused the method */

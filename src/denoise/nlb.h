@@ -175,7 +175,6 @@ void snls_nlb_filter(const SnlsDenoiser *d, int step, int64_t first, NlbWork *wo
  * all are above, and are not found. */
 int64_t snls_nlb_eigen(const SnlsGroupLoops *loops, NlbWork *work, int64_t n, float low, const NlbStep *s,
                        const float **vectors);
-int snls_nlb_blas_threads(int threads); /* of each call of BLAS from now on; returns how many it were, 0: not known */
 void snls_nlb_nlm_sizes(const NlbPlan *plan, NlbNlm *nlm);
 SnlsStatus snls_nlb_nlm(SnlsDenoiser *d, int64_t t); /* frame t by method nlm */
 SnlsStatus snls_nlb_step(SnlsDenoiser *d, int step, int64_t t);

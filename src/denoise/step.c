@@ -2,6 +2,7 @@
  * looked at stays in caches, or in memory at all; a tile in 4 x 4 classes, far apart within a class; what an earlier class
  * (or an earlier tile or frame) had in its groups need not be a reference again. A class goes in batches: groups are matched and filtered in parallel, then added up in their order by owners of frames and channels,
  * so that neither the number of threads nor the size of a batch shows in the result. */
+#include "base/blas.h"
 #include "denoise/nlb.h"
 #include <string.h>
 
@@ -137,11 +138,11 @@ SnlsStatus snls_nlb_step(SnlsDenoiser *d, int step, int64_t t)
     if (d->plan.method == SNLS_DENOISE_NLM) return snls_nlb_nlm(d, t);
     const NlbStep *s = &d->plan.step[step];
     const int64_t side = TILE / s->stride;
-    const int blas_threads = snls_nlb_blas_threads(1); /* groups run side by side already */
+    snls_blas_begin(); /* groups run side by side already */
     for (int64_t top = 0; top < s->rows; top += side)
         for (int64_t left = 0; left < s->columns; left += side)
             for (int class = 0; class < CLASSES * CLASSES; class ++) run_class(d, step, t, top, left, class);
-    snls_nlb_blas_threads(blas_threads);
+    snls_blas_end();
     return SNLS_OK;
 }
 

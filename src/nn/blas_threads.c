@@ -1,4 +1,5 @@
-/* blas_threads.c: whose products they are, and on how many threads. OpenBLAS would start threads of its own beside ours, and works in memory of its own. */
+/* blas_threads.c: the memory of its own that OpenBLAS works in. */
+#include "base/blas.h"
 #include "nn/blas.h"
 #ifdef SNLS_HAVE_LAPACK
 #include <pthread.h>
@@ -7,21 +8,7 @@
 #include <omp.h>
 #endif
 
-/* Another BLAS does not have these. */
-#if defined(__GNUC__) && defined(__ELF__)
-extern int openblas_get_num_threads(void) __attribute__((weak));
-extern void openblas_set_num_threads(int) __attribute__((weak));
-#else
-#    define openblas_get_num_threads ((int (*)(void))0)
-#    define openblas_set_num_threads ((void (*)(int))0)
-#endif
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, warming = PTHREAD_MUTEX_INITIALIZER;
-static int running, before; /* networks, and threads before the first of them */
-
-bool snls_nn_blas_is_fast(void) { return openblas_get_num_threads && openblas_set_num_threads; }
-
-/* ---- pages ---- */
+static pthread_mutex_t warming = PTHREAD_MUTEX_INITIALIZER;
 
 enum { SIDE = 128, DEPTH = 700, TIMES = 4 }; /* fills the buffer for one operand to its end */
 
@@ -58,8 +45,8 @@ static int32_t multiply_together(const float *operand, float *to, int32_t thread
 void snls_nn_blas_warm(SnlsContext *ctx, int32_t threads)
 {
     static int32_t warm;
-    if (!snls_nn_blas_is_fast()) return;
-    snls_nn_blas_begin();
+    if (!snls_blas_is_fast()) return;
+    snls_blas_begin();
     pthread_mutex_lock(&warming);
     const int64_t floats = SIDE * DEPTH + (int64_t)threads * SIDE * SIDE;
     float *room = threads > warm ? snls_mem_alloc(&ctx->allocator, floats * (int64_t)sizeof *room) : NULL; /* without, it is only slower */
@@ -70,32 +57,9 @@ void snls_nn_blas_warm(SnlsContext *ctx, int32_t threads)
     }
     snls_mem_free(&ctx->allocator, room);
     pthread_mutex_unlock(&warming);
-    snls_nn_blas_end();
+    snls_blas_end();
 }
 
-/* ---- threads ---- */
-
-void snls_nn_blas_begin(void)
-{
-    if (!snls_nn_blas_is_fast()) return;
-    pthread_mutex_lock(&lock);
-    if (!running++) {
-        before = openblas_get_num_threads();
-        if (before != 1) openblas_set_num_threads(1);
-    }
-    pthread_mutex_unlock(&lock);
-}
-
-void snls_nn_blas_end(void)
-{
-    if (!snls_nn_blas_is_fast()) return;
-    pthread_mutex_lock(&lock);
-    if (!--running && before != 1) openblas_set_num_threads(before);
-    pthread_mutex_unlock(&lock);
-}
 #else
-bool snls_nn_blas_is_fast(void) { return false; }
 void snls_nn_blas_warm(SnlsContext *ctx, int32_t threads) { (void)ctx, (void)threads; }
-void snls_nn_blas_begin(void) {}
-void snls_nn_blas_end(void) {}
 #endif

@@ -1,4 +1,5 @@
 /* cpu.c: the table of backend cpu. */
+#include "base/blas.h"
 #include "nn/blas.h"
 #include "nn/cpu.h"
 #include "nn/dnnl.h"
@@ -9,7 +10,7 @@
 /* oneDNN takes as many threads as OpenMP says, when a primitive is made as well as when it runs; OpenBLAS has a number of its own. */
 static void swap_threads(SnlsContext *ctx, int32_t *threads)
 {
-    if (snls_nn_cpu_conv_by_blas()) *threads ? snls_nn_blas_end() : snls_nn_blas_begin();
+    if (snls_nn_cpu_conv_by_blas()) *threads ? snls_blas_end() : snls_blas_begin();
 #ifdef _OPENMP
     const int32_t before = omp_get_max_threads();
     omp_set_num_threads(*threads ? *threads : ctx->threads);

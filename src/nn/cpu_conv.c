@@ -1,5 +1,6 @@
 /* cpu_conv.c: who computes the convolutions of backend cpu. oneDNN where it has code for this processor; where it only has plain loops, as on
  * AArch64 without vectors of 256 bits and more, or none for the element type, products of BLAS; else whatever there is. */
+#include "base/blas.h"
 #include "nn/blas.h"
 #include "nn/cpu.h"
 #include "nn/dnnl.h"
@@ -22,7 +23,7 @@ static Maker choose(int32_t dtype)
     (void)dtype;
 #endif
     if (dnnl == NN_DNNL_FAST) return DNNL;
-    if (HAVE_BLAS && (dnnl == NN_DNNL_NONE || snls_nn_blas_is_fast())) return BLAS;
+    if (HAVE_BLAS && (dnnl == NN_DNNL_NONE || snls_blas_is_fast())) return BLAS;
     return dnnl == NN_DNNL_PLAIN ? DNNL : REF;
 }
 
