@@ -203,16 +203,20 @@ static void bad_runs(void)
 {
     SnlsModel *model;
     const SnlsTensor clip = random_clip(5, 16, 16, 1);
-    SnlsModelRun good = { .frames = clip, .out = clip, .count = 5, .sigma = 20 }, bad[6];
-    for (int i = 0; i < 6; i++) bad[i] = good;
+    SnlsModelRun good = { .frames = clip, .out = clip, .count = 5, .sigma = 20 }, bad[9];
+    for (int i = 0; i < 9; i++) bad[i] = good;
     bad[0].count = 6;
     bad[1].first = -1;
     bad[2].out.shape[0] = 4;
     bad[3].frames.dtype = SNLS_F16;
     bad[4].sigma = -1;
     bad[5].frames.stride[1]++;
+    bad[6].first = INT64_MAX; /* and count: beyond every number */
+    bad[7].frames.device = bad[7].out.device = SNLS_DEVICE_CUDA;
+    bad[8].frames = random_clip(5, 16, 16, 1);
+    ((float *)bad[8].frames.data)[700] = NAN;
     CHECK(snls_model_open(&model, cpu, path, NULL) >= 0, "%s", snls_error(cpu));
-    for (int i = 0; i < 6; i++) CHECK(snls_model_run(model, &bad[i]) < 0 && *snls_error(cpu), "bad run %d was done", i);
+    for (int i = 0; i < 9; i++) CHECK(snls_model_run(model, &bad[i]) < 0 && *snls_error(cpu), "bad run %d was done", i);
     SnlsModelInfo info;
     CHECK(snls_model_info(model, &info) >= 0 && !strcmp(info.architecture, "stan-s") && info.radius == 2, "wrong information");
     snls_model_close(&model);

@@ -44,7 +44,7 @@ typedef struct SnlsModelInfo {
 SNLS_API SnlsStatus snls_model_info(const SnlsModel *model, SnlsModelInfo *info);
 
 /* Denoises frames first .. first+count-1 of a window. The others are what they are denoised with: give radius frames on either
- * side where the clip has them; what lies at the window's end is taken to be at the clip's. */
+ * side where the clip has them; what lies at the window's end is taken to be at the clip's. Both are in CPU memory, whatever the context's device. SNLS_ERR_ARG: a value is not finite. */
 typedef struct SnlsModelRun {
     SnlsTensor frames;       /* in  (T,H,W,3), f32, contiguous, 0..255, neither clipped nor rounded */
     SnlsTensor out;          /* out (count,H,W,3), f32, contiguous; not clipped unless the architecture does */

@@ -63,7 +63,7 @@ SNLS_API void       snls_trainer_close(SnlsTrainer **trainer); /* sets *trainer 
 SNLS_API SnlsStatus snls_trainer_load(SnlsTrainer *trainer, const char *path);
 
 /* Takes a copy, rounded to whole numbers 0..255. clip: (T,H,W,3), f32 or u8, contiguous, with at least params.frames frames of
- * params.crop pixels a side. */
+ * params.crop pixels a side, in CPU memory, finite. */
 SNLS_API SnlsStatus snls_trainer_add_clip(SnlsTrainer *trainer, const SnlsTensor *clip);
 
 typedef struct SnlsTrainReport {

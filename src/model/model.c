@@ -229,10 +229,18 @@ SnlsStatus snls_model_info(const SnlsModel *m, SnlsModelInfo *info)
 
 /* ---- running ---- */
 
+bool snls_model_all_finite(const float *x, int64_t n)
+{
+    float sum = 0; /* 0 * x is 0 for a finite x, else NaN */
+    for (int64_t i = 0; i < n; i++) sum += 0 * x[i];
+    return sum == 0;
+}
+
 static SnlsStatus check_frames(SnlsContext *ctx, const char *name, const SnlsTensor *t, int64_t count, const SnlsTensor *like)
 {
     SNLS_REQUIRE(ctx, t->data && t->ndim == 4 && t->dtype == SNLS_F32 && t->shape[3] == 3 && t->shape[0] >= 1 && t->shape[1] >= 1 && t->shape[2] >= 1, SNLS_ERR_SHAPE,
                  "model: %s must be (T,H,W,3), f32", name);
+    SNLS_REQUIRE(ctx, t->device == SNLS_DEVICE_CPU, SNLS_ERR_SHAPE, "model: %s is not in CPU memory", name);
     SnlsTensor plain = *t;
     snls_tensor_contiguous(&plain);
     SNLS_REQUIRE(ctx, !memcmp(plain.stride, t->stride, 4 * sizeof *t->stride), SNLS_ERR_SHAPE, "model: %s must be contiguous", name);
@@ -245,9 +253,10 @@ SnlsStatus snls_model_run(SnlsModel *m, const SnlsModelRun *run)
     if (!m) return SNLS_ERR_ARG;
     SNLS_REQUIRE(m->ctx, run, SNLS_ERR_ARG, "model_run: run is NULL");
     SNLS_TRY(check_frames(m->ctx, "frames", &run->frames, run->frames.shape[0], &run->frames));
-    SNLS_REQUIRE(m->ctx, run->first >= 0 && run->count >= 1 && run->first + run->count <= run->frames.shape[0], SNLS_ERR_ARG,
-                 "model: frames %lld to %lld are wanted of %lld", (long long)run->first, (long long)(run->first + run->count - 1), (long long)run->frames.shape[0]);
+    SNLS_REQUIRE(m->ctx, run->first >= 0 && run->count >= 1 && run->count <= run->frames.shape[0] && run->first <= run->frames.shape[0] - run->count, SNLS_ERR_ARG,
+                 "model: %lld frames from frame %lld on are wanted of %lld", (long long)run->count, (long long)run->first, (long long)run->frames.shape[0]);
     SNLS_TRY(check_frames(m->ctx, "out", &run->out, run->count, &run->frames));
     SNLS_REQUIRE(m->ctx, run->sigma >= 0 && run->sigma <= 255, SNLS_ERR_ARG, "model: sigma is %g, must be 0 to 255", run->sigma);
+    SNLS_REQUIRE(m->ctx, snls_model_all_finite(run->frames.data, snls_tensor_elements(&run->frames)), SNLS_ERR_ARG, "model: frames hold a value that is not finite");
     return m->architecture->run(m, run);
 }

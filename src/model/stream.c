@@ -79,19 +79,11 @@ static void drop_frames(SnlsModelStream *s)
     s->done -= drop;
 }
 
-/* One number that is not would spread over the frames around it. */
-static bool all_finite(const float *x, int64_t count)
-{
-    float sum = 0; /* 0 * x is 0 for a finite x, else NaN */
-    for (int64_t i = 0; i < count; i++) sum += 0 * x[i];
-    return sum == 0;
-}
-
 SnlsStatus snls_model_stream_push(SnlsModelStream *s, const float *frame, double sigma)
 {
     if (!s) return SNLS_ERR_ARG;
     SNLS_REQUIRE(s->m->ctx, frame && sigma >= 0 && sigma <= 255, SNLS_ERR_ARG, "model_stream: a frame and a sigma of 0 to 255 are needed, sigma is %g", sigma);
-    SNLS_REQUIRE(s->m->ctx, all_finite(frame, frame_floats(&s->params)), SNLS_ERR_ARG, "model_stream: a frame holds a value that is not finite");
+    SNLS_REQUIRE(s->m->ctx, snls_model_all_finite(frame, frame_floats(&s->params)), SNLS_ERR_ARG, "model_stream: a frame holds a value that is not finite");
     if (s->own) return snls_stan_s_stream_push(s->own, frame, sigma);
     if (s->finished) s->count = s->done = 0, s->finished = false;
     if (s->count == s->room) drop_frames(s);
@@ -139,6 +131,6 @@ SnlsStatus snls_model_stream_pull(SnlsModelStream *s, float *frame)
     if (!s || !frame) return SNLS_ERR_ARG;
     const SnlsStatus status = pull_any(s, frame);
     if (status != SNLS_OK) return status;
-    SNLS_REQUIRE(s->m->ctx, all_finite(frame, frame_floats(&s->params)), SNLS_ERR_FORMAT, "model_stream: the network makes values that are not finite of a frame, its weights are too large");
+    SNLS_REQUIRE(s->m->ctx, snls_model_all_finite(frame, frame_floats(&s->params)), SNLS_ERR_FORMAT, "model_stream: the network makes values that are not finite of a frame, its weights are too large");
     return SNLS_OK;
 }

@@ -1,6 +1,7 @@
 /* train.c: a trainer: opening, clips, steps. Batches, the optimiser, GPUs and files have files of their own. */
-#include "model/train.h"
 #include "base/options.h"
+#include "model/model.h"
+#include "model/train.h"
 #include <string.h>
 
 static const char *const loss_names[] = { "charbonnier", "l1", "mse", NULL };
@@ -160,12 +161,14 @@ SnlsStatus snls_trainer_add_clip(SnlsTrainer *t, const SnlsTensor *clip)
     if (!t) return SNLS_ERR_ARG;
     SNLS_REQUIRE(t->ctx, clip && clip->data && clip->ndim == 4 && clip->shape[3] == 3 && (clip->dtype == SNLS_F32 || clip->dtype == SNLS_U8), SNLS_ERR_SHAPE,
                  "train: a clip must be (T,H,W,3), f32 or u8");
+    SNLS_REQUIRE(t->ctx, clip->device == SNLS_DEVICE_CPU, SNLS_ERR_SHAPE, "train: a clip is not in CPU memory");
     SnlsTensor plain = *clip;
     snls_tensor_contiguous(&plain);
     SNLS_REQUIRE(t->ctx, !memcmp(plain.stride, clip->stride, 4 * sizeof *plain.stride), SNLS_ERR_SHAPE, "train: a clip must be contiguous");
     SNLS_REQUIRE(t->ctx, clip->shape[0] >= t->p.frames && clip->shape[1] >= t->p.crop && clip->shape[2] >= t->p.crop, SNLS_ERR_SHAPE,
                  "train: a clip has %lld frames of %lldx%lld, must have at least %d of %dx%d", (long long)clip->shape[0], (long long)clip->shape[2], (long long)clip->shape[1],
                  (int)t->p.frames, (int)t->p.crop, (int)t->p.crop);
+    SNLS_REQUIRE(t->ctx, clip->dtype == SNLS_U8 || snls_model_all_finite(clip->data, snls_tensor_elements(clip)), SNLS_ERR_ARG, "train: a clip holds a value that is not finite");
     SNLS_TRY(room_for_clip(t));
     TrainClip c = { NULL, clip->shape[0], clip->shape[1], clip->shape[2] };
     const SnlsStatus status = place_pixels(t, clip, &c.pixels);
