@@ -192,6 +192,30 @@ static void clips(SnlsContext *ctx)
     CHECK(snls_flow_clip(ctx, &clip, &params) == SNLS_ERR_SHAPE, "a forward flow of another height");
 }
 
+static SnlsTensor frame_at(const SnlsTensor *t, int64_t i)
+{
+    const int64_t size = t->shape[1] * t->shape[2] * t->shape[3];
+    return snls_tensor((float *)t->data + i * size, SNLS_F32, 3, t->shape + 1);
+}
+
+/* A clip whose last frame holds a NaN: those before it have a flow, but a call that fails writes nothing. */
+static void nothing_written(SnlsContext *ctx, const SnlsFlowClip *clip, const SnlsFlowParams *params)
+{
+    const int64_t pixels = clip->video.shape[1] * clip->video.shape[2], n = clip->video.shape[0] * pixels * 2;
+    float *last = (float *)clip->video.data + snls_tensor_elements(&clip->video) - 1, *flow[2] = { clip->forward.data, clip->backward.data };
+    const float kept = *last;
+    const SnlsFlowPair pairs[2] = { { frame_at(&clip->video, 0), frame_at(&clip->video, 1), frame_at(&clip->forward, 0) },
+                                    { frame_at(&clip->video, 2), frame_at(&clip->video, 3), frame_at(&clip->forward, 1) } };
+    for (int i = 0; i < 2; i++)
+        for (int64_t j = 0; j < n; j++) flow[i][j] = 7;
+    *last = NAN;
+    CHECK(snls_flow_clip(ctx, clip, params) == SNLS_ERR_ARG && snls_flow_pairs(ctx, pairs, 2, params) == SNLS_ERR_ARG, "a NaN in the last frame");
+    *last = kept;
+    for (int i = 0; i < 2; i++)
+        for (int64_t j = 0; j < n; j++)
+            if (!CHECK(flow[i][j] == 7, "a flow was written by a call that failed")) return;
+}
+
 /* Pairs of a clip side by side give the bits that each gives on its own, whatever the number of threads. */
 static void clips_by_pairs(void)
 {
@@ -219,6 +243,7 @@ static void clips_by_pairs(void)
             video[3 * n] = NAN;
             CHECK(snls_flow_clip(ctx, &clip, &params) == SNLS_ERR_ARG && strstr(snls_error(ctx), "not finite"), "a NaN in a clip: %s", snls_error(ctx));
             video[3 * n] = kept;
+            nothing_written(ctx, &clip, &params);
             snls_close(&ctx);
         }
 }

@@ -2,6 +2,7 @@
 #include "flow/check.h"
 #include "flow/methods.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { SIDE_MAX = 32767 };
@@ -63,6 +64,21 @@ static bool row_finite(const float *row, int64_t width)
     float sum = 0; /* 0 * x is 0 for a finite x, else NaN */
     for (int64_t x = 0; x < width; x++) sum += 0 * row[x];
     return sum == 0;
+}
+
+/* Before the first of several pairs is begun: a call that fails writes nothing. */
+static SnlsStatus check_finite(SnlsContext *ctx, const char *name, const SnlsTensor *image)
+{
+    const int64_t height = image->shape[0], width = image->shape[1], channels = image->ndim == 2 ? 1 : image->shape[2];
+    const bool rows = image->dtype == SNLS_F32 && image->stride[1] == channels && (channels == 1 || image->stride[2] == 1);
+    int bad = 0;
+#pragma omp parallel for num_threads(ctx->threads) schedule(static) reduction(| : bad)
+    for (int64_t y = 0; y < height; y++) {
+        if (rows) bad |= !row_finite((const float *)image->data + y * image->stride[0], width * channels);
+        for (int64_t x = 0; !rows && x < width; x++) bad |= !isfinite(pixel_luma(image, y, x));
+    }
+    SNLS_REQUIRE(ctx, !bad, SNLS_ERR_ARG, "flow: frame %s holds a value that is not finite", name);
+    return SNLS_OK;
 }
 
 static SnlsStatus load_luma(const SnlsFlowJob *job, const SnlsPlane *plane, const SnlsTensor *image, const char *name)
@@ -222,6 +238,15 @@ static SnlsStatus run_in_turn(SnlsContext *ctx, const SnlsFlowPair *pairs, int64
     return snls_host_end(ctx, host, status);
 }
 
+static SnlsStatus run_pairs(SnlsContext *ctx, const SnlsFlowPair *pairs, int64_t count, const SnlsFlowParams *params)
+{
+    Worker *workers = ctx->threads > 1 && count > 1 && !ctx->scratch_limit ? snls_mem_alloc(&ctx->allocator, ctx->threads * (int64_t)sizeof *workers) : NULL;
+    const int32_t n = workers ? open_workers(ctx, workers, count, &pairs[0], params) : 0;
+    const SnlsStatus status = n ? run_beside(ctx, workers, n, pairs, count, params) : run_in_turn(ctx, pairs, count, params);
+    snls_mem_free(&ctx->allocator, workers);
+    return status;
+}
+
 SnlsStatus snls_flow_pairs(SnlsContext *ctx, const SnlsFlowPair *pairs, int64_t count, const SnlsFlowParams *params)
 {
     if (!ctx) return SNLS_ERR_ARG;
@@ -233,11 +258,11 @@ SnlsStatus snls_flow_pairs(SnlsContext *ctx, const SnlsFlowPair *pairs, int64_t 
                      "flow_pairs: pair %lld is %lld x %lld pixels, the first is %lld x %lld", (long long)i, (long long)pairs[i].from.shape[1], (long long)pairs[i].from.shape[0],
                      (long long)pairs[0].from.shape[1], (long long)pairs[0].from.shape[0]);
     }
-    Worker *workers = ctx->threads > 1 && count > 1 && !ctx->scratch_limit ? snls_mem_alloc(&ctx->allocator, ctx->threads * (int64_t)sizeof *workers) : NULL;
-    const int32_t n = workers ? open_workers(ctx, workers, count, &pairs[0], params) : 0;
-    const SnlsStatus status = n ? run_beside(ctx, workers, n, pairs, count, params) : run_in_turn(ctx, pairs, count, params);
-    snls_mem_free(&ctx->allocator, workers);
-    return status;
+    for (int64_t i = 0; count > 1 && i < count; i++) {
+        SNLS_TRY(check_finite(ctx, "from", &pairs[i].from));
+        SNLS_TRY(check_finite(ctx, "to", &pairs[i].to));
+    }
+    return run_pairs(ctx, pairs, count, params);
 }
 
 /* ---- clips ---- */
@@ -276,12 +301,29 @@ static SnlsStatus check_clip(SnlsContext *ctx, const SnlsTensor *video, const ch
 static int64_t clip_pairs(const SnlsFlowClip *clip, const SnlsTensor *out, int64_t step, SnlsFlowPair *pairs)
 {
     int64_t n = 0;
-    for (int64_t t = 0; out->data && t < clip->video.shape[0]; t++) {
-        const SnlsTensor flow = slice(out, t);
-        if (t + step < 0 || t + step >= clip->video.shape[0]) fill_zero(&flow);
-        else pairs[n++] = (SnlsFlowPair){ slice(&clip->video, t), slice(&clip->video, t + step), flow };
-    }
+    for (int64_t t = 0; out->data && t < clip->video.shape[0]; t++)
+        if (t + step >= 0 && t + step < clip->video.shape[0]) pairs[n++] = (SnlsFlowPair){ slice(&clip->video, t), slice(&clip->video, t + step), slice(out, t) };
     return n;
+}
+
+static SnlsStatus check_pairs(SnlsContext *ctx, const SnlsFlowClip *clip, const SnlsFlowPair *pairs, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) SNLS_TRY(check_pair(ctx, &pairs[i]));
+    for (int64_t t = 0; count && t < clip->video.shape[0]; t++) {
+        const SnlsTensor frame = slice(&clip->video, t);
+        char name[32];
+        snprintf(name, sizeof name, "%lld", (long long)t);
+        SNLS_TRY(check_finite(ctx, name, &frame));
+    }
+    return SNLS_OK;
+}
+
+/* Of the frame that has none to go to. */
+static void clear_end(const SnlsTensor *out, int64_t t)
+{
+    if (!out->data || out->shape[0] < 1) return;
+    const SnlsTensor flow = slice(out, t);
+    fill_zero(&flow);
 }
 
 SnlsStatus snls_flow_clip(SnlsContext *ctx, const SnlsFlowClip *clip, const SnlsFlowParams *params)
@@ -296,7 +338,11 @@ SnlsStatus snls_flow_clip(SnlsContext *ctx, const SnlsFlowClip *clip, const Snls
     SNLS_REQUIRE(ctx, pairs, SNLS_ERR_MEMORY, "flow_clip: no memory for a list of %lld frames", (long long)clip->video.shape[0]);
     int64_t n = clip_pairs(clip, &clip->forward, 1, pairs);
     n += clip_pairs(clip, &clip->backward, -1, pairs + n);
-    const SnlsStatus status = snls_flow_pairs(ctx, pairs, n, params);
+    SnlsStatus status = check_pairs(ctx, clip, pairs, n);
+    if (status >= 0) status = run_pairs(ctx, pairs, n, params);
     snls_mem_free(&ctx->allocator, pairs);
+    if (status < 0) return status;
+    clear_end(&clip->forward, clip->forward.shape[0] - 1);
+    clear_end(&clip->backward, 0);
     return status;
 }

@@ -26,7 +26,7 @@ static const SnlsOption farneback_table[] = {
     INT(SnlsFarnebackParams, winsize, 15, 1, 999, "side of the averaging window, pixels"),
     INT(SnlsFarnebackParams, iterations, 3, 1, 10000, "iterations at each level"),
     NAMED_INT(SnlsFarnebackParams, "poly-n", poly_n, 5, 1, 99, "radius of the neighbourhood that is expanded, pixels"),
-    NAMED_REAL(SnlsFarnebackParams, "poly-sigma", poly_sigma, 1.1, 0.01, 100, "Gaussian weight of that neighbourhood, pixels"),
+    NAMED_REAL(SnlsFarnebackParams, "poly-sigma", poly_sigma, 1.1, 0.1, 100, "Gaussian weight of that neighbourhood, pixels"),
     ENUM(SnlsFarnebackParams, window, window_names, "weights of the averaging window"),
     END};
 
