@@ -137,8 +137,6 @@ static int mean_psnr(Eval *e, const SnlsTensor *clean, const SnlsTensor *test, d
 /* SSIM and ST-RRED have no meaning on small frames or single ones: NaN there. */
 static int measure(Eval *e, const SnlsTensor *clean, const SnlsTensor *test, Score *score)
 {
-    float *x = test->data;
-    for (int64_t i = 0, n = snls_tensor_elements(test); i < n; i++) x[i] = x[i] < 0 ? 0 : x[i] > 255 ? 255 : x[i];
     score->ssim = 0;
     for (int64_t t = 0; t < clean->shape[0]; t++) {
         const SnlsTensor a = frame_of(clean, t), b = frame_of(test, t);
@@ -148,6 +146,16 @@ static int measure(Eval *e, const SnlsTensor *clean, const SnlsTensor *test, Sco
     SnlsStrred strred;
     score->strred = snls_strred(e->ctx, clean, test, &strred) < 0 ? NAN : strred.score;
     return mean_psnr(e, clean, test, &score->psnr);
+}
+
+/* Both as they can be shown; the clean clip's copy takes the noisy one's place. */
+static int measure_shown(Eval *e, const SnlsTensor *clean, const SnlsTensor *room, const SnlsTensor *out, Score *score)
+{
+    const SnlsStatus status = snls_array_copy(e->ctx, room, clean);
+    if (status < 0) return fail_library(e->ctx, status, false);
+    frames_clamp(room);
+    frames_clamp(out);
+    return measure(e, room, out, score);
 }
 
 static int run_one(Eval *e, const SnlsTensor *clean, double sigma, Score *score)
@@ -162,7 +170,7 @@ static int run_one(Eval *e, const SnlsTensor *clean, double sigma, Score *score)
     for (int c = 0; c < 3; c++) e->params.sigma[c] = e->blind ? -1 : sigma;
     if (!code) code = !e->model ? denoise(e, &noisy, &out, score) : (clean->shape[3] == 1 ? run_grey : run_model)(e, &noisy, &out, sigma, score);
     if (!code) code = mean_psnr(e, clean, &noisy, &score->noisy);
-    if (!code) code = measure(e, clean, &out, score);
+    if (!code) code = measure_shown(e, clean, &noisy, &out, score);
     snls_array_free(e->ctx, &noisy);
     snls_array_free(e->ctx, &out);
     return code;

@@ -13,13 +13,6 @@ typedef struct Metrics {
     json_t *psnr_list, *ssim_list, *pairs; /* of every frame; of every pair */
 } Metrics;
 
-static void clamp(const SnlsTensor *video)
-{
-    const int64_t n = snls_tensor_elements(video);
-    float *x = video->data;
-    for (int64_t i = 0; i < n; i++) x[i] = x[i] < 0 ? 0 : x[i] > 255 ? 255 : x[i];
-}
-
 static int measure_frames(Metrics *m)
 {
     const int64_t frames = m->clean.shape[0];
@@ -107,7 +100,7 @@ static int work(Metrics *m, const char *const *given)
                         clean.text);
         }
     if (code) return code;
-    if (!m->no_clamp) clamp(&m->test), clamp(&m->clean); /* of YUV files, clean pixels may lie outside too */
+    if (!m->no_clamp) frames_clamp(&m->test), frames_clamp(&m->clean);
     code = measure_frames(m);
     if (!code) code = measure_strred(m);
     return code ? code : m->common.json ? print_json(m) : print_text(m);

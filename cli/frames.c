@@ -2,6 +2,12 @@
 #include "frames.h"
 #include <string.h>
 
+void frames_clamp(const SnlsTensor *video)
+{
+    float *x = video->data;
+    for (int64_t i = 0, n = snls_tensor_elements(video); i < n; i++) x[i] = x[i] < 0 ? 0 : x[i] > 255 ? 255 : x[i];
+}
+
 SnlsTensor frame_of(const SnlsTensor *video, int64_t t)
 {
     SnlsTensor frame = *video;

@@ -12,4 +12,6 @@ int flow_load(SnlsContext *ctx, const char *path, SnlsTensor *flow);
 
 SnlsTensor frame_of(const SnlsTensor *video, int64_t t); /* a view of one frame */
 
+void frames_clamp(const SnlsTensor *video); /* to 0..255, what can be shown: clean pixels of YUV files may lie outside too */
+
 #endif

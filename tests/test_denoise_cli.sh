@@ -44,6 +44,9 @@ check "eval" code 0 "$snls" eval --data "$work/clips" --sigma 20,0 --method nlm 
 check "two clips, two sigmas, their means" [ "$(grep -o '"clip"' "$work/out" | wc -l)" = 6 ]
 check "the noise of snls noise" between "$(number psnr_noisy)" "$noisy-0.0001" "$noisy+0.0001"
 check "less noise than before" between "$(number psnr)" "$noisy+3" 60
+mkdir "$work/wide"; "$snls" noise "$work/clips/a.npy" "$work/wide/w.npy" --sigma 60 # pixels beyond 0..255, as YUV files have
+check "a clip with pixels beyond 0..255" code 0 "$snls" eval --data "$work/wide" --sigma 0 --method nlm --json
+check "a copy is perfect" grep -q '"psnr": null' "$work/out"
 check "one clip" code 0 "$snls" eval --data "$work/clips" --sigma 20 --method nlm --only b. --frames 2 --crop 20
 check "a table of head, clip, mean" [ "$(wc -l <"$work/out")" = 3 ]
 check "no folder" code 2 "$snls" eval
