@@ -20,13 +20,14 @@ static int measure_frames(Metrics *m)
         const SnlsTensor clean = frame_of(&m->clean, t), test = frame_of(&m->test, t);
         double psnr, ssim;
         SnlsStatus status = snls_psnr(m->ctx, &clean, &test, &psnr);
-        if (status >= 0) status = snls_ssim(m->ctx, &clean, &test, &ssim);
+        if (status >= 0) status = ssim_or_nan(m->ctx, &clean, &test, &ssim);
         if (status < 0) return fail_library(m->ctx, status, false);
         m->psnr += psnr / (double)frames;
         m->ssim += ssim / (double)frames;
         json_array_append_new(m->psnr_list, json_real_or_null(psnr));
-        json_array_append_new(m->ssim_list, json_real(ssim));
+        json_array_append_new(m->ssim_list, json_real_or_null(ssim));
     }
+    if (isnan(m->ssim)) fprintf(stderr, "snls metrics: no SSIM: %s\n", snls_error(m->ctx));
     return EXIT_DONE;
 }
 
@@ -63,7 +64,7 @@ static int print_json(Metrics *m)
     json_object_set_new(report, "frames", json_integer(m->clean.shape[0]));
     json_object_set_new(report, "psnr",
                         json_pack("{s:o, s:O}", "mean", json_real_or_null(m->psnr), "frames", m->psnr_list));
-    json_object_set_new(report, "ssim", json_pack("{s:f, s:O}", "mean", m->ssim, "frames", m->ssim_list));
+    json_object_set_new(report, "ssim", json_pack("{s:o, s:O}", "mean", json_real_or_null(m->ssim), "frames", m->ssim_list));
     const SnlsStrred *s = &m->strred;
     json_object_set_new(report, "strred",
                         m->has_strred
@@ -78,9 +79,8 @@ static int print_text(const Metrics *m)
 {
     printf("frame     PSNR    SSIM\n");
     for (size_t t = 0; t < json_array_size(m->psnr_list); t++) {
-        const json_t *psnr = json_array_get(m->psnr_list, t);
-        printf("%5zu %8.3f %7.5f\n", t, json_is_null(psnr) ? INFINITY : json_real_value(psnr),
-               json_real_value(json_array_get(m->ssim_list, t)));
+        const json_t *psnr = json_array_get(m->psnr_list, t), *ssim = json_array_get(m->ssim_list, t);
+        printf("%5zu %8.3f %7.5f\n", t, json_is_null(psnr) ? INFINITY : json_real_value(psnr), json_is_null(ssim) ? NAN : json_real_value(ssim));
     }
     printf(" mean %8.3f %7.5f", m->psnr, m->ssim);
     if (m->has_strred) printf("   ST-RRED %.6g", m->strred.score);

@@ -218,12 +218,12 @@ static int measure(Denoise *d, const SnlsPipelineFrame *f)
     double noisy = 0, psnr = 0, ssim = 0;
     SnlsStatus status = code ? SNLS_OK : snls_psnr(d->ctx[3], &clean, &before, &noisy);
     if (!code && status >= 0) status = snls_psnr(d->ctx[3], &clean, &after, &psnr);
-    if (!code && status >= 0) status = snls_ssim(d->ctx[3], &clean, &after, &ssim);
+    if (!code && status >= 0) status = ssim_or_nan(d->ctx[3], &clean, &after, &ssim);
     snls_array_free(d->ctx[3], &clean);
     if (status < 0) return fail_library(d->ctx[3], status, false);
     json_array_append_new(d->psnr_before, json_real_or_null(noisy));
     json_array_append_new(d->psnr, json_real_or_null(psnr));
-    json_array_append_new(d->ssim, json_real(ssim));
+    if (!isnan(ssim)) json_array_append_new(d->ssim, json_real(ssim)); /* none on small frames */
     d->sums[0] += noisy, d->sums[1] += psnr, d->sums[2] += ssim;
     return code;
 }
@@ -359,7 +359,7 @@ static void add_metrics(const Denoise *d, json_t *report)
                         json_pack("{s:o,s:O}", "mean", json_real_or_null(d->sums[0] / n), "frames", d->psnr_before));
     json_object_set_new(report, "psnr",
                         json_pack("{s:o,s:O}", "mean", json_real_or_null(d->sums[1] / n), "frames", d->psnr));
-    json_object_set_new(report, "ssim", json_pack("{s:f,s:O}", "mean", d->sums[2] / n, "frames", d->ssim));
+    json_object_set_new(report, "ssim", json_pack("{s:o,s:O}", "mean", json_real_or_null(d->sums[2] / n), "frames", d->ssim));
 }
 
 static int print_text(const Denoise *d)

@@ -1,6 +1,14 @@
 /* frames.c: reading clips and flow. */
 #include "frames.h"
+#include <math.h>
 #include <string.h>
+
+SnlsStatus ssim_or_nan(SnlsContext *ctx, const SnlsTensor *clean, const SnlsTensor *test, double *ssim)
+{
+    *ssim = NAN;
+    const SnlsStatus status = snls_ssim(ctx, clean, test, ssim);
+    return status == SNLS_ERR_SHAPE ? SNLS_OK : status;
+}
 
 void frames_clamp(const SnlsTensor *video)
 {

@@ -12,6 +12,9 @@ int flow_load(SnlsContext *ctx, const char *path, SnlsTensor *flow);
 
 SnlsTensor frame_of(const SnlsTensor *video, int64_t t); /* a view of one frame */
 
+/* SSIM has no meaning on small frames: NaN there, and the sentence is the context's. */
+SnlsStatus ssim_or_nan(SnlsContext *ctx, const SnlsTensor *clean, const SnlsTensor *test, double *ssim);
+
 void frames_clamp(const SnlsTensor *video); /* to 0..255, what can be shown: clean pixels of YUV files may lie outside too */
 
 #endif

@@ -357,6 +357,8 @@ static void test_refusals(void)
         CHECK(snls_denoiser_push(d, frame, 0) == SNLS_ERR_ARG && strstr(snls_error(ctx), "finite"), "NaN: %s", snls_error(ctx));
         frame[100] = INFINITY;
         CHECK(snls_denoiser_push(d, frame, 0) == SNLS_ERR_ARG, "infinity");
+        frame[100] = -1e18f;
+        CHECK(snls_denoiser_push(d, frame, 0) == SNLS_ERR_ARG && strstr(snls_error(ctx), "1e+09"), "a number whose square is none: %s", snls_error(ctx));
         frame[100] = 1;
         CHECK(snls_denoiser_push(d, frame, 0) == SNLS_OK, "%s", snls_error(ctx));
         CHECK(snls_denoiser_finish(d) == SNLS_OK && snls_denoiser_push(d, frame, 0) == SNLS_ERR_ARG, "push after finish");

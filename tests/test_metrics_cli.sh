@@ -151,7 +151,10 @@ else:
 same = json.loads(subprocess.run([snls, "metrics", "clean.npy", "clean.npy", "--json"], check=True, stdout=subprocess.PIPE).stdout)
 check(same["psnr"]["mean"] is None and close(same["ssim"]["mean"], 1), "a clip against itself", same)
 np.save("small.npy", clean[:, :5])
-for files, code in ((("clean.npy", "small.npy"), 3), (("small.npy", "small.npy"), 3), (("clean.npy", "none.npy"), 3), (("clean.npy",), 2)):
+np.save("less.npy", clean[:, :5] + 1)
+said = json.loads(subprocess.run([snls, "metrics", "small.npy", "less.npy", "--no-clamp", "--json"], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout)
+check(close(said["psnr"]["mean"], 20 * np.log10(255)) and said["ssim"]["mean"] is None and said["strred"] is None, "frames too small for SSIM", said)
+for files, code in ((("clean.npy", "small.npy"), 3), (("clean.npy", "none.npy"), 3), (("clean.npy",), 2)):
     check(subprocess.run([snls, "metrics", *files], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == code, "exit code of", files)
 print("test_metrics:", "ok" if not failed else "%d failed" % failed)
 sys.exit(failed > 0)

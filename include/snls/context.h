@@ -57,7 +57,7 @@ SNLS_API void       snls_close(SnlsContext **ctx); /* frees everything, sets *ct
 SNLS_API const char *snls_error(const SnlsContext *ctx);
 
 SNLS_API const char *snls_backend_name(const SnlsContext *ctx);  /* "cpu"; static */
-SNLS_API int32_t     snls_threads(const SnlsContext *ctx);       /* in use */
+SNLS_API int32_t     snls_threads(const SnlsContext *ctx);       /* in use; 1 in a build without OpenMP */
 SNLS_API int32_t     snls_cpu_level(const SnlsContext *ctx);     /* SnlsCpuLevel in use; SNLS_CPU_C for ref */
 SNLS_API const char *snls_cpu_level_name(int32_t level);         /* "avx512"; static */
 SNLS_API int32_t     snls_cpu_level_max(void);                   /* SnlsCpuLevel this machine has, masks ignored */

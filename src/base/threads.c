@@ -16,7 +16,7 @@ static int32_t quota_v2(void)
     return read == 2 && quota > 0 && period > 0 ? (int32_t)((quota + period - 1) / period) : 0;
 }
 
-int32_t snls_threads_available(void)
+static int32_t available(void)
 {
 #ifdef _OPENMP
     int32_t threads = omp_get_max_threads();
@@ -26,4 +26,14 @@ int32_t snls_threads_available(void)
     const int32_t quota = quota_v2();
     if (quota > 0 && quota < threads) threads = quota;
     return threads > 0 ? threads : 1;
+}
+
+int32_t snls_threads_of(int32_t asked)
+{
+#ifdef _OPENMP
+    if (asked > 0) return asked;
+#else
+    (void)asked; /* there is one, whatever was asked for */
+#endif
+    return available();
 }

@@ -2,5 +2,6 @@
 #ifndef SNLS_THREADS_H
 #define SNLS_THREADS_H
 #include <stdint.h>
-int32_t snls_threads_available(void); /* >= 1: OMP_NUM_THREADS, affinity and the cgroup's CPU quota respected */
+/* What was asked for; 0: what OMP_NUM_THREADS, affinity and the cgroup's CPU quota allow. One in a build without OpenMP. */
+int32_t snls_threads_of(int32_t asked);
 #endif

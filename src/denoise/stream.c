@@ -5,6 +5,7 @@
  * references radius frames later are done, and step 2 runs behind step 1 by its own window. Frames are held as long as
  * anything can look at them; what is done for a frame depends on its scene alone, not on when frames come and go. */
 #include "denoise/nlb.h"
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -233,11 +234,13 @@ void snls_denoiser_close(SnlsDenoiser **d)
 
 /* ---- in ---- */
 
-static bool all_finite(const float *x, int64_t count)
+#define LARGEST 1e9f /* squares of such values summed over groups are far from the end of f32 */
+
+static bool all_up_to(const float *x, int64_t count, float largest)
 {
-    float sum = 0; /* 0 * x is 0 for a finite x, else NaN */
-    for (int64_t i = 0; i < count; i++) sum += 0 * x[i];
-    return sum == 0;
+    int bad = 0;
+    for (int64_t i = 0; i < count; i++) bad |= !(fabsf(x[i]) <= largest); /* NaN is not */
+    return !bad;
 }
 
 static SnlsStatus check_push(SnlsDenoiser *d, const float *frame)
@@ -245,8 +248,8 @@ static SnlsStatus check_push(SnlsDenoiser *d, const float *frame)
     const int64_t count = d->plan.height * d->plan.width * d->plan.channels;
     SNLS_REQUIRE(d->ctx, frame, SNLS_ERR_ARG, "denoise: the frame is missing (NULL)");
     SNLS_REQUIRE(d->ctx, !d->finished, SNLS_ERR_ARG, "denoise: a frame was pushed after finish");
-    SNLS_REQUIRE(d->ctx, all_finite(frame, count), SNLS_ERR_ARG, "denoise: frame %lld holds a value that is not finite",
-                 (long long)d->pushed);
+    SNLS_REQUIRE(d->ctx, all_up_to(frame, count, d->copy ? FLT_MAX : LARGEST), SNLS_ERR_ARG, "denoise: frame %lld holds a value that is not finite or beyond %g",
+                 (long long)d->pushed, (double)LARGEST);
     SnlsStatus status = SNLS_OK;
     while (!d->copy && d->pushed - oldest(d) >= d->plan.slots && status == SNLS_OK) status = advance(d);
     if (status < 0) return status;
@@ -332,6 +335,9 @@ int64_t snls_denoiser_memory(const SnlsDenoiseParams *params, int64_t height, in
 {
     NlbPlan plan;
     SnlsContext *ctx = NULL;
+#ifndef SNLS_HAVE_LAPACK
+    if (params && params->method == SNLS_DENOISE_VNLB) return -1;
+#endif
     if (threads < 0 || snls_nlb_plan(NULL, params, height, width, channels, &plan) < 0) return -1;
     if (!threads) {
         if (snls_open(&ctx, NULL) < 0) return -1;

@@ -99,7 +99,7 @@ static SnlsStatus open_checked(SnlsContext **out, const SnlsContextParams *p, ch
     }
     if (!ceiling || (p->cpu_level && p->cpu_level < ceiling)) ceiling = p->cpu_level;
     *ctx = (SnlsContext){.backend = backend, .allocator = p->allocator, .scratch = p->allocator, .scratch_limit = p->scratch_limit,
-                         .threads = p->threads ? p->threads : snls_threads_available(), .deterministic = p->deterministic != 0,
+                         .threads = snls_threads_of(p->threads), .deterministic = p->deterministic != 0,
                          .cpu_level = ceiling, .device_id = p->device_id, .stream = p->stream};
     const SnlsStatus status = backend->open ? backend->open(ctx) : SNLS_OK;
     if (status < 0) {
