@@ -43,6 +43,31 @@ refused 4 'written as .png' clip.mp4 out.tiff
 "$snls" denoise cut.mkv out.mkv --sigma 0 --lenient >/dev/null 2>err && [ -s out.mkv ] || bad "--lenient: $(cat err)"; rm -f out*
 head -c 300 clip.mkv >stub; refused 3 'stub' stub out.mkv
 
+# cut off: every container whose parts tell their length, wherever it is cut; whole ones of every kind are taken, to the last frame
+make -f lavfi -i testsrc2=s=64x48:r=25:d=1 -f lavfi -i sine=d=2 -c:v libx264 -preset ultrafast -c:a aac sounds.mkv
+make -f lavfi -i testsrc2=s=64x48:r=24000/1001 -frames:v 25 -c:v libx264 -preset ultrafast film.mkv
+make -f lavfi -i testsrc2=s=64x48:r=25 -vf "select='not(mod(n,7))+eq(n,4)'" -vsync vfr -frames:v 25 -c:v libx264 -preset ultrafast varies.mkv
+mute="-i clip.mp4 -frames:v 25 -an"
+make $mute -c:v ffv1 mute.mkv; make $mute -c:v ffv1 mute.avi; make $mute -c copy -movflags +faststart mute.mp4; make $mute -c:v libvpx-vp9 -deadline realtime mute.webm
+make $mute -c copy mute.ts; make $mute -c copy mute.flv; make $mute -c copy mute.mov; make $mute -c copy -f mpegts -mpegts_m2ts_mode 1 mute.m2ts
+make $mute -c:v libtheora -q:v 8 mute.ogv; make $mute -c copy -movflags +frag_keyframe+empty_moov fragments.mp4
+for kind in mp4 mov ts flv; do make -i sounds.mkv -c copy sounds.$kind; done; make -i sounds.mkv -c:v ffv1 -c:a pcm_s16le sounds.avi
+for kind in mp4 ts; do make -i film.mkv -c copy film.$kind; make -i varies.mkv -c copy varies.$kind; done
+for clip in mute.* fragments.mp4 sounds.* film.* varies.*; do
+    "$snls" denoise "$clip" whole.npy -y --sigma 0 --json >said 2>err || bad "$clip is whole, but: $(cat err)"
+    [ "$clip" = mute.ogv ] || grep -q '"frames": 25,' said || bad "$clip: $(grep -o '"frames": [0-9]*' said)" # Theora leaves out what does not change
+done
+for clip in mute.mkv mute.avi mute.mp4 mute.webm mute.ts mute.flv mute.mov mute.m2ts sounds.mkv sounds.mp4 sounds.ts fragments.mp4 film.mkv varies.mkv; do
+    size=$(wc -c <"$clip")
+    for part in 50 90 97; do
+        cut=cut.${clip##*.}; bytes=$((size * part / 100)); bytes=$((bytes - (bytes % 188 == 0 || bytes % 192 == 0))) # between packets of .ts nothing is to be seen
+        head -c $bytes "$clip" >"$cut"; refused 3 "$cut" "$cut" out.npy --sigma 0
+    done
+done
+head -c $(($(wc -c <mute.mkv) * 9 / 10)) mute.mkv >cut.mkv
+"$snls" denoise cut.mkv out.npy --sigma 0 --frames 5 --json 2>err | grep -q '"frames": 5,' || bad "frames before the cut: $(cat err)"; rm -f out*
+refused 3 'is cut off' cut.mkv out.npy --sigma 0 --frames 25
+
 # outputs
 mkdir locked; chmod a-w locked
 if [ "$(id -u)" != 0 ]; then refused 7 'locked' clip.mkv locked/out.mkv; fi
@@ -97,6 +122,7 @@ refused 3 'ends after 10 frames' clip.mkv out.mkv --sigma 0 --clean short.mkv
 
 # machine-readable progress
 "$snls" denoise clip.mkv out.mkv --sigma 0 --progress p.txt >/dev/null && tail -1 p.txt | grep -q '^progress=end$' && grep -q '^frame=50$' p.txt || bad "--progress: $(cat p.txt)"; rm -f out*
+"$snls" denoise sounds.mkv out.mkv --sigma 0 --progress p.txt >/dev/null && grep -q '^total_frames=25$' p.txt || bad "--progress, with longer sound: $(cat p.txt)"; rm -f out*
 
 # signals: nothing half under the name; --resume goes on to the bytes of an undisturbed run
 make -f lavfi -i testsrc2=s=32x24:r=25:d=6 -vf noise=alls=30:allf=t -c:v ffv1 noisy.mkv

@@ -39,12 +39,18 @@ typedef struct SnlsAvReader {
     AVPacket *packet;
     int64_t frames;       /* decoded */
     int64_t last, length; /* time stamp and duration of the last frame, in the stream's time base */
+    int64_t longest;      /* between two frames */
     int64_t offset;       /* subtracted from time stamps: where the file begins */
     int64_t behind;       /* where the last packet ends in the file */
     bool draining;
+    bool cut; /* the file ends inside a part of it */
 } SnlsAvReader;
 
 extern const SnlsReaderKind snls_av_reader;
+
+/* Does the file at path end before its parts do? false where that cannot be told: pipes, and formats that tell no lengths. format is
+ * libav's name. */
+bool snls_av_file_cut(const char *path, const char *format);
 
 /* The usual rate and the mean one differ: time stamps that a file with one rate has no place for. */
 bool snls_av_rate_varies(const SnlsReader *reader);

@@ -55,11 +55,19 @@ static SnlsStatus open_decoder(SnlsReader *r, SnlsAvReader *a)
                      : SNLS_OK;
 }
 
-static double stream_seconds(const SnlsAvReader *a)
+static double stream_begin(const SnlsAvReader *a)
 {
     const AVStream *s = a->stream;
-    if (s->duration > 0) return (double)s->duration * av_q2d(s->time_base);
-    const AVDictionaryEntry *tag = av_dict_get(s->metadata, "DURATION", NULL, AV_DICT_IGNORE_SUFFIX); /* Matroska */
+    return s->start_time == AV_NOPTS_VALUE || s->start_time < 0 ? 0 : (double)s->start_time * av_q2d(s->time_base);
+}
+
+/* When the video ends, in seconds of the file's clock, by what the file says of this stream; 0 where it says nothing. Matroska has it in
+ * a tag; one with a language behind its name is an older file's, which FFmpeg has copied. */
+static double claimed_end(const SnlsAvReader *a)
+{
+    const AVStream *s = a->stream;
+    if (s->duration > 0) return stream_begin(a) + (double)s->duration * av_q2d(s->time_base);
+    const AVDictionaryEntry *tag = av_dict_get(s->metadata, "DURATION", NULL, 0);
     int hours, minutes;
     double seconds;
     return tag && sscanf(tag->value, "%d:%d:%lf", &hours, &minutes, &seconds) == 3
@@ -72,8 +80,9 @@ static void describe(SnlsReader *r, SnlsAvReader *a)
     SnlsVideoInfo *info = &r->info;
     const AVRational rate = av_guess_frame_rate(a->in, a->stream, NULL);
     const double whole = a->in->duration > 0 ? (double)a->in->duration / AV_TIME_BASE : 0;
+    const double own = claimed_end(a) - stream_begin(a);
     info->rate = rate.num > 0 && rate.den > 0 ? av_q2d(rate) : 0;
-    info->duration = stream_seconds(a) > 0 ? stream_seconds(a) : whole;
+    info->duration = own > 0 ? own : whole;
     info->frames = a->stream->nb_frames > 0               ? a->stream->nb_frames
                    : info->duration > 0 && info->rate > 0 ? llrint(info->duration * info->rate)
                                                           : -1;
@@ -91,6 +100,12 @@ static SnlsStatus refuse_interlaced(SnlsReader *r)
                      snls_io_name(r->path).text);
 }
 
+static SnlsStatus refuse_cut(SnlsReader *r)
+{
+    return snls_fail(r->ctx, SNLS_ERR_FORMAT, "%s: is cut off: it ends before the last part of it does (--lenient takes what is there)",
+                     snls_io_name(r->path).text);
+}
+
 static SnlsStatus av_open(SnlsReader *r)
 {
     SnlsAvReader *a = r->priv = snls_mem_alloc(&r->ctx->allocator, sizeof *a);
@@ -102,7 +117,8 @@ static SnlsStatus av_open(SnlsReader *r)
     const enum AVFieldOrder order = a->stream->codecpar->field_order;
     if (order != AV_FIELD_UNKNOWN && order != AV_FIELD_PROGRESSIVE && !r->params.progressive)
         return refuse_interlaced(r);
-    return SNLS_OK;
+    a->cut = !r->params.lenient && strcmp(r->path, "-") && snls_av_file_cut(r->path, a->in->iformat->name);
+    return a->cut && !r->params.count ? refuse_cut(r) : SNLS_OK; /* a part of the clip may lie before the cut */
 }
 
 /* ---- packets to frames ---- */
@@ -115,18 +131,20 @@ static SnlsStatus damaged(SnlsReader *r, const SnlsAvReader *a, const char *what
                      snls_io_name(r->path).text, what, (long long)a->frames, words);
 }
 
-/* A file that ends before the time it claims was cut off. Two frames and a tenth of a second are left to rounding. */
+/* A file that ends before the time it claims was cut off. What is left to rounding is less than two frames, of those that are furthest
+ * apart: how long the last one is to be seen is not known everywhere. */
 static SnlsStatus check_end(SnlsReader *r, const SnlsAvReader *a)
 {
-    const double claims = stream_seconds(a), base = av_q2d(a->stream->time_base);
-    if (r->params.lenient || claims <= 0 || a->last == AV_NOPTS_VALUE) return SNLS_END;
-    const double frame = r->info.rate > 0 ? 1 / r->info.rate : 0.04;
-    const double begin = a->stream->start_time == AV_NOPTS_VALUE ? 0 : (double)a->stream->start_time * base;
-    const double end = (double)(a->last + a->length) * base - (begin > 0 ? begin : 0);
-    if (end + 2 * frame + 0.1 >= claims) return SNLS_END;
+    const double claims = claimed_end(a), base = av_q2d(a->stream->time_base);
+    if (r->params.lenient) return SNLS_END;
+    if (a->cut) return refuse_cut(r);
+    if (claims <= 0 || a->last == AV_NOPTS_VALUE) return SNLS_END;
+    const double frame = r->info.rate > 0 ? 1 / r->info.rate : 0.04, longest = fmax(frame, (double)a->longest * base);
+    const double end = (double)(a->last + a->length) * base;
+    if (end + 1.5 * longest >= claims) return SNLS_END;
     return snls_fail(r->ctx, SNLS_ERR_FORMAT,
                      "%s: ends after %.2f of the %.2f seconds it claims to have (--lenient takes what is there)",
-                     snls_io_name(r->path).text, end, claims);
+                     snls_io_name(r->path).text, end - stream_begin(a), claims - stream_begin(a));
 }
 
 /* y4m tells no length, and FFmpeg takes half a frame for the end. */
@@ -167,6 +185,7 @@ static void set_time(SnlsReader *r, SnlsAvReader *a, AVFrame *frame)
     if (length <= 0 && r->info.rate > 0) length = llrint(1 / (r->info.rate * av_q2d(base)));
     if (length <= 0) length = 1;
     if (pts == AV_NOPTS_VALUE) pts = a->last == AV_NOPTS_VALUE ? a->offset : a->last + a->length;
+    if (a->last != AV_NOPTS_VALUE && pts - a->last > a->longest) a->longest = pts - a->last;
     a->last = pts;
     a->length = length;
     frame->pts = pts - a->offset;

@@ -1,0 +1,140 @@
+/* ffmpeg_whole.c: is a file as long as its own parts say? FFmpeg takes the end of a file for the end of the clip, so that what was
+ * cut off between two of its packets would be missed by nobody. Looks at the outermost parts only, and never at what they hold. */
+#define _POSIX_C_SOURCE 200809L
+#include "video/ffmpeg.h"
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { HEAD = 512,           /* bytes of a part that are looked at: more than any heading has */
+       PARTS_MOST = 1 << 22 }; /* Ogg of 16 GB; a file of nothing but headings is not worth more */
+
+/* Of the part whose first bytes are at p, n of them: how long it is with its heading; 0: no part that is known, or its length is not
+ * told. */
+typedef int64_t PartLength(const uint8_t *p, int64_t n);
+
+static uint64_t big_endian(const uint8_t *p, int bytes)
+{
+    uint64_t value = 0;
+    for (int i = 0; i < bytes; i++) value = value << 8 | p[i];
+    return value;
+}
+
+/* Whatever is longer than this is no length but chance. */
+static int64_t total(uint64_t heading, uint64_t length) { return length < (uint64_t)1 << 60 ? (int64_t)(heading + length) : 0; }
+
+/* MP4, MOV: length and four letters. */
+static int64_t box_length(const uint8_t *p, int64_t n)
+{
+    for (int i = 4; i < 8; i++)
+        if (n < 8 || p[i] < ' ' || p[i] > '~') return 0;
+    const uint64_t length = big_endian(p, 4);
+    if (length == 1) return n < 16 ? 16 : total(0, big_endian(p + 8, 8));
+    return length < 8 ? 0 : total(0, length);
+}
+
+/* Matroska: a number whose leading zeros tell its bytes; all ones: not known. 0 bytes where there is none. */
+static int ebml_number(const uint8_t *p, int64_t n, uint64_t *value)
+{
+    int bytes = 1;
+    if (n < 1 || !p[0]) return 0;
+    while (!(p[0] << (bytes - 1) & 0x80)) bytes++;
+    if (n < bytes) return 0;
+    const uint64_t mask = ((uint64_t)1 << 7 * bytes) - 1;
+    *value = big_endian(p, bytes) & mask;
+    if (*value == mask) *value = UINT64_MAX;
+    return bytes;
+}
+
+static int64_t element_length(const uint8_t *p, int64_t n)
+{
+    static const uint8_t header[] = { 0x1a, 0x45, 0xdf, 0xa3 }, segment[] = { 0x18, 0x53, 0x80, 0x67 };
+    uint64_t length;
+    const int id = n > 4 && p[0] == 0xec ? 1 : n > 4 && (!memcmp(p, header, 4) || !memcmp(p, segment, 4)) ? 4 : 0; /* 0xec: empty */
+    const int bytes = id ? ebml_number(p + id, n - id, &length) : 0;
+    return bytes ? total((uint64_t)(id + bytes), length) : 0;
+}
+
+enum { RIFF_HEADING = 8 }; /* which some writers count in */
+
+/* AVI. A length that nobody came to write is 0. */
+static int64_t riff_length(const uint8_t *p, int64_t n)
+{
+    if (n < 12 || memcmp(p, "RIFF", 4)) return 0;
+    const uint64_t length = (uint64_t)p[4] | (uint64_t)p[5] << 8 | (uint64_t)p[6] << 16 | (uint64_t)p[7] << 24;
+    return length < 4 || length == UINT32_MAX ? 0 : total(RIFF_HEADING, length + length % 2);
+}
+
+/* FLV: the file's heading, then tags, each with its length behind it too, which may be missing at the end. */
+static int64_t tag_length(const uint8_t *p, int64_t n)
+{
+    if (n >= 9 && !memcmp(p, "FLV\1", 4)) return total(0, big_endian(p + 5, 4));
+    if (n < 4) return 4;
+    const int type = n > 4 ? p[4] & 0x1f : 0;
+    return type == 8 || type == 9 || type == 18 ? total(4 + 11, n < 8 ? 0 : big_endian(p + 5, 3)) : 0;
+}
+
+static int64_t page_length(const uint8_t *p, int64_t n) /* Ogg */
+{
+    int64_t length = n >= 27 && !memcmp(p, "OggS", 4) ? 27 + p[26] : 0;
+    if (length > n) return length;
+    for (int i = 0; length && i < p[26]; i++) length += p[27 + i];
+    return length;
+}
+
+/* MPEG-TS: packets of one size, which nothing tells but that all of them begin with the same byte. */
+static int64_t packet_size(const uint8_t *p, int64_t n, int64_t *begin)
+{
+    static const int64_t sizes[] = { 188, 192, 204 };
+    for (int i = 0; i < 3; i++)
+        for (*begin = 0; *begin + 2 * sizes[i] < n && *begin < sizes[i]; ++*begin)
+            if (p[*begin] == 0x47 && p[*begin + sizes[i]] == 0x47 && p[*begin + 2 * sizes[i]] == 0x47) return sizes[i];
+    return 0;
+}
+
+static bool packets_cut(int fd, int64_t size)
+{
+    uint8_t head[2 * HEAD];
+    int64_t begin;
+    const int64_t n = pread(fd, head, sizeof head, 0), packet = packet_size(head, n, &begin);
+    if (!packet) return false;
+    const int64_t rest = (size - begin) % packet, whole = packet == 192 ? 188 : packet; /* the 4 bytes in front of the next */
+    return rest && rest != whole && pread(fd, head, 1, size - rest) == 1 && head[0] == 0x47;
+}
+
+/* Does a part go over the end, by more than slack? */
+static bool parts_cut(int fd, int64_t size, PartLength *length_of, int64_t slack)
+{
+    uint8_t head[HEAD];
+    int64_t at = 0, length;
+    for (int i = 0; i < PARTS_MOST && at < size; i++, at += length) {
+        const int64_t n = pread(fd, head, sizeof head, at);
+        length = n > 0 ? length_of(head, n) : 0;
+        if (length <= 0) return false;
+        if (length > size - at + slack) return true;
+    }
+    return false;
+}
+
+bool snls_av_file_cut(const char *path, const char *format)
+{
+    static const struct {
+        const char *format;
+        PartLength *length_of;
+        int64_t slack;
+    } list[] = { { "mov,", box_length, 0 },
+                 { "matroska,", element_length, 0 },
+                 { "avi", riff_length, RIFF_HEADING },
+                 { "flv", tag_length, 0 },
+                 { "ogg", page_length, 0 } };
+    struct stat info;
+    const int fd = !stat(path, &info) && S_ISREG(info.st_mode) ? open(path, O_RDONLY | O_CLOEXEC) : -1; /* of a pipe it would wait */
+    if (fd < 0) return false;
+    bool cut = !strcmp(format, "mpegts") && packets_cut(fd, info.st_size);
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (!strncmp(format, list[i].format, strlen(list[i].format)))
+            cut = parts_cut(fd, info.st_size, list[i].length_of, list[i].slack);
+    close(fd);
+    return cut;
+}
