@@ -13,6 +13,13 @@ static bool is_folder(const char *path)
     return (!stat(path, &info) && S_ISDIR(info.st_mode)) || !*name || !strchr(name, '.');
 }
 
+/* Standard input, a pipe, a device. */
+static bool comes_once(const char *path)
+{
+    struct stat info;
+    return !strcmp(path, "-") || (!stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode) && !S_ISBLK(info.st_mode));
+}
+
 static int choose_pattern(ClipOut *o)
 {
     const size_t length = strlen(o->path);
@@ -32,8 +39,9 @@ int clip_out_add(ClipOut *o, const Common *common, int64_t frames)
     o->overwrite = common->overwrite;
     const bool standard = !strcmp(o->path, "-");
     int code = o->array || standard ? EXIT_DONE : choose_pattern(o);
-    if (!code && !o->array && !*o->pattern && !strcmp(o->in, "-"))
-        return fail(EXIT_USAGE, "%s: a video needs IN a second time, and standard input comes once; .npy or a folder need not", o->path);
+    if (!code && !o->array && !*o->pattern && comes_once(o->in))
+        return fail(EXIT_USAGE, "%s: a video needs IN a second time, and %s comes once; .npy or a folder need not", o->path,
+                    strcmp(o->in, "-") ? o->in : "standard input");
     if (standard)
         return common->json ? fail(EXIT_USAGE, "OUT is standard output, and so is --json: one of them") : EXIT_DONE;
     if (!code && !*o->pattern) code = output_add(o->path, o->overwrite);

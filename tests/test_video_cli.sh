@@ -50,6 +50,14 @@ for clip in aspect.y4m aspect.avi; do copy $clip aspect.mkv; [ "$(probe aspect.m
 # y4m through pipes, in both directions; what ffmpeg writes for ten bits too
 ffmpeg -v error -i even.mkv -strict -1 -f yuv4mpegpipe - | "$snls" denoise - - --sigma 0 2>err | ffmpeg -v error -y -f yuv4mpegpipe -i - -c:v ffv1 piped.mkv
 same even.mkv piped.mkv
+# pipes with a name come once too: y4m, and a file with other streams, which are then left out
+make -f lavfi -i testsrc2=s=62x34:r=25:d=0.2 -f lavfi -i sine=d=0.2 -c:v ffv1 -c:a pcm_s16le heard.mkv; make -i heard.mkv heard.y4m; mkfifo named.y4m
+cat heard.y4m >named.y4m & timeout 20 "$snls" denoise named.y4m piped.mkv -y --sigma 0 >log 2>err || bad "a pipe with a name: $? $(cat err)"; wait; same heard.y4m piped.mkv
+timeout 20 "$snls" denoise <(cat heard.y4m) piped.mkv -y --sigma 0 >log 2>err || bad "/dev/fd: $(cat err)"; same heard.y4m piped.mkv; [ ! -s err ] || bad "/dev/fd: $(cat err)"
+cat heard.y4m | timeout 20 "$snls" denoise /dev/stdin piped.mkv -y --sigma 0 >log 2>err || bad "/dev/stdin: $(cat err)"; same heard.y4m piped.mkv
+cat heard.mkv | timeout 20 "$snls" denoise /dev/stdin piped.mkv -y --sigma 0 >log 2>err || bad "/dev/stdin, .mkv: $(cat err)"; same heard.mkv piped.mkv
+grep -q 'audio, subtitles and chapters are left out: /dev/stdin is a pipe' err || bad "sound that a pipe loses is not mentioned: $(cat err)"
+timeout 20 "$snls" noise <(cat heard.y4m) noisy.mkv --sigma 5 >log 2>err; [ $? = 2 ] && grep -q 'needs IN a second time' err || bad "noise of a pipe: $(cat err)"
 
 # pictures: a folder, a pattern, 16 bits; .npy and back
 copy rgb16.mkv folder; [ "$(ls folder | tr '\n' ' ')" = "00000.png 00001.png 00002.png " ] || bad "folder: $(ls folder)"

@@ -43,7 +43,8 @@ typedef struct SnlsAvReader {
     int64_t offset;       /* subtracted from time stamps: where the file begins */
     int64_t behind;       /* where the last packet ends in the file */
     bool draining;
-    bool cut; /* the file ends inside a part of it */
+    bool cut;  /* the file ends inside a part of it */
+    bool once; /* a pipe or a device: opening it again would wait for ever, or give another part of it */
 } SnlsAvReader;
 
 extern const SnlsReaderKind snls_av_reader;

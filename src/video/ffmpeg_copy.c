@@ -159,6 +159,13 @@ static void copy_chapters(SnlsWriter *w, SnlsAvWriter *a, const AVFormatContext 
     a->out->chapters = list;
 }
 
+static SnlsStatus note_once(SnlsWriter *w, const SnlsAvReader *reader)
+{
+    if (reader->in->nb_streams < 2 && !reader->in->nb_chapters) return SNLS_OK;
+    return snls_note(&w->info, "audio, subtitles and chapters are left out: %s is a pipe, and they are read from a file that can be opened twice",
+                     snls_io_name(w->params.like->path).text);
+}
+
 SnlsStatus snls_av_copy_open(SnlsWriter *w, SnlsAvWriter *a)
 {
     SnlsAvCopy *c = &a->copy;
@@ -166,12 +173,13 @@ SnlsStatus snls_av_copy_open(SnlsWriter *w, SnlsAvWriter *a)
     char url[SNLS_PATH_MAX + 8];
     c->ended = true;
     c->end = -1;
-    if (like->kind != &snls_av_reader || !strcmp(like->path, "-")) return SNLS_OK;
+    if (like->kind != &snls_av_reader) return SNLS_OK;
     const SnlsAvReader *reader = like->priv;
     copy_tags(&a->stream->metadata, reader->stream->metadata, true);
     copy_side_data(w, a->stream, reader->stream);
     a->stream->disposition = reader->stream->disposition;
     if (w->params.no_copy) return SNLS_OK;
+    if (reader->once) return note_once(w, reader);
     snprintf(url, sizeof url, "file:%s", like->path);
     int error = avformat_open_input(&c->in, url, reader->in->iformat, NULL);
     if (error >= 0) error = avformat_find_stream_info(c->in, NULL);

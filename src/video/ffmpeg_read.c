@@ -5,10 +5,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static SnlsStatus no_memory(SnlsReader *r)
 {
     return snls_fail(r->ctx, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(r->path).text);
+}
+
+static bool comes_once(const char *path)
+{
+    struct stat info;
+    return !strcmp(path, "-") || (!stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISBLK(info.st_mode));
 }
 
 /* The path is always a file's: no name can become an address of the network or another protocol of libav. */
@@ -110,14 +117,14 @@ static SnlsStatus av_open(SnlsReader *r)
 {
     SnlsAvReader *a = r->priv = snls_mem_alloc(&r->ctx->allocator, sizeof *a);
     if (!a) return no_memory(r);
-    *a = (SnlsAvReader){ .last = AV_NOPTS_VALUE };
+    *a = (SnlsAvReader){ .last = AV_NOPTS_VALUE, .once = comes_once(r->path) };
     SNLS_TRY(open_input(r, a));
     SNLS_TRY(open_decoder(r, a));
     describe(r, a);
     const enum AVFieldOrder order = a->stream->codecpar->field_order;
     if (order != AV_FIELD_UNKNOWN && order != AV_FIELD_PROGRESSIVE && !r->params.progressive)
         return refuse_interlaced(r);
-    a->cut = !r->params.lenient && strcmp(r->path, "-") && snls_av_file_cut(r->path, a->in->iformat->name);
+    a->cut = !r->params.lenient && !a->once && snls_av_file_cut(r->path, a->in->iformat->name);
     return a->cut && !r->params.count ? refuse_cut(r) : SNLS_OK; /* a part of the clip may lie before the cut */
 }
 

@@ -129,7 +129,7 @@ bool snls_av_file_cut(const char *path, const char *format)
                  { "flv", tag_length, 0 },
                  { "ogg", page_length, 0 } };
     struct stat info;
-    const int fd = !stat(path, &info) && S_ISREG(info.st_mode) ? open(path, O_RDONLY | O_CLOEXEC) : -1; /* of a pipe it would wait */
+    const int fd = !stat(path, &info) && S_ISREG(info.st_mode) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (fd < 0) return false;
     bool cut = !strcmp(format, "mpegts") && packets_cut(fd, info.st_size);
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
