@@ -31,13 +31,24 @@ refused 3 'text.mp4' text.mp4 out.mkv
 refused 3 'random.mkv' random.mkv out.mkv
 refused 3 'is not there' none.mp4 out.mkv
 refused 3 'no video' sound.wav out.mkv
-refused 3 'y4m' - out.mkv </dev/null
+refused 3 'standard input: is empty' - out.mkv </dev/null
+refused 3 'standard input: is no y4m' - out.mkv <clip.mkv
 refused 3 'no file has such a name' 'none_%03d.png' out.mkv
 mkdir nothing; refused 3 'holds no picture' nothing out.mkv
 mkdir gap; make -i clip.mp4 -frames:v 4 gap/%02d.png; rm gap/03.png
 refused 3 'number 3 is missing, 4 is there' gap/%02d.png out.mkv --sigma 0
 make -i clip.mp4 -frames:v 3 whole.y4m; head -c 10000 whole.y4m >half.y4m
 refused 3 'cut off behind frame 2' half.y4m out.mkv --sigma 0
+# words of y4m's first line: any number of X of any length; sizes and formats that are none, by their names
+y4m() { { echo "YUV4MPEG2 $1"; tail -n +2 whole.y4m; } >words.y4m; }
+long=X$(printf 'x%.0s' $(seq 3000))
+y4m "$long W64 H48 F25:1 Ip X A1:1 C420jpeg XCOLORRANGE=FULL $long"
+"$snls" denoise words.y4m out.y4m --sigma 0 >/dev/null 2>err && tail -n +2 out.y4m | cmp -s - <(tail -n +2 whole.y4m) && grep -aq 'XCOLORRANGE=FULL' out.y4m || bad "long words of y4m: $(cat err)"; rm -f out*
+"$snls" denoise - out.y4m --sigma 0 <words.y4m >/dev/null 2>err && tail -n +2 out.y4m | cmp -s - <(tail -n +2 whole.y4m) || bad "long words of y4m on standard input: $(cat err)"; rm -f out*
+y4m 'W1000000000 H48 F25:1'; refused 3 'frames of 1000000000 x 48 pixels' words.y4m out.mkv
+y4m 'W64 F25:1'; refused 3 'frames of 64 x 0 pixels' words.y4m out.mkv
+y4m 'W64 H48 F25:1 Cfoo'; refused 3 'does not read this y4m header: YUV4MPEG2 W64 H48 F25:1 Cfoo' words.y4m out.mkv
+printf 'YUV4MPEG2 W64 H48' >words.y4m; refused 3 'ends inside the first line' words.y4m out.mkv
 refused 2 'is one picture' clip.mp4 out.png --sigma 0
 refused 4 'written as .png' clip.mp4 out.tiff
 "$snls" denoise cut.mkv out.mkv --sigma 0 --lenient >/dev/null 2>err && [ -s out.mkv ] || bad "--lenient: $(cat err)"; rm -f out*

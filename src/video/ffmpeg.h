@@ -7,6 +7,7 @@
 #include <libavcodec/avcodec.h>
 #include <libavformat/avformat.h>
 #include <libavutil/pixdesc.h>
+#include <string.h>
 
 #if LIBAVUTIL_VERSION_MAJOR >= 58
 #    define SNLS_FRAME_DURATION(f)   ((f)->duration)
@@ -32,7 +33,18 @@ SnlsStatus snls_av_wrap(SnlsContext *ctx, AVFrame *frame, AVRational time_base, 
 
 /* ---- reading ---- */
 
+typedef struct SnlsAvInput { /* bytes that are not libavformat's own to fetch; io is NULL where it opens the file itself */
+    AVIOContext *io;
+    int fd;
+    uint8_t *head;       /* the beginning as libavformat is to see it, size bytes, in place of taken bytes of the file */
+    int64_t size, taken;
+    int64_t at;          /* where reading is, as libavformat counts */
+    bool closes, pipe;   /* fd is to be closed; it comes once */
+    char line[128];      /* the first of y4m, for sentences */
+} SnlsAvInput;
+
 typedef struct SnlsAvReader {
+    SnlsAvInput input;
     AVFormatContext *in;
     AVCodecContext *decoder;
     AVStream *stream;
@@ -43,11 +55,17 @@ typedef struct SnlsAvReader {
     int64_t offset;       /* subtracted from time stamps: where the file begins */
     int64_t behind;       /* where the last packet ends in the file */
     bool draining;
-    bool cut;  /* the file ends inside a part of it */
-    bool once; /* a pipe or a device: opening it again would wait for ever, or give another part of it */
+    bool cut; /* the file ends inside a part of it */
 } SnlsAvReader;
 
 extern const SnlsReaderKind snls_av_reader;
+
+/* The input as sentences name it. */
+static inline const char *snls_av_name(const SnlsReader *r) { return strcmp(r->path, "-") ? r->path : "standard input"; }
+
+/* Opens what libavformat is not to open by its name, and puts it into a->in; a->in stays NULL for all else. */
+SnlsStatus snls_av_input_open(SnlsReader *r, SnlsAvReader *a);
+void snls_av_input_close(SnlsReader *r, SnlsAvReader *a); /* after a->in */
 
 /* Does the file at path end before its parts do? false where that cannot be told: pipes, and formats that tell no lengths. format is
  * libav's name. */

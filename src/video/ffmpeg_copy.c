@@ -179,7 +179,7 @@ SnlsStatus snls_av_copy_open(SnlsWriter *w, SnlsAvWriter *a)
     copy_side_data(w, a->stream, reader->stream);
     a->stream->disposition = reader->stream->disposition;
     if (w->params.no_copy) return SNLS_OK;
-    if (reader->once) return note_once(w, reader);
+    if (reader->input.io) return note_once(w, reader); /* or y4m, which has one stream */
     snprintf(url, sizeof url, "file:%s", like->path);
     int error = avformat_open_input(&c->in, url, reader->in->iformat, NULL);
     if (error >= 0) error = avformat_find_stream_info(c->in, NULL);

@@ -5,17 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static SnlsStatus no_memory(SnlsReader *r)
 {
     return snls_fail(r->ctx, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(r->path).text);
-}
-
-static bool comes_once(const char *path)
-{
-    struct stat info;
-    return !strcmp(path, "-") || (!stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISBLK(info.st_mode));
 }
 
 /* The path is always a file's: no name can become an address of the network or another protocol of libav. */
@@ -23,17 +16,17 @@ static SnlsStatus open_input(SnlsReader *r, SnlsAvReader *a)
 {
     char url[SNLS_PATH_MAX + 8];
     AVDictionary *options = NULL;
-    const bool standard = !strcmp(r->path, "-");
-    snprintf(url, sizeof url, standard ? "pipe:0" : "file:%s", r->path);
+    SNLS_TRY(snls_av_input_open(r, a));
+    const bool y4m = *a->input.line;
+    snprintf(url, sizeof url, "file:%s", r->path);
     av_dict_set(&options, "protocol_whitelist", "file,pipe,crypto,data", 0);
-    const int error =
-        avformat_open_input(&a->in, url, standard ? av_find_input_format("yuv4mpegpipe") : NULL, &options);
+    const int error = avformat_open_input(&a->in, url, y4m ? av_find_input_format("yuv4mpegpipe") : NULL, &options);
     av_dict_free(&options);
     if (error == AVERROR(ENOENT) || error == AVERROR(EACCES) || error == AVERROR(EISDIR))
         return snls_av_fail(r->ctx, SNLS_ERR_IO, r->path, "cannot be opened", error);
-    if (error < 0)
-        return snls_av_fail(r->ctx, SNLS_ERR_FORMAT, r->path,
-                            standard ? "is no y4m" : "is no video that FFmpeg can read", error);
+    SNLS_REQUIRE(r->ctx, error >= 0 || !y4m, SNLS_ERR_FORMAT, "%s: FFmpeg does not read this y4m header: %s",
+                 snls_io_name(snls_av_name(r)).text, a->input.line);
+    if (error < 0) return snls_av_fail(r->ctx, SNLS_ERR_FORMAT, r->path, "is no video that FFmpeg can read", error);
     const int found = avformat_find_stream_info(a->in, NULL);
     return found < 0 ? snls_av_fail(r->ctx, SNLS_ERR_FORMAT, r->path, "cannot be parsed", found) : SNLS_OK;
 }
@@ -117,14 +110,14 @@ static SnlsStatus av_open(SnlsReader *r)
 {
     SnlsAvReader *a = r->priv = snls_mem_alloc(&r->ctx->allocator, sizeof *a);
     if (!a) return no_memory(r);
-    *a = (SnlsAvReader){ .last = AV_NOPTS_VALUE, .once = comes_once(r->path) };
+    *a = (SnlsAvReader){ .last = AV_NOPTS_VALUE };
     SNLS_TRY(open_input(r, a));
     SNLS_TRY(open_decoder(r, a));
     describe(r, a);
     const enum AVFieldOrder order = a->stream->codecpar->field_order;
     if (order != AV_FIELD_UNKNOWN && order != AV_FIELD_PROGRESSIVE && !r->params.progressive)
         return refuse_interlaced(r);
-    a->cut = !r->params.lenient && !a->once && snls_av_file_cut(r->path, a->in->iformat->name);
+    a->cut = !r->params.lenient && !a->input.io && snls_av_file_cut(r->path, a->in->iformat->name);
     return a->cut && !r->params.count ? refuse_cut(r) : SNLS_OK; /* a part of the clip may lie before the cut */
 }
 
@@ -244,6 +237,7 @@ static void av_close(SnlsReader *r)
     av_packet_free(&a->packet);
     avcodec_free_context(&a->decoder);
     avformat_close_input(&a->in);
+    snls_av_input_close(r, a);
     snls_mem_free(&r->ctx->allocator, a);
 }
 
