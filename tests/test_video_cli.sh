@@ -67,6 +67,11 @@ copy folder/00001.png single.png; cmp -s folder/00001.png single.png || bad "one
 mkdir tiff; make -i rgb16.mkv -pix_fmt rgb48le tiff/%02d.tiff; copy tiff tiff.mkv; same rgb16.mkv tiff.mkv rgb48le
 copy tiff/%02d.tiff new/%05d.png; cmp -s folder/00002.png new/00002.png || bad "TIFF by a pattern, into a folder that is new: $(ls new)"
 copy folder/%05d.png p_%02d.png; cmp -s folder/00001.png p_01.png || bad "a pattern gives other pictures"
+mkdir from2; for i in 0 1 2; do cp folder/0000$i.png from2/0000$((i + 2)).png; done # a pattern begins at its lowest number; --first counts frames, as everywhere
+cp folder/00000.png from2/00001.jpg; cp folder/00000.png from2/1.png
+for first in 0 1 2; do copy from2/%05d.png tail_%d.png "--first $first"; cmp -s folder/0000$first.png tail_0.png || bad "--first $first of numbers from 2"; [ ! -e tail_$((3 - first)).png ] || bad "--first $first: too many"; rm -f tail_*; done
+"$snls" denoise from2/%05d.png tail_%d.png --sigma 0 --first 3 >log 2>err; [ $? = 2 ] && grep -q 'has 3 frames, the first wanted is number 3' err || bad "--first 3 of 3: $(cat err)"
+mkdir set7 set8; cp folder/00000.png set7/a.png; cp folder/00001.png set8/a.png; copy set%d/a.png tail_%d.png; cmp -s folder/00001.png tail_1.png || bad "a pattern of folders"
 copy rgb16.mkv rgb.npy; copy rgb.npy again.npy; cmp -s rgb.npy again.npy || bad ".npy to .npy"
 "$snls" denoise folder one.npy -y --sigma 0 --first 1 --last 1 >/dev/null 2>&1 && "$snls" denoise folder/00001.png two.npy -y --sigma 0 >/dev/null 2>&1 && cmp -s one.npy two.npy || bad "--first --last"
 "$snls" denoise y8.mkv - --sigma 0 --frames 2 2>/dev/null | ffmpeg -v error -y -f yuv4mpegpipe -i - -c:v ffv1 two.mkv

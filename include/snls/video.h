@@ -60,7 +60,7 @@ typedef struct SnlsReaderParams {
 SNLS_API void snls_reader_defaults(SnlsReaderParams *params);
 
 /* path: a file FFmpeg reads, a folder of pictures (in the order of their names), a pattern with one %d or %05d (numbers
- * from 0 or 1 on, or from params->first on), a .npy file [T,H,W,C] or [H,W,C], "-" for y4m on standard input.
+ * from the lowest that is there on; params->first counts from 0 all the same), a .npy file [T,H,W,C] or [H,W,C], "-" for y4m on standard input.
  * The first frame is decoded here. SNLS_ERR_FORMAT: malformed, cut off, no video in it. SNLS_ERR_UNSUPPORTED: interlaced, a
  * pixel format without RGB or YUV meaning, or this build has no FFmpeg. */
 SNLS_API SnlsStatus snls_reader_open(SnlsReader **out, SnlsContext *ctx, const char *path, const SnlsReaderParams *params);

@@ -97,17 +97,43 @@ static SnlsStatus check_gap(SnlsReader *r, const Images *m)
     return SNLS_OK;
 }
 
-/* Numbers go up until one is missing, from 0 or 1; where neither is there, from params.first. */
+/* The number by which name is one of the pattern's, -1 where it is none. Both without folders. */
+static int64_t number_of(const char *pattern, const char *name)
+{
+    char again[SNLS_PATH_MAX];
+    const size_t before = strcspn(pattern, "%");
+    if (strncmp(pattern, name, before) || strspn(name + before, "0123456789") > 18) return -1;
+    const int64_t number = strtoll(name + before, NULL, 10);
+    return number >= 0 && snls_path_number(pattern, number, again, sizeof again) && !strcmp(again, name) ? number : -1;
+}
+
+/* The lowest number that is there, -1 where there is none; of a pattern for folders it is looked for up to GAP_MAX. */
+static int64_t first_number(const char *pattern)
+{
+    const char *slash = strrchr(pattern, '/'), *base = slash ? slash + 1 : pattern;
+    char folder[SNLS_PATH_MAX];
+    int64_t first = -1;
+    for (int64_t i = 0; !strchr(base, '%') && i <= GAP_MAX; i++)
+        if (pattern_there(pattern, i)) return i;
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - pattern) + 1 : 1, slash ? pattern : ".");
+    DIR *open = strchr(base, '%') ? opendir(folder) : NULL;
+    for (struct dirent *e; open && (e = readdir(open));) {
+        const int64_t number = number_of(base, e->d_name);
+        if (number >= 0 && (first < 0 || number < first)) first = number;
+    }
+    if (open) closedir(open);
+    return first;
+}
+
+/* Numbers go up from the lowest until one is missing. Frames are counted from 0, whatever the number of the first: as in every clip. */
 static SnlsStatus list_pattern(SnlsReader *r, Images *m)
 {
     char name[SNLS_PATH_MAX];
     SNLS_REQUIRE(r->ctx, snls_path_number(r->path, 0, name, sizeof name), SNLS_ERR_ARG,
                  "%s: a pattern has one %%d or %%05d", snls_io_name(r->path).text);
-    while (m->number < 2 && !pattern_there(r->path, m->number)) m->number++;
-    if (m->number == 2 && pattern_there(r->path, r->params.first)) m->number = r->params.first, r->params.first = 0;
-    while (pattern_there(r->path, m->number + m->count)) m->count++;
-    SNLS_REQUIRE(r->ctx, m->count, SNLS_ERR_IO, "%s: no file has such a name, numbers begin at 0, 1 or --first",
-                 snls_io_name(r->path).text);
+    m->number = first_number(r->path);
+    while (m->number >= 0 && pattern_there(r->path, m->number + m->count)) m->count++;
+    SNLS_REQUIRE(r->ctx, m->count, SNLS_ERR_IO, "%s: no file has such a name with a number in it", snls_io_name(r->path).text);
     return check_gap(r, m);
 }
 
