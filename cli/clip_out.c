@@ -1,7 +1,6 @@
 /* clip_out.c: what becomes of a clip, by the name of OUT. */
 #define _XOPEN_SOURCE 700
 #include "clip_out.h"
-#include "frames.h"
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -90,7 +89,8 @@ static int write_video(const ClipOut *o, SnlsContext *ctx, const SnlsTensor *cli
     SnlsWriter *writer = NULL;
     SnlsWriterParams params;
     SnlsVideoInfo info;
-    SnlsStatus status = snls_reader_open(&reader, ctx, o->in, NULL);
+    const SnlsReaderParams reading = reading_params(&o->reading);
+    SnlsStatus status = snls_reader_open(&reader, ctx, o->in, &reading);
     if (status < 0) return fail_library(ctx, status, false);
     snls_writer_defaults(&params);
     params.like = reader;

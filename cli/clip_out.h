@@ -2,10 +2,11 @@
 #ifndef SNLS_CLI_CLIP_OUT_H
 #define SNLS_CLI_CLIP_OUT_H
 
-#include "cli.h"
+#include "frames.h"
 
 typedef struct ClipOut {
     const char *in, *path; /* a video has rate, colours, sound of the clip IN, which is read again for it */
+    Reading reading;       /* how */
     bool array, overwrite;
     char pattern[4096]; /* of pictures; empty: one file */
 } ClipOut;

@@ -2,7 +2,6 @@
 #include "align.h"
 #include "clip_out.h"
 #include "flow_args.h"
-#include "frames.h"
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -158,7 +157,7 @@ static int work(Run *r)
         code = fail(EXIT_USAGE, "--stride0 is %d, must be at most %d with --ps %d: pixels under no patch would stay black",
                     (int)a->params.stride0, (int)(a->params.ps + 1) / 2, (int)a->params.ps);
     if (!code) code = open_context(&r->common, &a->ctx);
-    if (!code) code = frames_load(a->ctx, r->out.in, 2, &a->clean);
+    if (!code) code = frames_load(a->ctx, r->out.in, &r->out.reading, 2, &a->clean);
     if (!code) code = choose_flow(r);
     if (!code) code = add_outputs(r);
     if (!code) code = align_all(r);
@@ -185,7 +184,8 @@ int cmd_align(int argc, char **argv)
         { "clean-flow", NULL, "flow is computed from the clean frames", &a->clean_flow },
         { "picture", "P.png", "the first pair, every way side by side", &r.picture },
         { "corrections", "C.png", "what the search adds to the flow: histogram with ellipses of 68 and 90 %",
-          &r.corrections_path }
+          &r.corrections_path },
+        READING_ARGS(r.out.reading)
     };
     const char *chosen = flow_method_given(argc, argv, "flow", "farneback");
     const ArgTable table = {
@@ -197,7 +197,7 @@ int cmd_align(int argc, char **argv)
             "--json\n"
             "  snls align frames/ a.npy --flow farneback --winsize 5 --levels 5 --iterations 10 --poly-sigma 1.2\n",
         .args = args,
-        .arg_count = 5,
+        .arg_count = sizeof args / sizeof *args,
         .options = list,
         .params = &a->params,
         .positional_names = names,

@@ -27,6 +27,7 @@ typedef struct Eval {
     const char *data, *only, *out, *model_path;
     Network network; /* --method stan and its like */
     SnlsModel *model; /* a network instead of the denoiser */
+    Reading reading;
     bool blind;       /* the denoiser is not told sigma */
     double sigma[SIGMAS_MAX];
     int sigmas;
@@ -38,7 +39,7 @@ typedef struct Eval {
 static int load_clip(Eval *e, const char *path, SnlsTensor *clip)
 {
     SnlsTensor whole;
-    int code = frames_load(e->ctx, path, 1, &whole);
+    int code = frames_load(e->ctx, path, &e->reading, 1, &whole);
     if (code) return code;
     int64_t shape[4] = { whole.shape[0], whole.shape[1], whole.shape[2], whole.shape[3] }, from[3] = { 0 };
     const int64_t wanted[3] = { e->frames, e->crop, e->crop };
@@ -283,14 +284,15 @@ int cmd_eval(int argc, char **argv)
                            "denoise with the network of these weights: a .safetensors file, or a folder (dvdnet)",
                            &e.model_path },
                          PRECISION_ARG(e.network),
-                         { "blind", NULL, "the denoiser estimates sigma itself", &e.blind } };
+                         { "blind", NULL, "the denoiser estimates sigma itself", &e.blind },
+                         READING_ARGS(e.reading) };
     const ArgTable table = { .summary = "adds noise to the clips of a folder, denoises, measures, prints a table",
                              .examples = "  snls eval --data clips/ --sigma 20,50 --preset slow --crop 240\n"
                                          "  snls eval --data clips/ --sigma 10,20,30,40,50 --json\n"
                                          "  snls eval --data clips/ --sigma 50 --method stan\n"
                                          "  snls eval --data clips/ --sigma 50 --method dvdnet --model folder/\n",
                              .args = args,
-                             .arg_count = 6,
+                             .arg_count = sizeof args / sizeof *args,
                              .options = options,
                              .params = &e,
                              .options_given = &set };

@@ -10,6 +10,7 @@ typedef struct Flow {
     Common common;
     SnlsFlowParams params;
     const char *in, *out, *truth_path, *backward_path, *error_path;
+    Reading reading;
     bool kitti;
     SnlsTensor video, forward, backward, truth, error;
     int64_t pairs;
@@ -195,7 +196,7 @@ static int work(Flow *f)
 {
     if (!known_suffix(f->out)) return fail(EXIT_USAGE, "%s: flow is written to .npy, .flo or .png", f->out);
     int code = open_context(&f->common, &f->ctx);
-    if (!code) code = frames_load(f->ctx, f->in, 2, &f->video);
+    if (!code) code = frames_load(f->ctx, f->in, &f->reading, 2, &f->video);
     if (!code && f->truth_path) code = flow_load(f->ctx, f->truth_path, &f->truth);
     if (!code && f->truth_path && (f->truth.shape[1] != f->video.shape[1] || f->truth.shape[2] != f->video.shape[2]))
         code = fail(EXIT_INPUT, "--truth %s: has shape %s, must be [T,%lld,%lld,2]", f->truth_path, shape_text(&f->truth).text,
@@ -224,7 +225,8 @@ int cmd_flow(int argc, char **argv)
         { "truth", "T.flo", "true flow (.flo, .npy, KITTI's .png): tells the end-point error", &f.truth_path },
         { "out-backward", "B.npy", "flow of each frame to the one before it", &f.backward_path },
         { "out-error", "E.npy", "[T,H,W]: how far forward and backward flow disagree, pixels", &f.error_path },
-        { "kitti", NULL, "OUT.png is KITTI's 16-bit flow, no picture", &f.kitti }
+        { "kitti", NULL, "OUT.png is KITTI's 16-bit flow, no picture", &f.kitti },
+        READING_ARGS(f.reading)
     };
     const char *chosen = flow_method_given(argc, argv, "method", "farneback");
     const ArgTable table = {
@@ -235,7 +237,7 @@ int cmd_flow(int argc, char **argv)
                     "  snls flow frames/%05d.png colours%05d.png --method dis\n  snls flow --method dis --help      "
                     "(the parameters of a method)\n",
         .args = args,
-        .arg_count = 4,
+        .arg_count = sizeof args / sizeof *args,
         .options = options,
         .params = &f.params,
         .positional_names = names,

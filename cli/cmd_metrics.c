@@ -6,6 +6,7 @@
 typedef struct Metrics {
     SnlsContext *ctx;
     Common common;
+    Reading reading;
     bool no_clamp, has_strred;
     SnlsTensor clean, test;
     double psnr, ssim;
@@ -91,8 +92,8 @@ static int print_text(const Metrics *m)
 static int work(Metrics *m, const char *const *given)
 {
     int code = open_context(&m->common, &m->ctx);
-    if (!code) code = frames_load(m->ctx, given[0], 1, &m->clean);
-    if (!code) code = frames_load(m->ctx, given[1], 1, &m->test);
+    if (!code) code = frames_load(m->ctx, given[0], &m->reading, 1, &m->clean);
+    if (!code) code = frames_load(m->ctx, given[1], &m->reading, 1, &m->test);
     for (int i = 0; !code && i < 4; i++)
         if (m->clean.shape[i] != m->test.shape[i]) {
             const ShapeText clean = shape_text(&m->clean), test = shape_text(&m->test);
@@ -114,12 +115,13 @@ int cmd_metrics(int argc, char **argv)
     int code;
     Metrics m = { .psnr_list = json_array(), .ssim_list = json_array(), .pairs = json_array() };
     const char *given[2] = { NULL, NULL };
-    const Arg args[] = { { "no-clamp", NULL, "both are compared as they are, not clamped to 0..255", &m.no_clamp } };
+    const Arg args[] = { { "no-clamp", NULL, "both are compared as they are, not clamped to 0..255", &m.no_clamp },
+                         READING_ARGS(m.reading) };
     const ArgTable table = { .summary = "PSNR, SSIM and ST-RRED of a clip against the clean one",
                              .examples =
                                  "  snls metrics clean/ denoised/\n  snls metrics clean.npy denoised.npy --json\n",
                              .args = args,
-                             .arg_count = 1,
+                             .arg_count = sizeof args / sizeof *args,
                              .positional_names = names,
                              .positional_help = help,
                              .positional = given,

@@ -1,7 +1,6 @@
 /* cmd_noise.c: white Gaussian noise on a clip. */
 #include "clip_out.h"
 #include "denoise_args.h"
-#include "frames.h"
 #include <string.h>
 
 typedef struct Noise {
@@ -27,7 +26,7 @@ static int add(Noise *n)
 static int work(Noise *n)
 {
     int code = open_context(&n->common, &n->ctx);
-    if (!code) code = frames_load(n->ctx, n->out.in, 1, &n->clip);
+    if (!code) code = frames_load(n->ctx, n->out.in, &n->out.reading, 1, &n->clip);
     if (!code) code = clip_out_add(&n->out, &n->common, n->clip.shape[0]);
     if (!code) code = add(n);
     if (!code) code = clip_out_write(&n->out, n->ctx, &n->clip);
@@ -52,21 +51,21 @@ int cmd_noise(int argc, char **argv)
         "clip.npy (neither clipped nor rounded), a folder, a pattern of PNGs, a video, - for y4m on stdout"
     };
     const Arg args[] = { { "sigma", "S", "standard deviation on the 0..255 scale; three with commas for R,G,B",
-                           &sigma } };
+                           &sigma },
+                         READING_ARGS(n.out.reading) };
     const ArgTable table = { .summary = "white Gaussian noise on a clip, the same for the same --seed",
                              .examples = "  snls noise clean/ noisy.npy --sigma 20\n"
                                          "  snls noise clean.mp4 noisy.mkv --sigma 20,15,25 --seed 7\n",
                              .args = args,
-                             .arg_count = 1,
+                             .arg_count = sizeof args / sizeof *args,
                              .positional_names = names,
                              .positional_help = help,
                              .positional = given,
                              .positional_min = 2,
                              .positional_max = 2 };
     if (!parse_args(argc, argv, &table, &n.common, &code)) return code;
-    if (!sigma || !strcmp(sigma, "auto"))
-        return fail(EXIT_USAGE, "--sigma is %s, must be a number", sigma ? sigma : "missing");
-    code = parse_sigma(sigma, n.sigma);
+    if (!sigma) return fail(EXIT_USAGE, "--sigma is missing: one number or three from 0 to 1000");
+    code = parse_sigma(sigma, false, n.sigma);
     n.out.in = given[0];
     n.out.path = given[1];
     if (!code) code = work(&n);

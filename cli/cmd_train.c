@@ -18,6 +18,7 @@ typedef struct Train {
     Common common;
     char command[1024]; /* that was given, for the file of weights */
     const char *data, *out, *checkpoint, *log_path, *curve, *init;
+    Reading reading;
     bool resume;
     Checkpoint state;
     TrainLog log;
@@ -57,7 +58,7 @@ static int load_clips(Train *t)
     snls_trainer_params(t->trainer, &p);
     for (int i = 0; i < t->clips.count && !code; i++) {
         SnlsTensor clip = { 0 };
-        code = frames_load(t->ctx, t->clips.path[i], p.frames, &clip);
+        code = frames_load(t->ctx, t->clips.path[i], &t->reading, p.frames, &clip);
         const SnlsStatus status = code ? SNLS_OK : snls_trainer_add_clip(t->trainer, &clip);
         if (status < 0) code = fail(EXIT_INPUT, "%s: %s", t->clips.path[i], snls_error(t->ctx));
         snls_array_free(t->ctx, &clip);
@@ -238,12 +239,13 @@ int cmd_train(int argc, char **argv)
                          { "init", "FILE", "begin with the weights of a file that a run like this made", &t.init },
                          { "deterministic", NULL, "bit-identical from run to run, on a GPU too", &t.common.deterministic },
                          { "log", "FILE", "a line of JSON for each step (on a GPU for every 20th), appended", &t.log_path },
-                         { "curve", "FILE.svg", "the curve of the run", &t.curve } };
+                         { "curve", "FILE.svg", "the curve of the run", &t.curve },
+                         READING_ARGS(t.reading) };
     const ArgTable table = { .summary = "train a small network on clean clips",
                              .examples = "  snls train clips/ small.safetensors --width 8 --blocks 1 --wt 1 --frames 3 --crop 32 --batch 4 --steps 300\n"
                                          "  snls train clips/ stan-s.safetensors --checkpoint run.safetensors --log run.jsonl --curve run.svg\n"
                                          "  snls train clips/ stan-s.safetensors --checkpoint run.safetensors --resume\n",
-                             .args = args, .arg_count = 6, .options = options, .params = &t, .positional_names = names, .positional_help = help,
+                             .args = args, .arg_count = sizeof args / sizeof *args, .options = options, .params = &t, .positional_names = names, .positional_help = help,
                              .positional = given, .positional_min = 2, .positional_max = 2 };
     make_options(options, 64);
     keep_command(&t, argc, argv);

@@ -2,7 +2,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include "denoise.h"
 #include "denoise_args.h"
-#include "frames.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +36,7 @@ static int parse_real(const char *option, const char *text, double low, double h
 static int reader_params(const Denoise *d, SnlsReaderParams *p)
 {
     int64_t last = -1, frames = 0;
-    snls_reader_defaults(p);
+    *p = reading_params(&d->reading);
     int code = parse_count("first", d->first, &p->first);
     if (!code) code = parse_count("last", d->last, &last);
     if (!code) code = parse_count("frames", d->frames, &frames);
@@ -49,8 +48,6 @@ static int reader_params(const Denoise *d, SnlsReaderParams *p)
                     (long long)p->first);
     if (d->last) p->count = last - p->first + 1;
     if (d->frames && (!p->count || frames < p->count)) p->count = frames;
-    p->lenient = d->lenient;
-    p->progressive = d->progressive;
     return EXIT_DONE;
 }
 
@@ -268,7 +265,7 @@ static void fingerprint(const Denoise *d, char *text, size_t size)
     network_text(d, network, sizeof network);
     snprintf(text, size, "%s|%s|%lld|%lld|%s|%s|%s|%d%d%d|%016llx|%s|%s|%lldx%lld%s", snls_version(), d->in,
              (long long)info.st_size, (long long)info.st_mtime, d->first ? d->first : "", d->last ? d->last : "",
-             d->frames ? d->frames : "", d->lenient, d->progressive, d->no_cuts, (unsigned long long)sum,
+             d->frames ? d->frames : "", d->reading.lenient, d->reading.progressive, d->no_cuts, (unsigned long long)sum,
              d->out_info.codec, d->out_info.pixel_format, (long long)d->info.width, (long long)d->info.height, network);
 }
 
@@ -404,7 +401,7 @@ static int open_model(Denoise *d)
 
 static int work(Denoise *d)
 {
-    int code = parse_sigma(d->sigma, d->params.sigma);
+    int code = parse_sigma(d->sigma, true, d->params.sigma);
     for (int c = 0; !code && c < 3; c++) code = network_check_sigma(d->model_path, d->params.sigma[c]);
     if (!code) code = open_contexts(d);
     if (!code) code = open_model(d);

@@ -2,6 +2,7 @@
 #ifndef SNLS_CLI_DENOISE_H
 #define SNLS_CLI_DENOISE_H
 
+#include "frames.h"
 #include "html.h"
 #include "progress.h"
 #include "weights.h"
@@ -15,7 +16,8 @@ typedef struct Denoise {
         *progress_to;
     const char *options[33]; /* of the encoder, ended by NULL */
     int option_count;
-    bool resume, no_journal, lenient, progressive, no_copy, no_cuts, lossless, quiet;
+    Reading reading;
+    bool resume, no_journal, no_copy, no_cuts, lossless, quiet;
     SnlsDenoiseParams params;
     /* the run */
     SnlsContext *ctx[4]; /* denoiser, reader, writer, watcher */

@@ -26,15 +26,15 @@ int parse_numbers(const char *option, const char *text, double *list, int most, 
                 *text ? text : "empty", most);
 }
 
-int parse_sigma(const char *text, double sigma[3])
+int parse_sigma(const char *text, bool may_be_auto, double sigma[3])
 {
     int count = 0;
     double given[3];
     for (int c = 0; c < 3; c++) sigma[c] = -1;
-    if (!text || !strcmp(text, "auto")) return EXIT_DONE;
+    if (may_be_auto && (!text || !strcmp(text, "auto"))) return EXIT_DONE;
     if (!read_numbers(text, given, 3, &count) || count == 2)
-        return fail(EXIT_USAGE, "--sigma is %s, must be auto, or one number or three from 0 to 1000",
-                    *text ? text : "empty");
+        return fail(EXIT_USAGE, "--sigma is %s, must be %sone number or three from 0 to 1000", *text ? text : "empty",
+                    may_be_auto ? "auto, or " : "");
     for (int c = 0; c < 3; c++) sigma[c] = given[count == 3 ? c : 0];
     return EXIT_DONE;
 }

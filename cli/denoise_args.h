@@ -4,8 +4,8 @@
 
 #include "cli.h"
 
-/* "20", "auto", or three numbers "20,18,25" for red, green, blue; NULL is auto. Refuses others with a line. */
-int parse_sigma(const char *text, double sigma[3]);
+/* "20", or three numbers "20,18,25" for red, green, blue; with may_be_auto "auto" too, and NULL is that. Refuses others with a line. */
+int parse_sigma(const char *text, bool may_be_auto, double sigma[3]);
 
 /* A list of numbers "10,20,50" of 1 to most entries from 0 to 1000; *count of them. */
 int parse_numbers(const char *option, const char *text, double *list, int most, int *count);

@@ -62,15 +62,25 @@ static int grow(SnlsContext *ctx, const char *path, const SnlsVideoInfo *info, i
     return EXIT_DONE;
 }
 
-/* All frames of a video file, of a folder or a pattern of pictures, or of one picture. */
-static int video_load(SnlsContext *ctx, const char *path, int64_t least, SnlsTensor *video)
+SnlsReaderParams reading_params(const Reading *reading)
 {
+    SnlsReaderParams params;
+    snls_reader_defaults(&params);
+    params.lenient = reading->lenient;
+    params.progressive = reading->progressive;
+    return params;
+}
+
+/* All frames of a video file, of a folder or a pattern of pictures, or of one picture. */
+static int video_load(SnlsContext *ctx, const char *path, const Reading *reading, int64_t least, SnlsTensor *video)
+{
+    const SnlsReaderParams params = reading_params(reading);
     SnlsReader *reader;
     SnlsVideoInfo info;
     SnlsFrame *frame;
     int64_t count = 0;
     int code = EXIT_DONE;
-    SnlsStatus status = snls_reader_open(&reader, ctx, path, NULL);
+    SnlsStatus status = snls_reader_open(&reader, ctx, path, &params);
     if (status < 0) return fail_library(ctx, status, false);
     snls_reader_info(reader, &info);
     code = grow(ctx, path, &info, info.frames > 0 && info.frames < 100000 ? info.frames : 16, video);
@@ -85,11 +95,11 @@ static int video_load(SnlsContext *ctx, const char *path, int64_t least, SnlsTen
     return code ? code : too_short(path, video, least);
 }
 
-int frames_load(SnlsContext *ctx, const char *path, int64_t least, SnlsTensor *video)
+int frames_load(SnlsContext *ctx, const char *path, const Reading *reading, int64_t least, SnlsTensor *video)
 {
     *video = (SnlsTensor){ 0 };
     if (strcmp(path, "-")) input_note(path);
-    if (!snls_path_ends(path, ".npy")) return video_load(ctx, path, least, video);
+    if (!snls_path_ends(path, ".npy")) return video_load(ctx, path, reading, least, video);
     int code = array_load(ctx, path, video, 4, "[T,H,W,C]");
     if (!code) code = require_finite(path, "pixel", video);
     return code ? code : too_short(path, video, least);

@@ -4,8 +4,18 @@
 
 #include "cli.h"
 
+/* What the sentences of the library offer, so every command that reads clips has it. */
+typedef struct Reading {
+    bool lenient, progressive;
+} Reading;
+#define READING_ARGS(reading)                                                                                       \
+    { "lenient", NULL, "go on behind damaged data; take a file that ends early", &(reading).lenient },              \
+    { "progressive", NULL, "take frames marked as interlaced as whole frames", &(reading).progressive }
+
+SnlsReaderParams reading_params(const Reading *reading);
+
 /* (T,H,W,C), f32, 0..255, contiguous. Needs at least least frames. No output may be what was loaded, here and below. */
-int frames_load(SnlsContext *ctx, const char *path, int64_t least, SnlsTensor *video);
+int frames_load(SnlsContext *ctx, const char *path, const Reading *reading, int64_t least, SnlsTensor *video);
 
 /* Flow (T,H,W,2), f32, from .flo, KITTI's .png, or .npy ([T,H,W,2], [1,T,H,W,2] or [H,W,2]); unknown pixels are 1e10. */
 int flow_load(SnlsContext *ctx, const char *path, SnlsTensor *flow);

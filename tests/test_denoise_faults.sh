@@ -79,6 +79,25 @@ head -c $(($(wc -c <mute.mkv) * 9 / 10)) mute.mkv >cut.mkv
 "$snls" denoise cut.mkv out.npy --sigma 0 --frames 5 --json 2>err | grep -q '"frames": 5,' || bad "frames before the cut: $(cat err)"; rm -f out*
 refused 3 'is cut off' cut.mkv out.npy --sigma 0 --frames 25
 
+# what a sentence offers, the command has; and it helps
+offers() { # OPTION COMMAND ARGUMENTS...
+    local option=$1 word; shift
+    timeout 60 "$snls" "$@" >said 2>err && bad "$*: is taken"
+    for word in $(grep -o -- '--[a-z][a-z-]*' err); do "$snls" "$1" --help | grep -q -- "^ *$word" || bad "$*: offers $word, which $1 does not have"; done
+    [ -z "$option" ] || grep -q -- "$option" err || bad "$*: does not offer $option: $(cat err)"
+    [ -z "$option" ] || timeout 60 "$snls" "$@" "$option" >said 2>err || bad "$* $option: $(cat err)"
+    rm -rf out*
+}
+make -f lavfi -i testsrc2=s=64x48:r=50:d=0.2 -vf "tinterlace=interleave_top,setfield=tff" -flags +ilme+ildct -c:v mpeg2video fields.mpg
+head -c $(($(wc -c <mute.mkv) / 2)) mute.mkv >cut.mkv
+for case in "--lenient cut.mkv" "--lenient gap/%02d.png" "--progressive fields.mpg"; do
+    set -- $case
+    offers $1 flow $2 out.npy --method dis; offers $1 metrics $2 $2; offers $1 align $2 out.npy --flow none; offers $1 noise $2 out.npy --sigma 5
+done
+offers --progressive noise fields.mpg out.mkv --sigma 5; offers --lenient eval --data cut.mkv --sigma 20 --preset fast --frames 1 --crop 16
+offers '' metrics none_%d.png none_%d.png; offers '' noise clip.mkv out.npy --sigma nan; offers '' noise clip.mkv out.npy --sigma auto
+grep -q 'auto, or' err && bad "noise --sigma auto: $(cat err)"
+
 # outputs
 mkdir locked; chmod a-w locked
 if [ "$(id -u)" != 0 ]; then refused 7 'locked' clip.mkv locked/out.mkv; fi
