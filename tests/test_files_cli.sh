@@ -45,6 +45,13 @@ runs noise in in/noisy.npy --sigma 5
 printf "no picture at all" >junk.png
 expect 3 'neither PNG nor JPEG' denoise junk.png junk.npy
 
+# pictures of several sizes are shapes that do not agree (3)
+runs synth uneven/ --frames 2 --height 24 --width 32; runs synth small/ --frames 1 --height 24 --width 16; mv small/00000.png uneven/00002.png
+for command in "denoise uneven x.npy --sigma 0" "denoise uneven/%05d.png x.npy --sigma 5 --preset fast" "flow uneven x.npy" "noise uneven x.npy --sigma 5" "metrics uneven uneven"; do
+    expect 3 'uneven.*: frame 2 is 16 x 24 pixels of 3 channels, those before are 32 x 24 of 3' $command
+done
+[ ! -e x.npy ] || bad "uneven: x.npy was written"
+
 # OUT is what its name says, or nothing is written
 expect 2 'must be a .npy file' synth clip.mp4
 expect 2 'ends in .png' synth clip%d.mp4
