@@ -86,6 +86,11 @@ for value in -1 0 x 1.5 99999999999 '' ' 3'; do expect 2 "ws '$value'" "$snls" s
 expect 2 "unknown name" "$snls" search clip.npy clip.npy --dist cosine --out-dist x.npy
 names cosine
 expect 2 "anchor against exclude" "$snls" search clip.npy clip.npy --anchor self --exclude self --out-dist x.npy
+npy zero.npy '<f4' '(1, 0, 8, 8, 3)' 0; npy zero6.npy '<f4' '(1, 1, 0, 8, 8, 2)' 0; npy zero7.npy '<f4' '(1, 1, 0, 8, 8, 2, 3)' 0; npy zero_flow.npy '<f4' '(1, 0, 8, 8, 2)' 0
+expect 3 "query without frames" "$snls" search zero.npy zero.npy --out-dist x.npy; names "zero.npy: query has length 0 on axis 1"
+expect 3 "refine without frames" "$snls" refine zero.npy zero.npy zero7.npy --out-dist x.npy; names "zero.npy: query has length 0"
+expect 3 "gather-add without frames" "$snls" gather-add zero.npy zero6.npy zero7.npy --out x.npy; names "zero.npy: value has length 0"
+expect 3 "compose without frames" "$snls" compose zero_flow.npy zero_flow.npy --out x.npy; names "zero_flow.npy: fflow has length 0"
 expect 2 "too few frames" "$snls" search clip.npy clip.npy --wt 2 --out-dist x.npy
 expect 2 "heads do not divide" "$snls" search clip.npy clip.npy --heads 2 --out-dist x.npy
 expect 2 "nearest with half steps" "$snls" search clip.npy clip.npy --interp nearest --stride1 0.5 --out-dist x.npy

@@ -16,7 +16,7 @@ static SnlsStatus check_inputs(SnlsContext *ctx, const SnlsFlowCompose *s, int32
     SNLS_TRY(snls_operand(ctx, "flow_compose", "fflow", &s->fflow, 5, any, "(B,T,H,W,2)", role));
     SNLS_TRY(snls_operand(ctx, "flow_compose", "bflow", &s->bflow, 5, s->fflow.shape, "(B,T,H,W,2)", role));
     for (int i = 1; i < 4; i++)
-        SNLS_REQUIRE(ctx, s->fflow.shape[i] > 0, SNLS_ERR_SHAPE, "flow_compose: axis %d of fflow has length 0, must be at least 1", i);
+        SNLS_REQUIRE(ctx, s->fflow.shape[i] > 0, SNLS_ERR_SHAPE, "flow_compose: fflow has length 0 on axis %d, must be at least 1", i);
     SNLS_REQUIRE(ctx, s->fflow.shape[1] >= 2 * (int64_t)p->wt + 1, SNLS_ERR_ARG,
                  "flow_compose: wt is %d, which needs %lld frames; fflow has %lld", (int)p->wt, 2 * (long long)p->wt + 1,
                  (long long)s->fflow.shape[1]);

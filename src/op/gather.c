@@ -12,7 +12,7 @@ static SnlsStatus check_inputs(SnlsContext *ctx, const char *op, const SnlsGathe
     SNLS_TRY(snls_params_check(ctx, op, snls_gather_table, p, p->reserved, 10));
     SNLS_TRY(snls_operand(ctx, op, "value", value, 5, any, video_layout, role));
     for (int i = 1; i < 5; i++)
-        SNLS_REQUIRE(ctx, v[i] > 0, SNLS_ERR_SHAPE, "%s: axis %d of value has length 0, must be at least 1", op, i);
+        SNLS_REQUIRE(ctx, v[i] > 0, SNLS_ERR_SHAPE, "%s: value has length 0 on axis %d, must be at least 1", op, i);
     const int64_t rows = (v[2] - 1) / p->stride0 + 1, columns = (v[3] - 1) / p->stride0 + 1;
     const int64_t want[6] = {v[0], p->heads ? p->heads : SNLS_ANY, v[1], rows, columns, SNLS_ANY};
     SNLS_TRY(snls_operand(ctx, op, "weight", weight, 6, want, weight_layout, role));

@@ -18,7 +18,7 @@ static SnlsStatus check_inputs(SnlsContext *ctx, const SnlsRefine *s, int32_t ro
     SNLS_TRY(snls_operand(ctx, "refine", "query", &s->query, 5, any, "(B,T,H,W,C)", role));
     SNLS_TRY(snls_operand(ctx, "refine", "key", &s->key, 5, shape, "(B,T,H,W,C)", role));
     for (int i = 1; i < 5; i++)
-        SNLS_REQUIRE(ctx, shape[i] > 0, SNLS_ERR_SHAPE, "refine: axis %d of query has length 0, must be at least 1", i);
+        SNLS_REQUIRE(ctx, shape[i] > 0, SNLS_ERR_SHAPE, "refine: query has length 0 on axis %d, must be at least 1", i);
     SNLS_REQUIRE(ctx, shape[4] % heads == 0, SNLS_ERR_ARG, "refine: heads is %d, must divide the %lld channels", (int)heads, (long long)shape[4]);
     const int64_t want[7] = {shape[0], heads, shape[1], (shape[2] - 1) / stride0 + 1, (shape[3] - 1) / stride0 + 1, SNLS_ANY, 3};
     SNLS_TRY(snls_operand(ctx, "refine", "centre", &s->centre, 7, want, "(B,heads,T,nH,nW,Kin,3)", role));

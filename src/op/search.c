@@ -31,7 +31,7 @@ static SnlsStatus check_video(SnlsContext *ctx, const char *op, const SnlsSearch
     SNLS_TRY(snls_operand(ctx, op, "query", &s->query, 5, any, "(B,T,H,W,C)", role));
     SNLS_TRY(snls_operand(ctx, op, "key", &s->key, 5, shape, "(B,T,H,W,C)", role));
     for (int i = 1; i < 5; i++)
-        SNLS_REQUIRE(ctx, shape[i] > 0, SNLS_ERR_SHAPE, "%s: axis %d of query has length 0, must be at least 1", op, i);
+        SNLS_REQUIRE(ctx, shape[i] > 0, SNLS_ERR_SHAPE, "%s: query has length 0 on axis %d, must be at least 1", op, i);
     SNLS_REQUIRE(ctx, shape[1] >= 2 * (int64_t)s->params.wt + 1, SNLS_ERR_ARG, "%s: wt is %d, which needs %lld frames; the video has %lld",
                  op, (int)s->params.wt, 2 * (long long)s->params.wt + 1, (long long)shape[1]);
     SNLS_REQUIRE(ctx, shape[4] % s->params.heads == 0, SNLS_ERR_ARG, "%s: heads is %d, must divide the %lld channels", op,
