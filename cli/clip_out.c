@@ -16,7 +16,8 @@ static bool is_folder(const char *path)
 static bool comes_once(const char *path)
 {
     struct stat info;
-    return !strcmp(path, "-") || (!stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode) && !S_ISBLK(info.st_mode));
+    return !strcmp(path, "-") ||
+           (!stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode) && !S_ISBLK(info.st_mode));
 }
 
 static int choose_pattern(ClipOut *o)
@@ -39,8 +40,8 @@ int clip_out_add(ClipOut *o, const Common *common, int64_t frames)
     const bool standard = !strcmp(o->path, "-");
     int code = o->array || standard ? EXIT_DONE : choose_pattern(o);
     if (!code && !o->array && !*o->pattern && comes_once(o->in))
-        return fail(EXIT_USAGE, "%s: a video needs IN a second time, and %s comes once; .npy or a folder need not", o->path,
-                    strcmp(o->in, "-") ? o->in : "standard input");
+        return fail(EXIT_USAGE, "%s: a video needs IN a second time, and %s comes once; .npy or a folder need not",
+                    o->path, strcmp(o->in, "-") ? o->in : "standard input");
     if (standard)
         return common->json ? fail(EXIT_USAGE, "OUT is standard output, and so is --json: one of them") : EXIT_DONE;
     if (!code && !*o->pattern) code = output_add(o->path, o->overwrite);

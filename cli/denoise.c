@@ -265,8 +265,9 @@ static void fingerprint(const Denoise *d, char *text, size_t size)
     network_text(d, network, sizeof network);
     snprintf(text, size, "%s|%s|%lld|%lld|%s|%s|%s|%d%d%d|%016llx|%s|%s|%lldx%lld%s", snls_version(), d->in,
              (long long)info.st_size, (long long)info.st_mtime, d->first ? d->first : "", d->last ? d->last : "",
-             d->frames ? d->frames : "", d->reading.lenient, d->reading.progressive, d->no_cuts, (unsigned long long)sum,
-             d->out_info.codec, d->out_info.pixel_format, (long long)d->info.width, (long long)d->info.height, network);
+             d->frames ? d->frames : "", d->reading.lenient, d->reading.progressive, d->no_cuts,
+             (unsigned long long)sum, d->out_info.codec, d->out_info.pixel_format, (long long)d->info.width,
+             (long long)d->info.height, network);
 }
 
 static void plan_journal(Denoise *d, SnlsPipelineParams *p)

@@ -8,9 +8,11 @@
 typedef struct Reading {
     bool lenient, progressive;
 } Reading;
-#define READING_ARGS(reading)                                                                                       \
-    { "lenient", NULL, "go on behind damaged data; take a file that ends early", &(reading).lenient },              \
+/* clang-format off */
+#define READING_ARGS(reading)                                                                          \
+    { "lenient", NULL, "go on behind damaged data; take a file that ends early", &(reading).lenient }, \
     { "progressive", NULL, "take frames marked as interlaced as whole frames", &(reading).progressive }
+/* clang-format on */
 
 SnlsReaderParams reading_params(const Reading *reading);
 

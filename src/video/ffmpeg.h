@@ -33,11 +33,11 @@ SnlsStatus snls_av_wrap(SnlsContext *ctx, AVFrame *frame, AVRational time_base, 
 
 /* ---- reading ---- */
 
-typedef struct SnlsAvInput { /* bytes that are not libavformat's own to fetch; io is NULL where it opens the file itself */
-    AVIOContext *io;
+typedef struct SnlsAvInput { /* bytes that libavformat does not fetch itself */
+    AVIOContext *io;         /* NULL where it does */
     int fd;
-    uint8_t *head;       /* the beginning as libavformat is to see it, size bytes, in place of taken bytes of the file */
-    int64_t size, taken;
+    uint8_t *head;       /* the beginning as libavformat is to see it */
+    int64_t size, taken; /* bytes of head; bytes of the file that they stand for */
     int64_t at;          /* where reading is, as libavformat counts */
     bool closes, pipe;   /* fd is to be closed; it comes once */
     char line[128];      /* the first of y4m, for sentences */
@@ -61,14 +61,17 @@ typedef struct SnlsAvReader {
 extern const SnlsReaderKind snls_av_reader;
 
 /* The input as sentences name it. */
-static inline const char *snls_av_name(const SnlsReader *r) { return strcmp(r->path, "-") ? r->path : "standard input"; }
+static inline const char *snls_av_name(const SnlsReader *r)
+{
+    return strcmp(r->path, "-") ? r->path : "standard input";
+}
 
 /* Opens what libavformat is not to open by its name, and puts it into a->in; a->in stays NULL for all else. */
 SnlsStatus snls_av_input_open(SnlsReader *r, SnlsAvReader *a);
 void snls_av_input_close(SnlsReader *r, SnlsAvReader *a); /* after a->in */
 
-/* Does the file at path end before its parts do? false where that cannot be told: pipes, and formats that tell no lengths. format is
- * libav's name. */
+/* Does the file at path end before its parts do? false where that cannot be told: pipes, and formats that tell no
+ * lengths. format is libav's name. */
 bool snls_av_file_cut(const char *path, const char *format);
 
 /* The usual rate and the mean one differ: time stamps that a file with one rate has no place for. */

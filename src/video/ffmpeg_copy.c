@@ -162,7 +162,9 @@ static void copy_chapters(SnlsWriter *w, SnlsAvWriter *a, const AVFormatContext 
 static SnlsStatus note_once(SnlsWriter *w, const SnlsAvReader *reader)
 {
     if (reader->in->nb_streams < 2 && !reader->in->nb_chapters) return SNLS_OK;
-    return snls_note(&w->info, "audio, subtitles and chapters are left out: %s is a pipe, and they are read from a file that can be opened twice",
+    return snls_note(&w->info,
+                     "audio, subtitles and chapters are left out: %s is a pipe, and they are read from a file that can "
+                     "be opened twice",
                      snls_io_name(w->params.like->path).text);
 }
 

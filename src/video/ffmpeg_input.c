@@ -1,5 +1,5 @@
-/* ffmpeg_input.c: bytes for libavformat that it cannot fetch itself: of pipes and devices, whose beginning is looked at and which come
- * once; and y4m, whose first line it reads to 96 bytes only. All other files it opens by name. */
+/* ffmpeg_input.c: bytes for libavformat that it cannot fetch itself: of pipes and devices, whose beginning is looked at and
+ * which come once; and y4m, whose first line it reads to 96 bytes only. All other files it opens by name. */
 #define _POSIX_C_SOURCE 200809L
 #include "video/ffmpeg.h"
 #include "io/file.h"
@@ -22,7 +22,8 @@ static SnlsStatus open_file(SnlsReader *r, SnlsAvInput *in)
     in->pipe = true;
     if (!strcmp(r->path, "-")) return in->fd = STDIN_FILENO, SNLS_OK;
     in->fd = open(r->path, O_RDONLY | O_CLOEXEC);
-    SNLS_REQUIRE(r->ctx, in->fd >= 0, SNLS_ERR_IO, "%s: cannot be opened: %s", snls_io_name(r->path).text, strerror(errno));
+    SNLS_REQUIRE(r->ctx, in->fd >= 0, SNLS_ERR_IO, "%s: cannot be opened: %s", snls_io_name(r->path).text,
+                 strerror(errno));
     in->pipe = !fstat(in->fd, &info) && !S_ISREG(info.st_mode) && !S_ISBLK(info.st_mode);
     in->closes = true;
     return SNLS_OK;
@@ -46,8 +47,10 @@ static SnlsStatus read_head(SnlsReader *r, SnlsAvInput *in)
     in->head = snls_mem_alloc(&r->ctx->allocator, LINE_MOST);
     SNLS_REQUIRE(r->ctx, in->head, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(snls_av_name(r)).text);
     while (in->size < MAGIC_SIZE || (is_y4m(in) && !line_end(in) && in->size < LINE_MOST)) {
-        const int64_t room = (in->size < MAGIC_SIZE ? MAGIC_SIZE : LINE_MOST) - in->size, n = read_some(in->fd, in->head + in->size, room);
-        SNLS_REQUIRE(r->ctx, n >= 0, SNLS_ERR_IO, "%s: cannot be read: %s", snls_io_name(snls_av_name(r)).text, strerror(errno));
+        const int64_t room = (in->size < MAGIC_SIZE ? MAGIC_SIZE : LINE_MOST) - in->size,
+                      n = read_some(in->fd, in->head + in->size, room);
+        SNLS_REQUIRE(r->ctx, n >= 0, SNLS_ERR_IO, "%s: cannot be read: %s", snls_io_name(snls_av_name(r)).text,
+                     strerror(errno));
         if (!n) break;
         in->size += n;
     }
@@ -68,7 +71,8 @@ static SnlsStatus check_size(SnlsReader *r, const char *line)
     const long long width = w ? strtoll(w, NULL, 10) : 0, height = h ? strtoll(h, NULL, 10) : 0;
     const bool fits = width > 0 && height > 0 && width <= INT32_MAX && height <= INT32_MAX &&
                       av_image_check_size((unsigned)width, (unsigned)height, 0, NULL) >= 0;
-    SNLS_REQUIRE(r->ctx, fits, SNLS_ERR_FORMAT, "%s: its y4m header gives frames of %lld x %lld pixels, which FFmpeg does not take",
+    SNLS_REQUIRE(r->ctx, fits, SNLS_ERR_FORMAT,
+                 "%s: its y4m header gives frames of %lld x %lld pixels, which FFmpeg does not take",
                  snls_io_name(snls_av_name(r)).text, width, height);
     return SNLS_OK;
 }
@@ -80,7 +84,8 @@ static char *drop_words(char *line)
     char *to = line + MAGIC_SIZE - 1;
     for (char *from = to; *from;) {
         const size_t size = 1 + strcspn(from + 1, " "); /* with the space before it */
-        const bool unknown = from[1] == 'X' && strncmp(from, " XCOLORRANGE=", 13) && (has_format || strncmp(from, " XYSCSS=", 8));
+        const bool unknown =
+            from[1] == 'X' && strncmp(from, " XCOLORRANGE=", 13) && (has_format || strncmp(from, " XYSCSS=", 8));
         if (!unknown && size > 1) memmove(to, from, size), to += size;
         from += size;
     }
@@ -131,7 +136,9 @@ static SnlsStatus give(SnlsReader *r, SnlsAvReader *a)
 {
     uint8_t *buffer = av_malloc(BUFFER);
     a->in = avformat_alloc_context();
-    a->input.io = buffer && a->in ? avio_alloc_context(buffer, BUFFER, 0, &a->input, input_read, NULL, a->input.pipe ? NULL : input_seek) : NULL;
+    a->input.io = buffer && a->in ? avio_alloc_context(buffer, BUFFER, 0, &a->input, input_read, NULL,
+                                                       a->input.pipe ? NULL : input_seek)
+                                  : NULL;
     if (!a->input.io) av_free(buffer);
     SNLS_REQUIRE(r->ctx, a->input.io, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(snls_av_name(r)).text);
     a->in->pb = a->input.io;
@@ -146,7 +153,8 @@ SnlsStatus snls_av_input_open(SnlsReader *r, SnlsAvReader *a)
     SNLS_TRY(read_head(r, in));
     SNLS_REQUIRE(r->ctx, in->size, SNLS_ERR_FORMAT, "%s: is empty", name.text);
     if (is_y4m(in)) SNLS_TRY(shorten(r, in));
-    SNLS_REQUIRE(r->ctx, is_y4m(in) || strcmp(r->path, "-"), SNLS_ERR_FORMAT, "%s: is no y4m, which begins with " MAGIC, name.text);
+    SNLS_REQUIRE(r->ctx, is_y4m(in) || strcmp(r->path, "-"), SNLS_ERR_FORMAT,
+                 "%s: is no y4m, which begins with YUV4MPEG2", name.text);
     if (is_y4m(in) || in->pipe) return give(r, a);
     snls_av_input_close(r, a);
     return SNLS_OK;

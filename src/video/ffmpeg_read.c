@@ -61,8 +61,8 @@ static double stream_begin(const SnlsAvReader *a)
     return s->start_time == AV_NOPTS_VALUE || s->start_time < 0 ? 0 : (double)s->start_time * av_q2d(s->time_base);
 }
 
-/* When the video ends, in seconds of the file's clock, by what the file says of this stream; 0 where it says nothing. Matroska has it in
- * a tag; one with a language behind its name is an older file's, which FFmpeg has copied. */
+/* When the video ends, in seconds of the file's clock, by what the file says of this stream; 0 where it says nothing.
+ * Matroska has it in a tag; one with a language behind its name is an older file's, which FFmpeg has copied. */
 static double claimed_end(const SnlsAvReader *a)
 {
     const AVStream *s = a->stream;
@@ -102,7 +102,8 @@ static SnlsStatus refuse_interlaced(SnlsReader *r)
 
 static SnlsStatus refuse_cut(SnlsReader *r)
 {
-    return snls_fail(r->ctx, SNLS_ERR_FORMAT, "%s: is cut off: it ends before the last part of it does (--lenient takes what is there)",
+    return snls_fail(r->ctx, SNLS_ERR_FORMAT,
+                     "%s: is cut off: it ends before the last part of it does (--lenient takes what is there)",
                      snls_io_name(r->path).text);
 }
 
@@ -131,8 +132,8 @@ static SnlsStatus damaged(SnlsReader *r, const SnlsAvReader *a, const char *what
                      snls_io_name(r->path).text, what, (long long)a->frames, words);
 }
 
-/* A file that ends before the time it claims was cut off. What is left to rounding is less than two frames, of those that are furthest
- * apart: how long the last one is to be seen is not known everywhere. */
+/* A file that ends before the time it claims was cut off. What is left to rounding is less than two frames, of those that
+ * are furthest apart: how long the last one is to be seen is not known everywhere. */
 static SnlsStatus check_end(SnlsReader *r, const SnlsAvReader *a)
 {
     const double claims = claimed_end(a), base = av_q2d(a->stream->time_base);

@@ -1,5 +1,5 @@
-/* ffmpeg_whole.c: is a file as long as its own parts say? FFmpeg takes the end of a file for the end of the clip, so that what was
- * cut off between two of its packets would be missed by nobody. Looks at the outermost parts only, and never at what they hold. */
+/* ffmpeg_whole.c: is a file as long as its own parts say? FFmpeg takes the end of a file for the end of the clip, so that
+ * what was cut off between two packets would be missed by nobody. Looks at the outermost parts, never at what they hold. */
 #define _POSIX_C_SOURCE 200809L
 #include "video/ffmpeg.h"
 #include <fcntl.h>
@@ -7,11 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { HEAD = 512,           /* bytes of a part that are looked at: more than any heading has */
-       PARTS_MOST = 1 << 22 }; /* Ogg of 16 GB; a file of nothing but headings is not worth more */
+enum {
+    HEAD = 512,           /* bytes of a part that are looked at: more than any heading has */
+    PARTS_MOST = 1 << 22, /* Ogg of 16 GB; a file of nothing but headings is not worth more */
+};
 
-/* Of the part whose first bytes are at p, n of them: how long it is with its heading; 0: no part that is known, or its length is not
- * told. */
+/* Of the part whose first bytes are at p, n of them: how long it is with its heading; 0: no part that is known, or its
+ * length is not told. */
 typedef int64_t PartLength(const uint8_t *p, int64_t n);
 
 static uint64_t big_endian(const uint8_t *p, int bytes)
@@ -22,7 +24,10 @@ static uint64_t big_endian(const uint8_t *p, int bytes)
 }
 
 /* Whatever is longer than this is no length but chance. */
-static int64_t total(uint64_t heading, uint64_t length) { return length < (uint64_t)1 << 60 ? (int64_t)(heading + length) : 0; }
+static int64_t total(uint64_t heading, uint64_t length)
+{
+    return length < (uint64_t)1 << 60 ? (int64_t)(heading + length) : 0;
+}
 
 /* MP4, MOV: length and four letters. */
 static int64_t box_length(const uint8_t *p, int64_t n)
@@ -51,7 +56,9 @@ static int64_t element_length(const uint8_t *p, int64_t n)
 {
     static const uint8_t header[] = { 0x1a, 0x45, 0xdf, 0xa3 }, segment[] = { 0x18, 0x53, 0x80, 0x67 };
     uint64_t length;
-    const int id = n > 4 && p[0] == 0xec ? 1 : n > 4 && (!memcmp(p, header, 4) || !memcmp(p, segment, 4)) ? 4 : 0; /* 0xec: empty */
+    const int id = n > 4 && p[0] == 0xec                                        ? 1
+                   : n > 4 && (!memcmp(p, header, 4) || !memcmp(p, segment, 4)) ? 4
+                                                                                : 0; /* 0xec: empty */
     const int bytes = id ? ebml_number(p + id, n - id, &length) : 0;
     return bytes ? total((uint64_t)(id + bytes), length) : 0;
 }
@@ -99,7 +106,8 @@ static bool packets_cut(int fd, int64_t size)
     int64_t begin;
     const int64_t n = pread(fd, head, sizeof head, 0), packet = packet_size(head, n, &begin);
     if (!packet) return false;
-    const int64_t rest = (size - begin) % packet, whole = packet == 192 ? 188 : packet; /* the 4 bytes in front of the next */
+    const int64_t rest = (size - begin) % packet,
+                  whole = packet == 192 ? 188 : packet; /* the 4 bytes in front of the next */
     return rest && rest != whole && pread(fd, head, 1, size - rest) == 1 && head[0] == 0x47;
 }
 

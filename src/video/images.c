@@ -125,7 +125,7 @@ static int64_t first_number(const char *pattern)
     return first;
 }
 
-/* Numbers go up from the lowest until one is missing. Frames are counted from 0, whatever the number of the first: as in every clip. */
+/* Numbers go up from the lowest until one is missing. Frames count from 0, whatever the first number, as in every clip. */
 static SnlsStatus list_pattern(SnlsReader *r, Images *m)
 {
     char name[SNLS_PATH_MAX];
@@ -133,7 +133,8 @@ static SnlsStatus list_pattern(SnlsReader *r, Images *m)
                  "%s: a pattern has one %%d or %%05d", snls_io_name(r->path).text);
     m->number = first_number(r->path);
     while (m->number >= 0 && pattern_there(r->path, m->number + m->count)) m->count++;
-    SNLS_REQUIRE(r->ctx, m->count, SNLS_ERR_IO, "%s: no file has such a name with a number in it", snls_io_name(r->path).text);
+    SNLS_REQUIRE(r->ctx, m->count, SNLS_ERR_IO, "%s: no file has such a name with a number in it",
+                 snls_io_name(r->path).text);
     return check_gap(r, m);
 }
 

@@ -117,7 +117,9 @@ static SnlsStatus check_size(SnlsReader *r, SnlsFrame **frame)
     if (p->width == r->info.width && p->height == r->info.height && snls_pixels_channels(p) == r->info.channels)
         return SNLS_OK;
     const SnlsStatus status = snls_fail(
-        r->ctx, r->kind == &snls_images_reader ? SNLS_ERR_SHAPE : SNLS_ERR_UNSUPPORTED, /* pictures are shapes that do not agree */
+        r->ctx,
+        r->kind == &snls_images_reader ? SNLS_ERR_SHAPE
+                                       : SNLS_ERR_UNSUPPORTED, /* pictures are shapes that do not agree */
         "%s: frame %lld is %lld x %lld pixels of %d channels, those before are %lld x %lld of %d",
         snls_io_name(r->path).text, (long long)(r->params.first + r->given), (long long)p->width, (long long)p->height,
         (int)snls_pixels_channels(p), (long long)r->info.width, (long long)r->info.height, (int)r->info.channels);
