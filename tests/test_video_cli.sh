@@ -52,7 +52,7 @@ ffmpeg -v error -i even.mkv -strict -1 -f yuv4mpegpipe - | "$snls" denoise - - -
 same even.mkv piped.mkv
 # pipes with a name come once too: y4m, and a file with other streams, which are then left out
 make -f lavfi -i testsrc2=s=62x34:r=25:d=0.2 -f lavfi -i sine=d=0.2 -c:v ffv1 -c:a pcm_s16le heard.mkv; make -i heard.mkv heard.y4m; mkfifo named.y4m
-cat heard.y4m >named.y4m & timeout 20 "$snls" denoise named.y4m piped.mkv -y --sigma 0 >log 2>err || bad "a pipe with a name: $? $(cat err)"; wait; same heard.y4m piped.mkv
+timeout 20 bash -c "cat heard.y4m >named.y4m" & timeout 20 "$snls" denoise named.y4m piped.mkv -y --sigma 0 >log 2>err || bad "a pipe with a name: $? $(cat err)"; wait; same heard.y4m piped.mkv
 timeout 20 "$snls" denoise <(cat heard.y4m) piped.mkv -y --sigma 0 >log 2>err || bad "/dev/fd: $(cat err)"; same heard.y4m piped.mkv; [ ! -s err ] || bad "/dev/fd: $(cat err)"
 cat heard.y4m | timeout 20 "$snls" denoise /dev/stdin piped.mkv -y --sigma 0 >log 2>err || bad "/dev/stdin: $(cat err)"; same heard.y4m piped.mkv
 cat heard.mkv | timeout 20 "$snls" denoise /dev/stdin piped.mkv -y --sigma 0 >log 2>err || bad "/dev/stdin, .mkv: $(cat err)"; same heard.mkv piped.mkv
