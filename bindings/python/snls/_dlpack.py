@@ -107,7 +107,7 @@ class _Memory:
     _all = {}
 
     def __init__(self, backend, device):
-        self.context, self.lock = _context.Context(backend, device), threading.Lock()
+        self.context, self.lock = _context.Context(backend, device), threading.RLock()  # an Array may go while another is made
 
     @classmethod
     def of(cls, *place):

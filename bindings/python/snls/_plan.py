@@ -1,6 +1,8 @@
 """_plan.py: a call of the library, prepared once for each combination of parameters, shapes, strides and types.
 
 A plan holds the C structs filled in but for the addresses; a call writes those and goes. Plans are kept for each thread.
+Python may run something else between the two, a signal handler or what the garbage collector finishes, and that may make the
+same call: a plan is busy meanwhile, and the call inside gets one of its own, which takes its place.
 """
 import ctypes
 
@@ -130,6 +132,7 @@ def _work(op, views, outputs, params):
 
 class Plan:
     """A forward call: block with inputs and outputs, the outputs' shapes and element types, and the backend."""
+    busy = False
 
     def __init__(self, op, views, params):
         check_ndim(op, [v and v.shape for v in views])

@@ -94,7 +94,7 @@ def _make_function(op, call_backward):
             return long_backward(op, call_backward, wants, grads, inputs, saved, plan.params)
         key = (name, plan, wants, *map(key_of, grads), *map(key_of, tensors))
         backward_plan = local.plans.get(key)
-        if backward_plan is None:
+        if backward_plan is None or backward_plan.busy:
             mask = sum(1 << i for i, want in enumerate(wants) if want)
             if not mask or all(g is None for g in grads):
                 return (None,) * count
@@ -141,7 +141,7 @@ def call(name, tensors, params, with_index=True):
         return _go_long_way(op, long_way, tensors, params, with_index)
     key = (name, params, *map(key_of, tensors))
     plan = local.plans.get(key)
-    if plan is None:
+    if plan is None or plan.busy:
         if not _on_known_devices(tensors):
             return _go_long_way(op, long_way, tensors, params, with_index)
         plan = new_plan(op, tensors, params, key)

@@ -84,14 +84,18 @@ def new_plan(op, tensors, params, key):
 
 def run_forward(plan, tensors, with_index=True):
     """The outputs, a list; without the index where a search is told so."""
-    words = plan.words
-    for at, t in zip(plan.input_at, tensors):
-        if t is not None:
+    try:
+        plan.busy = True
+        words = plan.words
+        for at, t in zip(plan.input_at, tensors):
+            if t is not None:
+                words[at] = t.data_ptr()
+        outputs = [make() for make in plan.wanted(plan.makers, with_index)]
+        for at, t in zip(plan.output_at, outputs):
             words[at] = t.data_ptr()
-    outputs = [make() for make in plan.wanted(plan.makers, with_index)]
-    for at, t in zip(plan.output_at, outputs):
-        words[at] = t.data_ptr()
-    plan.run(context_of(plan))
+        plan.run(context_of(plan))
+    finally:
+        plan.busy = False
     return outputs
 
 
@@ -117,7 +121,9 @@ def _forward(op):
     def forward(*args):
         tensors, params, with_index = _split_forward(op, args)
         key = (name, params, *map(key_of, tensors))
-        plan = local.plans.get(key) or new_plan(op, tensors, params, key)
+        plan = local.plans.get(key)
+        if plan is None or plan.busy:
+            plan = new_plan(op, tensors, params, key)
         outputs = run_forward(plan, tensors, with_index)
         return result(outputs if with_index else outputs + [_no_index(outputs[0])])
     return forward
@@ -164,14 +170,18 @@ def new_zeros(plan, context, inputs):
 
 def run_backward(plan, context, grads, tensors, wanted):
     """Adds to the tensors of wanted; None where none is. tensors: inputs, then what was saved."""
-    words, grad_words = plan.words, plan.grad_words
-    for at, t in zip(plan.read_at, tensors):
-        if t is not None:
-            words[at] = t.data_ptr()
-    for at, t in zip(plan.grad_at, grads + wanted):
-        if t is not None:
-            grad_words[at] = t.data_ptr()
-    plan.run(context)
+    try:
+        plan.busy = True
+        words, grad_words = plan.words, plan.grad_words
+        for at, t in zip(plan.read_at, tensors):
+            if t is not None:
+                words[at] = t.data_ptr()
+        for at, t in zip(plan.grad_at, grads + wanted):
+            if t is not None:
+                grad_words[at] = t.data_ptr()
+        plan.run(context)
+    finally:
+        plan.busy = False
 
 
 def _backward(op):
@@ -182,7 +192,9 @@ def _backward(op):
     def backward(*args):
         given = grads, inputs, saved, mask, params = _split_backward(op, args)
         key = (name, params, mask, *map(key_of, grads + inputs + saved))
-        plan = local.plans.get(key) or new_backward_plan(op, given, key)
+        plan = local.plans.get(key)
+        if plan is None or plan.busy:
+            plan = new_backward_plan(op, given, key)
         context = context_of(plan)
         wanted = new_zeros(plan, context, inputs)
         run_backward(plan, context, grads, inputs + saved, wanted)

@@ -133,7 +133,10 @@ class Model:
         """A forked child must not touch what its parent opened: OpenMP's threads do not survive a fork."""
         with _reopening:
             if self._handle and self._context.pid != os.getpid():
-                self.__init__(self.path, **self._how)
+                own = Model(self.path, **self._how)
+                if self._context.pid != os.getpid():  # a signal handler may have come first
+                    self.__dict__.update(own.__dict__)
+                    own._handle = None
 
     def close(self):
         """Gives its memory back; also at the end of a with block."""
@@ -196,7 +199,7 @@ def _opened(path, how):
 
 def _after_fork():
     global _reopening
-    _reopening = threading.Lock()  # the old one may have been held
+    _reopening = threading.RLock()  # the old one may have been held; a signal handler may ask while this one is
 
 
 _after_fork()

@@ -1,4 +1,5 @@
 """common.py: what the tests share. Tests run with unittest alone: python3 -m unittest discover -s bindings/python/tests"""
+import contextlib
 import os
 import subprocess
 import sys
@@ -25,6 +26,26 @@ DEVICES = ("cpu", "cuda") if on_cuda else ("cpu",)
 def has(major, minor):
     """Is PyTorch at least of this version?"""
     return torch is not None and tuple(int(n) for n in torch.__version__.split(".")[:2]) >= (major, minor)
+
+
+@contextlib.contextmanager
+def inside(place, name, function):
+    """While in force, the function or method place.name first runs another, as a signal handler or a finaliser may come between."""
+    real, running = getattr(place, name), []
+
+    def watch(*arguments):
+        if not running:
+            running.append(True)
+            try:
+                function()
+            finally:
+                running.clear()
+        return real(*arguments)
+    setattr(place, name, watch)
+    try:
+        yield
+    finally:
+        setattr(place, name, real)
 
 
 def run_python(code, *arguments, **environment):

@@ -3,11 +3,12 @@ import copy
 import os
 import pickle
 import tempfile
+import threading
 import unittest
 
 import numpy as np
 
-from common import needs_cuda, needs_torch, run_python, snls, torch
+from common import inside, needs_cuda, needs_torch, run_python, snls, torch
 from test_denoise import clip
 
 
@@ -138,6 +139,20 @@ assert os.waitpid(child, 0)[1] == 0
 print("well", (next(stream) == want[1]).all())
 """ % self.net.path
         self.assertIn("well True", run_python(code))
+
+    def test_a_call_inside_a_call(self):
+        """As a signal handler makes it: nobody waits for itself."""
+        found = []
+        with inside(snls.model.os, "getpid", lambda: found.append(self.net.delay)):
+            thread = threading.Thread(target=lambda: found.append(self.net.delay), daemon=True)
+            thread.start()
+            thread.join(60)
+        self.assertGreater(len(found), 1)
+        self.assertEqual(set(found), {self.net.delay})
+        stream, other = self.net.stream(self.noisy[:3], 30), []
+        with inside(snls.model._Stream, "_push", lambda: other.append(self.net(self.noisy[3:5], 30))):
+            self.assertTrue((np.stack(list(stream)) == self.net(self.noisy[:3], 30)).all())
+        self.assertTrue((other[0] == self.net(self.noisy[3:5], 30)).all())
 
     def test_refused(self):
         for kind, sentence, call in ((ValueError, "3 axes", lambda: self.net(self.noisy[0], 30)),

@@ -11,7 +11,7 @@ import weakref
 
 import numpy as np
 
-from common import run_python, snls
+from common import inside, run_python, snls
 from snls import _dlpack, _lib
 from snls._operators import OPERATORS
 from snls._plan import View, contiguous
@@ -301,6 +301,76 @@ for _ in range(3):
 print("well")
 """
         self.assertIn("well", run_python(code, SNLS_TORCH="0"))
+
+
+class Inside(unittest.TestCase):
+    """A call inside a call, on one thread: what a signal handler does, or a finaliser that the garbage collector runs."""
+
+    def test_the_same_call(self):
+        a, b = video(1, 1, 6, 6, 4), video(1, 1, 6, 6, 4, seed=1)
+        want, other, found = snls.search(a, a, ws=3, k=3), snls.search(b, b, ws=3, k=3), []
+        again = lambda: found.append(snls.search(b, b, ws=3, k=3))
+        for place in ((snls._numpy, "empty"), (snls._context, "get_for")):
+            with inside(*place, again):
+                got = snls.search(a, a, ws=3, k=3)
+            for x, y in ((got, want), (found.pop(), other)):
+                self.assertTrue(all((m == n).all() for m, n in zip(x, y)))
+        self.assertFalse(any(plan.busy for plan in snls._context.local.plans.values()))
+
+    def test_after_an_error(self):
+        v = video(1, 1, 6, 6, 4)
+        snls.search(v, v, ws=3)
+
+        def stop():
+            raise KeyboardInterrupt
+        with inside(snls._numpy, "empty", stop), self.assertRaises(KeyboardInterrupt):
+            snls.search(v, v, ws=3)
+        self.assertFalse(any(plan.busy for plan in snls._context.local.plans.values()))
+
+    def test_contexts_that_are_in_use(self):
+        """Nobody closes a context that an interrupted call has."""
+        v = video(1, 1, 6, 6, 4)
+        want, real = snls.search(v, v, ws=3, k=3), snls._plan.Plan.run
+
+        def run(plan, context):
+            snls.release()
+            snls._context.set_num_threads(0)
+            for threads in range(2, snls._context.MOST_CONTEXTS + 3):
+                snls._context.get("cpu", threads=threads)
+            return real(plan, context)
+        snls._plan.Plan.run = run
+        try:
+            self.assertTrue((snls.search(v, v, ws=3, k=3)[0] == want[0]).all())
+        finally:
+            snls._plan.Plan.run = real
+            snls.release()
+
+    def test_finalisers(self):
+        code = """
+import gc, numpy as np, snls
+a, b = np.full((1, 1, 6, 6, 4), 1, "float32"), np.full((1, 1, 6, 6, 4), 2, "float32")
+weight, offset, kept = np.ones((1, 1, 1, 6, 6, 1), "float32"), np.zeros((1, 1, 1, 6, 6, 1, 3), "float32"), []
+class Late:
+    def __init__(self): self.me = self
+    def __del__(self): kept.append(snls.gather_add(b, weight, offset))
+gc.set_threshold(1)
+wrong = 0
+for _ in range(2000):
+    Late()
+    wrong += not (snls.gather_add(a, weight, offset) == a).all()
+    wrong += not all((k == b).all() for k in kept)
+    kept.clear()
+gc.set_threshold(0)
+print("wrong:", wrong)
+"""
+        self.assertIn("wrong: 0", run_python(code, SNLS_TORCH="0"))
+
+    def test_an_array_goes_while_another_is_made(self):
+        """Their memory is under one lock."""
+        view = View((4,), (1,), _lib.F32)
+        memory = snls.Array(view)._memory
+        with memory.lock:
+            snls.Array(view)
 
 
 class Frames(unittest.TestCase):

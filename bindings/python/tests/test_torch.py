@@ -5,7 +5,7 @@ import pickle
 import threading
 import unittest
 
-from common import DEVICES, needs_cuda, needs_torch, run_python, snls, torch
+from common import DEVICES, inside, needs_cuda, needs_torch, run_python, snls, torch
 
 
 def rand(*shape, device="cpu", dtype=None, grad=False):
@@ -335,6 +335,31 @@ with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
         for t in threads:
             t.join()
         self.assertEqual(wrong, [])
+
+    def test_a_call_inside_the_same_call(self):
+        """On one thread, as a signal handler or a finaliser makes it; both ways, forward and backward."""
+        for device in DEVICES:
+            a, b = (rand(1, 1, 6, 6, 4, device=device, grad=True) for _ in range(2))
+            once = torch.rand(1, 1, 1, 6, 6, 2).to(device)
+
+            @torch.enable_grad()  # which is off in a backward pass
+            def both(search, v):
+                dist = search(v, v.detach().flip(2), None, ws=3, k=2)[0]
+                return (dist.detach(), *torch.autograd.grad(dist, v, once))
+
+            def by_the_ops(v):
+                query, key = v.detach(), v.detach().flip(2)
+                dist, _, index = torch.ops.snls.search(query, key, None, ws=3, k=2)
+                return dist, torch.ops.snls.search_backward(once, None, query, key, None, index, 1, ws=3, k=2)[0]
+            for search, other in ((snls.search, lambda: both(snls.search, b)), (torch.ops.snls.search, lambda: by_the_ops(b))):
+                want, want_other, found = both(search, a), other(), []
+                for place, name in ((snls._torch, "context_of"), (snls._short, "context_of"), (snls._torch, "run_backward"),
+                                    (snls._short, "run_backward"), (snls._plan.Plan, "run"), (snls._plan.BackwardPlan, "run")):
+                    with inside(place, name, lambda: found.append(other())):
+                        got = both(search, a)
+                    for x, y in [(got, want)] + [(f, want_other) for f in found]:
+                        self.assertTrue(all(torch.equal(m, n) for m, n in zip(x, y)), (name, search))
+                    found.clear()
 
     def test_workers_of_a_loader(self):
         code = """
