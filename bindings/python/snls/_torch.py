@@ -249,6 +249,38 @@ else:  # PyTorch 1.13: in force as long as the object lives
             del guard
 
 
+_transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
+_SingleLevel = getattr(torch.autograd.function, "_SingleLevelFunction", None)  # PyTorch 2.0 and later
+if _SingleLevel is not None:
+    from torch._functorch.utils import enable_single_level_autograd_function as _at_this_level
+
+
+def _function(name, forward, setup, backward):
+    """The apply of an autograd.Function. forward(*args); setup(ctx, args, output).
+
+    A kernel under the key Autograd runs at one level of the transforms of torch.func, with the tensors of that level, and what it
+    calls below goes on to the next: a node of this level is all that it has to record."""
+    def both(ctx, *args):  # as PyTorch 1.13 wants it
+        output = forward(*args)
+        setup(ctx, args, output)
+        return output
+
+    def lower(*args):  # apply switches both off, for the levels below too
+        with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
+            return forward(*args)
+    methods = dict(forward=both) if _SingleLevel is None else dict(forward=forward, setup_context=setup)
+    methods = {n: staticmethod(f) for n, f in dict(methods, backward=backward).items()}
+    usual = type(name, (torch.autograd.Function,), dict(methods)).apply
+    single = _SingleLevel and type(name, (_SingleLevel,), dict(methods, forward=staticmethod(lower))).apply
+
+    def apply(*args):
+        if not _transforms_active():
+            return usual(*args)
+        with _at_this_level():
+            return single(*args)
+    return apply
+
+
 def _refuse_tangents(tensors):
     """Forward mode would pass through the operators as if they were constant."""
     if any(t is not None and forward_ad.unpack_dual(t).tangent is not None for t in tensors):
@@ -280,32 +312,25 @@ def long_backward(op, call_backward, wants, grads, inputs, saved, params):
 
 
 def _make_function(op, call, call_backward):
-    """The autograd.Function of an operator. apply(params, with_index, *inputs)"""
+    """The autograd.Function of an operator, applied to (params, *inputs)."""
     count = len(op.inputs)
 
-    class Function(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, params, with_index, *inputs):
-            outputs = _below_autograd(call, *inputs, *params)  # with the index, which backward reads
-            outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-            saved = [outputs[op.outputs.index(name)] for name in op.saved]
-            ctx.save_for_backward(*inputs, *saved)
-            if not with_index:
-                outputs = (*outputs[:-1], _no_index(outputs[0]))
-            ctx.params = params
-            ctx.set_materialize_grads(False)
-            ctx.mark_non_differentiable(*[outputs[op.outputs.index(n)] for n in _stops(op, ctx.needs_input_grad[2:])])
-            return outputs
+    def forward(params, *inputs):
+        outputs = _below_autograd(call, *inputs, *params)  # with the index, which backward reads
+        return outputs if isinstance(outputs, tuple) else (outputs,)
 
-        @staticmethod
-        def backward(ctx, *grads):
-            inputs, saved = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
-            by_name = dict(zip(op.outputs, grads))
-            grads = tuple(by_name[n] for n in op.grads)
-            return None, None, *long_backward(op, call_backward, ctx.needs_input_grad[2:], grads, inputs, saved, ctx.params)
+    def setup(ctx, args, outputs):
+        ctx.save_for_backward(*args[1:], *[outputs[op.outputs.index(name)] for name in op.saved])
+        ctx.params = args[0]
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(*[outputs[op.outputs.index(n)] for n in _stops(op, ctx.needs_input_grad[1:])])
 
-    Function.__name__ = Function.__qualname__ = "Snls_" + op.name
-    return Function
+    def backward(ctx, *grads):
+        inputs, saved = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
+        by_name = dict(zip(op.outputs, grads))
+        grads = tuple(by_name[n] for n in op.grads)
+        return None, *long_backward(op, call_backward, ctx.needs_input_grad[1:], grads, inputs, saved, ctx.params)
+    return _function("Snls_" + op.name, forward, setup, backward)
 
 
 def _autograd(op, function, call):
@@ -315,31 +340,54 @@ def _autograd(op, function, call):
     def autograd(*args):
         if needs_grad(args[:count]):
             tensors, params, with_index = _split_forward(op, args)
-            outputs = function.apply(params, with_index, *tensors)
+            outputs = function(params, *tensors)
+            if not with_index:
+                outputs = (*outputs[:-1], _no_index(outputs[0].detach()))
             return outputs[0] if single else outputs
         return _below_autograd(call, *args)
     return autograd
 
 
-class _Once(torch.autograd.Function):
-    """A backward op inside a graph that is to be differentiated again: refused when that happens, not silently 0."""
+def _refuse_again(ctx, *grads):
+    raise NotImplementedError("snls: the operators have first derivatives only, so gradients cannot be differentiated again")
 
-    @staticmethod
-    def forward(ctx, call, *args):
-        return _below_autograd(call, *args)
 
-    @staticmethod
-    def backward(ctx, *grads):
-        raise NotImplementedError("snls: the operators have first derivatives only, so gradients cannot be differentiated again")
+# A backward op inside a graph that is to be differentiated again: refused when that happens, not silently 0.
+_once = _function("Snls_once", _below_autograd, lambda ctx, args, output: None, _refuse_again)
 
 
 def _autograd_backward(call):
     """The kernel of a backward op under the key Autograd."""
     def autograd(*args):
         if torch.is_grad_enabled() and any([isinstance(a, torch.Tensor) and a.requires_grad for a in args]):
-            return _Once.apply(call, *args)
+            return _once(call, *args)
         return _below_autograd(call, *args)
     return autograd
+
+
+# ---- torch.func.vmap ----
+
+def _vmap(call, single):
+    """The rule of an op for vmap: the axis that is mapped over joins B, the first axis of every tensor."""
+    def rule(info, in_dims, *args):
+        size = info.batch_size
+
+        def fold(a, axis):
+            if not isinstance(a, torch.Tensor):
+                return a
+            return (a.expand(size, *a.shape) if axis is None else a.movedim(axis, 0)).flatten(0, 1)
+        outputs = call(*map(fold, args, in_dims))
+        outputs = (outputs,) if single else outputs
+        missing = [t.dim() == 1 for t in outputs]  # what was not wanted: the empty tensor
+        outputs = tuple(t if no else t.unflatten(0, (size, t.shape[0] // size)) for t, no in zip(outputs, missing))
+        dims = tuple(None if no else 0 for no in missing)
+        return (outputs[0], dims[0]) if single else (outputs, dims)
+    return rule
+
+
+def _register_vmap(name, call, single):
+    if hasattr(torch.library, "register_vmap"):  # PyTorch 2.5; others take the elements one after the other, and warn
+        torch.library.register_vmap("snls::" + name, _vmap(call, single), lib=_libraries[0])
 
 
 # ---- autocast ----
@@ -420,6 +468,8 @@ def _register(op):
     function = _make_function(op, call, call_backward)
     define.impl(op.name, _autograd(op, function, call), "Autograd")
     define.impl(op.name + "_backward", _autograd_backward(call_backward), "Autograd")
+    _register_vmap(op.name, call, len(op.outputs) == 1)
+    _register_vmap(op.name + "_backward", call_backward, len(op.inputs) == 1)
     for device in ("CPU", "CUDA"):
         define.impl(op.name, _autocast(op, op.inputs, call, device.lower()), "Autocast" + device)
     return op, call, call_backward

@@ -1,5 +1,6 @@
-"""test_compile.py: torch.library.opcheck and torch.compile, where PyTorch has them (2.4 and later)."""
+"""test_compile.py: torch.library.opcheck, torch.compile and torch.func, where PyTorch has them (2.4 and later)."""
 import unittest
+import warnings
 
 from common import DEVICES, has, needs_torch, snls, torch
 
@@ -60,6 +61,68 @@ class Compile(unittest.TestCase):
                             self.assertTrue(torch.allclose(a, b, rtol=1e-3, atol=1e-4))
                         with torch.no_grad():
                             self.assertTrue(torch.allclose(compiled(*inputs), attend(*inputs), rtol=1e-4))
+
+
+@needs_torch
+@unittest.skipUnless(has(2, 0), "this PyTorch has no torch.func")
+class Transforms(unittest.TestCase):
+    """torch.func: reverse mode and vmap, also one inside the other; what is not there is refused, not silently 0."""
+
+    def setUp(self):
+        torch.manual_seed(3)
+
+    @staticmethod
+    def attend(video, flow):
+        dist, offset = snls.search(video, video.roll(1, 2), flow, wt=1, ws=3, k=3, ps=3)
+        return snls.gather_add(video, snls.weights(dist, 2.0), offset, ps=3).square().sum()
+
+    def plain(self, video, flow):
+        leaves = [t.detach().clone().requires_grad_(True) for t in (video, flow)]
+        return torch.autograd.grad(self.attend(*leaves), leaves)
+
+    def test_gradients(self):
+        for device in DEVICES:
+            video, flows = torch.rand(1, 3, 6, 5, 4).to(device), torch.rand(4, 1, 3, 2, 6, 5, 2).to(device)
+            want = [self.plain(video, flow) for flow in flows]
+            for a, b in zip(torch.func.grad(self.attend, (0, 1))(video, flows[0]), want[0]):
+                self.assertTrue(torch.allclose(a, b, atol=1e-5))
+            for a, b in zip(torch.func.vjp(self.attend, video, flows[0])[1](torch.tensor(1.0).to(device)), want[0]):
+                self.assertTrue(torch.allclose(a, b, atol=1e-5))
+            dist = torch.rand(1, 1, 1, 2, 2, 3).to(device)
+            found = torch.func.jacrev(snls.weights)(dist)
+            self.assertTrue(torch.allclose(found, torch.func.jacrev(lambda d: torch.softmax(-10 * d, -1))(dist), atol=1e-5))
+            with warnings.catch_warnings():
+                if has(2, 5):
+                    warnings.simplefilter("error")  # there is a rule, elements are not taken one after the other
+                each = torch.func.vmap(torch.func.grad(self.attend, (0, 1)), (None, 0))(video, flows)
+            for i, gradients in enumerate(want):
+                self.assertTrue(all(torch.allclose(a[i], b, atol=1e-5) for a, b in zip(each, gradients)))
+            leaf = flows.clone().requires_grad_(True)
+            (found,) = torch.autograd.grad(torch.func.vmap(self.attend, (None, 0))(video, leaf).sum(), leaf)
+            self.assertTrue(torch.allclose(found, torch.stack([g[1] for g in want]), atol=1e-5))
+
+    def test_vmap(self):
+        """Any axis, any operator: as one call for each element."""
+        v, weight, offset = torch.rand(2, 3, 6, 5, 4, 3), torch.rand(2, 1, 3, 6, 5, 2), torch.rand(2, 1, 3, 6, 5, 2, 3)
+        for function in (lambda x: snls.search(x, x.flip(2), ws=3, k=2, with_index=True), lambda x: snls.search(x, v[..., 0], ws=3),
+                         lambda x: snls.search_all(x, x.flip(2), ws=2), lambda x: snls.refine(x, x, offset, wr=2),
+                         lambda x: (snls.flow_compose(x[..., :2], x[..., 2:], wt=1),), lambda x: snls.scatter_add(x, weight, offset),
+                         lambda x: (snls.gather(x, weight, offset), snls.gather_add(x, weight, offset, ps=3))):
+            got, want = torch.func.vmap(function, -1)(v), [function(x) for x in v.unbind(-1)]
+            for a, *b in zip(got, *want):
+                self.assertTrue(torch.equal(a, torch.stack(b)))
+        twice = torch.func.vmap(torch.func.vmap(snls.weights, 1), 2)(torch.rand(1, 2, 3, 4, 2, 2, 2, 3))
+        self.assertEqual(twice.shape, (3, 2, 1, 4, 2, 2, 2, 3))
+
+    def test_refused(self):
+        dist = torch.rand(1, 1, 1, 2, 2, 3)
+        first = lambda d: (snls.weights(d) * torch.arange(3)).sum()
+        for call in (torch.func.jacfwd(first), torch.func.hessian(first), lambda d: torch.func.jvp(first, (d,), (d,))):
+            with self.assertRaisesRegex(NotImplementedError, "not in forward mode"):
+                call(dist)
+        for call in (torch.func.jacrev(torch.func.jacrev(first)), lambda d: torch.autograd.grad(torch.func.grad(first)(d.requires_grad_(True)).sum(), d)):
+            with self.assertRaisesRegex(NotImplementedError, "first derivatives only"):
+                call(dist.clone())
 
 
 if __name__ == "__main__":
