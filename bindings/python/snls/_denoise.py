@@ -51,10 +51,7 @@ def _params(sigma, options):
     _defaults(ref(params))
     values = [-1.0] if sigma is None else sigma_values("denoise", sigma)
     params.sigma = (ctypes.c_double * 3)(*(values * 3)[:3])
-    for name, value in options.items():
-        if name not in OPTIONS:
-            raise TypeError("denoise: there is no option %r; there are %s" % (name, ", ".join(OPTIONS)))
-        OPTIONS[name].store("denoise", params, 0, value)
+    _lib.store_options("denoise", OPTIONS.values(), params, 0, options, "there is")
     return params
 
 

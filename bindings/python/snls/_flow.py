@@ -36,14 +36,10 @@ _color = _lib.function("snls_flow_color", _lib._int, _P, _P, ctypes.c_double, _P
 def _params(method, options):
     if method not in METHODS:
         raise ValueError("flow: method is %r, must be one of %s" % (method, ", ".join(METHODS)))
-    params, rows = _Params(), {row.name: row for row in _lib.flow_options(method)}
+    params = _Params()
     _defaults(ref(params))
     params.method = METHODS.index(method)
-    base = getattr(_Params, method).offset
-    for name, value in options.items():
-        if name not in rows:
-            raise TypeError("flow: %s has no option %r; it has %s" % (method, name, ", ".join(rows)))
-        rows[name].store("flow", params, base, value)
+    _lib.store_options("flow", _lib.flow_options(method), params, getattr(_Params, method).offset, options, method + " has")
     return params
 
 
@@ -52,7 +48,7 @@ def flow(frame0, frame1, method="farneback", layout="HWC", **options):
 
     frame0, frame1  (H,W) or (H,W,C); with "CHW" (H,W) or (C,H,W); 0..255, float or uint8
     method          "farneback", "tvl1" or "dis" (the fast one); options are the method's own (docs/options.md), such as
-                    winsize=5 of farneback or finest=1 of tvl1"""
+                    winsize=5 and pyr_scale=0.6 of farneback (_ in place of -) or lambda_=0.1 of tvl1"""
     frame0, frame1, first = as_array("flow: frame0", frame0), as_array("flow: frame1", frame1), channels_first(layout)
     params = _params(method, options)
     pair = _Three(lend("flow: frame0", frame0, first, (2, 3)), lend("flow: frame1", frame1, first, (2, 3)))

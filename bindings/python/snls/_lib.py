@@ -4,6 +4,7 @@ The library is the file that the environment variable SNLS_LIBRARY names; else t
 it); else build/libsnls.so of the source tree that this file lies in; else what the system's loader finds.
 """
 import ctypes
+import keyword
 import numbers
 import os
 
@@ -165,6 +166,24 @@ class OptionRow:
             hash(value)
         except TypeError:
             self._refuse(op, value)
+
+
+def keyword_of(name):
+    """An option's name as a keyword argument: pyr_scale of "pyr-scale", lambda_ of "lambda"."""
+    return name.replace("-", "_") + "_" * keyword.iskeyword(name)
+
+
+def store_options(op, rows, buffer, base, options, owner):
+    """Stores options, which are called as in the table rows or as its keywords; owner: who has these options, in words."""
+    names, stored = {**{keyword_of(row.name): row for row in rows}, **{row.name: row for row in rows}}, {}
+    for name, value in options.items():
+        row = names.get(name)
+        if row is None:
+            raise TypeError("%s: %s no option %r; there are %s" % (op, owner, name, ", ".join(keyword_of(r.name) for r in rows)))
+        if row in stored:
+            raise TypeError("%s: %s and %s are the same option" % (op, stored[row], name))
+        stored[row] = name
+        row.store(op, buffer, base, value)
 
 
 def _rows(table):

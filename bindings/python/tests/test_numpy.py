@@ -413,6 +413,20 @@ class Frames(unittest.TestCase):
         self.assertFalse(np.array_equal(snls.flow(self.a, self.b, "farneback", winsize=9), snls.flow(self.a, self.b)))
         self.assertEqual(snls.flow(self.a.astype("uint8")[..., 0], self.b.astype("uint8")[..., 0], "dis").shape, (64, 64, 2))
 
+    def test_names_of_options(self):
+        """Every option is a keyword: _ in place of -, and behind what is a word of Python."""
+        for method in ("farneback", "tvl1", "dis"):
+            for row in _lib.flow_options(method):
+                exec("snls.flow(a, a, method, %s=row.default)" % _lib.keyword_of(row.name), dict(
+                    snls=snls, a=self.a[:24, :24], method=method, row=row))
+        for name, options in (("pyr-scale", dict(pyr_scale=0.7)), ("poly-n", dict(poly_n=7)), ("poly-sigma", dict(poly_sigma=2))):
+            got = snls.flow(self.a, self.b, **options)
+            self.assertTrue((got == snls.flow(self.a, self.b, **{name: next(iter(options.values()))})).all())
+            self.assertFalse((got == snls.flow(self.a, self.b)).all())
+            self.assertTrue((snls.align(self.b, self.a, **options) == snls.align(self.b, self.a, got)).all())
+        for options in (dict(max_iterations=1), dict(lambda_=0.5)):
+            self.assertFalse((snls.flow(self.a, self.b, "tvl1", **options) == snls.flow(self.a, self.b, "tvl1")).all())
+
     def test_clip(self):
         forward, backward = snls.flow_clip(np.stack((self.a, self.b)), "dis")
         self.assertTrue((forward[0] == snls.flow(self.a, self.b, "dis")).all() and (forward[1] == 0).all())
@@ -467,8 +481,10 @@ class Frames(unittest.TestCase):
     def test_errors(self):
         with self.assertRaisesRegex(ValueError, "method is 'raft'"):
             snls.flow(self.a, self.b, "raft")
-        with self.assertRaisesRegex(TypeError, "dis has no option 'winsize'"):
+        with self.assertRaisesRegex(TypeError, "dis has no option 'winsize'; there are finest, .*, lambda_"):
             snls.flow(self.a, self.b, "dis", winsize=3)
+        with self.assertRaisesRegex(TypeError, "pyr_scale and pyr-scale are the same option"):
+            snls.flow(self.a, self.b, pyr_scale=0.5, **{"pyr-scale": 0.5})
         with self.assertRaises(ValueError):
             snls.flow(self.a, self.b[:32])
         with self.assertRaisesRegex(ValueError, "4 axes"):
