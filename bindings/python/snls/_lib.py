@@ -106,6 +106,15 @@ device_wait = function("snls_device_wait", _int, _pointer)
 _options = function("snls_options", ctypes.POINTER(Option), _text)
 _flow_options = function("snls_flow_options", ctypes.POINTER(Option), _text)
 
+
+def path_bytes(path):
+    """A path for the library, which would end it at a zero byte."""
+    name = os.fsencode(path)
+    if b"\0" in name:
+        raise ValueError("embedded null byte")
+    return name
+
+
 _EXCEPTIONS = {-1: ValueError, -2: ValueError, -3: MemoryError, -4: NotImplementedError, -5: RuntimeError, -6: OSError,
                -7: ValueError}
 

@@ -116,8 +116,9 @@ class Model:
         self._how = dict(device=str(device), dtype=dtype, flow=flow, threads=threads)
         params = _Params(_DTYPES[_choice("dtype", dtype, _DTYPES)], _FLOWS.index(_choice("flow", flow, _FLOWS)))
         self.path = find(weights) if weights in NETWORKS else os.fspath(weights)
+        name = _lib.path_bytes(self.path)
         self._context = _open_context(str(device), threads)
-        self._context.check(_open(ref(self._handle), self._context.handle, os.fsencode(self.path), ref(params)))
+        self._context.check(_open(ref(self._handle), self._context.handle, name, ref(params)))
         info = _Info()
         self._context.check(_info(self._handle, ref(info)))
         self.architecture, self.parameters, self.radius = info.architecture.decode(), info.parameters, info.radius

@@ -168,6 +168,8 @@ print("well", (next(stream) == want[1]).all())
                                      (TypeError, "no option 'preset'",
                                       lambda: snls.denoise(self.noisy, 30, method="stan", preset="fast")),
                                      (ValueError, "only networks", lambda: snls.denoise(self.noisy, 30, device="cuda")),
+                                     (ValueError, "embedded null byte", lambda: snls.Model(self.net.path + "\0x")),
+                                     (ValueError, "embedded null byte", lambda: snls.denoise(self.noisy, 30, method=self.net.path + "\0.safetensors")),
                                      (OSError, "", lambda: snls.Model("/nowhere/x.safetensors"))):
             with self.subTest(sentence), self.assertRaisesRegex(kind, sentence):
                 call()

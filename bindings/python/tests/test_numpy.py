@@ -475,6 +475,9 @@ class Frames(unittest.TestCase):
             self.assertTrue((snls.image_read(path) == np.rint(self.a)).all())
             snls.png_write(path, self.a.transpose(2, 0, 1), layout="CHW")
             self.assertTrue((snls.image_read(path) == np.rint(self.a)).all())
+            for call in (lambda: snls.png_write(path + "\0b.png", self.a), lambda: snls.image_read(path + "\0b.png")):
+                with self.assertRaisesRegex(ValueError, "embedded null byte"):
+                    call()
         with self.assertRaises(OSError):
             snls.image_read(path)
 
