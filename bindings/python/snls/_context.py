@@ -10,6 +10,7 @@ import threading
 
 from . import _lib
 
+MOST_THREADS = 32767
 MOST_CONTEXTS = 16  # of a thread; the one not used for longest is closed
 _threads = 0        # 0: as many as the process may use
 _forked = False
@@ -61,13 +62,7 @@ def set_num_threads(n):
     """Threads of the cpu backend, for every thread of this program; 0: with PyTorch its own number
     (torch.get_num_threads()), otherwise as many as the process may use. After a fork the child starts at 1."""
     global _threads
-    try:
-        whole = int(n)
-    except (TypeError, ValueError, OverflowError):
-        whole = None
-    if whole is None or whole != n or not 0 <= whole < 32768:
-        raise ValueError("set_num_threads: n is %r, must be a whole number from 0 to 32767" % (n,))
-    _threads = whole
+    _threads = _lib.whole("set_num_threads: n", n, 0, MOST_THREADS)
 
 
 def get_num_threads():

@@ -3,7 +3,6 @@
 Frames are (H,W,C), or (C,H,W) with layout "CHW"; C is 1 or 3 (red, green, blue); 0..255, neither clipped nor rounded.
 """
 import ctypes
-import operator
 import os
 import threading
 
@@ -56,11 +55,11 @@ def _params(sigma, options):
 
 
 def _sizes(*given):
-    """Whole numbers that fit C's: ctypes would cut one that is too large."""
-    for name, n in zip(("height", "width", "channels"), given):
-        if not hasattr(n, "__index__") or not -2**63 <= operator.index(n) < 2**63:
-            raise ValueError("denoise: %s is %r, must be a whole number" % (name, n))
-    return given
+    return tuple(_lib.whole("denoise: " + name, n, 1, 2**63 - 1) for name, n in zip(("height", "width", "channels"), given))
+
+
+def _threads(threads):
+    return _lib.whole("denoise: threads", threads, 0, _context.MOST_THREADS)
 
 
 def _plain(what, frame, first, axes):
@@ -97,9 +96,9 @@ class Denoiser:
     def __init__(self, height, width, channels=3, sigma=None, *, layout="HWC", threads=0, **options):
         self._handle, self._first = ctypes.c_void_p(), channels_first(layout)
         self._shape, self._torch, self._lock = _sizes(height, width, channels), None, threading.RLock()
-        self._context = _context.Context("cpu", threads=_context.threads_for(threads))
+        self._context = _context.Context("cpu", threads=_context.threads_for(_threads(threads)))
         params = _params(sigma, options)
-        self._check(_open(ref(self._handle), self._context.handle, ref(params), height, width, channels))
+        self._check(_open(ref(self._handle), self._context.handle, ref(params), *self._shape))
 
     def _check(self, status):
         return self._context.check(status)
@@ -125,7 +124,7 @@ class Denoiser:
             raise ValueError("push: frame has the shape %s with channels last, must have %s" % (data.shape, self._shape))
         with self._lock:
             self._open_or_raise()
-            self._check(_push(self._handle, data.ctypes.data, int(cut)))
+            self._check(_push(self._handle, data.ctypes.data, bool(cut)))
             return self._ready()
 
     def finish(self):
@@ -212,7 +211,7 @@ def denoise(video, sigma=None, *, cuts=(), layout="HWC", method=None, device=Non
 
 def denoise_memory(height, width, channels=3, sigma=None, threads=0, **options):
     """Most bytes that a denoiser of such frames will hold, known before anything is allocated."""
-    found = _memory(ref(_params(sigma, options)), *_sizes(height, width, channels), threads)
+    found = _memory(ref(_params(sigma, options)), *_sizes(height, width, channels), _threads(threads))
     if found < 0:
         raise ValueError("denoise_memory: a denoiser would refuse these sizes or options")
     return found
@@ -237,7 +236,7 @@ def noise_level(video, layout="HWC"):
 
 def noise_add(array, sigma, seed=0):
     """A float32 copy of array with noise: sigma * N(0,1), not clipped; the same on every machine. Any shape."""
-    array = as_array("noise_add: array", array)
+    array, seed = as_array("noise_add: array", array), _lib.whole("noise_add: seed", seed, 0, 2**64 - 1)
     torch_array = _is_torch(array)
     out = np.array(array.detach().cpu().numpy() if torch_array else array, dtype=np.float32, order="C")
     ctx = _context.get("cpu")

@@ -86,6 +86,7 @@ def flow_resize(flow, height, width, layout="HWC"):
     """A flow at another resolution: resampled, and its vectors scaled. (H,W,2) to (height,width,2); "CHW": (2,H,W)."""
     flow, first = as_array("flow_resize: flow", flow), channels_first(layout)
     given = lend("flow_resize: flow", flow, first, (3,))
+    height, width = (_lib.whole("flow_resize: " + name, n, 1, 2**63 - 1) for name, n in (("height", height), ("width", width)))
     out, result = new(flow, (height, width, 2), first)
     ctx = context(flow)
     ctx.check(_resize(ctx.handle, ref(given), ref(result)))

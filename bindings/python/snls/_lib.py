@@ -107,6 +107,17 @@ _options = function("snls_options", ctypes.POINTER(Option), _text)
 _flow_options = function("snls_flow_options", ctypes.POINTER(Option), _text)
 
 
+def whole(what, n, least, most):
+    """n as an int from least to most: ctypes would cut off what does not fit. what: operator and parameter, "noise_add: seed"."""
+    try:
+        number = int(n)
+    except (TypeError, ValueError, OverflowError):
+        number = None
+    if number is None or number != n or not least <= number <= most:
+        raise ValueError("%s is %r, must be a whole number from %d to %d" % (what, n, least, most))
+    return number
+
+
 def path_bytes(path):
     """A path for the library, which would end it at a zero byte."""
     name = os.fsencode(path)

@@ -89,7 +89,8 @@ def _open_context(device, threads):
     name, _, number = device.partition(":")
     if name not in ("cpu", "cuda") or (number and not number.isdigit()) or (name == "cpu" and number not in ("", "0")):
         raise ValueError("model: device is %r, must be cpu, cuda or cuda:N" % device)
-    return _context.Context(name, int(number or 0), threads=_context.threads_for(threads))
+    number = _lib.whole("model: the number of the device", int(number or 0), 0, 2**31 - 1)
+    return _context.Context(name, number, threads=_context.threads_for(_lib.whole("model: threads", threads, 0, _context.MOST_THREADS)))
 
 
 def _choice(name, value, names):

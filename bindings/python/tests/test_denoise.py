@@ -65,7 +65,14 @@ class Denoise(unittest.TestCase):
                                                    (ValueError, "channels", (self.noisy[..., :2], 20), {})):
             with self.assertRaisesRegex(kind, sentence):
                 snls.denoise(*arguments, **options)
+        for seed in (2**64, -1, 0.5, "1", None):
+            with self.assertRaisesRegex(ValueError, "noise_add: seed is .*, must be a whole number from 0 to 18446744073709551615"):
+                snls.noise_add(self.clean, 20, seed=seed)
+        self.assertFalse((snls.noise_add(self.clean, 20, seed=2**64 - 1) == snls.noise_add(self.clean, 20, seed=np.int64(7))).all())
         for make in (snls.Denoiser, snls.denoise_memory):
+            for threads in (2**32 + 2, -1, "2", 1.5):
+                with self.assertRaisesRegex(ValueError, "denoise: threads is .*, must be a whole number from 0 to 32767"):
+                    make(40, 40, threads=threads)
             for size in ("40", 40.5, 2**64 + 40):
                 with self.assertRaisesRegex(ValueError, "denoise: width is .*40.*, must be a whole number"):
                     make(40, size)

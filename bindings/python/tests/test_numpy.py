@@ -490,6 +490,9 @@ class Frames(unittest.TestCase):
             snls.flow(self.a, self.b, pyr_scale=0.5, **{"pyr-scale": 0.5})
         with self.assertRaises(ValueError):
             snls.flow(self.a, self.b[:32])
+        for height in (0, 1.5, "3", 2**64 + 3):
+            with self.assertRaisesRegex(ValueError, "flow_resize: height is .*, must be a whole number"):
+                snls.flow_resize(self.a[..., :2], height, 3)
         with self.assertRaisesRegex(ValueError, "4 axes"):
             snls.flow(self.a[None], self.b[None])
 
