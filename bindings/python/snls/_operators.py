@@ -27,6 +27,7 @@ class Operator:
         self.defaults = tuple(row.default for row in self.params) + (False,)  # channels_first comes last
         self.at = {n: i for i, n in enumerate(self.names)}
         short = "snls_" + name
+        self.shape = _lib.function(short + "_shape", _lib._int, _lib._pointer, _lib._pointer)  # checks without data
         self.forward = _lib.function(short + "_forward", _lib._int, _lib._pointer, _lib._pointer)
         self.backward = _lib.function(short + "_backward", _lib._int, _lib._pointer, _lib._pointer, _lib._pointer)
 

@@ -11,6 +11,7 @@ from ._context import local
 from ._operators import VIDEO_LIKE, check_ndim, output_dtypes
 
 MOST_PLANS = 512
+AXES = ", axes in the order of layout BTHWC"
 TENSOR_BYTES = ctypes.sizeof(_lib.Tensor)
 
 
@@ -178,13 +179,42 @@ class Plan:
             context.check(status)
         except ValueError as error:
             if status == _lib.ERR_SHAPE and self.params[-1]:  # the library knows one order of axes
-                raise ValueError("%s, axes in the order of layout BTHWC" % error) from None
+                raise ValueError("%s%s" % (error, AXES)) from None
             raise
         if status == _lib.UNCOVERED:
             import warnings
             warnings.warn("%s: some pixels lie under no query patch and are 0 (ps too small for stride0)" % self.op.name,
                           stacklevel=4)
         return status
+
+
+def _check_flow(op, view, params, dist):
+    """The flow of a search, which the library looks at only where there is data. dist: shape of the distances."""
+    shape, windows = list(view.shape), 2 * params[op.at["wt"]] + 1
+    if params[-1]:
+        shape = shape[:-3] + shape[-2:] + shape[-3:-2]
+    slots = windows - 1 if shape[-4] == windows - 1 else windows
+    heads = dist[1:2] if len(shape) == 7 else ()
+    want = [dist[0], *heads, dist[2], slots, *dist[3:5], 2]
+    if shape != want:
+        text = lambda numbers: "(%s)" % ",".join(map(str, numbers))
+        raise ValueError("%s: flow has shape %s, must be (B,%sT,2*wt or 2*wt+1,nH,nW,2) = %s%s"
+                         % (op.name, text(shape), "heads," if heads else "", text(want), AXES if params[-1] else ""))
+
+
+def check_without_data(op, views, params, context):
+    """What a call refuses, for arrays that have a shape and a type but no data. A size that is not known yet (torch.compile) leaves
+    numbers of axes, types and parameters to be checked."""
+    if not all(type(n) is int for view in views if view is not None for n in view.shape):
+        views = tuple(view and View((1,) * len(view.shape), (1,) * len(view.shape), view.dtype) for view in views)
+        Plan(op, views, params)
+        return
+    plan = Plan(op, views, params)
+    status = op.shape(context.handle, plan.address)
+    if status:
+        plan._trouble(context, status)
+    if "flow" in op.optional and views[2] is not None:
+        _check_flow(op, views[2], params, plan.outputs[0].shape)
 
 
 class BackwardPlan(Plan):

@@ -15,7 +15,7 @@ from torch.autograd import forward_ad
 from . import _context, _lib
 from ._context import local
 from ._operators import OPERATORS
-from ._plan import BackwardPlan, Plan, View, remember
+from ._plan import BackwardPlan, Plan, View, check_without_data, remember
 
 _CODES = {torch.float32: _lib.F32, torch.float64: _lib.F64, torch.float16: _lib.F16, torch.bfloat16: _lib.BF16,
           torch.int32: _lib.I32, torch.uint8: _lib.U8}
@@ -31,17 +31,22 @@ _empty_cpu, _empty_cuda = getattr(_guards, "_empty_strided_cpu", None), getattr(
 
 # ---- calls ----
 
+def _code_of(what, t):
+    if t.dtype not in _CODES:
+        raise TypeError("%s is %s, must be torch.float32, float16, bfloat16 or float64" % (what, t.dtype))
+    return _CODES[t.dtype]
+
+
 def view_of(what, t):
     if t is None:
         return None
-    if t.dtype not in _CODES:
-        raise TypeError("%s is %s, must be torch.float32, float16, bfloat16 or float64" % (what, t.dtype))
+    code = _code_of(what, t)
     if t.layout is not torch.strided:
         raise TypeError("%s is %s, must be a strided tensor" % (what, t.layout))
     if t.device.type not in ("cpu", "cuda"):
         raise RuntimeError("%s is on %s, must be on cpu or cuda" % (what, t.device))
     on_cuda = t.device.type == "cuda"
-    return View(t.shape, t.stride(), _CODES[t.dtype], _lib.CUDA if on_cuda else _lib.CPU, t.device.index or 0)
+    return View(t.shape, t.stride(), code, _lib.CUDA if on_cuda else _lib.CPU, t.device.index or 0)
 
 
 def key_of(t):
@@ -209,6 +214,11 @@ def _dtype_like(name, t):
     return torch.int32 if name == "index" else t.dtype if name == "out" else numbers
 
 
+def _bare_view(what, t):
+    """Of a tensor without data: strides are of no account, and the device is none."""
+    return None if t is None else View(t.shape, (1,) * t.dim(), _code_of(what, t))
+
+
 def _fake_forward(op):
     def fake(*args):
         tensors, params, with_index = _split_forward(op, args)
@@ -217,6 +227,8 @@ def _fake_forward(op):
             if t is not None and t.device != first.device:
                 raise RuntimeError("%s: all arrays must be on one device, but %s is on %s and %s on %s"
                                    % (op.name, op.inputs[0], first.device, name, t.device))
+        views = tuple(_bare_view("%s: %s" % (op.name, n), t) for n, t in zip(op.inputs, tensors))
+        check_without_data(op, views, params, _context.get("cpu"))
         shapes = op.shapes(op, [None if t is None else t.shape for t in tensors], params)
         outputs = tuple(first.new_empty(shape, dtype=_dtype_like(name, first)) for name, shape in zip(op.outputs, shapes))
         if not with_index:

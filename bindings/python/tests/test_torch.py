@@ -186,6 +186,32 @@ class Types(unittest.TestCase):
         self.assertEqual(([tuple(t.shape) for t in shapes], shapes[0].device.type), ([(1, 1, 3, 4, 4, 1), (1, 1, 3, 4, 4, 1, 3),
                                                                                       (1, 1, 3, 4, 4, 1)], "meta"))
 
+    def test_what_is_refused_without_data(self):
+        """Meta and fake tensors hear the same sentences as others."""
+        v, flow, weight = rand(1, 3, 4, 5, 2), rand(1, 3, 2, 4, 5, 2), rand(1, 1, 3, 4, 5, 2)
+        offset, first = rand(1, 1, 3, 4, 5, 2, 3), v.permute(0, 1, 4, 2, 3)
+        cases = [(lambda v, k: snls.search(v, k), (v, v[:, :, :3])), (lambda v: snls.search(v, v, wt=9), (v,)),
+                 (lambda v: snls.search(v, v, dist="foo"), (v,)), (lambda v: snls.search(v, v), (v[0],)),
+                 (lambda v: snls.search(v, v, ws=0), (v,)), (lambda v: snls.search(v, v, heads=3), (v,)),
+                 (lambda v: snls.search(v, v), (v.long(),)), (lambda v, k: snls.search(v, k), (v, v.half())),
+                 (lambda v, f: snls.search(v, v, f, wt=1), (v, flow.half())), (lambda v, f: snls.search_all(v, v, f), (v, flow)),
+                 (lambda v, f: snls.search(v, v, f, wt=1), (v, flow[..., :1])),
+                 (lambda v, f: snls.search(v, v, f, wt=1, heads=2), (v, flow[:, None])),
+                 (lambda v, f: snls.search(v, v, f, wt=1, layout="BTCHW"), (first, flow)),
+                 (lambda v, k: snls.search(v, k, layout="BTCHW"), (first, first[..., 1:])),
+                 (lambda v, c: snls.refine(v, v, c), (v, offset[..., :2])), (lambda v: snls.weights(v), (v,)),
+                 (lambda f, b: snls.flow_compose(f, b, 1), (v, v[:, :2])), (lambda *a: snls.gather(*a), (v, weight, offset[..., :1, :])),
+                 (lambda *a: snls.gather_add(*a, stride0=2), (v, weight, offset)), (lambda *a: snls.scatter_add(*a, heads=2), (v, weight, offset))]
+        for function, tensors in cases:
+            with self.assertRaises((ValueError, TypeError)) as real:
+                function(*tensors)
+            with self.assertRaises(type(real.exception)) as meta:
+                function(*[t.to("meta") for t in tensors])
+            self.assertEqual(str(meta.exception), str(real.exception))
+        for flow in (flow, flow[:, None], flow.repeat(1, 1, 2, 1, 1, 1)[:, :, :3]):
+            shapes = [[o.shape for o in snls.search(v.to(d), v.to(d), flow.to(d), wt=1)] for d in ("cpu", "meta")]
+            self.assertEqual(*shapes)
+
     def test_a_tensor_without_data(self):
         """Among others: not shapes filled with what was in memory."""
         v = rand(1, 1, 4, 4, 1)
