@@ -7,7 +7,7 @@ argument cannot do here is refused with a sentence. Modules have no parameters; 
 """
 import torch
 
-from . import functional
+from . import _lib, functional
 
 _SELF = {None: ("none", "none"), "none": ("none", "none"), "anchor": ("self", "none"), "anchor_self": ("self", "none"),
          "anchor_each": ("each", "none"), "remove": ("none", "self"), "remove_ref_frame": ("none", "frame")}
@@ -44,6 +44,15 @@ class _Module(torch.nn.Module):
         return function(*tensors, **self.options, layout=self.layout)
 
 
+def _kept(module, k, anchor, topk):
+    """Options of a search for its k best; none where k <= 0 asks for all."""
+    if _lib.whole(module + ": k", k, -2**31, 2**31 - 1) > 0:
+        return dict(k=k, anchor=anchor, topk=topk)
+    if anchor != "none":
+        raise ValueError("%s: k is %d (all candidates), so self_action must not anchor" % (module, k))
+    return {}
+
+
 class NonLocalSearch(_Module):
     """search as a module: the k best matches of every query in 2*wt+1 frames, around where the flow points.
 
@@ -67,12 +76,9 @@ class NonLocalSearch(_Module):
         options = dict(ws=ws, wt=wt, ps=ps, heads=nheads, stride0=stride0, stride1=float(stride1), dilation=dilation,
                        dist=dist_type, interp=_choose("NonLocalSearch", "itype", itype, _INTERP),
                        border="reflect" if reflect_bounds else "drop", window="slide" if full_ws else "cut", exclude=exclude)
-        if k > 0:
-            options.update(k=k, anchor=anchor, topk=topk_mode)
-        elif anchor != "none":
-            raise ValueError("NonLocalSearch: k is %d (all candidates), so self_action must not anchor" % k)
-        super().__init__(layout, **options)
-        self.all = k <= 0
+        kept = _kept("NonLocalSearch", k, anchor, topk_mode)
+        super().__init__(layout, **options, **kept)
+        self.all = not kept
 
     def forward(self, query, key, *flows):
         if len(flows) == 2:
@@ -86,22 +92,27 @@ class PairedSearch(_Module):
 
     forward(query, key) or forward(query, key, flow): query, key (B,C,H,W) with flow (B,2,nH,nW), or (B,T,C,H,W) with flow
     (B,T,2,nH,nW); (x, y). layout "BTHWC": channels and (x, y) last.
-    Returns dists (B,heads,T,nH,nW,k) and offsets (B,heads,T,nH,nW,k,3), (dt, dy, dx), dt = 0; T = 1 for (B,C,H,W)."""
+    Returns dists (B,heads,T,nH,nW,k) and offsets (B,heads,T,nH,nW,k,3), (dt, dy, dx), dt = 0; T = 1 for (B,C,H,W).
+    k <= 0 returns all candidates, in raster order."""
 
     def __init__(self, ws, ps, k, nheads=1, dist_type="l2", stride0=4, stride1=1, dilation=1, pt=1, reflect_bounds=True,
-                 full_ws=True, self_action=None, use_adj=False, normalize_bwd=False, k_agg=-1, itype="float", *,
-                 layout="BTCHW"):
-        _only("PairedSearch", pt=(pt, 1), use_adj=(use_adj, False), normalize_bwd=(normalize_bwd, False), k_agg=(k_agg, -1))
+                 full_ws=True, self_action=None, use_adj=False, normalize_bwd=False, k_agg=-1, off_Hq=0, off_Wq=0,
+                 itype="float", *, layout="BTCHW"):
+        _only("PairedSearch", pt=(pt, 1), use_adj=(use_adj, False), normalize_bwd=(normalize_bwd, False), k_agg=(k_agg, -1),
+              off_Hq=(off_Hq, 0), off_Wq=(off_Wq, 0))
         anchor, exclude = _choose("PairedSearch", "self_action", self_action, _SELF)
-        super().__init__(layout, ws=ws, wt=0, ps=ps, k=k, heads=nheads, stride0=stride0, stride1=float(stride1),
+        kept = _kept("PairedSearch", k, anchor, "all")
+        super().__init__(layout, ws=ws, wt=0, ps=ps, heads=nheads, stride0=stride0, stride1=float(stride1),
                          dilation=dilation, dist=dist_type, interp=_choose("PairedSearch", "itype", itype, _INTERP),
                          border="reflect" if reflect_bounds else "drop", window="slide" if full_ws else "cut",
-                         anchor=anchor, exclude=exclude)
+                         exclude=exclude, **kept)
+        self.all = not kept
 
     def forward(self, query, key, flow=None):
         if query.dim() == 4:
             query, key, flow = query[:, None], key[:, None], None if flow is None else flow[:, None]
-        return self.apply_to(functional.search, query, key, None if flow is None else flow[:, :, None])
+        return self.apply_to(functional.search_all if self.all else functional.search, query, key,
+                             None if flow is None else flow[:, :, None])
 
 
 class RefineSearch(_Module):
@@ -110,7 +121,7 @@ class RefineSearch(_Module):
     forward(query, key, offsets): query, key (B,T,C,H,W), or (B,T,H,W,C) with layout "BTHWC"; offsets
     (B,heads,T,nH,nW,Kin,3), (dt, dy, dx) as a search returned them. Returns dists (B,heads,T,nH,nW,k) and offsets.
     kr: how many of the given places are used, a number (8), a share (0.5), or -1 or 1.0 for all. ws and wt are accepted
-    for the sake of stnls and not looked at. k <= 0: k = Kin*wr*wr."""
+    for the sake of stnls and not looked at. k <= 0: all Kin*wr*wr candidates, best first."""
 
     def __init__(self, ws, wt, wr, k, kr, ps, nheads=1, stride0=4, stride1=1, strideQ=None, dilation=1, pt=1,
                  dist_type="l2", restricted_radius=False, reflect_bounds=True, full_ws=True, topk_mode="all",

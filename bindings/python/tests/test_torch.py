@@ -133,6 +133,32 @@ class Modules(unittest.TestCase):
             self.assertTrue(torch.equal(paired(v, v.flip(1), f)[0].shape and paired(v[:, :1], v[:, 1:2], f[:, :1])[0], dists))
             self.assertEqual(NonLocalSearch(3, 1, 1, -1, stride0=1)(v, v)[0].shape[-1], 27)
 
+    def test_all_candidates(self):
+        v = rand(1, 3, 4, 9, 8)
+        want = snls.search_all(v, v.flip(1), ws=3, stride0=2, layout="BTCHW")
+        for got in (snls.PairedSearch(3, 1, -1, stride0=2)(v, v.flip(1)), snls.NonLocalSearch(3, 0, 1, -1, stride0=2)(v, v.flip(1))):
+            self.assertTrue(all(torch.equal(a, b) for a, b in zip(got, want)))
+        dist, _ = snls.RefineSearch(3, 0, 2, -1, -1, 1, stride0=2)(v, v, want[1])
+        self.assertEqual(dist.shape[-1], 9 * 2 * 2)
+        self.assertTrue((dist[..., 1:] >= dist[..., :-1]).all())
+        for module in (snls.NonLocalSearch, snls.PairedSearch):
+            places = (3, 0, 1) if module is snls.NonLocalSearch else (3, 1)
+            with self.assertRaisesRegex(ValueError, "must not anchor"):
+                module(*places, -1, self_action="anchor")
+
+    def test_order_of_arguments(self):
+        """PairedSearch(..., k_agg, off_Hq, off_Wq, itype), as stnls."""
+        usual = (3, 1, 2, 1, "l2", 4, 1, 1, 1, True, True, None, False, False, -1)
+        self.assertEqual(snls.PairedSearch(*usual, 0, 0, "int").options["interp"], "nearest")
+        self.assertEqual(repr(snls.PairedSearch(3, 1, 2, off_Hq=0, off_Wq=0)), repr(snls.PairedSearch(3, 1, 2)))
+        with self.assertRaisesRegex(ValueError, "PairedSearch: off_Wq is 1, only 0 is supported"):
+            snls.PairedSearch(3, 1, 2, off_Wq=1)
+
+    def test_what_is_not_there(self):
+        for name, other in (("NonLocalScatter", "NonLocalScatterAdd"), ("PooledPatchSum", "WeightedPatchSum")):
+            with self.assertRaisesRegex(AttributeError, "no %s; there is %s" % (name, other)):
+                getattr(snls.agg, name)
+
     def test_channels_last(self):
         v = rand(1, 3, 9, 8, 4)
         last = snls.NonLocalSearch(3, 1, 3, 5, stride0=1, layout="BTHWC")
