@@ -56,7 +56,8 @@ def _kept(module, k, anchor, topk):
 class NonLocalSearch(_Module):
     """search as a module: the k best matches of every query in 2*wt+1 frames, around where the flow points.
 
-    forward(query, key), forward(query, key, flow) or forward(query, key, fflow, bflow), which composes the flow first.
+    forward(query, key), forward(query, key, flow) or forward(query, key, fflow, bflow), which composes the flow first; flows
+    also by these names.
     query, key (B,T,C,H,W), C = nheads*F; flow (B,T,S,2,nH,nW) or (B,heads,T,S,2,nH,nW), (x, y), S = 2*wt or 2*wt+1;
     fflow, bflow (B,T,2,H,W). layout "BTHWC": channels and (x, y) last.
     Returns dists (B,heads,T,nH,nW,K) and offsets (B,heads,T,nH,nW,K,3), (dt, dy, dx), best first.
@@ -80,11 +81,13 @@ class NonLocalSearch(_Module):
         super().__init__(layout, **options, **kept)
         self.all = not kept
 
-    def forward(self, query, key, *flows):
-        if len(flows) == 2:
-            flows = (functional.flow_compose(*flows, wt=self.options["wt"], stride0=self.options["stride0"],
-                                             layout=self.layout),)
-        return self.apply_to(functional.search_all if self.all else functional.search, query, key, *flows)
+    def forward(self, query, key, flow=None, bflow=None, *, fflow=None):
+        if fflow is not None and (flow is not None or bflow is None) or bflow is not None and flow is None and fflow is None:
+            raise TypeError("NonLocalSearch: give flow, or fflow and bflow")
+        if bflow is not None:
+            flow = functional.flow_compose(flow if fflow is None else fflow, bflow, wt=self.options["wt"],
+                                           stride0=self.options["stride0"], layout=self.layout)
+        return self.apply_to(functional.search_all if self.all else functional.search, query, key, flow)
 
 
 class PairedSearch(_Module):

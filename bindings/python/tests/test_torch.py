@@ -116,7 +116,11 @@ class Modules(unittest.TestCase):
             dists, offsets = search(v, v, flows)
             self.assertEqual((dists.shape, offsets.shape), ((1, 2, 3, 9, 8, 5), (1, 2, 3, 9, 8, 5, 3)))
             self.assertTrue((offsets[..., 0, :] == 0).all())
-            self.assertTrue(torch.equal(search(v, v, f, -f)[0], dists))
+            for other in (search(v, v, flow=flows), search(v, v, f, -f), search(v, v, fflow=f, bflow=-f), search(v, v, f, bflow=-f)):
+                self.assertTrue(torch.equal(other[0], dists))
+            for wrong in (dict(fflow=f), dict(bflow=f), dict(flow=flows, fflow=f, bflow=f)):
+                with self.assertRaisesRegex(TypeError, "give flow, or fflow and bflow"):
+                    search(v, v, **wrong)
             again, _ = RefineSearch(3, 1, 1, 5, -1, 3, nheads=2, stride0=1)(v, v, offsets)
             self.assertTrue(torch.allclose(again, dists.sort(-1).values, atol=1e-4))
             self.assertEqual(RefineSearch(3, 1, 1, 2, 0.5, 3, 2, stride0=1)(v, v, offsets)[0].shape[-1], 2)
