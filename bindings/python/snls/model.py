@@ -5,7 +5,8 @@
     for frame in net.stream(frames, sigma=20):  # a clip of any length, a few frames in memory
         show(frame)
 
-Frames are (H,W,3), red, green, blue, or (3,H,W) with layout "CHW"; grey ones have one channel; 0..255, neither clipped nor rounded.
+Frames are (H,W,3), red, green, blue, or (3,H,W) with layout "CHW"; grey ones have one channel; 0..255, not rounded. dvdnet and
+fastdvdnet clamp what they give to 0..255, as their authors' programs do; stan does not.
 """
 import ctypes
 import math
