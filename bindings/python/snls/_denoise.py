@@ -62,12 +62,16 @@ def _threads(threads):
     return _lib.whole("denoise: threads", threads, 0, _context.MOST_THREADS)
 
 
+def _require_real(what, array):
+    if array.is_complex() if _is_torch(array) else array.dtype.kind not in "fiub" and array.dtype.name != "bfloat16":
+        raise TypeError("%s is %s, must be real numbers" % (what, array.dtype))
+
+
 def _plain(what, frame, first, axes):
     """The frame as a C-ordered float32 NumPy array, channels last: a copy unless it is one already (frames are small beside
     what the denoiser holds)."""
     frame = as_array(what, frame)
-    if frame.is_complex() if _is_torch(frame) else frame.dtype.kind not in "fiub":
-        raise TypeError("%s is %s, must be real numbers" % (what, frame.dtype))
+    _require_real(what, frame)
     if _is_torch(frame):
         if frame.device.type != "cpu":
             raise RuntimeError("%s is on %s, but this works in CPU memory" % (what, frame.device))
@@ -190,6 +194,8 @@ def denoise(video, sigma=None, *, cuts=(), layout="HWC", method=None, device=Non
     For clips that do not fit in memory: Denoiser, or snls.Model and its stream."""
     first = channels_first(layout)
     video = as_array("denoise: video", video)
+    if method is not None and not isinstance(method, (str, os.PathLike)):
+        raise TypeError("denoise: method is %r, must be a name, or the path of a file of weights" % (method,))
     if method is not None and _is_network(method):
         return _network_denoise(video, sigma, cuts, layout, method, device, options)
     if device not in (None, "cpu"):
@@ -237,8 +243,9 @@ def noise_level(video, layout="HWC"):
 def noise_add(array, sigma, seed=0):
     """A float32 copy of array with noise: sigma * N(0,1), not clipped; the same on every machine. Any shape."""
     array, seed = as_array("noise_add: array", array), _lib.whole("noise_add: seed", seed, 0, 2**64 - 1)
+    _require_real("noise_add: array", array)
     torch_array = _is_torch(array)
     out = np.array(array.detach().cpu().numpy() if torch_array else array, dtype=np.float32, order="C")
     ctx = _context.get("cpu")
-    ctx.check(_add(ctx.handle, out.ctypes.data, out.size, 0, float(sigma), seed))
+    ctx.check(_add(ctx.handle, out.ctypes.data, out.size, 0, _lib.real("noise_add: sigma", sigma), seed))
     return __import__("torch").from_numpy(out) if torch_array else out

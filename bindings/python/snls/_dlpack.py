@@ -71,13 +71,22 @@ class Borrowed:
         address, tensor = _api.PyCapsule_GetPointer(capsule, name), _lib.Tensor()
         status = (_from_versioned(context.handle, ctypes.byref(tensor), address, 0) if versioned
                   else _from_plain(context.handle, ctypes.byref(tensor), address))
-        context.check(status)  # on failure the capsule still owns the tensor and gives it back itself
+        self._check(context, status)  # on failure the capsule still owns the tensor and gives it back itself
         self.struct = (ManagedVersioned if versioned else Managed).from_address(address)
         self.static_name = USED_VERSIONED if versioned else USED
         _api.PyCapsule_SetName(capsule, self.static_name)
         n = tensor.ndim
         self.data = tensor.data or 0
         self.view = View(tensor.shape[:n], tensor.stride[:n], tensor.dtype, tensor.device, tensor.device_id)
+
+    @staticmethod
+    def _check(context, status):
+        try:
+            context.check(status)
+        except NotImplementedError as error:
+            if "element type" in str(error):
+                raise TypeError(str(error)) from None
+            raise
 
     def __del__(self):
         struct, self.struct = self.struct, None

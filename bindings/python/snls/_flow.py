@@ -122,7 +122,7 @@ def flow_color(flow, largest=0.0, layout="HWC"):
     given = lend("flow_color: flow", flow, first, (3,))
     out, result = new(flow, (*logical(flow, first)[:2], 3), first, _lib.U8)
     ctx = context(flow)
-    ctx.check(_color(ctx.handle, ref(given), float(largest), ref(result)))
+    ctx.check(_color(ctx.handle, ref(given), _lib.real("flow_color: largest", largest), ref(result)))
     return out
 
 
@@ -147,9 +147,12 @@ def align(frame, reference, flow="farneback", ws=11, ps=3, stride0=1, stride1=1.
     frame, reference, first = as_array("align: frame", frame), as_array("align: reference", reference), channels_first(layout)
     if frame.ndim != 3:
         raise ValueError("align: frame has %d axes, must have 3" % frame.ndim)
-    videos = "BTCHW" if first else "BTHWC"
+    videos, stride0 = "BTCHW" if first else "BTHWC", _lib.whole("align: stride0", stride0, 1, 2**31 - 1)
     field = _given_flow(reference, frame, flow, layout, options)
     if field is not None:
+        field = as_array("align: flow", field)
+        if field.ndim != 3:
+            raise ValueError("align: flow has %d axes, must have 3" % field.ndim)
         step = (slice(None),) * first + (slice(None, None, stride0),) * 2
         field = field[step][None, None, None]
     dist, offset = functional.search(reference[None, None], frame[None, None], field, ws=ws, ps=ps, stride0=stride0,

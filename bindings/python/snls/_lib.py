@@ -86,6 +86,8 @@ def function(name, result, *arguments):
 
 
 _int, _pointer, _text = ctypes.c_int32, ctypes.c_void_p, ctypes.c_char_p
+if not hasattr(lib, "snls_version") or not hasattr(lib, "snls_api_version"):
+    raise ImportError("snls: %s is another library: it has no function snls_version" % path)
 version = function("snls_version", _text)().decode()
 if function("snls_api_version", _int)() != API_VERSION:
     raise ImportError("snls: %s has another API version than this package (0x%06x)" % (path, API_VERSION))
@@ -116,6 +118,14 @@ def whole(what, n, least, most):
     if number is None or number != n or not least <= number <= most:
         raise ValueError("%s is %r, must be a whole number from %d to %d" % (what, n, least, most))
     return number
+
+
+def real(what, x):
+    """x as a float. what: operator and parameter, "noise_add: sigma"."""
+    try:
+        return float(x)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError("%s is %r, must be a number" % (what, x)) from None
 
 
 def path_bytes(path):

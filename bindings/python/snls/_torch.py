@@ -154,7 +154,7 @@ def new_backward_plan(op, given, key):
     """given: as _split_backward returns it."""
     grads, inputs, saved, mask, params = given
     wanted = _new_gradients(inputs, mask)
-    out = [view if mask >> i & 1 else None for i, view in enumerate(_views(op, op.inputs, wanted))]
+    out = [view if mask >> i & 1 and inputs[i] is not None else None for i, view in enumerate(_views(op, op.inputs, wanted))]
     plan = BackwardPlan(op, _views(op, op.inputs, inputs), params, _views(op, op.saved, saved),
                         _views(op, op.grads, grads), out)
     plan.makers = [v and _maker(v.shape, v.stride, t.dtype, t.device) for v, t in zip(out, wanted)]

@@ -95,7 +95,7 @@ def _open_context(device, threads):
 
 
 def _choice(name, value, names):
-    if value not in names:
+    if value not in tuple(names):
         raise ValueError("model: %s is %r, must be one of %s" % (name, value, ", ".join(names)))
     return value
 
@@ -117,7 +117,7 @@ class Model:
         self._handle, self._lock, self._streams = ctypes.c_void_p(), threading.RLock(), set()
         self._how = dict(device=str(device), dtype=dtype, flow=flow, threads=threads)
         params = _Params(_DTYPES[_choice("dtype", dtype, _DTYPES)], _FLOWS.index(_choice("flow", flow, _FLOWS)))
-        self.path = find(weights) if weights in NETWORKS else os.fspath(weights)
+        self.path = find(weights) if isinstance(weights, str) and weights in NETWORKS else os.fspath(weights)
         name = _lib.path_bytes(self.path)
         self._context = _open_context(str(device), threads)
         self._context.check(_open(ref(self._handle), self._context.handle, name, ref(params)))

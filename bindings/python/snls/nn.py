@@ -15,7 +15,7 @@ _INTERP = {"float": "bilinear", "int": "nearest", "bilinear": "bilinear", "neare
 
 
 def _choose(module, name, value, table):
-    if value not in table:
+    if value not in tuple(table):
         raise ValueError("%s: %s is %r, must be one of %s"
                          % (module, name, value, ", ".join(map(repr, table))))
     return table[value]
@@ -74,7 +74,7 @@ class NonLocalSearch(_Module):
               normalize_bwd=(normalize_bwd, False), k_agg=(k_agg, -1), off_Hq=(off_Hq, 0), off_Wq=(off_Wq, 0),
               strideQ=(strideQ, None))
         anchor, exclude = _choose("NonLocalSearch", "self_action", self_action, _SELF)
-        options = dict(ws=ws, wt=wt, ps=ps, heads=nheads, stride0=stride0, stride1=float(stride1), dilation=dilation,
+        options = dict(ws=ws, wt=wt, ps=ps, heads=nheads, stride0=stride0, stride1=_lib.real("NonLocalSearch: stride1", stride1), dilation=dilation,
                        dist=dist_type, interp=_choose("NonLocalSearch", "itype", itype, _INTERP),
                        border="reflect" if reflect_bounds else "drop", window="slide" if full_ws else "cut", exclude=exclude)
         kept = _kept("NonLocalSearch", k, anchor, topk_mode)
@@ -105,7 +105,7 @@ class PairedSearch(_Module):
               off_Hq=(off_Hq, 0), off_Wq=(off_Wq, 0))
         anchor, exclude = _choose("PairedSearch", "self_action", self_action, _SELF)
         kept = _kept("PairedSearch", k, anchor, "all")
-        super().__init__(layout, ws=ws, wt=0, ps=ps, heads=nheads, stride0=stride0, stride1=float(stride1),
+        super().__init__(layout, ws=ws, wt=0, ps=ps, heads=nheads, stride0=stride0, stride1=_lib.real("PairedSearch: stride1", stride1),
                          dilation=dilation, dist=dist_type, interp=_choose("PairedSearch", "itype", itype, _INTERP),
                          border="reflect" if reflect_bounds else "drop", window="slide" if full_ws else "cut",
                          exclude=exclude, **kept)
@@ -133,7 +133,10 @@ class RefineSearch(_Module):
         _only("RefineSearch", pt=(pt, 1), use_adj=(use_adj, False), normalize_bwd=(normalize_bwd, False),
               k_agg=(k_agg, -1), off_Hq=(off_Hq, 0), off_Wq=(off_Wq, 0), strideQ=(strideQ, None),
               restricted_radius=(restricted_radius, False), topk_mode=(topk_mode, "all"), self_action=(self_action, None))
-        super().__init__(layout, wr=wr, ps=ps, k=k, heads=nheads, stride0=stride0, stride1=float(stride1),
+        _lib.whole("RefineSearch: k", k, -2**31, 2**31 - 1)
+        if _lib.real("RefineSearch: kr", kr) != kr:
+            raise ValueError("RefineSearch: kr is %r, must be a number" % (kr,))
+        super().__init__(layout, wr=wr, ps=ps, k=k, heads=nheads, stride0=stride0, stride1=_lib.real("RefineSearch: stride1", stride1),
                          dilation=dilation, dist=dist_type, interp=_choose("RefineSearch", "itype", itype, _INTERP),
                          border="reflect" if reflect_bounds else "drop", window="slide" if full_ws else "cut")
         self.kr = kr
@@ -226,7 +229,7 @@ class SoftmaxWeights(torch.nn.Module):
 
     def __init__(self, scale=10.0, dist_type="l2"):
         super().__init__()
-        self.scale, self.dist_type = float(scale), dist_type
+        self.scale, self.dist_type = _lib.real("SoftmaxWeights: scale", scale), dist_type
 
     def extra_repr(self):
         return "scale=%r, dist_type=%r" % (self.scale, self.dist_type)

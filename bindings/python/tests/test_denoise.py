@@ -68,6 +68,12 @@ class Denoise(unittest.TestCase):
         for seed in (2**64, -1, 0.5, "1", None):
             with self.assertRaisesRegex(ValueError, "noise_add: seed is .*, must be a whole number from 0 to 18446744073709551615"):
                 snls.noise_add(self.clean, 20, seed=seed)
+        with self.assertRaisesRegex(ValueError, "noise_add: sigma is 'x', must be a number"):
+            snls.noise_add(self.clean, "x")
+        with self.assertRaisesRegex(TypeError, "noise_add: array is complex64, must be real"):
+            snls.noise_add(self.clean.astype("complex64"), 3)
+        with self.assertRaisesRegex(TypeError, "denoise: method is .*, must be a name"):
+            snls.denoise(self.noisy, 3, method=["nlm"])
         self.assertFalse((snls.noise_add(self.clean, 20, seed=2**64 - 1) == snls.noise_add(self.clean, 20, seed=np.int64(7))).all())
         for make in (snls.Denoiser, snls.denoise_memory):
             for threads in (2**32 + 2, -1, "2", 1.5):

@@ -166,6 +166,8 @@ print("well", (next(stream) == want[1]).all())
                                      (ValueError, "device is 'tpu'", lambda: snls.Model(device="tpu")),
                                      (ValueError, "number of the device is 4294967296", lambda: snls.Model(device="cuda:4294967296")),
                                      (ValueError, "threads is 4294967298, must be a whole", lambda: snls.Model(threads=2**32 + 2)),
+                                     (ValueError, "dtype is \\[\\], must be", lambda: snls.Model(dtype=[])),
+                                     (TypeError, "not list", lambda: snls.Model([])),
                                      (ValueError, "dtype is 'f8'", lambda: snls.Model(dtype="f8")),
                                      (TypeError, "no option 'preset'",
                                       lambda: snls.denoise(self.noisy, 30, method="stan", preset="fast")),

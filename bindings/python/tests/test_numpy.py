@@ -208,6 +208,10 @@ class Errors(unittest.TestCase):
         with self.assertRaises(MemoryError):
             snls.search(huge, huge, k=1000)
 
+    def test_another_library(self):
+        with self.assertRaisesRegex(AssertionError, "ImportError: snls: libc.so.6 is another library: it has no function snls_version"):
+            run_python("import snls", SNLS_LIBRARY="libc.so.6")
+
     def test_modules_need_torch(self):
         out = run_python("import snls\ntry:\n    snls.NonLocalSearch\nexcept ImportError as error: print(error)", SNLS_TORCH="0")
         self.assertIn("needs PyTorch", out)
@@ -231,8 +235,9 @@ class DLPack(unittest.TestCase):
         snls.search(Exporter(v), Exporter(v), ws=1)
         with self.assertRaises(ValueError):
             snls.search(Exporter(v), Exporter(v), ws=0)
-        with self.assertRaises((TypeError, ValueError, NotImplementedError)):
-            snls.search(Exporter(v.astype("complex64")), Exporter(v), ws=1)
+        for dtype in ("complex64", "int64", "int16"):
+            with self.assertRaisesRegex(TypeError, "element type .*, must be f32"):
+                snls.search(Exporter(v.astype(dtype)), Exporter(v), ws=1)
         kept = weakref.ref(v)
         del v
         gc.collect()
@@ -490,6 +495,14 @@ class Frames(unittest.TestCase):
             snls.flow(self.a, self.b, pyr_scale=0.5, **{"pyr-scale": 0.5})
         with self.assertRaises(ValueError):
             snls.flow(self.a, self.b[:32])
+        flow = self.a[..., :2]
+        for kind, sentence, call in ((ValueError, "align: stride0 is 0, must be a whole number", lambda: snls.align(self.a, self.b, flow, stride0=0)),
+                                     (ValueError, "align: stride0 is '2', must be", lambda: snls.align(self.a, self.b, "dis", stride0="2")),
+                                     (TypeError, "align: flow is a list", lambda: snls.align(self.a, self.b, [1, 2])),
+                                     (ValueError, "align: flow has 2 axes, must have 3", lambda: snls.align(self.a, self.b, flow[0])),
+                                     (ValueError, "flow_color: largest is 'x', must be", lambda: snls.flow_color(flow, "x"))):
+            with self.subTest(sentence), self.assertRaisesRegex(kind, sentence):
+                call()
         for height in (0, 1.5, "3", 2**64 + 3):
             with self.assertRaisesRegex(ValueError, "flow_resize: height is .*, must be a whole number"):
                 snls.flow_resize(self.a[..., :2], height, 3)

@@ -205,6 +205,15 @@ class Modules(unittest.TestCase):
                       lambda: snls.NonLocalSearch(3, 1, 3, -1, self_action="anchor"), lambda: snls.NonLocalGather(3, 1, layout="NCHW")):
             with self.assertRaises(ValueError):
                 build()
+        for sentence, build in (("NonLocalSearch: k is '1', must be a whole number", lambda: snls.NonLocalSearch(3, 0, 1, "1")),
+                                ("PairedSearch: k is None, must be", lambda: snls.PairedSearch(3, 1, None)),
+                                ("RefineSearch: k is 1.5, must be", lambda: snls.RefineSearch(3, 0, 1, 1.5, -1, 1)),
+                                ("RefineSearch: kr is nan, must be", lambda: snls.RefineSearch(3, 0, 1, 1, float("nan"), 1)),
+                                ("self_action is \\[\\], must be one of", lambda: snls.NonLocalSearch(3, 0, 1, 1, self_action=[])),
+                                ("NonLocalSearch: stride1 is 'x', must be a number", lambda: snls.NonLocalSearch(3, 0, 1, 1, stride1="x")),
+                                ("SoftmaxWeights: scale is None, must be a number", lambda: snls.SoftmaxWeights(None))):
+            with self.subTest(sentence), self.assertRaisesRegex(ValueError, sentence):
+                build()
 
 
 @needs_torch
@@ -273,6 +282,18 @@ class Types(unittest.TestCase):
             snls.search(v, v, torch.zeros(1, 1, 1, 2, 4, 3), layout="BTCHW")
         with self.assertRaisesRegex(TypeError, "mixed"):
             snls.search(v.numpy(), v)
+
+    def test_gradients_of_nothing(self):
+        """Bits of a mask that name no tensor are not looked at."""
+        v, index = rand(1, 1, 4, 4, 2), torch.zeros(1, 1, 1, 4, 4, 1, dtype=torch.int32)
+        found = torch.ops.snls.search_backward(rand(1, 1, 1, 4, 4, 1), None, v, v, None, index, 255, 3)
+        self.assertEqual([tuple(t.shape) for t in found], [tuple(v.shape), tuple(v.shape), (0,)])
+
+    def test_memory(self):
+        """What PyTorch cannot allocate it says itself."""
+        huge = torch.zeros(1, 1, 1, 1, 1).expand(1, 1, 2**20, 2**20, 1)
+        with self.assertRaises(RuntimeError):
+            snls.search(huge, huge, k=1000)
 
     def test_errors_pass_through_the_dispatcher(self):
         v = rand(1, 1, 4, 4, 2, grad=True)
