@@ -5,6 +5,8 @@ Python may run something else between the two, a signal handler or what the garb
 same call: a plan is busy meanwhile, and the call inside gets one of its own, which takes its place.
 """
 import ctypes
+import sys
+import warnings
 
 from . import _lib
 from ._context import local
@@ -131,6 +133,15 @@ def _work(op, views, outputs, params):
     return work
 
 
+def _callers_level():
+    """The stacklevel of a warning that is to name the line that called this package, directly or by way of PyTorch (a module's
+    __call__, the dispatcher)."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in (__package__, "torch"):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 class Plan:
     """A forward call: block with inputs and outputs, the outputs' shapes and element types, and the backend."""
     busy = False
@@ -182,9 +193,8 @@ class Plan:
                 raise ValueError("%s%s" % (error, AXES)) from None
             raise
         if status == _lib.UNCOVERED:
-            import warnings
             warnings.warn("%s: some pixels lie under no query patch and are 0 (ps too small for stride0)" % self.op.name,
-                          stacklevel=4)
+                          stacklevel=_callers_level())
         return status
 
 

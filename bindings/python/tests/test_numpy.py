@@ -143,6 +143,10 @@ for layout, video in (("BTHWC", v), ("BTCHW", v.transpose(0, 1, 4, 2, 3)), ("BTH
         with self.assertWarnsRegex(UserWarning, "under no query patch"):
             out = snls.gather_add(v, snls.weights(dist), offset, stride0=4)
         self.assertEqual(out[0, 0, 1, 1, 0], 0)
+        for array in (lambda a: a, Exporter):
+            with self.assertWarnsRegex(UserWarning, "under no query patch") as seen:
+                snls.gather_add(array(v), array(snls.weights(dist)), array(offset), stride0=4)
+            self.assertEqual(seen.filename, __file__)
 
     def test_signatures_are_the_librarys(self):
         for name, op in OPERATORS.items():

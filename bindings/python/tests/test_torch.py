@@ -191,6 +191,19 @@ class Modules(unittest.TestCase):
                 self.assertTrue(torch.equal(got, function(v, weight, offset, ps=3, layout="BTCHW", **theirs)))
                 self.assertEqual(torch.equal(got, getattr(snls, name)(3, 1)(v, weight, offset)), not ours)
 
+    def test_a_warning_names_the_callers_line(self):
+        v = rand(1, 1, 4, 8, 8)
+        dists, offsets = snls.NonLocalSearch(3, 0, 1, 2, stride0=4)(v, v)
+        weights = snls.weights(dists)
+        net = torch.nn.Module()
+        net.sum = snls.WeightedPatchSum(1, 4)
+        for call in (lambda: net.sum(v, weights, offsets), lambda: snls.gather_add(v, weights, offsets, stride0=4, layout="BTCHW"),
+                     lambda: torch.ops.snls.gather_add(v, weights, offsets, 1, 4, channels_first=True),
+                     lambda: snls.gather_add(v.clone().requires_grad_(True), weights, offsets, stride0=4, layout="BTCHW")):
+            with self.assertWarnsRegex(UserWarning, "under no query patch") as seen:
+                call()
+            self.assertEqual(seen.filename, __file__)
+
     def test_copies(self):
         v = rand(1, 3, 4, 9, 8)
         search = torch.nn.Sequential(snls.NonLocalSearch(3, 1, 3, 5, stride0=1), snls.SoftmaxWeights())
