@@ -3,7 +3,8 @@
 Arrays may have any strides, and the results belong to the caller's array library. A float32 video whose channels lie side by
 side is read in place; half floats, and channels apart ("BTCHW" in memory), are packed first, in each call, into 4 bytes an
 element of scratch memory, which a thread keeps until snls.release(). Axes are named B batch, T frames, H rows, W columns,
-C channels (head h owns channels h*F to h*F+F-1, C = heads*F), S = 2*wt or 2*wt+1 slots of flow, nH = ceil(H/stride0), nW = ceil(W/stride0), K neighbours.
+C channels (head h owns channels h*F to h*F+F-1, C = heads*F), S = 2*wt or 2*wt+1 slots of flow,
+nH = ceil(H/stride0), nW = ceil(W/stride0), K neighbours.
 
 layout says where channels are, in every video and every flow of a call:
     "BTHWC"   video (B,T,H,W,C), flow (B,T,S,nH,nW,2), frame flow (B,T,H,W,2)      the default of these functions

@@ -74,8 +74,8 @@ class NonLocalSearch(_Module):
               normalize_bwd=(normalize_bwd, False), k_agg=(k_agg, -1), off_Hq=(off_Hq, 0), off_Wq=(off_Wq, 0),
               strideQ=(strideQ, None))
         anchor, exclude = _choose("NonLocalSearch", "self_action", self_action, _SELF)
-        options = dict(ws=ws, wt=wt, ps=ps, heads=nheads, stride0=stride0, stride1=_lib.real("NonLocalSearch: stride1", stride1), dilation=dilation,
-                       dist=dist_type, interp=_choose("NonLocalSearch", "itype", itype, _INTERP),
+        options = dict(ws=ws, wt=wt, ps=ps, heads=nheads, stride0=stride0, stride1=_lib.real("NonLocalSearch: stride1", stride1),
+                       dilation=dilation, dist=dist_type, interp=_choose("NonLocalSearch", "itype", itype, _INTERP),
                        border="reflect" if reflect_bounds else "drop", window="slide" if full_ws else "cut", exclude=exclude)
         kept = _kept("NonLocalSearch", k, anchor, topk_mode)
         super().__init__(layout, **options, **kept)
