@@ -272,7 +272,7 @@ def _function(name, forward, setup, backward):
 
     A kernel under the key Autograd runs at one level of the transforms of torch.func, with the tensors of that level, and what it
     calls below goes on to the next: a node of this level is all that it has to record."""
-    def both(ctx, *args):  # as PyTorch 1.13 wants it
+    def both(ctx, *args):  # PyTorch 1.13 knows nothing else, and later ones call it sooner
         output = forward(*args)
         setup(ctx, args, output)
         return output
@@ -280,10 +280,9 @@ def _function(name, forward, setup, backward):
     def lower(*args):  # apply switches both off, for the levels below too
         with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
             return forward(*args)
-    methods = dict(forward=both) if _SingleLevel is None else dict(forward=forward, setup_context=setup)
-    methods = {n: staticmethod(f) for n, f in dict(methods, backward=backward).items()}
-    usual = type(name, (torch.autograd.Function,), dict(methods)).apply
-    single = _SingleLevel and type(name, (_SingleLevel,), dict(methods, forward=staticmethod(lower))).apply
+    made = lambda base, **methods: type(name, (base,), {n: staticmethod(f) for n, f in methods.items()}).apply
+    usual = made(torch.autograd.Function, forward=both, backward=backward)
+    single = _SingleLevel and made(_SingleLevel, forward=lower, setup_context=setup, backward=backward)
 
     def apply(*args):
         if not _transforms_active():
