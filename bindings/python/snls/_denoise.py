@@ -155,8 +155,9 @@ class Denoiser:
     def close(self):
         if getattr(self, "_handle", None) and self._context.pid == os.getpid():
             with self._lock:
-                _close(ref(self._handle))
-                self._context.close()
+                if self._handle:  # nobody has come first
+                    _close(ref(self._handle))
+                    self._context.close()
         self._handle = None
 
     __del__ = close

@@ -147,8 +147,9 @@ class Model:
             with self._lock:
                 for stream in list(self._streams):
                     stream.close()
-                _close(ref(self._handle))
-                self._context.close()
+                if self._handle:  # nobody has come first
+                    _close(ref(self._handle))
+                    self._context.close()
         self._handle = None
 
     __del__ = close

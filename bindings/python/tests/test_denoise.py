@@ -3,7 +3,7 @@ import unittest
 
 import numpy as np
 
-from common import needs_torch, run_python, snls, torch
+from common import inside, needs_torch, run_python, snls, torch
 
 
 def clip(frames=5, side=40):
@@ -52,6 +52,16 @@ class Denoise(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "closed"):
             denoiser.push(self.noisy[0])
         self.assertGreater(snls.denoise_memory(480, 854), 1e6)
+
+    def test_closed_inside_a_call(self):
+        """As a signal handler may: the call hears of it."""
+        for name in ("_push", "_pull"):
+            denoiser = snls.Denoiser(40, 40, sigma=20, method="nlm")
+            with inside(snls._denoise, name, denoiser.close), self.assertRaises(ValueError):
+                denoiser.push(self.noisy[0])
+        denoiser = snls.Denoiser(40, 40, sigma=20, method="nlm")
+        with inside(snls._denoise, "_close", denoiser.close):
+            denoiser.close()
 
     def test_refused(self):
         for kind, sentence, arguments, options in ((ValueError, "3 axes", (self.noisy[0],), {}),
