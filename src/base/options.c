@@ -1,5 +1,6 @@
 /* options.c: reading, printing and checking the fields that an option table describes. */
 #include "base/options.h"
+#include "base/number.h"
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -35,7 +36,7 @@ void snls_options_default(const SnlsOption *table, void *params)
 static void accepted(const SnlsOption *o, char *text, size_t size)
 {
     if (o->type != SNLS_OPTION_ENUM) {
-        snprintf(text, size, o->type == SNLS_OPTION_INT ? "must be a whole number from %.10g to %.10g" : "must be %.10g to %.10g", o->min, o->max);
+        snls_number_text(text, size, o->type == SNLS_OPTION_INT ? "must be a whole number from %.10g to %.10g" : "must be %.10g to %.10g", o->min, o->max);
         return;
     }
     size_t at = (size_t)snprintf(text, size, "must be one of");
@@ -68,7 +69,7 @@ static bool parse_value(const SnlsOption *o, const char *text, double *value)
         const long long n = strtoll(text, &end, 10);
         *value = (double)n;
     } else {
-        *value = strtod(text, &end);
+        *value = snls_number_read(text, &end);
     }
     const bool number = end != text && !*end && !isspace((unsigned char)text[0]);
     return number && errno != ERANGE && isfinite(*value);
@@ -94,11 +95,11 @@ void snls_option_format(const SnlsOption *o, const void *params, char *text, siz
     const double value = field(o, params);
     if (o->type == SNLS_OPTION_ENUM) snprintf(text, size, "%s", in_range(o, value) ? o->names[(int)value] : "?");
     else if (o->type == SNLS_OPTION_INT) snprintf(text, size, "%d", (int)value);
-    else snprintf(text, size, "%.17g", value);
+    else snls_number_text(text, size, "%.17g", value);
     /* the shortest text that reads back as the same number */
     for (int digits = 16; o->type == SNLS_OPTION_REAL && digits > 0; digits--) { /* 10, not 1e+01 */
         char shorter[40];
-        snprintf(shorter, sizeof shorter, "%.*g", digits, value);
-        if (strtod(shorter, NULL) == value && strlen(shorter) < strlen(text)) snprintf(text, size, "%s", shorter);
+        snls_number_text(shorter, sizeof shorter, "%.*g", digits, value);
+        if (snls_number_read(shorter, NULL) == value && strlen(shorter) < strlen(text)) snprintf(text, size, "%s", shorter);
     }
 }

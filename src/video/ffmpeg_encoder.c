@@ -1,5 +1,6 @@
 /* ffmpeg_encoder.c: which encoder, in which pixel format, with which options. */
 #include "video/ffmpeg.h"
+#include "base/number.h"
 #include "io/file.h"
 #include <libavutil/opt.h>
 #include <stdio.h>
@@ -161,7 +162,7 @@ static int set_quality(const SnlsWriter *w, const char *name, AVDictionary **opt
                     w->params.lossless && w->params.crf < 0 ? "log-level=none:lossless=1" : "log-level=none", 0);
     if (vp9) av_dict_set(options, "row-mt", "1", 0), av_dict_set(options, "b", "0", 0);
     if (w->params.crf >= 0) {
-        snprintf(text, sizeof text, "%g", w->params.crf);
+        snls_number_text(text, sizeof text, "%g", w->params.crf);
         av_dict_set(options, "crf", text, 0);
     } else if (w->params.lossless && (x264 || x265 || vp9)) {
         lossless = 1;

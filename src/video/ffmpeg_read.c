@@ -1,5 +1,6 @@
 /* ffmpeg_read.c: frames of a file by libavformat and libavcodec; and the door of libsnls_ffmpeg.so. */
 #include "video/ffmpeg.h"
+#include "base/number.h"
 #include "io/file.h"
 #include <math.h>
 #include <stdio.h>
@@ -60,11 +61,11 @@ static double stream_seconds(const SnlsAvReader *a)
     const AVStream *s = a->stream;
     if (s->duration > 0) return (double)s->duration * av_q2d(s->time_base);
     const AVDictionaryEntry *tag = av_dict_get(s->metadata, "DURATION", NULL, AV_DICT_IGNORE_SUFFIX); /* Matroska */
-    int hours, minutes;
-    double seconds;
-    return tag && sscanf(tag->value, "%d:%d:%lf", &hours, &minutes, &seconds) == 3
-               ? 3600.0 * hours + 60.0 * minutes + seconds
-               : 0;
+    int hours, minutes, at = 0;
+    if (!tag || sscanf(tag->value, "%d:%d:%n", &hours, &minutes, &at) != 2 || !at) return 0;
+    char *end;
+    const double seconds = snls_number_read(tag->value + at, &end);
+    return end > tag->value + at ? 3600.0 * hours + 60.0 * minutes + seconds : 0;
 }
 
 static void describe(SnlsReader *r, SnlsAvReader *a)
@@ -91,7 +92,7 @@ static SnlsStatus refuse_interlaced(SnlsReader *r)
                      snls_io_name(r->path).text);
 }
 
-static SnlsStatus av_open(SnlsReader *r)
+static SnlsStatus open_file(SnlsReader *r)
 {
     SnlsAvReader *a = r->priv = snls_mem_alloc(&r->ctx->allocator, sizeof *a);
     if (!a) return no_memory(r);
@@ -103,6 +104,15 @@ static SnlsStatus av_open(SnlsReader *r)
     if (order != AV_FIELD_UNKNOWN && order != AV_FIELD_PROGRESSIVE && !r->params.progressive)
         return refuse_interlaced(r);
     return SNLS_OK;
+}
+
+/* Demuxers read numbers of text as the locale writes them. */
+static SnlsStatus av_open(SnlsReader *r)
+{
+    const SnlsPlainLocale locale = snls_plain_begin();
+    const SnlsStatus status = open_file(r);
+    snls_plain_end(locale);
+    return status;
 }
 
 /* ---- packets to frames ---- */
