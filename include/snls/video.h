@@ -94,7 +94,8 @@ typedef struct SnlsWriterParams {
 
 SNLS_API void snls_writer_defaults(SnlsWriterParams *params);
 
-/* path: a video file, a pattern (dir/%05d.png), a folder that exists, .npy, "-" for y4m on standard output. */
+/* path: a video file, a pattern (dir/%05d.png), a folder that exists, .npy, "-" for y4m on standard output. The reader must not have given frames yet. Nothing of
+ * params but rename and opaque is looked at later: the reader may be closed before the writer, texts may be freed. Other streams are read from the file itself, which must stay. */
 SNLS_API SnlsStatus snls_writer_open(SnlsWriter **out, SnlsContext *ctx, const char *path, const SnlsWriterParams *params);
 SNLS_API void       snls_writer_info(const SnlsWriter *writer, SnlsVideoInfo *info);
 

@@ -115,6 +115,7 @@ static SnlsStatus create(SnlsWriter *w)
     if (status >= 0) status = write_header(w, a);
     av_frame_free(&first);
     a->offset = llrint(w->params.like->origin / av_q2d(a->from));
+    a->limited = w->params.like->params.count > 0;
     return status;
 }
 
@@ -216,7 +217,7 @@ static SnlsStatus finish(SnlsWriter *w)
     const int sent = avcodec_send_frame(a->encoder, NULL);
     if (sent < 0 && sent != AVERROR_EOF) return snls_av_fail(w->ctx, SNLS_ERR_IO, w->name, "the encoder fails", sent);
     SNLS_TRY(drain(w, a));
-    SNLS_TRY(snls_av_copy_until(w, a, w->params.like->params.count > 0 ? end_time(a) : INFINITY));
+    SNLS_TRY(snls_av_copy_until(w, a, a->limited ? end_time(a) : INFINITY));
     a->header = false;
     int error = av_write_trailer(a->out);
     if (error >= 0 && a->out->pb) {

@@ -59,6 +59,7 @@ SnlsStatus snls_writer_open(SnlsWriter **out, SnlsContext *ctx, const char *path
     snprintf(w->name, sizeof w->name, "%s", name);
     const SnlsStatus status = open_writer(w);
     if (status < 0) snls_writer_close(&w);
+    else w->params.like = NULL, w->params.path = w->params.codec = w->params.format = NULL, w->params.options = NULL; /* the caller's, who may free them now */
     *out = w;
     return status;
 }

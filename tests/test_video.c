@@ -1,0 +1,98 @@
+/* test_video.c: readers and writers as a C program has them: how long things must live, what is refused and what it says. Without FFmpeg on arrays
+ * and pictures only. */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS, mkdtemp */
+#include "check.h"
+#include <snls/snls.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { T = 3, H = 32, W = 48 };
+
+static SnlsContext *ctx[2]; /* of readers, of writers */
+static char folder[] = "/tmp/snls_test_video_XXXXXX";
+
+static const char *in_folder(const char *name)
+{
+    static char path[4][128];
+    static int turn;
+    turn = (turn + 1) % 4;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
+    return path[turn];
+}
+
+static void make_clip(void)
+{
+    static float pixels[T * H * W * 3];
+    Rng rng = { 5 };
+    const SnlsTensor clip = snls_tensor(pixels, SNLS_F32, 4, (const int64_t[]){ T, H, W, 3 });
+    tensor_fill(&clip, &rng, 0, 255);
+    CHECK(snls_npy_write(ctx[0], in_folder("clip.npy"), &clip) == SNLS_OK, "%s", snls_error(ctx[0]));
+}
+
+/* ---- lifetimes ---- */
+
+/* Each block its own pages, so that what is used after it was given back ends the program. */
+static void *take_pages(size_t bytes, void *opaque)
+{
+    (void)opaque;
+    size_t *head = mmap(NULL, bytes + 64, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (head == MAP_FAILED) return NULL;
+    *head = bytes + 64;
+    return (char *)head + 64;
+}
+
+static void give_pages(void *ptr, void *opaque)
+{
+    (void)opaque;
+    if (ptr) munmap((char *)ptr - 64, *(size_t *)(void *)((char *)ptr - 64));
+}
+
+static void reader_closed_first(SnlsContext *pages, const char *out)
+{
+    SnlsReader *r = NULL;
+    SnlsWriter *w = NULL;
+    SnlsFrame *frame = NULL;
+    SnlsWriterParams p;
+    snls_writer_defaults(&p);
+    CHECK(snls_reader_open(&r, pages, in_folder("clip.npy"), NULL) == SNLS_OK, "%s", snls_error(pages));
+    p.like = r;
+    const SnlsStatus status = snls_writer_open(&w, ctx[1], out, &p);
+    if (CHECK(status == SNLS_OK || status == SNLS_ERR_UNSUPPORTED, "%s", snls_error(ctx[1])) && w) {
+        memset(&p, 0x5a, sizeof p);
+        CHECK(snls_reader_next(r, &frame) == SNLS_OK, "%s", snls_error(pages));
+        snls_reader_close(&r);
+        CHECK(snls_writer_write(w, frame) == SNLS_OK && snls_writer_finish(w) == SNLS_OK, "%s: %s", out, snls_error(ctx[1]));
+    }
+    snls_frame_free(&frame);
+    snls_writer_close(&w);
+    snls_reader_close(&r);
+}
+
+static void lifetimes(void)
+{
+    SnlsContextParams p;
+    SnlsContext *pages;
+    snls_context_defaults(&p);
+    p.allocator = (SnlsAllocator){ take_pages, give_pages, NULL };
+    if (!CHECK(snls_open(&pages, &p) == SNLS_OK, "open")) return;
+    static const char *const names[] = { "a.npy", "a%d.png", "a.mkv", "a.mp4", "a.y4m" };
+    for (int i = 0; i < 5; i++) reader_closed_first(pages, in_folder(names[i]));
+    snls_close(&pages);
+}
+
+int main(void)
+{
+    check_repeat("test_video");
+    if (!mkdtemp(folder)) return printf("skipped: no folder in /tmp\n"), 77;
+    for (int i = 0; i < 2; i++)
+        if (!CHECK(snls_open(&ctx[i], NULL) == SNLS_OK, "open")) return check_end();
+    make_clip();
+    lifetimes();
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    if (system(command)) printf("%s is left\n", folder);
+    for (int i = 0; i < 2; i++) snls_close(&ctx[i]);
+    return check_end();
+}
