@@ -211,7 +211,7 @@ static int measure(Denoise *d, const SnlsPipelineFrame *f)
     if (read < 0) return fail_library(d->ctx[3], read, false);
     SnlsTensor clean = { 0 };
     int code = alloc_array(d->ctx[3], "a frame", &clean, SNLS_F32, 3, shape);
-    if (!code) snls_frame_read(frame, clean.data);
+    if (!code && snls_frame_read(frame, clean.data) < 0) code = fail(EXIT_MEMORY, "%s: out of memory for a frame", d->clean);
     snls_frame_free(&frame);
     const SnlsTensor before = snls_tensor((void *)f->before, SNLS_F32, 3, shape),
                      after = snls_tensor((void *)f->after, SNLS_F32, 3, shape);

@@ -109,6 +109,34 @@ static void pictures(void)
     tensors_free();
 }
 
+/* What an earlier call said is not what this one says. */
+static void says_so(SnlsStatus status, const char *what)
+{
+    CHECK(status == SNLS_ERR_ARG && !strncmp(snls_error(ctx), what, strlen(what)) && strstr(snls_error(ctx), "NULL"), "%s: %d, \"%s\"", what, (int)status, snls_error(ctx));
+    snls_array_alloc(ctx, &(SnlsTensor){ 0 }, SNLS_F32, -1, NULL);
+}
+
+static void missing(void)
+{
+    SnlsTensor t = { 0 };
+    says_so(snls_array_alloc(ctx, NULL, SNLS_F32, 1, (const int64_t[]){ 1 }), "array_alloc: ");
+    says_so(snls_array_copy(ctx, NULL, &t), "array_copy: ");
+    says_so(snls_npy_read(ctx, "x", NULL), "npy_read: ");
+    says_so(snls_npy_read(ctx, NULL, &t), "npy_read: ");
+    says_so(snls_npy_parse(ctx, "x", 1, NULL), "npy_parse: ");
+    says_so(snls_image_read(ctx, "x", NULL), "image_read: ");
+    says_so(snls_image_read(ctx, NULL, &t), "image_read: ");
+    says_so(snls_image_parse(ctx, "x", 1, NULL), "image buffer: ");
+    says_so(snls_flo_read(ctx, "x", NULL), "flo_read: ");
+    says_so(snls_flo_parse(ctx, "x", 1, NULL), ".flo buffer: ");
+    says_so(snls_kitti_read(ctx, "x", NULL), "kitti_read: ");
+    says_so(snls_reader_open(NULL, ctx, "x", NULL), "reader: ");
+    says_so(snls_writer_open(NULL, ctx, "x", NULL), "writer: ");
+    says_so(snls_model_open(NULL, ctx, "x", NULL), "model_open: ");
+    says_so(snls_trainer_open(NULL, ctx, NULL), "trainer_open: ");
+    says_so(snls_trainer_resume(NULL, ctx, "x"), "trainer_resume: ");
+}
+
 int main(void)
 {
     ctx = context_open("cpu", 0, 1);
@@ -116,6 +144,7 @@ int main(void)
     bad_copies();
     allocation();
     pictures();
+    missing();
     snls_close(&ctx);
     return check_end();
 }

@@ -82,6 +82,36 @@ static void lifetimes(void)
     snls_close(&pages);
 }
 
+/* ---- what is missing ---- */
+
+static void says_so(SnlsContext *c, SnlsStatus status, const char *what)
+{
+    CHECK(status == SNLS_ERR_ARG && strstr(snls_error(c), "NULL"), "%s: %d, \"%s\"", what, (int)status, snls_error(c));
+    snls_array_alloc(c, &(SnlsTensor){ 0 }, SNLS_F32, -1, NULL); /* says something else */
+}
+
+static void missing(void)
+{
+    static float pixels[H * W * 3];
+    SnlsReader *r = NULL;
+    SnlsWriter *w = NULL;
+    SnlsFrame *frame = NULL, *made = NULL;
+    SnlsWriterParams p;
+    snls_writer_defaults(&p);
+    CHECK(snls_reader_open(&r, ctx[0], in_folder("clip.npy"), NULL) == SNLS_OK, "%s", snls_error(ctx[0]));
+    p.like = r;
+    CHECK(snls_writer_open(&w, ctx[1], in_folder("m.npy"), &p) == SNLS_OK, "%s", snls_error(ctx[1]));
+    says_so(ctx[0], snls_reader_next(r, NULL), "reader_next");
+    CHECK(snls_reader_next(r, &frame) == SNLS_OK, "%s", snls_error(ctx[0]));
+    says_so(ctx[1], snls_writer_write(w, NULL), "writer_write");
+    says_so(ctx[1], snls_writer_make(w, frame, pixels, NULL), "writer_make");
+    says_so(ctx[1], snls_writer_make(w, NULL, pixels, &made), "writer_make");
+    says_so(ctx[1], snls_writer_unpack(w, frame, NULL, 1, &made), "writer_unpack");
+    snls_frame_free(&frame);
+    snls_writer_close(&w);
+    snls_reader_close(&r);
+}
+
 int main(void)
 {
     check_repeat("test_video");
@@ -90,6 +120,7 @@ int main(void)
         if (!CHECK(snls_open(&ctx[i], NULL) == SNLS_OK, "open")) return check_end();
     make_clip();
     lifetimes();
+    missing();
     char command[128];
     snprintf(command, sizeof command, "rm -rf %s", folder);
     if (system(command)) printf("%s is left\n", folder);

@@ -68,7 +68,8 @@ SNLS_API void       snls_reader_info(const SnlsReader *reader, SnlsVideoInfo *in
 SNLS_API SnlsStatus snls_reader_next(SnlsReader *reader, SnlsFrame **frame); /* SNLS_END: no further frame, *frame is NULL */
 SNLS_API void       snls_reader_close(SnlsReader **reader);
 
-SNLS_API SnlsStatus snls_frame_read(const SnlsFrame *frame, float *pixels); /* (H,W,C), contiguous, written */
+/* What is done with a frame uses no context, since other threads may be at work with it: the status alone tells what failed, and snls_error stays as it was. */
+SNLS_API SnlsStatus snls_frame_read(const SnlsFrame *frame, float *pixels); /* (H,W,C), contiguous, written; SNLS_ERR_MEMORY: no rows to work in */
 SNLS_API double     snls_frame_time(const SnlsFrame *frame);                /* seconds */
 SNLS_API void       snls_frame_free(SnlsFrame **frame);
 

@@ -189,7 +189,8 @@ static SnlsStatus open_model(SnlsModel *m, const char *path)
 
 SnlsStatus snls_model_open(SnlsModel **out, SnlsContext *ctx, const char *path, const SnlsModelParams *params)
 {
-    if (!ctx || !out) return SNLS_ERR_ARG;
+    if (!ctx) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(ctx, out, SNLS_ERR_ARG, "model_open: out is NULL");
     *out = NULL;
     SNLS_REQUIRE(ctx, path, SNLS_ERR_ARG, "model_open: path is NULL");
     SnlsModel *m = snls_mem_alloc(&ctx->allocator, sizeof *m);
@@ -220,7 +221,8 @@ void snls_model_close(SnlsModel **model)
 
 SnlsStatus snls_model_info(const SnlsModel *m, SnlsModelInfo *info)
 {
-    if (!m || !info) return SNLS_ERR_ARG;
+    if (!m) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(m->ctx, info, SNLS_ERR_ARG, "model_info: info is NULL");
     *info = (SnlsModelInfo){ .radius = m->architecture->radius, .dtype = m->dtype };
     snprintf(info->architecture, sizeof info->architecture, "%s", m->architecture->name);
     for (int i = 0; i < m->architecture->stages; i++) info->parameters += m->stage[i].params.total;

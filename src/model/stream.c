@@ -38,7 +38,8 @@ static SnlsStatus open_stream(SnlsModelStream *s)
 
 SnlsStatus snls_model_stream_open(SnlsModelStream **out, SnlsModel *m, const SnlsModelStreamParams *params)
 {
-    if (!out || !m) return SNLS_ERR_ARG;
+    if (!m) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(m->ctx, out, SNLS_ERR_ARG, "model_stream_open: out is NULL");
     *out = NULL;
     SNLS_TRY(check_size(m->ctx, params));
     SnlsModelStream *s = snls_mem_alloc(&m->ctx->allocator, sizeof *s);
@@ -136,7 +137,8 @@ static SnlsStatus pull_any(SnlsModelStream *s, float *frame)
 
 SnlsStatus snls_model_stream_pull(SnlsModelStream *s, float *frame)
 {
-    if (!s || !frame) return SNLS_ERR_ARG;
+    if (!s) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(s->m->ctx, frame, SNLS_ERR_ARG, "model_stream_pull: frame is NULL");
     const SnlsStatus status = pull_any(s, frame);
     if (status != SNLS_OK) return status;
     SNLS_REQUIRE(s->m->ctx, all_finite(frame, frame_floats(&s->params)), SNLS_ERR_FORMAT, "model_stream: the network makes values that are not finite of a frame, its weights are too large");

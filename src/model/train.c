@@ -84,7 +84,8 @@ static SnlsStatus build(SnlsTrainer *t)
 
 SnlsStatus snls_trainer_open(SnlsTrainer **out, SnlsContext *ctx, const SnlsTrainParams *params)
 {
-    if (!ctx || !out) return SNLS_ERR_ARG;
+    if (!ctx) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(ctx, out, SNLS_ERR_ARG, "trainer_open: out is NULL");
     *out = NULL;
     SNLS_REQUIRE(ctx, params, SNLS_ERR_ARG, "trainer_open: params is NULL");
     SNLS_TRY(check_params(ctx, params));
@@ -119,7 +120,8 @@ int64_t snls_trainer_parameters(const SnlsTrainer *t) { return t ? t->params.tot
 
 SnlsStatus snls_trainer_params(const SnlsTrainer *t, SnlsTrainParams *params)
 {
-    if (!t || !params) return SNLS_ERR_ARG;
+    if (!t) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(t->ctx, params, SNLS_ERR_ARG, "trainer_params: params is NULL");
     *params = t->p;
     return SNLS_OK;
 }

@@ -106,7 +106,8 @@ SnlsStatus snls_trainer_resume(SnlsTrainer **out, SnlsContext *ctx, const char *
 {
     SnlsSafetensors file;
     SnlsTrainParams p;
-    if (!ctx || !out) return SNLS_ERR_ARG;
+    if (!ctx) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(ctx, out, SNLS_ERR_ARG, "trainer_resume: out is NULL");
     *out = NULL;
     SNLS_TRY(snls_safetensors_read(ctx, path, &file));
     SnlsStatus status = read_params(ctx, path, &file, &p);

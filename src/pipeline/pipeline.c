@@ -64,6 +64,13 @@ static void drop(SnlsQueue *pool, SnlsItem *item)
     item->pixels = NULL;
 }
 
+/* A frame has no context to say why: it is told to that of the stage. */
+static SnlsStatus read_pixels(SnlsContext *ctx, const SnlsFrame *frame, float *pixels)
+{
+    const SnlsStatus status = snls_frame_read(frame, pixels);
+    return status < 0 ? snls_fail(ctx, status, "pipeline: out of memory for the pixels of a frame") : SNLS_OK;
+}
+
 /* ---- reading ---- */
 
 static void *read_frames(void *opaque)
@@ -77,8 +84,8 @@ static void *read_frames(void *opaque)
         item.number = number;
         status = snls_reader_next(r->job->reader, &item.frame);
         if (status == SNLS_OK && item.pixels) {
-            status = snls_frame_read(item.frame, item.pixels);
-            item.cut = r->job->params.find_cuts &&
+            status = read_pixels(reader_context(r), item.frame, item.pixels);
+            item.cut = status == SNLS_OK && r->job->params.find_cuts &&
                        snls_cuts_next(&cuts, item.pixels, r->info.height, r->info.width, r->info.channels);
         }
         if (status != SNLS_OK) {
@@ -232,8 +239,8 @@ static SnlsStatus show(Run *r, const SnlsItem *item, const SnlsFrame *made, floa
                                       .flow = item->has_flow ? item->pixels + r->frame_floats : NULL };
     SnlsVideoInfo out;
     snls_writer_info(r->job->writer, &out);
-    snls_frame_read(item->frame, scratch);
-    if (out.channels == r->info.channels && made) snls_frame_read(made, scratch + r->frame_floats);
+    SNLS_TRY(read_pixels(writer_context(r), item->frame, scratch));
+    if (out.channels == r->info.channels && made) SNLS_TRY(read_pixels(writer_context(r), made, scratch + r->frame_floats));
     else
         memcpy(scratch + r->frame_floats, item->pixels ? item->pixels : scratch,
                (size_t)r->frame_floats * sizeof(float));

@@ -149,7 +149,7 @@ static SnlsStatus frame_to_array(SnlsContext *ctx, const SnlsFrame *frame, SnlsT
     const int64_t shape[3] = { p->height, p->width, snls_pixels_channels(p) };
     SnlsTensor pixels;
     SNLS_TRY(snls_array_alloc(ctx, &pixels, SNLS_F32, 3, shape));
-    SnlsStatus status = snls_frame_read(frame, pixels.data);
+    SnlsStatus status = snls_pixels_read(ctx, p, &frame->planes, pixels.data);
     if (status >= 0 && p->component[0].depth > 8) {
         *image = pixels;
         return SNLS_OK;

@@ -84,7 +84,8 @@ static SnlsStatus open_reader(SnlsReader *r)
 
 SnlsStatus snls_reader_open(SnlsReader **out, SnlsContext *ctx, const char *path, const SnlsReaderParams *params)
 {
-    if (!out || !ctx) return SNLS_ERR_ARG;
+    if (!ctx) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(ctx, out, SNLS_ERR_ARG, "reader: out is NULL");
     *out = NULL;
     SNLS_REQUIRE(ctx, path && *path, SNLS_ERR_ARG, "reader: the path is %s", path ? "empty" : "NULL");
     SNLS_REQUIRE(ctx, strlen(path) < SNLS_PATH_MAX, SNLS_ERR_ARG, "reader: the path is longer than %d bytes",
@@ -127,7 +128,8 @@ static SnlsStatus check_size(SnlsReader *r, SnlsFrame **frame)
 
 SnlsStatus snls_reader_next(SnlsReader *r, SnlsFrame **frame)
 {
-    if (!r || !frame) return SNLS_ERR_ARG;
+    if (!r) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(r->ctx, frame, SNLS_ERR_ARG, "reader: the place for a frame is NULL");
     *frame = NULL;
     if (r->ended || (r->params.count > 0 && r->given >= r->params.count)) return SNLS_END;
     if (r->peeked) {

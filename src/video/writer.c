@@ -39,7 +39,8 @@ static SnlsStatus open_writer(SnlsWriter *w)
 
 SnlsStatus snls_writer_open(SnlsWriter **out, SnlsContext *ctx, const char *path, const SnlsWriterParams *params)
 {
-    if (!out || !ctx) return SNLS_ERR_ARG;
+    if (!ctx) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(ctx, out, SNLS_ERR_ARG, "writer: out is NULL");
     *out = NULL;
     SNLS_REQUIRE(ctx, path && *path && params && params->like, SNLS_ERR_ARG,
                  "writer: a path and a reader to be like are needed");
@@ -71,7 +72,8 @@ void snls_writer_info(const SnlsWriter *writer, SnlsVideoInfo *info)
 
 SnlsStatus snls_writer_make(SnlsWriter *w, const SnlsFrame *like, const float *pixels, SnlsFrame **frame)
 {
-    if (!w || !like || !pixels || !frame) return SNLS_ERR_ARG;
+    if (!w) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(w->ctx, like && pixels && frame, SNLS_ERR_ARG, "writer: like, pixels or frame is NULL");
     SNLS_TRY(w->kind->blank(w, like, frame));
     SnlsFrame *f = *frame;
     SnlsStatus status = snls_pixels_write(w->ctx, &f->pixels, &f->planes, pixels, snls_pixels_channels(&like->pixels));
@@ -82,7 +84,8 @@ SnlsStatus snls_writer_make(SnlsWriter *w, const SnlsFrame *like, const float *p
 
 SnlsStatus snls_writer_unpack(SnlsWriter *w, const SnlsFrame *like, const void *bytes, int64_t size, SnlsFrame **frame)
 {
-    if (!w || !like || !bytes || !frame) return SNLS_ERR_ARG;
+    if (!w) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(w->ctx, like && bytes && frame, SNLS_ERR_ARG, "writer: like, bytes or frame is NULL");
     SNLS_TRY(w->kind->blank(w, like, frame));
     SnlsFrame *f = *frame;
     if (size == snls_pixels_bytes(&f->pixels)) return snls_pixels_unpack(&f->pixels, bytes, &f->planes), SNLS_OK;
@@ -107,7 +110,8 @@ static SnlsStatus convert(SnlsWriter *w, const SnlsFrame *from, SnlsFrame **to)
 
 SnlsStatus snls_writer_write(SnlsWriter *w, const SnlsFrame *frame)
 {
-    if (!w || !frame) return SNLS_ERR_ARG;
+    if (!w) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(w->ctx, frame, SNLS_ERR_ARG, "writer: the frame is NULL");
     SNLS_REQUIRE(w->ctx, !w->finished, SNLS_ERR_ARG, "writer: is finished");
     SnlsFrame *converted = NULL;
     SnlsStatus status = SNLS_OK;
