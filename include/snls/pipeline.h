@@ -56,7 +56,7 @@ typedef struct SnlsPipelineResult {
     int64_t frames, resumed, cuts; /* written; of them from the journal; scenes but one */
     double  sigma[3];              /* in use; 0 for a copy */
     int32_t writing;               /* the failure was one of writing */
-    char    error[512];            /* the sentence of a failure */
+    char    error[512];            /* the sentence of a failure, whatever failed */
 } SnlsPipelineResult;
 
 SNLS_API void snls_pipeline_defaults(SnlsPipelineParams *params);

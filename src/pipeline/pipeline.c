@@ -356,18 +356,25 @@ static void drop_rest(SnlsQueue *q)
     snls_queue_free(q);
 }
 
+static SnlsStatus check_job(SnlsContext *ctx, const SnlsPipeline *job, const SnlsPipelineResult *result)
+{
+    SNLS_REQUIRE(ctx, job && result && job->ctx && job->reader && job->writer, SNLS_ERR_ARG,
+                 "pipeline: the %s is missing (NULL)", !job ? "pipeline" : !result ? "result" : !job->ctx ? "context" : !job->reader ? "reader" : "writer");
+    SNLS_REQUIRE(ctx, job->params.queue >= 1 && job->params.queue <= 64, SNLS_ERR_ARG,
+                 "pipeline: queue is %d, must be 1 to 64 (call snls_pipeline_defaults first)", (int)job->params.queue);
+    SNLS_REQUIRE(ctx, job->ctx != job->reader->ctx && job->ctx != job->writer->ctx && job->reader->ctx != job->writer->ctx, SNLS_ERR_ARG,
+                 "pipeline: reader, writer and denoiser need a context each");
+    return SNLS_OK;
+}
+
 SnlsStatus snls_pipeline_run(const SnlsPipeline *job, SnlsPipelineResult *result)
 {
-    if (!job || !result) return SNLS_ERR_ARG;
-    *result = (SnlsPipelineResult){ 0 };
-    if (!job->ctx) return SNLS_ERR_ARG;
-    SNLS_REQUIRE(job->ctx, job->reader && job->writer && job->params.queue >= 1 && job->params.queue <= 64,
-                 SNLS_ERR_ARG, "pipeline: a reader, a writer and a queue of 1 to 64 frames are needed");
+    SnlsContext none = { 0 }, *said = job && job->ctx ? job->ctx : &none;
+    if (result) *result = (SnlsPipelineResult){ 0 };
+    const SnlsStatus good = check_job(said, job, result);
+    if (good < 0 && result) snprintf(result->error, sizeof result->error, "%s", said->error);
+    if (good < 0) return good;
     Run r = { .job = job, .result = result, .journal = { .fd = -1 }, .local = { .allocator = job->ctx->allocator } };
-    SNLS_REQUIRE(job->ctx,
-                 job->ctx != reader_context(&r) && job->ctx != writer_context(&r) &&
-                     reader_context(&r) != writer_context(&r),
-                 SNLS_ERR_ARG, "pipeline: reader, writer and denoiser need a context each");
     snls_reader_info(job->reader, &r.info);
     r.frame_floats = r.info.height * r.info.width * r.info.channels;
     r.buffer_floats = r.frame_floats + (job->params.watch ? 2 * r.info.height * r.info.width : 0);
