@@ -112,6 +112,26 @@ static void missing(void)
     snls_reader_close(&r);
 }
 
+/* ---- about ---- */
+
+static void about(void)
+{
+    const char *was = getenv("SNLS_FFMPEG_LIBRARY");
+    char keep[1024] = "", text[400] = "x";
+    if (was) snprintf(keep, sizeof keep, "%s", was);
+    setenv("SNLS_FFMPEG_LIBRARY", "/none/such.so", 1);
+    for (int i = 0; i < 2; i++) {
+        memset(text, 'x', sizeof text);
+        CHECK(snls_video_about(i ? ctx[0] : NULL, text, sizeof text) == SNLS_ERR_UNSUPPORTED && strstr(text, "such.so"), "why not: \"%.100s\"", text);
+    }
+    CHECK(!strcmp(text, snls_error(ctx[0])), "%s", snls_error(ctx[0]));
+    char small[4] = "xxx";
+    CHECK(snls_video_about(NULL, small, sizeof small) < 0 && strlen(small) == 3, "a small buffer");
+    CHECK(snls_video_about(ctx[0], NULL, 5) == SNLS_ERR_ARG && strstr(snls_error(ctx[0]), "room"), "%s", snls_error(ctx[0]));
+    if (was) setenv("SNLS_FFMPEG_LIBRARY", keep, 1);
+    else unsetenv("SNLS_FFMPEG_LIBRARY");
+}
+
 int main(void)
 {
     check_repeat("test_video");
@@ -121,6 +141,7 @@ int main(void)
     make_clip();
     lifetimes();
     missing();
+    about();
     char command[128];
     snprintf(command, sizeof command, "rm -rf %s", folder);
     if (system(command)) printf("%s is left\n", folder);
