@@ -137,6 +137,15 @@ static void missing(void)
     says_so(snls_trainer_resume(NULL, ctx, "x"), "trainer_resume: ");
 }
 
+static void paths(void)
+{
+    char name[16];
+    CHECK(snls_path_ends("A.PNG", ".png") && !snls_path_ends("png", ".png"), "endings");
+    CHECK(!snls_path_ends(NULL, ".png") && !snls_path_ends("a.png", NULL), "NULL has an ending");
+    CHECK(snls_path_number("a%03d.png", 7, name, sizeof name) && !strcmp(name, "a007.png"), "%s", name);
+    CHECK(!snls_path_number(NULL, 7, name, sizeof name) && !snls_path_number("%d", 7, NULL, sizeof name) && !snls_path_number("%d", 7, name, 1), "NULL is a pattern");
+}
+
 int main(void)
 {
     ctx = context_open("cpu", 0, 1);
@@ -145,6 +154,7 @@ int main(void)
     allocation();
     pictures();
     missing();
+    paths();
     snls_close(&ctx);
     return check_end();
 }

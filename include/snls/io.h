@@ -40,7 +40,7 @@ SNLS_API SnlsStatus snls_png_write(SnlsContext *ctx, const char *path, const Snl
 SNLS_API SnlsStatus snls_image_read(SnlsContext *ctx, const char *path, SnlsTensor *view);
 SNLS_API SnlsStatus snls_image_parse(SnlsContext *ctx, const void *bytes, size_t size, SnlsTensor *view);
 
-/* Whether a path ends so (".png", in small letters), whatever its own case. */
+/* Whether a path ends so (".png", in small letters), whatever its own case. NULL does not. */
 SNLS_API int snls_path_ends(const char *path, const char *ending);
 
 /* The name of picture `number` of a pattern, which holds one %d or %05d and nothing else of that kind. 0: it does not, or size bytes are too few. */
