@@ -3,6 +3,12 @@
 #include "base/number.h"
 #include <stdarg.h>
 
+void snls_one_line(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 127) *text = '?';
+}
+
 SnlsStatus snls_fail(SnlsContext *ctx, SnlsStatus status, const char *format, ...)
 {
     if (!ctx) return status;
@@ -10,6 +16,7 @@ SnlsStatus snls_fail(SnlsContext *ctx, SnlsStatus status, const char *format, ..
     va_start(args, format);
     snls_number_vtext(ctx->error, sizeof ctx->error, format, args);
     va_end(args);
+    snls_one_line(ctx->error);
     return status;
 }
 

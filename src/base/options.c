@@ -82,7 +82,7 @@ SnlsStatus snls_option_parse(const SnlsOption *o, void *params, const char *text
     if (!parse_value(o, text, &value) || !in_range(o, value)) {
         char must[160];
         accepted(o, must, sizeof must);
-        if (why && size) snprintf(why, size, "is %.60s, %s", *text ? text : "empty", must);
+        if (why && size) snprintf(why, size, "is %.60s, %s", *text ? text : "empty", must), snls_one_line(why);
         return SNLS_ERR_ARG;
     }
     set_field(o, params, value);
