@@ -2,6 +2,7 @@
  * and pictures only. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS, mkdtemp */
 #include "check.h"
+#include <math.h>
 #include <snls/snls.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,6 +113,46 @@ static void missing(void)
     snls_reader_close(&r);
 }
 
+/* ---- params ---- */
+
+static void bad_reader(const SnlsReaderParams *p, const char *word)
+{
+    SnlsReader *r = NULL;
+    CHECK(snls_reader_open(&r, ctx[0], in_folder("clip.npy"), p) == SNLS_ERR_ARG && !r && strstr(snls_error(ctx[0]), word), "%s: %s", word, snls_error(ctx[0]));
+    snls_reader_close(&r);
+}
+
+static void bad_writer(const SnlsWriterParams *p, const char *word)
+{
+    SnlsWriter *w = NULL;
+    CHECK(snls_writer_open(&w, ctx[1], in_folder("p.npy"), p) == SNLS_ERR_ARG && !w && strstr(snls_error(ctx[1]), word), "%s: %s", word, snls_error(ctx[1]));
+    snls_writer_close(&w);
+}
+
+static void params(void)
+{
+    SnlsReaderParams r, good;
+    SnlsWriterParams w, plain;
+    SnlsReader *like = NULL;
+    snls_reader_defaults(&good);
+    bad_reader((r = good, r.threads = -5, &r), "threads is -5");
+    bad_reader((r = good, r.rate = 1e300, &r), "rate is 1e+300");
+    bad_reader((r = good, r.rate = 1e-300, &r), "rate is 1e-300");
+    bad_reader((r = good, r.rate = NAN, &r), "rate is nan");
+    bad_reader((r = good, r.count = -1, &r), "count -1");
+    bad_reader((r = good, r.lenient = 2, &r), "lenient is 2");
+    bad_reader((r = good, r.reserved[3] = 7, &r), "reserved[3] of params is 7, must be 0 (call snls_reader_defaults first)");
+    CHECK(snls_reader_open(&like, ctx[0], in_folder("clip.npy"), (r = good, r.rate = 0, &r)) == SNLS_OK, "%s", snls_error(ctx[0]));
+    snls_writer_defaults(&plain);
+    plain.like = like;
+    bad_writer((w = plain, w.crf = NAN, &w), "crf is nan");
+    bad_writer((w = plain, w.crf = 1e9, &w), "crf is 1e+09");
+    bad_writer((w = plain, w.threads = -1, &w), "threads is -1");
+    bad_writer((w = plain, w.lossless = 2, &w), "lossless is 2");
+    bad_writer((w = plain, w.reserved[14] = 1, &w), "snls_writer_defaults");
+    snls_reader_close(&like);
+}
+
 /* ---- about ---- */
 
 static void about(void)
@@ -141,6 +182,7 @@ int main(void)
     make_clip();
     lifetimes();
     missing();
+    params();
     about();
     char command[128];
     snprintf(command, sizeof command, "rm -rf %s", folder);

@@ -56,6 +56,26 @@ SnlsStatus snls_options_check(SnlsContext *ctx, const char *op, const SnlsOption
     return SNLS_OK;
 }
 
+SnlsStatus snls_reserved_check(SnlsContext *ctx, const char *op, const char *defaults, const int32_t *reserved, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        SNLS_REQUIRE(ctx, reserved[i] == 0, SNLS_ERR_ARG, "%s: reserved[%d] of params is %d, must be 0%s%s%s", op, (int)i, (int)reserved[i], defaults ? " (call " : "",
+                     defaults ? defaults : "", defaults ? " first)" : "");
+    return SNLS_OK;
+}
+
+SnlsStatus snls_flag_check(SnlsContext *ctx, const char *op, const char *name, int32_t flag)
+{
+    SNLS_REQUIRE(ctx, flag == 0 || flag == 1, SNLS_ERR_ARG, "%s: %s is %d, must be 0 or 1", op, name, (int)flag);
+    return SNLS_OK;
+}
+
+SnlsStatus snls_threads_check(SnlsContext *ctx, const char *op, int32_t threads)
+{
+    SNLS_REQUIRE(ctx, threads >= 0 && threads <= 65536, SNLS_ERR_ARG, "%s: threads is %d, must be 0 to 65536", op, (int)threads);
+    return SNLS_OK;
+}
+
 static bool parse_value(const SnlsOption *o, const char *text, double *value)
 {
     if (o->type == SNLS_OPTION_ENUM) {

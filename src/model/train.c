@@ -49,6 +49,7 @@ void snls_train_defaults(SnlsTrainParams *params)
 static SnlsStatus check_params(SnlsContext *ctx, const SnlsTrainParams *p)
 {
     SNLS_TRY(snls_options_check(ctx, "train", table, p));
+    SNLS_TRY(snls_reserved_check(ctx, "train", "snls_train_defaults", p->reserved, sizeof p->reserved / sizeof *p->reserved));
     SNLS_REQUIRE(ctx, p->crop % 4 == 0, SNLS_ERR_ARG, "train: crop is %d, must be a multiple of 4", (int)p->crop);
     SNLS_REQUIRE(ctx, p->frames >= 2 * p->wt + 1, SNLS_ERR_ARG, "train: frames is %d, must be at least 2*wt+1, which is %d", (int)p->frames, (int)(2 * p->wt + 1));
     SNLS_REQUIRE(ctx, p->sigma_low <= p->sigma_high, SNLS_ERR_ARG, "train: sigma-low is %g, above sigma-high, which is %g", p->sigma_low, p->sigma_high);

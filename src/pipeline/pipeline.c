@@ -1,5 +1,5 @@
 /* pipeline.c: three threads with bounded queues between them: read and look for cuts; denoise (the caller's thread); write. */
-#include "base/context.h"
+#include "base/options.h"
 #include "pipeline/cuts.h"
 #include "pipeline/journal.h"
 #include "pipeline/queue.h"
@@ -362,6 +362,10 @@ static SnlsStatus check_job(SnlsContext *ctx, const SnlsPipeline *job, const Snl
                  "pipeline: the %s is missing (NULL)", !job ? "pipeline" : !result ? "result" : !job->ctx ? "context" : !job->reader ? "reader" : "writer");
     SNLS_REQUIRE(ctx, job->params.queue >= 1 && job->params.queue <= 64, SNLS_ERR_ARG,
                  "pipeline: queue is %d, must be 1 to 64 (call snls_pipeline_defaults first)", (int)job->params.queue);
+    SNLS_TRY(snls_flag_check(ctx, "pipeline", "find_cuts", job->params.find_cuts));
+    SNLS_TRY(snls_flag_check(ctx, "pipeline", "resume", job->params.resume));
+    SNLS_TRY(snls_flag_check(ctx, "pipeline", "lean", job->params.lean));
+    SNLS_TRY(snls_reserved_check(ctx, "pipeline", "snls_pipeline_defaults", job->params.reserved, sizeof job->params.reserved / sizeof *job->params.reserved));
     SNLS_REQUIRE(ctx, job->ctx != job->reader->ctx && job->ctx != job->writer->ctx && job->reader->ctx != job->writer->ctx, SNLS_ERR_ARG,
                  "pipeline: reader, writer and denoiser need a context each");
     return SNLS_OK;

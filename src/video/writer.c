@@ -1,4 +1,5 @@
 /* writer.c: which kind writes a path, and frames in the writer's format. */
+#include "base/options.h"
 #include "io/file.h"
 #include "video/kind.h"
 #include <snls/io.h>
@@ -37,6 +38,15 @@ static SnlsStatus open_writer(SnlsWriter *w)
     return w->kind->open(w);
 }
 
+static SnlsStatus check_params(SnlsContext *ctx, const SnlsWriterParams *p)
+{
+    SNLS_REQUIRE(ctx, p->crf < 0 || p->crf <= 63, SNLS_ERR_ARG, "writer: crf is %g, must be 0 to 63, or negative for the default", p->crf); /* nor NaN */
+    SNLS_TRY(snls_flag_check(ctx, "writer", "lossless", p->lossless));
+    SNLS_TRY(snls_flag_check(ctx, "writer", "no_copy", p->no_copy));
+    SNLS_TRY(snls_threads_check(ctx, "writer", p->threads));
+    return snls_reserved_check(ctx, "writer", "snls_writer_defaults", p->reserved, sizeof p->reserved / sizeof *p->reserved);
+}
+
 SnlsStatus snls_writer_open(SnlsWriter **out, SnlsContext *ctx, const char *path, const SnlsWriterParams *params)
 {
     if (!ctx) return SNLS_ERR_ARG;
@@ -44,6 +54,7 @@ SnlsStatus snls_writer_open(SnlsWriter **out, SnlsContext *ctx, const char *path
     *out = NULL;
     SNLS_REQUIRE(ctx, path && *path && params && params->like, SNLS_ERR_ARG,
                  "writer: a path and a reader to be like are needed");
+    SNLS_TRY(check_params(ctx, params));
     const char *name = params->path ? params->path : path;
     SNLS_REQUIRE(ctx, strlen(path) < SNLS_PATH_MAX && strlen(name) < SNLS_PATH_MAX, SNLS_ERR_ARG,
                  "writer: the path is longer than %d bytes", SNLS_PATH_MAX - 1);
