@@ -292,7 +292,7 @@ static int run_pipeline(Denoise *d, SnlsPipeline *job)
     if (d->watch_code == EXIT_INPUT && *d->journal) unlink(d->journal); /* the clean clip does not fit: nothing to go on with */
     if (d->watch_code) return d->watch_code;
     if (status >= 0) return EXIT_DONE;
-    return fail(code_of(status, d->result.writing), "%s", d->result.error);
+    return fail_text(status, d->result.writing, d->result.error);
 }
 
 static int denoise_all(Denoise *d)

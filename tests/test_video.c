@@ -153,6 +153,26 @@ static void params(void)
     snls_reader_close(&like);
 }
 
+/* What FFmpeg cannot do is said of the field, which the command line shows as its option. */
+static void encoders(void)
+{
+    static const char *const odd[] = { "nokey", NULL }, *const unknown[] = { "foo=bar", NULL };
+    SnlsReader *like = NULL;
+    SnlsWriterParams p[6];
+    static const char *const words[6] = { "params.codec is none,", "params.format is none,", "params.options holds nokey,", "params.options holds foo,", "params.crf is 20,", "params.format is rgba," };
+    char text[400];
+    if (snls_video_about(NULL, text, sizeof text) < 0) return;
+    CHECK(snls_reader_open(&like, ctx[0], in_folder("clip.npy"), NULL) == SNLS_OK, "%s", snls_error(ctx[0]));
+    for (int i = 0; i < 6; i++) snls_writer_defaults(&p[i]), p[i].like = like, p[i].codec = "ffv1";
+    p[0].codec = "none", p[1].format = "none", p[2].options = odd, p[3].options = unknown, p[4].crf = 20, p[5].codec = "mpeg4", p[5].format = "rgba";
+    for (int i = 0; i < 6; i++) {
+        SnlsWriter *w = NULL;
+        CHECK(snls_writer_open(&w, ctx[1], in_folder("e.mkv"), &p[i]) < 0 && strstr(snls_error(ctx[1]), words[i]) && !strstr(snls_error(ctx[1]), "--"), "%s: %s", words[i], snls_error(ctx[1]));
+        snls_writer_close(&w);
+    }
+    snls_reader_close(&like);
+}
+
 /* ---- about ---- */
 
 static void about(void)
@@ -183,6 +203,7 @@ int main(void)
     lifetimes();
     missing();
     params();
+    encoders();
     about();
     char command[128];
     snprintf(command, sizeof command, "rm -rf %s", folder);

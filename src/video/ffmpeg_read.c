@@ -88,7 +88,7 @@ static SnlsStatus refuse_interlaced(SnlsReader *r)
 {
     return snls_fail(r->ctx, SNLS_ERR_UNSUPPORTED,
                      "%s: is interlaced; make whole frames of its fields first (ffmpeg -i IN -vf bwdif OUT), or, if "
-                     "the mark is wrong, use --progressive",
+                     "the mark is wrong, use params.progressive",
                      snls_io_name(r->path).text);
 }
 
@@ -121,7 +121,7 @@ static SnlsStatus damaged(SnlsReader *r, const SnlsAvReader *a, const char *what
 {
     char words[AV_ERROR_MAX_STRING_SIZE] = "damaged data";
     if (error) av_strerror(error, words, sizeof words);
-    return snls_fail(r->ctx, SNLS_ERR_FORMAT, "%s: %s behind frame %lld: %s (--lenient goes on with what can be read)",
+    return snls_fail(r->ctx, SNLS_ERR_FORMAT, "%s: %s behind frame %lld: %s (params.lenient goes on with what can be read)",
                      snls_io_name(r->path).text, what, (long long)a->frames, words);
 }
 
@@ -135,7 +135,7 @@ static SnlsStatus check_end(SnlsReader *r, const SnlsAvReader *a)
     const double end = (double)(a->last + a->length) * base - (begin > 0 ? begin : 0);
     if (end + 2 * frame + 0.1 >= claims) return SNLS_END;
     return snls_fail(r->ctx, SNLS_ERR_FORMAT,
-                     "%s: ends after %.2f of the %.2f seconds it claims to have (--lenient takes what is there)",
+                     "%s: ends after %.2f of the %.2f seconds it claims to have (params.lenient takes what is there)",
                      snls_io_name(r->path).text, end, claims);
 }
 

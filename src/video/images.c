@@ -92,7 +92,7 @@ static SnlsStatus check_gap(SnlsReader *r, const Images *m)
     if (r->params.lenient || (r->params.count > 0 && r->params.first + r->params.count <= m->count)) return SNLS_OK;
     for (int64_t i = 1; i <= GAP_MAX; i++)
         SNLS_REQUIRE(r->ctx, !pattern_there(r->path, missing + i), SNLS_ERR_FORMAT,
-                     "%s: number %lld is missing, %lld is there again; the folder takes all there are, --lenient those before the gap", snls_io_name(r->path).text,
+                     "%s: number %lld is missing, %lld is there again; the folder takes all there are, params.lenient those before the gap", snls_io_name(r->path).text,
                      (long long)missing, (long long)(missing + i));
     return SNLS_OK;
 }
@@ -106,7 +106,7 @@ static SnlsStatus list_pattern(SnlsReader *r, Images *m)
     while (m->number < 2 && !pattern_there(r->path, m->number)) m->number++;
     if (m->number == 2 && pattern_there(r->path, r->params.first)) m->number = r->params.first, r->params.first = 0;
     while (pattern_there(r->path, m->number + m->count)) m->count++;
-    SNLS_REQUIRE(r->ctx, m->count, SNLS_ERR_IO, "%s: no file has such a name, numbers begin at 0, 1 or --first",
+    SNLS_REQUIRE(r->ctx, m->count, SNLS_ERR_IO, "%s: no file has such a name, numbers begin at 0, 1 or params.first",
                  snls_io_name(r->path).text);
     return check_gap(r, m);
 }
