@@ -119,7 +119,9 @@ static void says_so(SnlsStatus status, const char *what)
 static void missing(void)
 {
     SnlsTensor t = { 0 };
+    double level;
     says_so(snls_array_alloc(ctx, NULL, SNLS_F32, 1, (const int64_t[]){ 1 }), "array_alloc: ");
+    says_so(snls_array_alloc(ctx, &t, SNLS_F32, 2, NULL), "array_alloc: shape");
     says_so(snls_array_copy(ctx, NULL, &t), "array_copy: ");
     says_so(snls_npy_read(ctx, "x", NULL), "npy_read: ");
     says_so(snls_npy_read(ctx, NULL, &t), "npy_read: ");
@@ -130,6 +132,8 @@ static void missing(void)
     says_so(snls_flo_read(ctx, "x", NULL), "flo_read: ");
     says_so(snls_flo_parse(ctx, "x", 1, NULL), ".flo buffer: ");
     says_so(snls_kitti_read(ctx, "x", NULL), "kitti_read: ");
+    says_so(snls_noise_add(ctx, NULL, 4, 0, 1, 1), "noise: the values");
+    says_so(snls_noise_level(ctx, NULL, 1, 8, 8, 3, &level), "noise_level: ");
     says_so(snls_reader_open(NULL, ctx, "x", NULL), "reader: ");
     says_so(snls_writer_open(NULL, ctx, "x", NULL), "writer: ");
     says_so(snls_model_open(NULL, ctx, "x", NULL), "model_open: ");

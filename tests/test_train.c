@@ -159,6 +159,9 @@ static void refuses(void)
     clip.shape[1] = 23;
     CHECK(snls_trainer_add_clip(t, &clip) == SNLS_ERR_SHAPE, "takes a clip that is too small, or not contiguous");
     clip = moving_clip(0);
+    clip.shape[0] = INT64_MAX / 4;
+    CHECK(snls_trainer_add_clip(t, &clip) == SNLS_ERR_SHAPE && strstr(snls_error(ctx), "larger than memory"), "a clip that no memory holds: %s", snls_error(ctx));
+    clip = moving_clip(0);
     clip.shape[0] = 2;
     CHECK(snls_trainer_add_clip(t, &clip) == SNLS_ERR_SHAPE, "takes a clip that is too short");
     CHECK(snls_trainer_export(t, path, NULL, 0) >= 0, "%s", snls_error(ctx));

@@ -26,8 +26,9 @@ SnlsStatus snls_array_alloc(SnlsContext *ctx, SnlsTensor *view, SnlsDtype dtype,
     SNLS_REQUIRE(ctx, view, SNLS_ERR_ARG, "array_alloc: view is NULL");
     view->data = NULL;
     SNLS_REQUIRE(ctx, snls_dtype_size(dtype), SNLS_ERR_ARG, "array_alloc: unknown element type %d", (int)dtype);
-    SNLS_REQUIRE(ctx, ndim >= 0 && ndim <= SNLS_MAX_DIM && (shape || !ndim), SNLS_ERR_ARG,
-                 "array_alloc: %d axes, must be 0 to %d", (int)ndim, SNLS_MAX_DIM);
+    SNLS_REQUIRE(ctx, ndim >= 0 && ndim <= SNLS_MAX_DIM, SNLS_ERR_ARG, "array_alloc: %d axes, must be 0 to %d",
+                 (int)ndim, SNLS_MAX_DIM);
+    SNLS_REQUIRE(ctx, shape || !ndim, SNLS_ERR_ARG, "array_alloc: shape is NULL, there are %d axes", (int)ndim);
     for (int32_t i = 0; i < ndim; i++)
         SNLS_REQUIRE(ctx, shape[i] >= 0, SNLS_ERR_ARG, "array_alloc: axis %d has length %lld", (int)i,
                      (long long)shape[i]);

@@ -163,6 +163,8 @@ SnlsStatus snls_trainer_add_clip(SnlsTrainer *t, const SnlsTensor *clip)
     if (!t) return SNLS_ERR_ARG;
     SNLS_REQUIRE(t->ctx, clip && clip->data && clip->ndim == 4 && clip->shape[3] == 3 && (clip->dtype == SNLS_F32 || clip->dtype == SNLS_U8), SNLS_ERR_SHAPE,
                  "train: a clip must be (T,H,W,3), f32 or u8");
+    SNLS_REQUIRE(t->ctx, snls_tensor_elements(clip) >= 0, SNLS_ERR_SHAPE, "train: a clip of %lld frames of %lldx%lld is negative or larger than memory can be", (long long)clip->shape[0],
+                 (long long)clip->shape[2], (long long)clip->shape[1]);
     SnlsTensor plain = *clip;
     snls_tensor_contiguous(&plain);
     SNLS_REQUIRE(t->ctx, !memcmp(plain.stride, clip->stride, 4 * sizeof *plain.stride), SNLS_ERR_SHAPE, "train: a clip must be contiguous");
