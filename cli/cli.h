@@ -34,6 +34,7 @@ int fail(int code, const char *format, ...); /* prints "snls search: ..." (once)
 int code_of(SnlsStatus status, bool writing);
 
 int fail_library(SnlsContext *ctx, SnlsStatus status, bool writing);
+int fail_text(SnlsStatus status, bool writing, const char *text); /* the same with a sentence of the library that lies elsewhere */
 
 int flush_stdout(void);   /* EXIT_DONE, or EXIT_OUTPUT with its line */
 void guard_streams(void); /* descriptors 0 to 2 exist from here on, so that no file of ours becomes one of them */

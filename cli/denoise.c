@@ -208,7 +208,7 @@ static int measure(Denoise *d, const SnlsPipelineFrame *f)
     if (read < 0) return fail_library(d->ctx[3], read, false);
     SnlsTensor clean = { 0 };
     int code = alloc_array(d->ctx[3], "a frame", &clean, SNLS_F32, 3, shape);
-    if (!code) snls_frame_read(frame, clean.data);
+    if (!code && snls_frame_read(frame, clean.data) < 0) code = fail(EXIT_MEMORY, "%s: out of memory for a frame", d->clean);
     snls_frame_free(&frame);
     const SnlsTensor before = snls_tensor((void *)f->before, SNLS_F32, 3, shape),
                      after = snls_tensor((void *)f->after, SNLS_F32, 3, shape);
@@ -290,7 +290,7 @@ static int run_pipeline(Denoise *d, SnlsPipeline *job)
     if (d->watch_code == EXIT_INPUT && *d->journal) unlink(d->journal); /* the clean clip does not fit: nothing to go on with */
     if (d->watch_code) return d->watch_code;
     if (status >= 0) return EXIT_DONE;
-    return fail(code_of(status, d->result.writing), "%s", d->result.error);
+    return fail_text(status, d->result.writing, d->result.error);
 }
 
 static int denoise_all(Denoise *d)

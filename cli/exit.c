@@ -49,11 +49,40 @@ int code_of(SnlsStatus status, bool writing)
     return EXIT_OTHER;
 }
 
-int fail_library(SnlsContext *ctx, SnlsStatus status, bool writing)
+/* The option that a field of readers' and writers' params is set by, where the sentence at `at` names one; *length: of that name. */
+static const char *option_at(const char *at, size_t *length)
 {
-    const char *text = snls_error(ctx);
-    return fail(code_of(status, writing), "%s", text && *text ? text : snls_status_text(status));
+    static const char *const names[][2] = { { "params.codec", "--vcodec" }, { "params.format", "--pix-fmt" }, { "params.options holds", "--enc-opt is" },
+                                            { "params.crf", "--crf" }, { "params.lenient", "--lenient" }, { "params.progressive", "--progressive" }, { "params.first", "--first" } };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strncmp(at, names[i][0], *length = strlen(names[i][0]))) return names[i][1];
+    return NULL;
 }
+
+/* A sentence of the library, with options for fields. Words only: a file may be called params.first. */
+static void name_options(const char *text, char *to, size_t size)
+{
+    size_t used = 0, length;
+    bool word = false;
+    if (!strncmp(text, "writer: params.", 15)) text += 8, word = true;
+    for (; *text && used + 1 < size; text += length) {
+        const char *option = word ? option_at(text, &length) : NULL;
+        if (!option) length = 1;
+        const int n = snprintf(to + used, size - used, "%.*s", option ? (int)strlen(option) : 1, option ? option : text);
+        used += (size_t)n;
+        word = *text == ' ' || *text == '(';
+    }
+    to[used < size ? used : size - 1] = 0;
+}
+
+int fail_text(SnlsStatus status, bool writing, const char *text)
+{
+    char named[1024];
+    name_options(text && *text ? text : snls_status_text(status), named, sizeof named);
+    return fail(code_of(status, writing), "%s", named);
+}
+
+int fail_library(SnlsContext *ctx, SnlsStatus status, bool writing) { return fail_text(status, writing, snls_error(ctx)); }
 
 int flush_stdout(void)
 {

@@ -86,7 +86,7 @@ static int video_load(SnlsContext *ctx, const char *path, const Reading *reading
     code = grow(ctx, path, &info, info.frames > 0 && info.frames < 100000 ? info.frames : 16, video);
     while (!code && (status = snls_reader_next(reader, &frame)) == SNLS_OK) {
         if (count == video->shape[0]) code = grow(ctx, path, &info, 2 * count, video);
-        if (!code) snls_frame_read(frame, frame_of(video, count++).data);
+        if (!code && snls_frame_read(frame, frame_of(video, count++).data) < 0) code = fail(EXIT_MEMORY, "%s: out of memory for a frame", path);
         snls_frame_free(&frame);
     }
     snls_reader_close(&reader);

@@ -4,6 +4,8 @@ file(GLOB cli_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cli/*.c ${PROJECT_
 if(SNLS_BUILD_CLI AND cli_sources)
     if(SNLS_HAVE_JANSSON)
         set(SNLS_HAVE_CLI ON)
+    elseif(NOT SNLS_WITH_JANSSON)
+        message(STATUS "SNLS_WITH_JANSSON is OFF: the command line, which needs jansson, is not built")
     else()
         message(WARNING "jansson was not found: the command line is not built (Debian: apt-get install pkg-config libjansson-dev)")
     endif()

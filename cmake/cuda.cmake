@@ -23,7 +23,7 @@ if(SNLS_WITH_CUDA AND cuda_sources)
 endif()
 
 if(SNLS_HAVE_CUDA)
-    set(core base/alloc.c base/error.c base/tensor.c op/aggregate.c op/match.c)
+    set(core base/alloc.c base/error.c base/number.c base/tensor.c op/aggregate.c op/match.c)
     list(TRANSFORM core PREPEND ${PROJECT_SOURCE_DIR}/src/)
     add_library(snls_cuda SHARED ${cuda_sources} ${core})
     target_include_directories(snls_cuda PRIVATE include src)
@@ -53,7 +53,7 @@ endif()
 if(SNLS_HAVE_NN_CUDA)
     file(GLOB nn_cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/nn_cuda/*.cu ${PROJECT_SOURCE_DIR}/src/nn_cuda/*.c)
     add_library(snls_nn_cuda SHARED ${nn_cuda_sources} ${PROJECT_SOURCE_DIR}/src/cuda/call.cu
-        ${PROJECT_SOURCE_DIR}/src/base/alloc.c ${PROJECT_SOURCE_DIR}/src/base/error.c ${PROJECT_SOURCE_DIR}/src/base/tensor.c)
+        ${PROJECT_SOURCE_DIR}/src/base/alloc.c ${PROJECT_SOURCE_DIR}/src/base/error.c ${PROJECT_SOURCE_DIR}/src/base/number.c ${PROJECT_SOURCE_DIR}/src/base/tensor.c)
     target_include_directories(snls_nn_cuda PRIVATE include src)
     target_include_directories(snls_nn_cuda SYSTEM PRIVATE ${CUDNN_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
     target_compile_options(snls_nn_cuda PRIVATE

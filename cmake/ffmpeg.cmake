@@ -15,7 +15,7 @@ endif()
 
 if(SNLS_HAVE_FFMPEG)
     file(GLOB ffmpeg_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/video/ffmpeg*.c)
-    set(core base/alloc.c base/error.c io/file.c video/frame.c video/pixels.c)
+    set(core base/alloc.c base/error.c base/number.c io/file.c video/frame.c video/pixels.c)
     list(TRANSFORM core PREPEND ${PROJECT_SOURCE_DIR}/src/)
     add_library(snls_ffmpeg SHARED ${ffmpeg_sources} ${core})
     target_include_directories(snls_ffmpeg PRIVATE include src)

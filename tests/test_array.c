@@ -109,6 +109,47 @@ static void pictures(void)
     tensors_free();
 }
 
+/* What an earlier call said is not what this one says. */
+static void says_so(SnlsStatus status, const char *what)
+{
+    CHECK(status == SNLS_ERR_ARG && !strncmp(snls_error(ctx), what, strlen(what)) && strstr(snls_error(ctx), "NULL"), "%s: %d, \"%s\"", what, (int)status, snls_error(ctx));
+    snls_array_alloc(ctx, &(SnlsTensor){ 0 }, SNLS_F32, -1, NULL);
+}
+
+static void missing(void)
+{
+    SnlsTensor t = { 0 };
+    double level;
+    says_so(snls_array_alloc(ctx, NULL, SNLS_F32, 1, (const int64_t[]){ 1 }), "array_alloc: ");
+    says_so(snls_array_alloc(ctx, &t, SNLS_F32, 2, NULL), "array_alloc: shape");
+    says_so(snls_array_copy(ctx, NULL, &t), "array_copy: ");
+    says_so(snls_npy_read(ctx, "x", NULL), "npy_read: ");
+    says_so(snls_npy_read(ctx, NULL, &t), "npy_read: ");
+    says_so(snls_npy_parse(ctx, "x", 1, NULL), "npy_parse: ");
+    says_so(snls_image_read(ctx, "x", NULL), "image_read: ");
+    says_so(snls_image_read(ctx, NULL, &t), "image_read: ");
+    says_so(snls_image_parse(ctx, "x", 1, NULL), "image buffer: ");
+    says_so(snls_flo_read(ctx, "x", NULL), "flo_read: ");
+    says_so(snls_flo_parse(ctx, "x", 1, NULL), ".flo buffer: ");
+    says_so(snls_kitti_read(ctx, "x", NULL), "kitti_read: ");
+    says_so(snls_noise_add(ctx, NULL, 4, 0, 1, 1), "noise: the values");
+    says_so(snls_noise_level(ctx, NULL, 1, 8, 8, 3, &level), "noise_level: ");
+    says_so(snls_reader_open(NULL, ctx, "x", NULL), "reader: ");
+    says_so(snls_writer_open(NULL, ctx, "x", NULL), "writer: ");
+    says_so(snls_model_open(NULL, ctx, "x", NULL), "model_open: ");
+    says_so(snls_trainer_open(NULL, ctx, NULL), "trainer_open: ");
+    says_so(snls_trainer_resume(NULL, ctx, "x"), "trainer_resume: ");
+}
+
+static void paths(void)
+{
+    char name[16];
+    CHECK(snls_path_ends("A.PNG", ".png") && !snls_path_ends("png", ".png"), "endings");
+    CHECK(!snls_path_ends(NULL, ".png") && !snls_path_ends("a.png", NULL), "NULL has an ending");
+    CHECK(snls_path_number("a%03d.png", 7, name, sizeof name) && !strcmp(name, "a007.png"), "%s", name);
+    CHECK(!snls_path_number(NULL, 7, name, sizeof name) && !snls_path_number("%d", 7, NULL, sizeof name) && !snls_path_number("%d", 7, name, 1), "NULL is a pattern");
+}
+
 int main(void)
 {
     ctx = context_open("cpu", 0, 1);
@@ -116,6 +157,8 @@ int main(void)
     bad_copies();
     allocation();
     pictures();
+    missing();
+    paths();
     snls_close(&ctx);
     return check_end();
 }

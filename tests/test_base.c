@@ -280,6 +280,25 @@ static void options(void)
               snls_option_parse(snls_options("search"), text, NULL, NULL, 0) == SNLS_ERR_ARG, "NULL was taken");
 }
 
+static bool one_line(const char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 127) return false;
+    return true;
+}
+
+static void sentences(SnlsContext *ctx)
+{
+    SnlsTensor t;
+    SnlsSearchParams params = {0};
+    char why[200] = "";
+    CHECK(snls_npy_read(ctx, "/none\n\033[31m\177\tsuch.npy", &t) == SNLS_ERR_IO && one_line(snls_error(ctx)) && strstr(snls_error(ctx), "/none??[31m??such.npy"), "a path: %s", snls_error(ctx));
+    CHECK(snls_option_parse(snls_options("search"), &params, "1\n2", why, sizeof why) == SNLS_ERR_ARG && one_line(why) && strstr(why, "1?2"), "an option: %s", why);
+    SnlsContext *none = NULL;
+    const SnlsContextParams p = {.backend = "g\npu", .error_text = why, .error_size = sizeof why};
+    CHECK(snls_open(&none, &p) == SNLS_ERR_ARG && one_line(why) && strstr(why, "g?pu"), "a backend: %s", why);
+}
+
 /* _defaults is what the table says, and everything beside its fields is zero. */
 static void defaults(void)
 {
@@ -314,6 +333,7 @@ int main(void)
     device_memory();
     environment();
     options();
+    sentences(ctx);
     defaults();
     snls_close(&ctx);
     return check_end();

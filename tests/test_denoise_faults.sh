@@ -122,8 +122,8 @@ refused 2 'must be auto, or one number or three' clip.mkv out.mkv --sigma banana
 refused 2 'must be auto, or one number or three' clip.mkv out.mkv --sigma 1,2,3,4
 refused 2 '--last' clip.mkv out.mkv --first 5 --last 3
 refused 2 'first wanted' clip.mkv out.mkv --first 500
-refused 2 '--enc-opt' clip.mkv out.mkv --sigma 0 --enc-opt nonsense=1
-refused 4 '--vcodec' clip.mkv out.mkv --vcodec nonsense
+refused 2 ' --enc-opt is nonsense' clip.mkv out.mkv --sigma 0 --enc-opt nonsense=1
+refused 4 ' --vcodec is nonsense' clip.mkv out.mkv --vcodec nonsense
 refused 2 'is missing' clip.mkv
 refused 5 '--mem 1M: this run needs' clip.mkv out.mkv --sigma 20 --mem 1M
 refused 2 '--mem' clip.mkv out.mkv --mem lots

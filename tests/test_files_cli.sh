@@ -82,8 +82,9 @@ if [ -e "$1/libsnls_ffmpeg.so" ] && command -v ffmpeg >/dev/null && command -v f
     expect 4 'tells no video format' noise v.mkv x.xyz --sigma 5
     expect 2 'standard input comes once' noise - x.mkv --sigma 5 < <(ffmpeg -v error -i v.mkv -f yuv4mpegpipe -)
     expect 2 'one of them' noise v.mkv - --sigma 5 --json
-    expect 2 '--crf 20: the encoder ffv1' denoise v.mkv x.mkv --sigma 5 --crf 20
-    expect 4 '--vcodec flac' denoise v.mkv x.mkv --sigma 5 --vcodec flac
+    expect 2 ' --crf is 20, the encoder ffv1 knows no such quality; --vcodec libx264 does' denoise v.mkv x.mkv --sigma 5 --crf 20
+    expect 3 'params.first.npy: is not there' denoise params.first.npy x.npy
+    expect 4 ' --vcodec is flac' denoise v.mkv x.mkv --sigma 5 --vcodec flac
     expect 2 '--vcodec has no meaning' denoise v.mkv x.npy --sigma 5 --vcodec libx264
     expect 2 'has times of its own' denoise v.mkv x.mkv --sigma 0 --fps 50
     expect 3 'ends after 3 frames' denoise v.mkv x.mkv --sigma 5 --method nlm --preset fast --clean size.npy

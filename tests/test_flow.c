@@ -322,7 +322,7 @@ static void refused(SnlsContext *ctx)
     q = p, q.from.data = NULL;
     REFUSES(snls_flow(ctx, &q, &good), SNLS_ERR_ARG, "no data");
     q = p, q.from.dtype = SNLS_I32;
-    REFUSES(snls_flow(ctx, &q, &good), SNLS_ERR_SHAPE, "i32");
+    REFUSES(snls_flow(ctx, &q, &good), SNLS_ERR_SHAPE, "i32, must be f32, f16, bf16, f64 or u8");
     q = p, q.from.shape[0] = q.to.shape[0] = q.flow.shape[0] = 0;
     REFUSES(snls_flow(ctx, &q, &good), SNLS_ERR_SHAPE, "pixels");
     ((float *)p.to.data)[17] = NAN;

@@ -108,9 +108,17 @@ static void far_flow(void)
 {
     Rng rng = { 4 };
     SnlsTensor far = some_flow(&rng, 3, 3, 1);
+    unlink(path); /* what other tests have written */
     CHECK(snls_kitti_write(ctx, path, &far) == SNLS_ERR_ARG && strstr(snls_error(ctx), "511.98"),
           "flow of 30000 pixels: %s", snls_error(ctx));
     CHECK(access(path, F_OK) != 0, "a file is left behind");
+    const float zero[2 * 2 * 2] = { 0 };
+    const SnlsTensor near = snls_tensor((void *)zero, SNLS_F32, 3, (const int64_t[]){ 2, 2, 2 });
+    SnlsTensor back;
+    CHECK(snls_kitti_write(ctx, path, &near) == SNLS_OK, "%s", snls_error(ctx));
+    CHECK(snls_kitti_write(ctx, path, &far) == SNLS_ERR_ARG && snls_kitti_read(ctx, path, &back) == SNLS_OK, "a refused flow took away the file that was there");
+    snls_array_free(ctx, &back);
+    unlink(path);
 }
 
 static void png_files(void)

@@ -124,6 +124,9 @@ static void refused(SnlsContext *ctx)
     CHECK(snls_ssim(ctx, &small, &small, &value) == SNLS_ERR_SHAPE && strstr(snls_error(ctx), "7 x 7"), "small: %s",
           snls_error(ctx));
     CHECK(snls_ssim(ctx, &a, &a, &value) == SNLS_ERR_SHAPE, "ssim of a clip");
+    SnlsTensor huge = a;
+    huge.shape[0] = INT64_MAX / 2;
+    CHECK(snls_psnr(ctx, &huge, &huge, &value) == SNLS_ERR_SHAPE && strstr(snls_error(ctx), "larger than memory"), "a shape that overflows: %s", snls_error(ctx));
     CHECK(snls_strred(ctx, &small, &small, &strred) == SNLS_ERR_SHAPE, "strred of a frame");
     a.shape[0] = 1;
     CHECK(snls_strred(ctx, &a, &a, &strred) == SNLS_ERR_SHAPE && strstr(snls_error(ctx), "frames"), "one frame: %s",

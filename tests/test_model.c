@@ -222,6 +222,25 @@ static void bad_runs(void)
     snls_model_close(&model);
 }
 
+/* Params of models and of their streams. */
+static void bad_params(void)
+{
+    SnlsModel *model;
+    SnlsModelStream *stream = NULL;
+    SnlsModelParams p[4];
+    for (int i = 0; i < 4; i++) snls_model_defaults(&p[i]);
+    p[0].flow = 9, p[1].flow = -1, p[2].reserved[12] = 1, p[3].dtype = SNLS_U8;
+    for (int i = 0; i < 4; i++)
+        CHECK(snls_model_open(&model, cpu, path, &p[i]) == SNLS_ERR_ARG && !model && strstr(snls_error(cpu), "must be"), "bad params %d were taken: %s", i, snls_error(cpu));
+    const SnlsModelStreamParams bad[] = { { .height = 16, .width = 16, .lean = 2 }, { .height = 16, .width = 16, .lean = -1 }, { .height = 16, .width = 16, .reserved = { 0, 3 } }, { .height = 16 } };
+    CHECK(snls_model_open(&model, cpu, path, NULL) >= 0, "%s", snls_error(cpu));
+    for (int i = 0; i < 4; i++) {
+        CHECK(snls_model_stream_open(&stream, model, &bad[i]) == SNLS_ERR_ARG && !stream && strstr(snls_error(cpu), "must "), "bad stream %d was opened: %s", i, snls_error(cpu));
+        CHECK(snls_model_stream_memory(model, &bad[i]) == -1, "bad stream %d has a size", i);
+    }
+    snls_model_close(&model);
+}
+
 /* The fusion begins as nothing: without training, frames do not see each other. */
 static void fusion_begins_as_nothing(void)
 {
@@ -333,6 +352,7 @@ int main(int argc, char **argv)
         bad_files();
         runs();
         bad_runs();
+        bad_params();
         fusion_begins_as_nothing();
         fastdvdnet();
         stan_runs();

@@ -228,6 +228,38 @@ static void journals(void)
     }
 }
 
+/* Every failure has its sentence in the result, those of arguments too. */
+static void refused(const SnlsPipeline *job, const char *word)
+{
+    SnlsPipelineResult r;
+    memset(&r, 'x', sizeof r);
+    CHECK(snls_pipeline_run(job, &r) == SNLS_ERR_ARG && strstr(r.error, word) && !r.frames, "%s: \"%.100s\"", word, r.error);
+}
+
+static void arguments(void)
+{
+    SnlsPipeline good = { .ctx = ctx[0] }, job;
+    SnlsWriterParams wp;
+    snls_pipeline_defaults(&good.params);
+    snls_writer_defaults(&wp);
+    CHECK(snls_reader_open(&good.reader, ctx[1], in_folder("a.npy"), NULL) == SNLS_OK, "%s", snls_error(ctx[1]));
+    wp.like = good.reader;
+    CHECK(snls_writer_open(&good.writer, ctx[2], in_folder("d.npy"), &wp) == SNLS_OK, "%s", snls_error(ctx[2]));
+    refused(NULL, "pipeline is missing");
+    refused((job = good, job.ctx = NULL, &job), "context is missing");
+    refused((job = good, job.reader = NULL, &job), "reader is missing");
+    refused((job = good, job.writer = NULL, &job), "writer is missing");
+    refused((job = good, job.ctx = ctx[1], &job), "a context each");
+    refused((job = good, job.params.queue = 65, &job), "queue is 65");
+    refused((job = good, job.params.lean = 2, &job), "lean is 2");
+    refused((job = good, job.params.resume = -1, &job), "resume is -1");
+    refused((job = good, job.params.reserved[11] = 4, &job), "reserved[11] of params is 4, must be 0 (call snls_pipeline_defaults first)");
+    refused((job = good, memset(&job.params, 0, sizeof job.params), &job), "snls_pipeline_defaults");
+    CHECK(snls_pipeline_run(&good, NULL) == SNLS_ERR_ARG && strstr(snls_error(ctx[0]), "result is missing"), "%s", snls_error(ctx[0]));
+    snls_writer_close(&good.writer);
+    snls_reader_close(&good.reader);
+}
+
 int main(void)
 {
     check_repeat("test_pipeline");
@@ -240,6 +272,7 @@ int main(void)
     ranges();
     across_a_cut();
     journals();
+    arguments();
     char command[128];
     snprintf(command, sizeof command, "rm -rf %s", folder);
     if (system(command)) printf("%s is left\n", folder);

@@ -141,7 +141,7 @@ static void begins_with_weights(void)
 static void refuses(void)
 {
     SnlsTrainer *t = NULL;
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 7; i++) {
         SnlsTrainParams p = tiny(3);
         if (i == 0) p.crop = 30;
         if (i == 1) p.frames = 2;
@@ -149,6 +149,7 @@ static void refuses(void)
         if (i == 3) p.rate = NAN;
         if (i == 4) p.width = 0;
         if (i == 5) p.batch = -1;
+        if (i == 6) p.reserved[15] = 1;
         CHECK(snls_trainer_open(&t, ctx, &p) == SNLS_ERR_ARG && !t && *snls_error(ctx), "bad parameters %d are taken", i);
     }
     const SnlsTrainParams p = tiny(3);
@@ -157,6 +158,9 @@ static void refuses(void)
     SnlsTensor clip = moving_clip(0);
     clip.shape[1] = 23;
     CHECK(snls_trainer_add_clip(t, &clip) == SNLS_ERR_SHAPE, "takes a clip that is too small, or not contiguous");
+    clip = moving_clip(0);
+    clip.shape[0] = INT64_MAX / 4;
+    CHECK(snls_trainer_add_clip(t, &clip) == SNLS_ERR_SHAPE && strstr(snls_error(ctx), "larger than memory"), "a clip that no memory holds: %s", snls_error(ctx));
     clip = moving_clip(0);
     clip.shape[0] = 2;
     CHECK(snls_trainer_add_clip(t, &clip) == SNLS_ERR_SHAPE, "takes a clip that is too short");

@@ -53,7 +53,7 @@ SNLS_API void snls_context_defaults(SnlsContextParams *params);
 SNLS_API SnlsStatus snls_open(SnlsContext **out, const SnlsContextParams *params);
 SNLS_API void       snls_close(SnlsContext **ctx); /* frees everything, sets *ctx to NULL; NULL is allowed, twice too */
 
-/* What the last failed call on this context said: one sentence, no newline. Valid until the next call. */
+/* What the last failed call on this context said: one sentence, no newline (control characters of a path are shown as ?). Valid until the next call. */
 SNLS_API const char *snls_error(const SnlsContext *ctx);
 
 SNLS_API const char *snls_backend_name(const SnlsContext *ctx);  /* "cpu"; static */

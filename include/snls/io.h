@@ -40,7 +40,7 @@ SNLS_API SnlsStatus snls_png_write(SnlsContext *ctx, const char *path, const Snl
 SNLS_API SnlsStatus snls_image_read(SnlsContext *ctx, const char *path, SnlsTensor *view);
 SNLS_API SnlsStatus snls_image_parse(SnlsContext *ctx, const void *bytes, size_t size, SnlsTensor *view);
 
-/* Whether a path ends so (".png", in small letters), whatever its own case. */
+/* Whether a path ends so (".png", in small letters), whatever its own case. NULL does not. */
 SNLS_API int snls_path_ends(const char *path, const char *ending);
 
 /* The name of picture `number` of a pattern, which holds one %d or %05d and nothing else of that kind. 0: it does not, or size bytes are too few. */
@@ -55,7 +55,7 @@ SNLS_API SnlsStatus snls_flo_parse(SnlsContext *ctx, const void *bytes, size_t s
 SNLS_API SnlsStatus snls_flo_write(SnlsContext *ctx, const char *path, const SnlsTensor *flow);
 
 /* KITTI's 16-bit RGB PNG: x and y as 64 * value + 32768, blue 1 where it is known. Values from -512 to 511.98, in steps of
- * 1/64; others are SNLS_ERR_ARG when written. */
+ * 1/64; others are SNLS_ERR_ARG when written, and a file of that name stays as it is. */
 SNLS_API SnlsStatus snls_kitti_read(SnlsContext *ctx, const char *path, SnlsTensor *flow);
 SNLS_API SnlsStatus snls_kitti_parse(SnlsContext *ctx, const void *bytes, size_t size, SnlsTensor *flow);
 SNLS_API SnlsStatus snls_kitti_write(SnlsContext *ctx, const char *path, const SnlsTensor *flow);

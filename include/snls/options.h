@@ -29,7 +29,7 @@ typedef struct SnlsOption {
  * "scatter_add". NULL for another name. Static. */
 SNLS_API const SnlsOption *snls_options(const char *op);
 
-/* Sets one field of params from text ("9", "0.5", "bilinear"). On failure params is unchanged and why (if not NULL)
+/* Sets one field of params from text ("9", "0.5", "bilinear"; a point in every locale). On failure params is unchanged and why (if not NULL)
  * holds a clause without a full stop: "is 0, must be a whole number from 1 to 32767". */
 SNLS_API SnlsStatus snls_option_parse(const SnlsOption *option, void *params, const char *text, char *why, size_t size);
 

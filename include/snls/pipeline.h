@@ -34,7 +34,7 @@ typedef struct SnlsPipelineParams {
     int32_t     find_cuts;   /* 1: scene cuts are looked for (1) */
     int32_t     resume;      /* 1: goes on from the journal where there is one (0) */
     int32_t     lean;        /* 1: a network computes again what would take much memory to keep (0) */
-    int32_t     reserved[12];
+    int32_t     reserved[12]; /* zero */
     const char *journal;     /* a file for finished frames, removed when all is done; NULL: none (NULL) */
     const char *fingerprint; /* what input and settings are; a journal of others is refused (NULL) */
     void (*progress)(void *opaque, int64_t frames);                     /* after each frame written, in the writer's thread */
@@ -56,7 +56,7 @@ typedef struct SnlsPipelineResult {
     int64_t frames, resumed, cuts; /* written; of them from the journal; scenes but one */
     double  sigma[3];              /* in use; 0 for a copy */
     int32_t writing;               /* the failure was one of writing */
-    char    error[512];            /* the sentence of a failure */
+    char    error[512];            /* the sentence of a failure, whatever failed */
 } SnlsPipelineResult;
 
 SNLS_API void snls_pipeline_defaults(SnlsPipelineParams *params);

@@ -50,11 +50,11 @@ typedef struct SnlsVideoInfo {
 typedef struct SnlsReaderParams {
     int64_t first;       /* frames before this one are skipped (0) */
     int64_t count;       /* frames to give at most; 0 = all */
-    double  rate;        /* of pictures and arrays, which have none (25) */
+    double  rate;        /* of pictures and arrays, which have none, 0.01 to 10000; 0 = 25 (25) */
     int32_t lenient;     /* 1: goes on behind damaged data, and takes a file that ends early as it is (0: an error) */
     int32_t progressive; /* 1: frames marked as interlaced are taken as whole pictures (0: refused) */
     int32_t threads;     /* of the decoder, 0 = its own choice */
-    int32_t reserved[15];
+    int32_t reserved[15]; /* zero */
 } SnlsReaderParams;
 
 SNLS_API void snls_reader_defaults(SnlsReaderParams *params);
@@ -68,7 +68,8 @@ SNLS_API void       snls_reader_info(const SnlsReader *reader, SnlsVideoInfo *in
 SNLS_API SnlsStatus snls_reader_next(SnlsReader *reader, SnlsFrame **frame); /* SNLS_END: no further frame, *frame is NULL */
 SNLS_API void       snls_reader_close(SnlsReader **reader);
 
-SNLS_API SnlsStatus snls_frame_read(const SnlsFrame *frame, float *pixels); /* (H,W,C), contiguous, written */
+/* What is done with a frame uses no context, since other threads may be at work with it: the status alone tells what failed, and snls_error stays as it was. */
+SNLS_API SnlsStatus snls_frame_read(const SnlsFrame *frame, float *pixels); /* (H,W,C), contiguous, written; SNLS_ERR_MEMORY: no rows to work in */
 SNLS_API double     snls_frame_time(const SnlsFrame *frame);                /* seconds */
 SNLS_API void       snls_frame_free(SnlsFrame **frame);
 
@@ -82,11 +83,11 @@ typedef struct SnlsWriterParams {
     const char        *codec;     /* FFmpeg's name of an encoder; NULL = by container and depth */
     const char        *format;    /* FFmpeg's name of a pixel format; NULL = the input's or the nearest that the codec has */
     const char *const *options;   /* of the encoder, "key=value", ended by NULL; NULL = none */
-    double             crf;       /* < 0 = the default */
+    double             crf;       /* 0 to 63; < 0 = the default */
     int32_t            lossless;  /* 1: the encoder's lossless mode where it has one (0) */
     int32_t            no_copy;   /* 1: audio, subtitles, chapters and attachments are left out (0: copied) */
     int32_t            threads;   /* of the encoder, 0 = its own choice */
-    int32_t            reserved[15];
+    int32_t            reserved[15]; /* zero */
     /* Pictures by a pattern: called with the name of each, returns the path to write to, NULL to stop; NULL = the name. */
     const char *(*rename)(void *opaque, const char *name);
     void       *opaque;
@@ -94,7 +95,8 @@ typedef struct SnlsWriterParams {
 
 SNLS_API void snls_writer_defaults(SnlsWriterParams *params);
 
-/* path: a video file, a pattern (dir/%05d.png), a folder that exists, .npy, "-" for y4m on standard output. */
+/* path: a video file, a pattern (dir/%05d.png), a folder that exists, .npy, "-" for y4m on standard output. The reader must not have given frames yet. Nothing of
+ * params but rename and opaque is looked at later: the reader may be closed before the writer, texts may be freed. Other streams are read from the file itself, which must stay. */
 SNLS_API SnlsStatus snls_writer_open(SnlsWriter **out, SnlsContext *ctx, const char *path, const SnlsWriterParams *params);
 SNLS_API void       snls_writer_info(const SnlsWriter *writer, SnlsVideoInfo *info);
 

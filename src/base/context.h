@@ -26,6 +26,9 @@ __attribute__((format(printf, 3, 4)))
 #endif
 SnlsStatus snls_fail(struct SnlsContext *ctx, SnlsStatus status, const char *format, ...);
 
+/* Names of files and texts of other programs may hold anything; sentences go to logs and terminals. Control characters become question marks. */
+void snls_one_line(char *text);
+
 #define SNLS_REQUIRE(ctx, condition, status, ...)                             \
     do {                                                                      \
         if (!(condition)) return snls_fail((ctx), (status), __VA_ARGS__);     \

@@ -1,15 +1,22 @@
 /* error.c: the sentence of a failed call. */
 #include "base/context.h"
+#include "base/number.h"
 #include <stdarg.h>
-#include <stdio.h>
+
+void snls_one_line(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 127) *text = '?';
+}
 
 SnlsStatus snls_fail(SnlsContext *ctx, SnlsStatus status, const char *format, ...)
 {
     if (!ctx) return status;
     va_list args;
     va_start(args, format);
-    vsnprintf(ctx->error, sizeof ctx->error, format, args);
+    snls_number_vtext(ctx->error, sizeof ctx->error, format, args);
     va_end(args);
+    snls_one_line(ctx->error);
     return status;
 }
 

@@ -1,5 +1,6 @@
 /* options.c: reading, printing and checking the fields that an option table describes. */
 #include "base/options.h"
+#include "base/number.h"
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -35,7 +36,7 @@ void snls_options_default(const SnlsOption *table, void *params)
 static void accepted(const SnlsOption *o, char *text, size_t size)
 {
     if (o->type != SNLS_OPTION_ENUM) {
-        snprintf(text, size, o->type == SNLS_OPTION_INT ? "must be a whole number from %.10g to %.10g" : "must be %.10g to %.10g", o->min, o->max);
+        snls_number_text(text, size, o->type == SNLS_OPTION_INT ? "must be a whole number from %.10g to %.10g" : "must be %.10g to %.10g", o->min, o->max);
         return;
     }
     size_t at = (size_t)snprintf(text, size, "must be one of");
@@ -55,6 +56,26 @@ SnlsStatus snls_options_check(SnlsContext *ctx, const char *op, const SnlsOption
     return SNLS_OK;
 }
 
+SnlsStatus snls_reserved_check(SnlsContext *ctx, const char *op, const char *defaults, const int32_t *reserved, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        SNLS_REQUIRE(ctx, reserved[i] == 0, SNLS_ERR_ARG, "%s: reserved[%d] of params is %d, must be 0%s%s%s", op, (int)i, (int)reserved[i], defaults ? " (call " : "",
+                     defaults ? defaults : "", defaults ? " first)" : "");
+    return SNLS_OK;
+}
+
+SnlsStatus snls_flag_check(SnlsContext *ctx, const char *op, const char *name, int32_t flag)
+{
+    SNLS_REQUIRE(ctx, flag == 0 || flag == 1, SNLS_ERR_ARG, "%s: %s is %d, must be 0 or 1", op, name, (int)flag);
+    return SNLS_OK;
+}
+
+SnlsStatus snls_threads_check(SnlsContext *ctx, const char *op, int32_t threads)
+{
+    SNLS_REQUIRE(ctx, threads >= 0 && threads <= 65536, SNLS_ERR_ARG, "%s: threads is %d, must be 0 to 65536", op, (int)threads);
+    return SNLS_OK;
+}
+
 static bool parse_value(const SnlsOption *o, const char *text, double *value)
 {
     if (o->type == SNLS_OPTION_ENUM) {
@@ -68,7 +89,7 @@ static bool parse_value(const SnlsOption *o, const char *text, double *value)
         const long long n = strtoll(text, &end, 10);
         *value = (double)n;
     } else {
-        *value = strtod(text, &end);
+        *value = snls_number_read(text, &end);
     }
     const bool number = end != text && !*end && !isspace((unsigned char)text[0]);
     return number && errno != ERANGE && isfinite(*value);
@@ -81,7 +102,7 @@ SnlsStatus snls_option_parse(const SnlsOption *o, void *params, const char *text
     if (!parse_value(o, text, &value) || !in_range(o, value)) {
         char must[160];
         accepted(o, must, sizeof must);
-        if (why && size) snprintf(why, size, "is %.60s, %s", *text ? text : "empty", must);
+        if (why && size) snprintf(why, size, "is %.60s, %s", *text ? text : "empty", must), snls_one_line(why);
         return SNLS_ERR_ARG;
     }
     set_field(o, params, value);
@@ -94,11 +115,11 @@ void snls_option_format(const SnlsOption *o, const void *params, char *text, siz
     const double value = field(o, params);
     if (o->type == SNLS_OPTION_ENUM) snprintf(text, size, "%s", in_range(o, value) ? o->names[(int)value] : "?");
     else if (o->type == SNLS_OPTION_INT) snprintf(text, size, "%d", (int)value);
-    else snprintf(text, size, "%.17g", value);
+    else snls_number_text(text, size, "%.17g", value);
     /* the shortest text that reads back as the same number */
     for (int digits = 16; o->type == SNLS_OPTION_REAL && digits > 0; digits--) { /* 10, not 1e+01 */
         char shorter[40];
-        snprintf(shorter, sizeof shorter, "%.*g", digits, value);
-        if (strtod(shorter, NULL) == value && strlen(shorter) < strlen(text)) snprintf(text, size, "%s", shorter);
+        snls_number_text(shorter, sizeof shorter, "%.*g", digits, value);
+        if (snls_number_read(shorter, NULL) == value && strlen(shorter) < strlen(text)) snprintf(text, size, "%s", shorter);
     }
 }

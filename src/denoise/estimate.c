@@ -125,7 +125,7 @@ static SnlsStatus estimate_channels(SnlsContext *ctx, Blocks *b, const float *co
 {
     snls_arena_begin(&ctx->arena);
     snls_arena_plan(&ctx->arena, b->rows * b->columns, sizeof(Rank));
-    SNLS_TRY(snls_scratch_commit(ctx, "noise_estimate"));
+    SNLS_TRY(snls_scratch_commit(ctx, "noise"));
     Rank *rank = snls_arena_claim(&ctx->arena, b->rows * b->columns, sizeof(Rank));
     for (int64_t c = 0; c < b->seen_channels; c++) {
         b->frame = frame[c];
@@ -167,15 +167,24 @@ SnlsStatus snls_nlb_noise(SnlsContext *ctx, const NlbPlan *p, const float *plane
     return SNLS_OK;
 }
 
+typedef struct Shape {
+    int64_t count, height, width, channels;
+} Shape;
+
+static SnlsStatus check_frames(SnlsContext *ctx, const char *who, const float *frames, Shape s, const double *result)
+{
+    SNLS_REQUIRE(ctx, frames && result, SNLS_ERR_ARG, "%s: a pointer is missing (NULL)", who);
+    SNLS_REQUIRE(ctx, s.count >= 1 && s.height >= 1 && s.width >= 1 && (s.channels == 1 || s.channels == 3), SNLS_ERR_SHAPE,
+                 "%s: %lld frames of %lld x %lld pixels and %lld channels, must be 1 or more, 1 or 3 channels", who, (long long)s.count, (long long)s.width,
+                 (long long)s.height, (long long)s.channels);
+    return SNLS_OK;
+}
+
 SnlsStatus snls_noise_estimate(SnlsContext *ctx, const float *frames, int64_t count, int64_t height, int64_t width,
                                int64_t channels, double sigma[3])
 {
     if (!ctx) return SNLS_ERR_ARG;
-    SNLS_REQUIRE(ctx, frames && sigma, SNLS_ERR_ARG, "noise_estimate: a pointer is missing (NULL)");
-    SNLS_REQUIRE(
-        ctx, count >= 1 && height >= 1 && width >= 1 && (channels == 1 || channels == 3), SNLS_ERR_SHAPE,
-        "noise_estimate: %lld frames of %lld x %lld pixels and %lld channels, must be 1 or more, 1 or 3 channels",
-        (long long)count, (long long)width, (long long)height, (long long)channels);
+    SNLS_TRY(check_frames(ctx, "noise_estimate", frames, (Shape){ count, height, width, channels }, sigma));
     double sum[3] = { 0 };
     for (int64_t t = 0; t < count; t++) {
         const float *frame = frames + t * height * width * channels;
@@ -203,14 +212,15 @@ SnlsStatus snls_noise_level(SnlsContext *ctx, const float *frames, int64_t count
 {
     double noise[3] = { 0 };
     if (!ctx) return SNLS_ERR_ARG;
-    SNLS_REQUIRE(ctx, level, SNLS_ERR_ARG, "noise_level: a pointer is missing (NULL)");
-    SNLS_TRY(snls_noise_estimate(ctx, frames, channels == 3 && count > 1 ? 1 : count, height, width, channels, noise)); /* which checks the rest */
-    *level = noise[0];
-    if (channels == 1) return SNLS_OK;
+    SNLS_TRY(check_frames(ctx, "noise_level", frames, (Shape){ count, height, width, channels }, level));
+    if (channels == 1) {
+        SNLS_TRY(snls_noise_estimate(ctx, frames, count, height, width, channels, noise));
+        *level = noise[0];
+        return SNLS_OK;
+    }
     const NlbPlan p = { .height = height, .width = width, .channels = 3, .plane = height * width };
     float *planes = snls_mem_alloc(&ctx->allocator, 3 * p.plane * (int64_t)sizeof *planes);
     SNLS_REQUIRE(ctx, planes, SNLS_ERR_MEMORY, "noise_level: out of memory for a frame");
-    memset(noise, 0, sizeof noise);
     const SnlsStatus status = mean_noise(ctx, &p, frames, count, planes, noise);
     snls_mem_free(&ctx->allocator, planes);
     *level = fmax(noise[0], fmax(noise[1], noise[2]));

@@ -21,10 +21,7 @@ static const Preset presets[] = {
 static SnlsStatus check_params(SnlsContext *ctx, const SnlsDenoiseParams *p)
 {
     SNLS_TRY(snls_options_check(ctx, "denoise", snls_denoise_options(), p));
-    for (size_t i = 0; i < sizeof p->reserved / sizeof *p->reserved; i++)
-        SNLS_REQUIRE(ctx, p->reserved[i] == 0, SNLS_ERR_ARG,
-                     "denoise: reserved[%d] is %d, must be 0 (call snls_denoise_defaults first)", (int)i,
-                     (int)p->reserved[i]);
+    SNLS_TRY(snls_reserved_check(ctx, "denoise", "snls_denoise_defaults", p->reserved, sizeof p->reserved / sizeof *p->reserved));
     for (int c = 0; c < 3; c++)
         SNLS_REQUIRE(ctx, isfinite(p->sigma[c]) && p->sigma[c] <= 1000, SNLS_ERR_ARG,
                      "denoise: sigma[%d] is %g, must be 0 to 1000, or negative to have it estimated", c, p->sigma[c]);

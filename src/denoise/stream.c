@@ -351,14 +351,16 @@ int64_t snls_denoiser_delay(const SnlsDenoiser *d) { return d && !d->copy ? d->p
 
 SnlsStatus snls_denoiser_groups(const SnlsDenoiser *d, int64_t groups[2])
 {
-    if (!d || !groups) return SNLS_ERR_ARG;
+    if (!d) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(d->ctx, groups, SNLS_ERR_ARG, "denoise: groups is NULL");
     for (int i = 0; i < STEPS; i++) groups[i] = d->groups[i];
     return SNLS_OK;
 }
 
 SnlsStatus snls_denoiser_sigma(const SnlsDenoiser *d, double sigma[3])
 {
-    if (!d || !sigma) return SNLS_ERR_ARG;
+    if (!d) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(d->ctx, sigma, SNLS_ERR_ARG, "denoise: sigma is NULL");
     if (!d->has_sigma) return SNLS_END;
     for (int c = 0; c < 3; c++) sigma[c] = d->plan.channels == 1 ? d->sigma[0] : d->sigma[c];
     return SNLS_OK;
@@ -366,7 +368,8 @@ SnlsStatus snls_denoiser_sigma(const SnlsDenoiser *d, double sigma[3])
 
 SnlsStatus snls_denoiser_noise(const SnlsDenoiser *d, double noise[3])
 {
-    if (!d || !noise) return SNLS_ERR_ARG;
+    if (!d) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(d->ctx, noise, SNLS_ERR_ARG, "denoise: noise is NULL");
     if (!d->has_sigma) return SNLS_END;
     memcpy(noise, d->noise, sizeof d->noise);
     return SNLS_OK;
@@ -388,7 +391,8 @@ SnlsStatus snls_denoiser_set_noise(SnlsDenoiser *d, const double noise[3])
 
 SnlsStatus snls_denoiser_flow(const SnlsDenoiser *d, float *flow)
 {
-    if (!d || !flow) return SNLS_ERR_ARG;
+    if (!d) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(d->ctx, flow, SNLS_ERR_ARG, "denoise: flow is NULL");
     if (!d->has_flow) return SNLS_END;
     for (int64_t i = 0; i < 2 * d->plan.height * d->plan.width; i++) flow[i] = d->flow_out[i];
     return SNLS_OK;

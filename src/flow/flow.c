@@ -32,6 +32,8 @@ static SnlsStatus check_view(SnlsContext *ctx, const char *who, const char *name
 
 SnlsStatus snls_flow_check_image(SnlsContext *ctx, const char *who, const char *name, const SnlsTensor *t)
 {
+    SNLS_REQUIRE(ctx, t->dtype == SNLS_U8 || snls_is_float(t->dtype), SNLS_ERR_SHAPE,
+                 "%s: %s has element type %s, must be f32, f16, bf16, f64 or u8", who, name, snls_dtype_name((SnlsDtype)t->dtype));
     SNLS_TRY(check_view(ctx, who, name, t, t->ndim == 2 ? 2 : 3, t->ndim == 2 ? "(H,W)" : "(H,W,C)", SNLS_ROLE_IN));
     SNLS_REQUIRE(ctx, t->ndim == 2 || t->shape[2] >= 1, SNLS_ERR_SHAPE, "%s: %s has no channels", who, name);
     return check_size(ctx, who, name, t->shape[0], t->shape[1]);
@@ -39,11 +41,11 @@ SnlsStatus snls_flow_check_image(SnlsContext *ctx, const char *who, const char *
 
 SnlsStatus snls_flow_check_field(SnlsContext *ctx, const char *who, const char *name, const SnlsTensor *t, bool output)
 {
+    SNLS_REQUIRE(ctx, t->dtype == SNLS_F32 || t->dtype == SNLS_F64, SNLS_ERR_SHAPE,
+                 "%s: %s has element type %s, must be f32 or f64", who, name, snls_dtype_name((SnlsDtype)t->dtype));
     SNLS_TRY(check_view(ctx, who, name, t, 3, "(H,W,2)", output ? SNLS_ROLE_OUT : SNLS_ROLE_IN));
     SNLS_REQUIRE(ctx, t->shape[2] == 2, SNLS_ERR_SHAPE, "%s: %s has %lld components, must be (H,W,2)", who, name,
                  (long long)t->shape[2]);
-    SNLS_REQUIRE(ctx, t->dtype == SNLS_F32 || t->dtype == SNLS_F64, SNLS_ERR_SHAPE,
-                 "%s: %s has element type %s, must be f32 or f64", who, name, snls_dtype_name((SnlsDtype)t->dtype));
     return check_size(ctx, who, name, t->shape[0], t->shape[1]);
 }
 

@@ -22,11 +22,13 @@ static bool array_bytes(SnlsDtype dtype, int32_t ndim, const int64_t *shape, int
 
 SnlsStatus snls_array_alloc(SnlsContext *ctx, SnlsTensor *view, SnlsDtype dtype, int32_t ndim, const int64_t *shape)
 {
-    if (!ctx || !view) return SNLS_ERR_ARG;
+    if (!ctx) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(ctx, view, SNLS_ERR_ARG, "array_alloc: view is NULL");
     view->data = NULL;
     SNLS_REQUIRE(ctx, snls_dtype_size(dtype), SNLS_ERR_ARG, "array_alloc: unknown element type %d", (int)dtype);
-    SNLS_REQUIRE(ctx, ndim >= 0 && ndim <= SNLS_MAX_DIM && (shape || !ndim), SNLS_ERR_ARG,
-                 "array_alloc: %d axes, must be 0 to %d", (int)ndim, SNLS_MAX_DIM);
+    SNLS_REQUIRE(ctx, ndim >= 0 && ndim <= SNLS_MAX_DIM, SNLS_ERR_ARG, "array_alloc: %d axes, must be 0 to %d",
+                 (int)ndim, SNLS_MAX_DIM);
+    SNLS_REQUIRE(ctx, shape || !ndim, SNLS_ERR_ARG, "array_alloc: shape is NULL, there are %d axes", (int)ndim);
     for (int32_t i = 0; i < ndim; i++)
         SNLS_REQUIRE(ctx, shape[i] >= 0, SNLS_ERR_ARG, "array_alloc: axis %d has length %lld", (int)i,
                      (long long)shape[i]);
@@ -111,7 +113,8 @@ static void store(const SnlsTensor *t, int64_t at, double value)
 
 SnlsStatus snls_array_copy(SnlsContext *ctx, const SnlsTensor *to, const SnlsTensor *from)
 {
-    if (!ctx || !to || !from) return SNLS_ERR_ARG;
+    if (!ctx) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(ctx, to && from, SNLS_ERR_ARG, "array_copy: source or target is NULL");
     SNLS_TRY(snls_array_require(ctx, "array_copy", "source", from));
     SNLS_TRY(snls_array_require(ctx, "array_copy", "target", to));
     bool same = to->ndim == from->ndim;

@@ -1,6 +1,7 @@
 /* file.c: whole reads and writes on POSIX descriptors. */
 #define _POSIX_C_SOURCE 200809L
 #include "io/file.h"
+#include "base/number.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -27,7 +28,7 @@ SnlsSizeText snls_io_bytes(int64_t bytes)
     int unit = 0;
     for (; value >= 1024 && unit < 5; unit++) value /= 1024;
     if (bytes < 10240) snprintf(size.text, sizeof size.text, "%lld bytes", (long long)bytes);
-    else snprintf(size.text, sizeof size.text, "%.1f %s (%lld bytes)", value, units[unit], (long long)bytes);
+    else snls_number_text(size.text, sizeof size.text, "%.1f %s (%lld bytes)", value, units[unit], (long long)bytes);
     return size;
 }
 

@@ -64,19 +64,33 @@ SnlsStatus snls_flo_write(SnlsContext *ctx, const char *path, const SnlsTensor *
     return status;
 }
 
+static double kitti_code(double value) { return nearbyint(64 * value + 32768); }
+
+/* Before the file is opened: one that is there stays where the flow is refused. */
+static SnlsStatus check_range(SnlsContext *ctx, const SnlsTensor *flow)
+{
+    for (int64_t i = 0; i < flow->shape[0] * flow->shape[1]; i++) {
+        double value[2];
+        const int64_t y = i / flow->shape[1], x = i % flow->shape[1];
+        const bool known = flow_at(flow, y, x, value);
+        for (int c = 0; known && c < 2; c++)
+            SNLS_REQUIRE(ctx, kitti_code(value[c]) >= 0 && kitti_code(value[c]) <= 65535, SNLS_ERR_ARG,
+                         "kitti_write: flow at (%lld,%lld) is %g, must be -512 to 511.98", (long long)x, (long long)y, value[c]);
+    }
+    return SNLS_OK;
+}
+
 static SnlsStatus kitti_row(SnlsContext *ctx, void *opaque, int64_t y, uint8_t *row)
 {
     const SnlsTensor *flow = opaque;
+    (void)ctx;
     for (int64_t x = 0; x < flow->shape[1]; x++) {
         double value[2];
         const bool known = flow_at(flow, y, x, value);
         for (int c = 0; c < 3; c++) {
-            const double code = c == 2 ? known : known ? nearbyint(64 * value[c] + 32768) : 0;
-            SNLS_REQUIRE(ctx, code >= 0 && code <= 65535, SNLS_ERR_ARG,
-                         "kitti_write: flow at (%lld,%lld) is %g, must be -512 to 511.98", (long long)x, (long long)y,
-                         value[c]);
-            row[6 * x + 2 * c] = (uint8_t)((uint32_t)code >> 8);
-            row[6 * x + 2 * c + 1] = (uint8_t)((uint32_t)code & 255);
+            const uint32_t code = c == 2 ? known : known ? (uint32_t)kitti_code(value[c]) : 0;
+            row[6 * x + 2 * c] = (uint8_t)(code >> 8);
+            row[6 * x + 2 * c + 1] = (uint8_t)(code & 255);
         }
     }
     return SNLS_OK;
@@ -86,6 +100,7 @@ SnlsStatus snls_kitti_write(SnlsContext *ctx, const char *path, const SnlsTensor
 {
     if (!ctx) return SNLS_ERR_ARG;
     SNLS_TRY(check_flow(ctx, "kitti_write", path, flow));
+    SNLS_TRY(check_range(ctx, flow));
     SnlsTensor view = *flow;
     const SnlsPngOut out = { flow->shape[1], flow->shape[0], 3, 16, kitti_row, &view };
     return snls_png_out(ctx, path, &out);

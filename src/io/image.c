@@ -121,7 +121,8 @@ typedef SnlsStatus (*Parse)(SnlsContext *ctx, const SnlsBytes *file, SnlsTensor 
 static SnlsStatus parse_bytes(SnlsContext *ctx, const void *bytes, size_t size, SnlsTensor *view, const char *name,
                               Parse parse)
 {
-    if (!ctx || !view) return SNLS_ERR_ARG;
+    if (!ctx) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(ctx, view, SNLS_ERR_ARG, "%s: the array to fill is NULL", name);
     *view = (SnlsTensor){ 0 };
     SNLS_REQUIRE(ctx, bytes || !size, SNLS_ERR_ARG, "%s: bytes is NULL", name);
     SNLS_REQUIRE(ctx, size <= INT64_MAX, SNLS_ERR_ARG, "%s: too long", name);
@@ -131,11 +132,12 @@ static SnlsStatus parse_bytes(SnlsContext *ctx, const void *bytes, size_t size, 
     return status;
 }
 
-static SnlsStatus read_file(SnlsContext *ctx, const char *path, SnlsTensor *view, Parse parse)
+static SnlsStatus read_file(SnlsContext *ctx, const char *who, const char *path, SnlsTensor *view, Parse parse)
 {
-    if (!ctx || !view) return SNLS_ERR_ARG;
+    if (!ctx) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(ctx, view, SNLS_ERR_ARG, "%s: the array to fill is NULL", who);
     *view = (SnlsTensor){ 0 };
-    SNLS_REQUIRE(ctx, path, SNLS_ERR_ARG, "read: path is NULL");
+    SNLS_REQUIRE(ctx, path, SNLS_ERR_ARG, "%s: path is NULL", who);
     unsigned char *bytes;
     int64_t size;
     SNLS_TRY(snls_io_read_all(ctx, path, &bytes, &size));
@@ -150,7 +152,7 @@ SnlsStatus snls_image_parse(SnlsContext *ctx, const void *bytes, size_t size, Sn
 }
 SnlsStatus snls_image_read(SnlsContext *ctx, const char *path, SnlsTensor *view)
 {
-    return read_file(ctx, path, view, parse_image);
+    return read_file(ctx, "image_read", path, view, parse_image);
 }
 SnlsStatus snls_flo_parse(SnlsContext *ctx, const void *bytes, size_t size, SnlsTensor *flow)
 {
@@ -158,7 +160,7 @@ SnlsStatus snls_flo_parse(SnlsContext *ctx, const void *bytes, size_t size, Snls
 }
 SnlsStatus snls_flo_read(SnlsContext *ctx, const char *path, SnlsTensor *flow)
 {
-    return read_file(ctx, path, flow, parse_flo);
+    return read_file(ctx, "flo_read", path, flow, parse_flo);
 }
 SnlsStatus snls_kitti_parse(SnlsContext *ctx, const void *bytes, size_t size, SnlsTensor *flow)
 {
@@ -166,5 +168,5 @@ SnlsStatus snls_kitti_parse(SnlsContext *ctx, const void *bytes, size_t size, Sn
 }
 SnlsStatus snls_kitti_read(SnlsContext *ctx, const char *path, SnlsTensor *flow)
 {
-    return read_file(ctx, path, flow, parse_kitti);
+    return read_file(ctx, "kitti_read", path, flow, parse_kitti);
 }

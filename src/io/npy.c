@@ -127,7 +127,8 @@ static SnlsStatus read_open(SnlsContext *ctx, const Source *s, SnlsTensor *view)
 
 SnlsStatus snls_npy_read(SnlsContext *ctx, const char *path, SnlsTensor *view)
 {
-    if (!ctx || !view) return SNLS_ERR_ARG;
+    if (!ctx) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(ctx, view, SNLS_ERR_ARG, "npy_read: the array to fill is NULL");
     *view = (SnlsTensor){ 0 };
     SNLS_REQUIRE(ctx, path, SNLS_ERR_ARG, "npy_read: path is NULL");
     const SnlsName name = snls_io_name(path);
@@ -143,7 +144,8 @@ SnlsStatus snls_npy_parse(SnlsContext *ctx, const void *bytes, size_t size, Snls
     static const char name[] = "npy buffer";
     SnlsNpyHeader h;
     int64_t begin, length;
-    if (!ctx || !view) return SNLS_ERR_ARG;
+    if (!ctx) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(ctx, view, SNLS_ERR_ARG, "npy_parse: the array to fill is NULL");
     *view = (SnlsTensor){ 0 };
     SNLS_REQUIRE(ctx, bytes && size <= INT64_MAX, SNLS_ERR_ARG, "npy_parse: no buffer");
     const int64_t have = (int64_t)size;

@@ -6,6 +6,7 @@
 
 int snls_path_ends(const char *path, const char *ending)
 {
+    if (!path || !ending) return 0;
     const size_t n = strlen(path), m = strlen(ending);
     for (size_t i = 0; n >= m && i < m; i++)
         if (tolower((unsigned char)path[n - m + i]) != ending[i]) return 0;
@@ -15,6 +16,7 @@ int snls_path_ends(const char *path, const char *ending)
 /* Only %d and %0Nd are understood, once: nothing else of printf reaches a format from outside. */
 int snls_path_number(const char *pattern, int64_t number, char *name, size_t size)
 {
+    if (!pattern || !name) return 0;
     const char *percent = strchr(pattern, '%'), *end = percent ? percent + 1 : NULL;
     int digits = 0;
     while (end && isdigit((unsigned char)*end) && digits < 20) digits = 10 * digits + (*end++ - '0');

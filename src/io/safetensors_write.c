@@ -19,6 +19,13 @@ static SnlsStatus check_tensor(SnlsContext *ctx, const char *path, const SnlsNam
     return SNLS_OK;
 }
 
+static SnlsStatus check_list(SnlsContext *ctx, const char *name, const void *list, int64_t count)
+{
+    SNLS_REQUIRE(ctx, count >= 0, SNLS_ERR_ARG, "safetensors_write: the count of %s is %lld, must not be negative", name, (long long)count);
+    SNLS_REQUIRE(ctx, list || !count, SNLS_ERR_ARG, "safetensors_write: %s is NULL, but %lld are promised", name, (long long)count);
+    return SNLS_OK;
+}
+
 static json_t *entry_of(const SnlsTensor *t, int64_t begin)
 {
     json_t *shape = json_array();
@@ -80,6 +87,8 @@ SnlsStatus snls_safetensors_write(SnlsContext *ctx, const char *path, const Snls
     int fd;
     if (!ctx) return SNLS_ERR_ARG;
     SNLS_REQUIRE(ctx, path && file, SNLS_ERR_ARG, "safetensors_write: path or file is NULL");
+    SNLS_TRY(check_list(ctx, "tensors", file->tensors, file->count));
+    SNLS_TRY(check_list(ctx, "metadata", file->metadata, file->metadata_count));
     for (int64_t i = 0; i < file->count; i++) SNLS_TRY(check_tensor(ctx, path, &file->tensors[i]));
     char *header = header_text(file);
     SNLS_REQUIRE(ctx, header, SNLS_ERR_ARG, "safetensors_write: two tensors have one name, or a text is no UTF-8");

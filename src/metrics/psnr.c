@@ -27,6 +27,7 @@ SnlsStatus snls_metrics_check(SnlsContext *ctx, const char *who, const SnlsTenso
     snls_shape_text(a, sizeof a, clean->shape, clean->ndim);
     snls_shape_text(b, sizeof b, test->shape, test->ndim < 0 || test->ndim > SNLS_MAX_DIM ? 0 : test->ndim);
     SNLS_REQUIRE(ctx, same, SNLS_ERR_SHAPE, "%s: clean has shape %s, test has %s, must be the same", who, a, b);
+    SNLS_REQUIRE(ctx, snls_tensor_elements(clean) >= 0, SNLS_ERR_SHAPE, "%s: clean has shape %s, negative or larger than memory can be", who, a);
     SNLS_REQUIRE(ctx, snls_tensor_elements(clean) > 0, SNLS_ERR_SHAPE, "%s: clean has shape %s, nothing to compare",
                  who, a);
     return SNLS_OK;

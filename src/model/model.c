@@ -1,6 +1,7 @@
 /* model.c: networks from files: opening, the size of frames, running. What a network computes is in its own file. */
 #define _POSIX_C_SOURCE 200809L
 #include "model/stan_s_stream.h"
+#include "base/options.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -168,10 +169,17 @@ static bool is_folder(const char *path)
     return !stat(path, &info) && S_ISDIR(info.st_mode);
 }
 
+static SnlsStatus check_params(SnlsContext *ctx, const SnlsModelParams *p)
+{
+    SNLS_REQUIRE(ctx, p->dtype == -1 || p->dtype == SNLS_F32 || p->dtype == SNLS_BF16, SNLS_ERR_ARG, "model_open: dtype is %d, must be %d (f32), %d (bf16) or -1", (int)p->dtype, SNLS_F32, SNLS_BF16);
+    SNLS_REQUIRE(ctx, p->flow >= SNLS_FLOW_FARNEBACK && p->flow <= SNLS_FLOW_DIS, SNLS_ERR_ARG, "model_open: flow is %d, must be %d to %d", (int)p->flow, SNLS_FLOW_FARNEBACK, SNLS_FLOW_DIS);
+    SNLS_REQUIRE(ctx, p->rows >= 0, SNLS_ERR_ARG, "model_open: rows is %d, must not be negative", (int)p->rows);
+    return snls_reserved_check(ctx, "model_open", "snls_model_defaults", p->reserved, sizeof p->reserved / sizeof *p->reserved);
+}
+
 static SnlsStatus open_model(SnlsModel *m, const char *path)
 {
-    SNLS_REQUIRE(m->ctx, m->params.dtype == -1 || m->params.dtype == SNLS_F32 || m->params.dtype == SNLS_BF16, SNLS_ERR_ARG, "model_open: dtype must be f32 or bf16");
-    SNLS_REQUIRE(m->ctx, m->params.rows >= 0, SNLS_ERR_ARG, "model_open: rows is %d, must not be negative", (int)m->params.rows);
+    SNLS_TRY(check_params(m->ctx, &m->params));
     m->dtype = choose_dtype(m);
     m->here = m->ctx;
     if (snls_device_type(m->ctx) != SNLS_DEVICE_CPU) {
@@ -189,7 +197,8 @@ static SnlsStatus open_model(SnlsModel *m, const char *path)
 
 SnlsStatus snls_model_open(SnlsModel **out, SnlsContext *ctx, const char *path, const SnlsModelParams *params)
 {
-    if (!ctx || !out) return SNLS_ERR_ARG;
+    if (!ctx) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(ctx, out, SNLS_ERR_ARG, "model_open: out is NULL");
     *out = NULL;
     SNLS_REQUIRE(ctx, path, SNLS_ERR_ARG, "model_open: path is NULL");
     SnlsModel *m = snls_mem_alloc(&ctx->allocator, sizeof *m);
@@ -220,7 +229,8 @@ void snls_model_close(SnlsModel **model)
 
 SnlsStatus snls_model_info(const SnlsModel *m, SnlsModelInfo *info)
 {
-    if (!m || !info) return SNLS_ERR_ARG;
+    if (!m) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(m->ctx, info, SNLS_ERR_ARG, "model_info: info is NULL");
     *info = (SnlsModelInfo){ .radius = m->architecture->radius, .dtype = m->dtype };
     snprintf(info->architecture, sizeof info->architecture, "%s", m->architecture->name);
     for (int i = 0; i < m->architecture->stages; i++) info->parameters += m->stage[i].params.total;

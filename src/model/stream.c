@@ -1,6 +1,7 @@
 /* stream.c: frames one after the other through a network: by its own stream where it has one, else by runs on a window that slides along
  * the scene, a chunk of frames at a time with all that they depend on on either side. */
 #include "model/stan_s_stream.h"
+#include "base/options.h"
 #include <string.h>
 
 struct SnlsModelStream {
@@ -19,10 +20,11 @@ static int64_t frame_floats(const SnlsModelStreamParams *p) { return p->height *
 static int64_t chunk_of(const SnlsModel *m) { return m->architecture->chunk > snls_model_reach(m) ? m->architecture->chunk : snls_model_reach(m); }
 static int64_t window_frames(const SnlsModel *m) { return chunk_of(m) + 2 * snls_model_reach(m); }
 
-static SnlsStatus check_size(SnlsContext *ctx, const SnlsModelStreamParams *p)
+static SnlsStatus check_params(SnlsContext *ctx, const SnlsModelStreamParams *p)
 {
     SNLS_REQUIRE(ctx, p && p->height >= 1 && p->width >= 1 && p->height <= 1 << 20 && p->width <= 1 << 20, SNLS_ERR_ARG, "model_stream: frames must have 1 to 1048576 rows and columns");
-    return SNLS_OK;
+    SNLS_TRY(snls_flag_check(ctx, "model_stream", "lean", p->lean));
+    return snls_reserved_check(ctx, "model_stream", NULL, p->reserved, sizeof p->reserved / sizeof *p->reserved);
 }
 
 static SnlsStatus open_stream(SnlsModelStream *s)
@@ -38,9 +40,10 @@ static SnlsStatus open_stream(SnlsModelStream *s)
 
 SnlsStatus snls_model_stream_open(SnlsModelStream **out, SnlsModel *m, const SnlsModelStreamParams *params)
 {
-    if (!out || !m) return SNLS_ERR_ARG;
+    if (!m) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(m->ctx, out, SNLS_ERR_ARG, "model_stream_open: out is NULL");
     *out = NULL;
-    SNLS_TRY(check_size(m->ctx, params));
+    SNLS_TRY(check_params(m->ctx, params));
     SnlsModelStream *s = snls_mem_alloc(&m->ctx->allocator, sizeof *s);
     SNLS_REQUIRE(m->ctx, s, SNLS_ERR_MEMORY, "model: no memory for a stream");
     *s = (SnlsModelStream){ .m = m, .params = *params };
@@ -62,7 +65,7 @@ void snls_model_stream_close(SnlsModelStream **stream)
 
 int64_t snls_model_stream_memory(SnlsModel *m, const SnlsModelStreamParams *params)
 {
-    if (!m || check_size(m->ctx, params) < 0) return -1;
+    if (!m || check_params(m->ctx, params) < 0) return -1;
     if (snls_stan_s_streams(m)) return snls_stan_s_stream_memory(m, params);
     const int64_t run = m->architecture->memory(m, window_frames(m), params->height, params->width);
     return run < 0 ? -1 : run + (window_frames(m) + chunk_of(m)) * frame_floats(params) * (int64_t)sizeof(float);
@@ -128,7 +131,8 @@ static SnlsStatus pull_any(SnlsModelStream *s, float *frame)
 
 SnlsStatus snls_model_stream_pull(SnlsModelStream *s, float *frame)
 {
-    if (!s || !frame) return SNLS_ERR_ARG;
+    if (!s) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(s->m->ctx, frame, SNLS_ERR_ARG, "model_stream_pull: frame is NULL");
     const SnlsStatus status = pull_any(s, frame);
     if (status != SNLS_OK) return status;
     SNLS_REQUIRE(s->m->ctx, snls_model_all_finite(frame, frame_floats(&s->params)), SNLS_ERR_FORMAT, "model_stream: the network makes values that are not finite of a frame, its weights are too large");

@@ -50,6 +50,7 @@ void snls_train_defaults(SnlsTrainParams *params)
 static SnlsStatus check_params(SnlsContext *ctx, const SnlsTrainParams *p)
 {
     SNLS_TRY(snls_options_check(ctx, "train", table, p));
+    SNLS_TRY(snls_reserved_check(ctx, "train", "snls_train_defaults", p->reserved, sizeof p->reserved / sizeof *p->reserved));
     SNLS_REQUIRE(ctx, p->crop % 4 == 0, SNLS_ERR_ARG, "train: crop is %d, must be a multiple of 4", (int)p->crop);
     SNLS_REQUIRE(ctx, p->frames >= 2 * p->wt + 1, SNLS_ERR_ARG, "train: frames is %d, must be at least 2*wt+1, which is %d", (int)p->frames, (int)(2 * p->wt + 1));
     SNLS_REQUIRE(ctx, p->sigma_low <= p->sigma_high, SNLS_ERR_ARG, "train: sigma-low is %g, above sigma-high, which is %g", p->sigma_low, p->sigma_high);
@@ -85,7 +86,8 @@ static SnlsStatus build(SnlsTrainer *t)
 
 SnlsStatus snls_trainer_open(SnlsTrainer **out, SnlsContext *ctx, const SnlsTrainParams *params)
 {
-    if (!ctx || !out) return SNLS_ERR_ARG;
+    if (!ctx) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(ctx, out, SNLS_ERR_ARG, "trainer_open: out is NULL");
     *out = NULL;
     SNLS_REQUIRE(ctx, params, SNLS_ERR_ARG, "trainer_open: params is NULL");
     SNLS_TRY(check_params(ctx, params));
@@ -120,7 +122,8 @@ int64_t snls_trainer_parameters(const SnlsTrainer *t) { return t ? t->params.tot
 
 SnlsStatus snls_trainer_params(const SnlsTrainer *t, SnlsTrainParams *params)
 {
-    if (!t || !params) return SNLS_ERR_ARG;
+    if (!t) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(t->ctx, params, SNLS_ERR_ARG, "trainer_params: params is NULL");
     *params = t->p;
     return SNLS_OK;
 }
@@ -162,6 +165,8 @@ SnlsStatus snls_trainer_add_clip(SnlsTrainer *t, const SnlsTensor *clip)
     SNLS_REQUIRE(t->ctx, clip && clip->data && clip->ndim == 4 && clip->shape[3] == 3 && (clip->dtype == SNLS_F32 || clip->dtype == SNLS_U8), SNLS_ERR_SHAPE,
                  "train: a clip must be (T,H,W,3), f32 or u8");
     SNLS_REQUIRE(t->ctx, clip->device == SNLS_DEVICE_CPU, SNLS_ERR_SHAPE, "train: a clip is not in CPU memory");
+    SNLS_REQUIRE(t->ctx, snls_tensor_elements(clip) >= 0, SNLS_ERR_SHAPE, "train: a clip of %lld frames of %lldx%lld is negative or larger than memory can be", (long long)clip->shape[0],
+                 (long long)clip->shape[2], (long long)clip->shape[1]);
     SnlsTensor plain = *clip;
     snls_tensor_contiguous(&plain);
     SNLS_REQUIRE(t->ctx, !memcmp(plain.stride, clip->stride, 4 * sizeof *plain.stride), SNLS_ERR_SHAPE, "train: a clip must be contiguous");

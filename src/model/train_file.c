@@ -1,5 +1,6 @@
 /* train_file.c: checkpoints, which hold a run to the last bit, and exported weights. Both are safetensors. */
 #include "model/train.h"
+#include "base/number.h"
 #include <math.h>
 #include <snls/safetensors.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@ SnlsStatus snls_trainer_save(SnlsTrainer *t, const char *path)
     metadata[2] = "step", metadata[3] = text[1];
     snprintf(text[1], TEXT, "%lld", (long long)t->step);
     for (const SnlsOption *o = snls_train_options(); o->name && pairs < OPTIONS; o++, pairs++) {
-        if (o->type == SNLS_OPTION_REAL) snprintf(text[pairs], TEXT, "%.17g", *(const double *)(const void *)((const char *)&t->p + o->offset));
+        if (o->type == SNLS_OPTION_REAL) snls_number_text(text[pairs], TEXT, "%.17g", *(const double *)(const void *)((const char *)&t->p + o->offset));
         else snls_option_format(o, &t->p, text[pairs], TEXT);
         metadata[2 * pairs] = o->name, metadata[2 * pairs + 1] = text[pairs];
     }
@@ -105,7 +106,8 @@ SnlsStatus snls_trainer_resume(SnlsTrainer **out, SnlsContext *ctx, const char *
 {
     SnlsSafetensors file;
     SnlsTrainParams p;
-    if (!ctx || !out) return SNLS_ERR_ARG;
+    if (!ctx) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(ctx, out, SNLS_ERR_ARG, "trainer_resume: out is NULL");
     *out = NULL;
     SNLS_TRY(snls_safetensors_read(ctx, path, &file));
     SnlsStatus status = read_params(ctx, path, &file, &p);

@@ -118,6 +118,7 @@ SnlsStatus snls_open(SnlsContext **out, const SnlsContextParams *params)
     *out = NULL;
     const SnlsContextParams *p = params ? params : &defaults;
     const SnlsStatus status = open_checked(out, p, why, sizeof why);
+    snls_one_line(why);
     if (status < 0 && p->error_text && p->error_size > 0) snprintf(p->error_text, (size_t)p->error_size, "%s", why);
     return status;
 }

@@ -1,5 +1,5 @@
 /* pipeline.c: three threads with bounded queues between them: read and look for cuts; denoise (the caller's thread); write. */
-#include "base/context.h"
+#include "base/options.h"
 #include "pipeline/cuts.h"
 #include "pipeline/journal.h"
 #include "pipeline/queue.h"
@@ -64,6 +64,13 @@ static void drop(SnlsQueue *pool, SnlsItem *item)
     item->pixels = NULL;
 }
 
+/* A frame has no context to say why: it is told to that of the stage. */
+static SnlsStatus read_pixels(SnlsContext *ctx, const SnlsFrame *frame, float *pixels)
+{
+    const SnlsStatus status = snls_frame_read(frame, pixels);
+    return status < 0 ? snls_fail(ctx, status, "pipeline: out of memory for the pixels of a frame") : SNLS_OK;
+}
+
 /* ---- reading ---- */
 
 static void *read_frames(void *opaque)
@@ -77,8 +84,8 @@ static void *read_frames(void *opaque)
         item.number = number;
         status = snls_reader_next(r->job->reader, &item.frame);
         if (status == SNLS_OK && item.pixels) {
-            status = snls_frame_read(item.frame, item.pixels);
-            item.cut = r->job->params.find_cuts &&
+            status = read_pixels(reader_context(r), item.frame, item.pixels);
+            item.cut = status == SNLS_OK && r->job->params.find_cuts &&
                        snls_cuts_next(&cuts, item.pixels, r->info.height, r->info.width, r->info.channels);
         }
         if (status != SNLS_OK) {
@@ -232,8 +239,8 @@ static SnlsStatus show(Run *r, const SnlsItem *item, const SnlsFrame *made, floa
                                       .flow = item->has_flow ? item->pixels + r->frame_floats : NULL };
     SnlsVideoInfo out;
     snls_writer_info(r->job->writer, &out);
-    snls_frame_read(item->frame, scratch);
-    if (out.channels == r->info.channels && made) snls_frame_read(made, scratch + r->frame_floats);
+    SNLS_TRY(read_pixels(writer_context(r), item->frame, scratch));
+    if (out.channels == r->info.channels && made) SNLS_TRY(read_pixels(writer_context(r), made, scratch + r->frame_floats));
     else
         memcpy(scratch + r->frame_floats, item->pixels ? item->pixels : scratch,
                (size_t)r->frame_floats * sizeof(float));
@@ -349,18 +356,29 @@ static void drop_rest(SnlsQueue *q)
     snls_queue_free(q);
 }
 
+static SnlsStatus check_job(SnlsContext *ctx, const SnlsPipeline *job, const SnlsPipelineResult *result)
+{
+    SNLS_REQUIRE(ctx, job && result && job->ctx && job->reader && job->writer, SNLS_ERR_ARG,
+                 "pipeline: the %s is missing (NULL)", !job ? "pipeline" : !result ? "result" : !job->ctx ? "context" : !job->reader ? "reader" : "writer");
+    SNLS_REQUIRE(ctx, job->params.queue >= 1 && job->params.queue <= 64, SNLS_ERR_ARG,
+                 "pipeline: queue is %d, must be 1 to 64 (call snls_pipeline_defaults first)", (int)job->params.queue);
+    SNLS_TRY(snls_flag_check(ctx, "pipeline", "find_cuts", job->params.find_cuts));
+    SNLS_TRY(snls_flag_check(ctx, "pipeline", "resume", job->params.resume));
+    SNLS_TRY(snls_flag_check(ctx, "pipeline", "lean", job->params.lean));
+    SNLS_TRY(snls_reserved_check(ctx, "pipeline", "snls_pipeline_defaults", job->params.reserved, sizeof job->params.reserved / sizeof *job->params.reserved));
+    SNLS_REQUIRE(ctx, job->ctx != job->reader->ctx && job->ctx != job->writer->ctx && job->reader->ctx != job->writer->ctx, SNLS_ERR_ARG,
+                 "pipeline: reader, writer and denoiser need a context each");
+    return SNLS_OK;
+}
+
 SnlsStatus snls_pipeline_run(const SnlsPipeline *job, SnlsPipelineResult *result)
 {
-    if (!job || !result) return SNLS_ERR_ARG;
-    *result = (SnlsPipelineResult){ 0 };
-    if (!job->ctx) return SNLS_ERR_ARG;
-    SNLS_REQUIRE(job->ctx, job->reader && job->writer && job->params.queue >= 1 && job->params.queue <= 64,
-                 SNLS_ERR_ARG, "pipeline: a reader, a writer and a queue of 1 to 64 frames are needed");
+    SnlsContext none = { 0 }, *said = job && job->ctx ? job->ctx : &none;
+    if (result) *result = (SnlsPipelineResult){ 0 };
+    const SnlsStatus good = check_job(said, job, result);
+    if (good < 0 && result) snprintf(result->error, sizeof result->error, "%s", said->error);
+    if (good < 0) return good;
     Run r = { .job = job, .result = result, .journal = { .fd = -1 }, .local = { .allocator = job->ctx->allocator } };
-    SNLS_REQUIRE(job->ctx,
-                 job->ctx != reader_context(&r) && job->ctx != writer_context(&r) &&
-                     reader_context(&r) != writer_context(&r),
-                 SNLS_ERR_ARG, "pipeline: reader, writer and denoiser need a context each");
     snls_reader_info(job->reader, &r.info);
     r.frame_floats = r.info.height * r.info.width * r.info.channels;
     r.buffer_floats = r.frame_floats + (job->params.watch ? 2 * r.info.height * r.info.width : 0);

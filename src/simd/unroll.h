@@ -6,8 +6,10 @@
 #define SNLS_PRAGMA(words) _Pragma(#words)
 #if defined(__clang__)
 #    define UNROLLED(n) SNLS_PRAGMA(clang loop unroll(full))
-#else
+#elif defined(__OPTIMIZE__)
 #    define UNROLLED(n) SNLS_PRAGMA(GCC unroll n)
+#else
+#    define UNROLLED(n) /* GCC would do nothing, and warn of loops that end for two reasons */
 #endif
 
 #endif

@@ -98,7 +98,7 @@ typedef struct SnlsAvWriter {
     int64_t pts[64], duration[64]; /* of frames sent, by time stamp modulo 64 entries */
     int sent;
     AVRational from; /* time base of the frames that come */
-    bool header;
+    bool header, limited; /* limited: not all frames of the input, so other streams end with the last of them */
 } SnlsAvWriter;
 
 extern const SnlsWriterKind snls_av_writer;

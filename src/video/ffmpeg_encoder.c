@@ -1,5 +1,6 @@
 /* ffmpeg_encoder.c: which encoder, in which pixel format, with which options. */
 #include "video/ffmpeg.h"
+#include "base/number.h"
 #include "io/file.h"
 #include <libavutil/opt.h>
 #include <stdio.h>
@@ -40,7 +41,7 @@ static SnlsStatus choose_codec(SnlsWriter *w, SnlsAvWriter *a, const SnlsPixels 
         *codec = d ? avcodec_find_encoder(d->id) : NULL;
     }
     SNLS_REQUIRE(w->ctx, (*codec && (*codec)->type == AVMEDIA_TYPE_VIDEO) || !asked, SNLS_ERR_UNSUPPORTED,
-                 "--vcodec %s: this FFmpeg has no such encoder of videos (ffmpeg -encoders lists them)", asked);
+                 "writer: params.codec is %.60s, this FFmpeg has no such encoder of videos (ffmpeg -encoders lists them)", asked);
     if (!*codec) {
         const enum AVCodecID id = av_guess_codec(a->out->oformat, NULL, w->name, NULL, AVMEDIA_TYPE_VIDEO);
         *codec = id == AV_CODEC_ID_NONE ? NULL : avcodec_find_encoder(id);
@@ -111,10 +112,10 @@ static SnlsStatus choose_format(SnlsWriter *w, const AVCodec *codec, const SnlsP
     *format = AV_PIX_FMT_NONE;
     if (w->params.format) {
         *format = av_get_pix_fmt(w->params.format);
-        SNLS_REQUIRE(w->ctx, *format != AV_PIX_FMT_NONE, SNLS_ERR_ARG, "--pix-fmt %s: FFmpeg has no such pixel format",
+        SNLS_REQUIRE(w->ctx, *format != AV_PIX_FMT_NONE, SNLS_ERR_ARG, "writer: params.format is %.60s, FFmpeg has no such pixel format",
                      w->params.format);
         SNLS_REQUIRE(w->ctx, takes(codec, *format), SNLS_ERR_UNSUPPORTED,
-                     "--pix-fmt %s: the encoder %s does not take it", w->params.format, name_of(codec));
+                     "writer: params.format is %.60s, the encoder %s does not take it", w->params.format, name_of(codec));
     } else if (takes(codec, from) && !odd_size(codec, p, from)) *format = from;
     else if (p->components < 3 || (p->rgb && !w->params.lossless && !keeps_rgb(codec)))
         *format = usual_yuv(codec, p, true);
@@ -161,7 +162,7 @@ static int set_quality(const SnlsWriter *w, const char *name, AVDictionary **opt
                     w->params.lossless && w->params.crf < 0 ? "log-level=none:lossless=1" : "log-level=none", 0);
     if (vp9) av_dict_set(options, "row-mt", "1", 0), av_dict_set(options, "b", "0", 0);
     if (w->params.crf >= 0) {
-        snprintf(text, sizeof text, "%g", w->params.crf);
+        snls_number_text(text, sizeof text, "%g", w->params.crf);
         av_dict_set(options, "crf", text, 0);
     } else if (w->params.lossless && (x264 || x265 || vp9)) {
         lossless = 1;
@@ -180,7 +181,7 @@ static SnlsStatus add_options(SnlsWriter *w, AVDictionary **options)
         char key[64];
         const char *equals = strchr(*o, '=');
         SNLS_REQUIRE(w->ctx, equals && equals > *o && equals - *o < (int)sizeof key, SNLS_ERR_ARG,
-                     "--enc-opt %s: must be key=value", *o);
+                     "writer: params.options holds %.60s, must be key=value", *o);
         snprintf(key, sizeof key, "%.*s", (int)(equals - *o), *o);
         av_dict_set(options, key, equals + 1, 0);
     }
@@ -225,11 +226,11 @@ static SnlsStatus try_open(SnlsWriter *w, SnlsAvWriter *a, const AVCodec *codec,
     snprintf(what, sizeof what, "the encoder %s does not start", codec->name);
     if (error < 0) status = snls_av_fail(w->ctx, SNLS_ERR_UNSUPPORTED, w->name, what, error);
     else if (status >= 0 && w->params.crf >= 0 && av_dict_get(options, "crf", NULL, 0))
-        status = snls_fail(w->ctx, SNLS_ERR_ARG, "--crf %g: the encoder %s knows no such quality; --vcodec libx264 does", w->params.crf,
+        status = snls_fail(w->ctx, SNLS_ERR_ARG, "writer: params.crf is %g, the encoder %s knows no such quality; params.codec libx264 does", w->params.crf,
                            name_of(codec));
     else if (status >= 0 && (left = av_dict_get(options, "", NULL, AV_DICT_IGNORE_SUFFIX)))
         status =
-            snls_fail(w->ctx, SNLS_ERR_ARG, "--enc-opt %s: the encoder %s has no such option", left->key, name_of(codec));
+            snls_fail(w->ctx, SNLS_ERR_ARG, "writer: params.options holds %.60s, the encoder %s has no such option", left->key, name_of(codec));
     av_dict_free(&options);
     return status;
 }

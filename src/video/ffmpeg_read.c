@@ -1,5 +1,6 @@
 /* ffmpeg_read.c: frames of a file by libavformat and libavcodec; and the door of libsnls_ffmpeg.so. */
 #include "video/ffmpeg.h"
+#include "base/number.h"
 #include "io/file.h"
 #include <math.h>
 #include <stdio.h>
@@ -68,11 +69,11 @@ static double claimed_end(const SnlsAvReader *a)
     const AVStream *s = a->stream;
     if (s->duration > 0) return stream_begin(a) + (double)s->duration * av_q2d(s->time_base);
     const AVDictionaryEntry *tag = av_dict_get(s->metadata, "DURATION", NULL, 0);
-    int hours, minutes;
-    double seconds;
-    return tag && sscanf(tag->value, "%d:%d:%lf", &hours, &minutes, &seconds) == 3
-               ? 3600.0 * hours + 60.0 * minutes + seconds
-               : 0;
+    int hours, minutes, at = 0;
+    if (!tag || sscanf(tag->value, "%d:%d:%n", &hours, &minutes, &at) != 2 || !at) return 0;
+    char *end;
+    const double seconds = snls_number_read(tag->value + at, &end);
+    return end > tag->value + at ? 3600.0 * hours + 60.0 * minutes + seconds : 0;
 }
 
 static void describe(SnlsReader *r, SnlsAvReader *a)
@@ -96,18 +97,18 @@ static SnlsStatus refuse_interlaced(SnlsReader *r)
 {
     return snls_fail(r->ctx, SNLS_ERR_UNSUPPORTED,
                      "%s: is interlaced; make whole frames of its fields first (ffmpeg -i IN -vf bwdif OUT), or, if "
-                     "the mark is wrong, use --progressive",
+                     "the mark is wrong, use params.progressive",
                      snls_io_name(r->path).text);
 }
 
 static SnlsStatus refuse_cut(SnlsReader *r)
 {
     return snls_fail(r->ctx, SNLS_ERR_FORMAT,
-                     "%s: is cut off: it ends before the last part of it does (--lenient takes what is there)",
+                     "%s: is cut off: it ends before the last part of it does (params.lenient takes what is there)",
                      snls_io_name(r->path).text);
 }
 
-static SnlsStatus av_open(SnlsReader *r)
+static SnlsStatus open_file(SnlsReader *r)
 {
     SnlsAvReader *a = r->priv = snls_mem_alloc(&r->ctx->allocator, sizeof *a);
     if (!a) return no_memory(r);
@@ -122,13 +123,22 @@ static SnlsStatus av_open(SnlsReader *r)
     return a->cut && !r->params.count ? refuse_cut(r) : SNLS_OK; /* a part of the clip may lie before the cut */
 }
 
+/* Demuxers read numbers of text as the locale writes them. */
+static SnlsStatus av_open(SnlsReader *r)
+{
+    const SnlsPlainLocale locale = snls_plain_begin();
+    const SnlsStatus status = open_file(r);
+    snls_plain_end(locale);
+    return status;
+}
+
 /* ---- packets to frames ---- */
 
 static SnlsStatus damaged(SnlsReader *r, const SnlsAvReader *a, const char *what, int error)
 {
     char words[AV_ERROR_MAX_STRING_SIZE] = "damaged data";
     if (error) av_strerror(error, words, sizeof words);
-    return snls_fail(r->ctx, SNLS_ERR_FORMAT, "%s: %s behind frame %lld: %s (--lenient goes on with what can be read)",
+    return snls_fail(r->ctx, SNLS_ERR_FORMAT, "%s: %s behind frame %lld: %s (params.lenient goes on with what can be read)",
                      snls_io_name(r->path).text, what, (long long)a->frames, words);
 }
 
@@ -144,7 +154,7 @@ static SnlsStatus check_end(SnlsReader *r, const SnlsAvReader *a)
     const double end = (double)(a->last + a->length) * base;
     if (end + 1.5 * longest >= claims) return SNLS_END;
     return snls_fail(r->ctx, SNLS_ERR_FORMAT,
-                     "%s: ends after %.2f of the %.2f seconds it claims to have (--lenient takes what is there)",
+                     "%s: ends after %.2f of the %.2f seconds it claims to have (params.lenient takes what is there)",
                      snls_io_name(r->path).text, end - stream_begin(a), claims - stream_begin(a));
 }
 

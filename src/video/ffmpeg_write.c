@@ -1,5 +1,6 @@
 /* ffmpeg_write.c: frames into a file by libavcodec and libavformat. */
 #include "video/ffmpeg.h"
+#include "base/number.h"
 #include "io/file.h"
 #include <math.h>
 #include <stdio.h>
@@ -94,12 +95,12 @@ static SnlsStatus write_header(SnlsWriter *w, SnlsAvWriter *a)
         return snls_av_fail(w->ctx, SNLS_ERR_IO, w->name, "cannot be written", error);
     if (error < 0)
         return snls_av_fail(w->ctx, SNLS_ERR_UNSUPPORTED, w->name,
-                            "the container refuses these streams (another --vcodec, or .mkv)", error);
+                            "the container refuses these streams (another params.codec, or .mkv)", error);
     a->header = true;
     return SNLS_OK;
 }
 
-static SnlsStatus av_create(SnlsWriter *w)
+static SnlsStatus create(SnlsWriter *w)
 {
     SnlsAvWriter *a = w->priv = snls_mem_alloc(&w->ctx->allocator, sizeof *a);
     if (!a) return no_memory(w);
@@ -114,6 +115,7 @@ static SnlsStatus av_create(SnlsWriter *w)
     if (status >= 0) status = write_header(w, a);
     av_frame_free(&first);
     a->offset = llrint(w->params.like->origin / av_q2d(a->from));
+    a->limited = w->params.like->params.count > 0;
     return status;
 }
 
@@ -183,7 +185,7 @@ static SnlsStatus drain(SnlsWriter *w, SnlsAvWriter *a)
     }
 }
 
-static SnlsStatus av_write(SnlsWriter *w, const SnlsFrame *frame)
+static SnlsStatus write_frame(SnlsWriter *w, const SnlsFrame *frame)
 {
     SnlsAvWriter *a = w->priv;
     if (snls_av_is_y4m(a)) return snls_av_y4m_frame(w, a, frame);
@@ -208,14 +210,14 @@ static double end_time(const SnlsAvWriter *a)
     return a->sent ? (double)end * av_q2d(a->encoder->time_base) : 0;
 }
 
-static SnlsStatus av_finish(SnlsWriter *w)
+static SnlsStatus finish(SnlsWriter *w)
 {
     SnlsAvWriter *a = w->priv;
     if (snls_av_is_y4m(a)) return snls_av_y4m_finish(w, a);
     const int sent = avcodec_send_frame(a->encoder, NULL);
     if (sent < 0 && sent != AVERROR_EOF) return snls_av_fail(w->ctx, SNLS_ERR_IO, w->name, "the encoder fails", sent);
     SNLS_TRY(drain(w, a));
-    SNLS_TRY(snls_av_copy_until(w, a, w->params.like->params.count > 0 ? end_time(a) : INFINITY));
+    SNLS_TRY(snls_av_copy_until(w, a, a->limited ? end_time(a) : INFINITY));
     a->header = false;
     int error = av_write_trailer(a->out);
     if (error >= 0 && a->out->pb) {
@@ -225,6 +227,32 @@ static SnlsStatus av_finish(SnlsWriter *w)
     const int closed = a->out->pb && !(a->out->oformat->flags & AVFMT_NOFILE) ? avio_closep(&a->out->pb) : 0;
     if (error >= 0) error = closed;
     return error < 0 ? write_error(w, error) : SNLS_OK;
+}
+
+/* ---- the table's entries: encoders read their options, and write what they say of themselves into files, as the locale has it ---- */
+
+static SnlsStatus av_create(SnlsWriter *w)
+{
+    const SnlsPlainLocale locale = snls_plain_begin();
+    const SnlsStatus status = create(w);
+    snls_plain_end(locale);
+    return status;
+}
+
+static SnlsStatus av_write(SnlsWriter *w, const SnlsFrame *frame)
+{
+    const SnlsPlainLocale locale = snls_plain_begin();
+    const SnlsStatus status = write_frame(w, frame);
+    snls_plain_end(locale);
+    return status;
+}
+
+static SnlsStatus av_finish(SnlsWriter *w)
+{
+    const SnlsPlainLocale locale = snls_plain_begin();
+    const SnlsStatus status = finish(w);
+    snls_plain_end(locale);
+    return status;
 }
 
 static void av_end(SnlsWriter *w)

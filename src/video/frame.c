@@ -1,7 +1,7 @@
 /* frame.c: frames: memory, floats, packed samples. */
 #include "video/kind.h"
+#include "base/number.h"
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 SnlsFrame *snls_frame_new(SnlsContext *ctx, const SnlsPixels *pixels)
@@ -73,7 +73,7 @@ SnlsStatus snls_note(SnlsVideoInfo *info, const char *format, ...)
     const size_t used = strlen(info->notes), room = sizeof info->notes - used;
     va_list args;
     va_start(args, format);
-    if (room > 2) vsnprintf(info->notes + used, room - 1, format, args);
+    if (room > 2) snls_number_vtext(info->notes + used, room - 1, format, args);
     va_end(args);
     const size_t now = strlen(info->notes);
     if (room > 2 && now > used) memcpy(info->notes + now, "\n", 2);

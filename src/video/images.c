@@ -92,7 +92,7 @@ static SnlsStatus check_gap(SnlsReader *r, const Images *m)
     if (r->params.lenient || (r->params.count > 0 && r->params.first + r->params.count <= m->count)) return SNLS_OK;
     for (int64_t i = 1; i <= GAP_MAX; i++)
         SNLS_REQUIRE(r->ctx, !pattern_there(r->path, missing + i), SNLS_ERR_FORMAT,
-                     "%s: number %lld is missing, %lld is there again; the folder takes all there are, --lenient those before the gap", snls_io_name(r->path).text,
+                     "%s: number %lld is missing, %lld is there again; the folder takes all there are, params.lenient those before the gap", snls_io_name(r->path).text,
                      (long long)missing, (long long)(missing + i));
     return SNLS_OK;
 }
@@ -176,7 +176,7 @@ static SnlsStatus frame_to_array(SnlsContext *ctx, const SnlsFrame *frame, SnlsT
     const int64_t shape[3] = { p->height, p->width, snls_pixels_channels(p) };
     SnlsTensor pixels;
     SNLS_TRY(snls_array_alloc(ctx, &pixels, SNLS_F32, 3, shape));
-    SnlsStatus status = snls_frame_read(frame, pixels.data);
+    SnlsStatus status = snls_pixels_read(ctx, p, &frame->planes, pixels.data);
     if (status >= 0 && p->component[0].depth > 8) {
         *image = pixels;
         return SNLS_OK;

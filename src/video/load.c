@@ -3,6 +3,7 @@
 #include "base/load.h"
 #include "io/file.h"
 #include "video/kind.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,9 +29,10 @@ SnlsStatus snls_ffmpeg_load(SnlsContext *ctx, const char *path, const SnlsVideoB
 SnlsStatus snls_video_about(SnlsContext *ctx, char *text, size_t size)
 {
     const SnlsVideoBackend *backend;
-    if (!text || !size) return SNLS_ERR_ARG;
-    text[0] = 0;
-    SNLS_TRY(snls_ffmpeg_load(ctx, NULL, &backend));
-    backend->about(text, size);
-    return SNLS_OK;
+    SnlsContext none = { 0 }, *said = ctx ? ctx : &none;
+    SNLS_REQUIRE(ctx, text && size, SNLS_ERR_ARG, "video_about: there is no room for a text");
+    const SnlsStatus status = snls_ffmpeg_load(said, NULL, &backend);
+    if (status < 0) snprintf(text, size, "%s", said->error);
+    else backend->about(text, size);
+    return status;
 }

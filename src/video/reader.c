@@ -1,4 +1,5 @@
 /* reader.c: which kind reads a path, the first frame, and ranges of frames. */
+#include "base/options.h"
 #include "io/file.h"
 #include "video/kind.h"
 #include <snls/io.h>
@@ -82,15 +83,25 @@ static SnlsStatus open_reader(SnlsReader *r)
     return SNLS_OK;
 }
 
+static SnlsStatus check_params(SnlsContext *ctx, const SnlsReaderParams *p)
+{
+    SNLS_REQUIRE(ctx, p->first >= 0 && p->count >= 0, SNLS_ERR_ARG, "reader: first is %lld and count %lld, must not be negative", (long long)p->first, (long long)p->count);
+    SNLS_REQUIRE(ctx, p->rate == 0 || (p->rate >= 0.01 && p->rate <= 10000), SNLS_ERR_ARG, "reader: rate is %g, must be 0.01 to 10000, or 0 for 25", p->rate);
+    SNLS_TRY(snls_flag_check(ctx, "reader", "lenient", p->lenient));
+    SNLS_TRY(snls_flag_check(ctx, "reader", "progressive", p->progressive));
+    SNLS_TRY(snls_threads_check(ctx, "reader", p->threads));
+    return snls_reserved_check(ctx, "reader", "snls_reader_defaults", p->reserved, sizeof p->reserved / sizeof *p->reserved);
+}
+
 SnlsStatus snls_reader_open(SnlsReader **out, SnlsContext *ctx, const char *path, const SnlsReaderParams *params)
 {
-    if (!out || !ctx) return SNLS_ERR_ARG;
+    if (!ctx) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(ctx, out, SNLS_ERR_ARG, "reader: out is NULL");
     *out = NULL;
     SNLS_REQUIRE(ctx, path && *path, SNLS_ERR_ARG, "reader: the path is %s", path ? "empty" : "NULL");
     SNLS_REQUIRE(ctx, strlen(path) < SNLS_PATH_MAX, SNLS_ERR_ARG, "reader: the path is longer than %d bytes",
                  SNLS_PATH_MAX - 1);
-    SNLS_REQUIRE(ctx, !params || (params->first >= 0 && params->count >= 0 && params->rate >= 0), SNLS_ERR_ARG,
-                 "reader: first, count and rate must not be negative");
+    if (params) SNLS_TRY(check_params(ctx, params));
     SnlsReader *r = snls_mem_alloc(&ctx->allocator, sizeof *r);
     SNLS_REQUIRE(ctx, r, SNLS_ERR_MEMORY, "reader: out of memory");
     memset(r, 0, sizeof *r);
@@ -129,7 +140,8 @@ static SnlsStatus check_size(SnlsReader *r, SnlsFrame **frame)
 
 SnlsStatus snls_reader_next(SnlsReader *r, SnlsFrame **frame)
 {
-    if (!r || !frame) return SNLS_ERR_ARG;
+    if (!r) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(r->ctx, frame, SNLS_ERR_ARG, "reader: the place for a frame is NULL");
     *frame = NULL;
     if (r->ended || (r->params.count > 0 && r->given >= r->params.count)) return SNLS_END;
     if (r->peeked) {

@@ -1,4 +1,5 @@
 /* writer.c: which kind writes a path, and frames in the writer's format. */
+#include "base/options.h"
 #include "io/file.h"
 #include "video/kind.h"
 #include <snls/io.h>
@@ -37,12 +38,23 @@ static SnlsStatus open_writer(SnlsWriter *w)
     return w->kind->open(w);
 }
 
+static SnlsStatus check_params(SnlsContext *ctx, const SnlsWriterParams *p)
+{
+    SNLS_REQUIRE(ctx, p->crf < 0 || p->crf <= 63, SNLS_ERR_ARG, "writer: crf is %g, must be 0 to 63, or negative for the default", p->crf); /* nor NaN */
+    SNLS_TRY(snls_flag_check(ctx, "writer", "lossless", p->lossless));
+    SNLS_TRY(snls_flag_check(ctx, "writer", "no_copy", p->no_copy));
+    SNLS_TRY(snls_threads_check(ctx, "writer", p->threads));
+    return snls_reserved_check(ctx, "writer", "snls_writer_defaults", p->reserved, sizeof p->reserved / sizeof *p->reserved);
+}
+
 SnlsStatus snls_writer_open(SnlsWriter **out, SnlsContext *ctx, const char *path, const SnlsWriterParams *params)
 {
-    if (!out || !ctx) return SNLS_ERR_ARG;
+    if (!ctx) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(ctx, out, SNLS_ERR_ARG, "writer: out is NULL");
     *out = NULL;
     SNLS_REQUIRE(ctx, path && *path && params && params->like, SNLS_ERR_ARG,
                  "writer: a path and a reader to be like are needed");
+    SNLS_TRY(check_params(ctx, params));
     const char *name = params->path ? params->path : path;
     SNLS_REQUIRE(ctx, strlen(path) < SNLS_PATH_MAX && strlen(name) < SNLS_PATH_MAX, SNLS_ERR_ARG,
                  "writer: the path is longer than %d bytes", SNLS_PATH_MAX - 1);
@@ -59,6 +71,7 @@ SnlsStatus snls_writer_open(SnlsWriter **out, SnlsContext *ctx, const char *path
     snprintf(w->name, sizeof w->name, "%s", name);
     const SnlsStatus status = open_writer(w);
     if (status < 0) snls_writer_close(&w);
+    else w->params.like = NULL, w->params.path = w->params.codec = w->params.format = NULL, w->params.options = NULL; /* the caller's, who may free them now */
     *out = w;
     return status;
 }
@@ -70,7 +83,8 @@ void snls_writer_info(const SnlsWriter *writer, SnlsVideoInfo *info)
 
 SnlsStatus snls_writer_make(SnlsWriter *w, const SnlsFrame *like, const float *pixels, SnlsFrame **frame)
 {
-    if (!w || !like || !pixels || !frame) return SNLS_ERR_ARG;
+    if (!w) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(w->ctx, like && pixels && frame, SNLS_ERR_ARG, "writer: like, pixels or frame is NULL");
     SNLS_TRY(w->kind->blank(w, like, frame));
     SnlsFrame *f = *frame;
     SnlsStatus status = snls_pixels_write(w->ctx, &f->pixels, &f->planes, pixels, snls_pixels_channels(&like->pixels));
@@ -81,7 +95,8 @@ SnlsStatus snls_writer_make(SnlsWriter *w, const SnlsFrame *like, const float *p
 
 SnlsStatus snls_writer_unpack(SnlsWriter *w, const SnlsFrame *like, const void *bytes, int64_t size, SnlsFrame **frame)
 {
-    if (!w || !like || !bytes || !frame) return SNLS_ERR_ARG;
+    if (!w) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(w->ctx, like && bytes && frame, SNLS_ERR_ARG, "writer: like, bytes or frame is NULL");
     SNLS_TRY(w->kind->blank(w, like, frame));
     SnlsFrame *f = *frame;
     if (size == snls_pixels_bytes(&f->pixels)) return snls_pixels_unpack(&f->pixels, bytes, &f->planes), SNLS_OK;
@@ -106,7 +121,8 @@ static SnlsStatus convert(SnlsWriter *w, const SnlsFrame *from, SnlsFrame **to)
 
 SnlsStatus snls_writer_write(SnlsWriter *w, const SnlsFrame *frame)
 {
-    if (!w || !frame) return SNLS_ERR_ARG;
+    if (!w) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(w->ctx, frame, SNLS_ERR_ARG, "writer: the frame is NULL");
     SNLS_REQUIRE(w->ctx, !w->finished, SNLS_ERR_ARG, "writer: is finished");
     SnlsFrame *converted = NULL;
     SnlsStatus status = SNLS_OK;

@@ -1,0 +1,213 @@
+/* test_video.c: readers and writers as a C program has them: how long things must live, what is refused and what it says. Without FFmpeg on arrays
+ * and pictures only. */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS, mkdtemp */
+#include "check.h"
+#include <math.h>
+#include <snls/snls.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { T = 3, H = 32, W = 48 };
+
+static SnlsContext *ctx[2]; /* of readers, of writers */
+static char folder[] = "/tmp/snls_test_video_XXXXXX";
+
+static const char *in_folder(const char *name)
+{
+    static char path[4][128];
+    static int turn;
+    turn = (turn + 1) % 4;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
+    return path[turn];
+}
+
+static void make_clip(void)
+{
+    static float pixels[T * H * W * 3];
+    Rng rng = { 5 };
+    const SnlsTensor clip = snls_tensor(pixels, SNLS_F32, 4, (const int64_t[]){ T, H, W, 3 });
+    tensor_fill(&clip, &rng, 0, 255);
+    CHECK(snls_npy_write(ctx[0], in_folder("clip.npy"), &clip) == SNLS_OK, "%s", snls_error(ctx[0]));
+}
+
+/* ---- lifetimes ---- */
+
+/* Each block its own pages, so that what is used after it was given back ends the program. */
+static void *take_pages(size_t bytes, void *opaque)
+{
+    (void)opaque;
+    size_t *head = mmap(NULL, bytes + 64, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (head == MAP_FAILED) return NULL;
+    *head = bytes + 64;
+    return (char *)head + 64;
+}
+
+static void give_pages(void *ptr, void *opaque)
+{
+    (void)opaque;
+    if (ptr) munmap((char *)ptr - 64, *(size_t *)(void *)((char *)ptr - 64));
+}
+
+static void reader_closed_first(SnlsContext *pages, const char *out)
+{
+    SnlsReader *r = NULL;
+    SnlsWriter *w = NULL;
+    SnlsFrame *frame = NULL;
+    SnlsWriterParams p;
+    snls_writer_defaults(&p);
+    CHECK(snls_reader_open(&r, pages, in_folder("clip.npy"), NULL) == SNLS_OK, "%s", snls_error(pages));
+    p.like = r;
+    const SnlsStatus status = snls_writer_open(&w, ctx[1], out, &p);
+    if (CHECK(status == SNLS_OK || status == SNLS_ERR_UNSUPPORTED, "%s", snls_error(ctx[1])) && w) {
+        memset(&p, 0x5a, sizeof p);
+        CHECK(snls_reader_next(r, &frame) == SNLS_OK, "%s", snls_error(pages));
+        snls_reader_close(&r);
+        CHECK(snls_writer_write(w, frame) == SNLS_OK && snls_writer_finish(w) == SNLS_OK, "%s: %s", out, snls_error(ctx[1]));
+    }
+    snls_frame_free(&frame);
+    snls_writer_close(&w);
+    snls_reader_close(&r);
+}
+
+static void lifetimes(void)
+{
+    SnlsContextParams p;
+    SnlsContext *pages;
+    snls_context_defaults(&p);
+    p.allocator = (SnlsAllocator){ take_pages, give_pages, NULL };
+    if (!CHECK(snls_open(&pages, &p) == SNLS_OK, "open")) return;
+    static const char *const names[] = { "a.npy", "a%d.png", "a.mkv", "a.mp4", "a.y4m" };
+    for (int i = 0; i < 5; i++) reader_closed_first(pages, in_folder(names[i]));
+    snls_close(&pages);
+}
+
+/* ---- what is missing ---- */
+
+static void says_so(SnlsContext *c, SnlsStatus status, const char *what)
+{
+    CHECK(status == SNLS_ERR_ARG && strstr(snls_error(c), "NULL"), "%s: %d, \"%s\"", what, (int)status, snls_error(c));
+    snls_array_alloc(c, &(SnlsTensor){ 0 }, SNLS_F32, -1, NULL); /* says something else */
+}
+
+static void missing(void)
+{
+    static float pixels[H * W * 3];
+    SnlsReader *r = NULL;
+    SnlsWriter *w = NULL;
+    SnlsFrame *frame = NULL, *made = NULL;
+    SnlsWriterParams p;
+    snls_writer_defaults(&p);
+    CHECK(snls_reader_open(&r, ctx[0], in_folder("clip.npy"), NULL) == SNLS_OK, "%s", snls_error(ctx[0]));
+    p.like = r;
+    CHECK(snls_writer_open(&w, ctx[1], in_folder("m.npy"), &p) == SNLS_OK, "%s", snls_error(ctx[1]));
+    says_so(ctx[0], snls_reader_next(r, NULL), "reader_next");
+    CHECK(snls_reader_next(r, &frame) == SNLS_OK, "%s", snls_error(ctx[0]));
+    says_so(ctx[1], snls_writer_write(w, NULL), "writer_write");
+    says_so(ctx[1], snls_writer_make(w, frame, pixels, NULL), "writer_make");
+    says_so(ctx[1], snls_writer_make(w, NULL, pixels, &made), "writer_make");
+    says_so(ctx[1], snls_writer_unpack(w, frame, NULL, 1, &made), "writer_unpack");
+    snls_frame_free(&frame);
+    snls_writer_close(&w);
+    snls_reader_close(&r);
+}
+
+/* ---- params ---- */
+
+static void bad_reader(const SnlsReaderParams *p, const char *word)
+{
+    SnlsReader *r = NULL;
+    CHECK(snls_reader_open(&r, ctx[0], in_folder("clip.npy"), p) == SNLS_ERR_ARG && !r && strstr(snls_error(ctx[0]), word), "%s: %s", word, snls_error(ctx[0]));
+    snls_reader_close(&r);
+}
+
+static void bad_writer(const SnlsWriterParams *p, const char *word)
+{
+    SnlsWriter *w = NULL;
+    CHECK(snls_writer_open(&w, ctx[1], in_folder("p.npy"), p) == SNLS_ERR_ARG && !w && strstr(snls_error(ctx[1]), word), "%s: %s", word, snls_error(ctx[1]));
+    snls_writer_close(&w);
+}
+
+static void params(void)
+{
+    SnlsReaderParams r, good;
+    SnlsWriterParams w, plain;
+    SnlsReader *like = NULL;
+    snls_reader_defaults(&good);
+    bad_reader((r = good, r.threads = -5, &r), "threads is -5");
+    bad_reader((r = good, r.rate = 1e300, &r), "rate is 1e+300");
+    bad_reader((r = good, r.rate = 1e-300, &r), "rate is 1e-300");
+    bad_reader((r = good, r.rate = NAN, &r), "rate is nan");
+    bad_reader((r = good, r.count = -1, &r), "count -1");
+    bad_reader((r = good, r.lenient = 2, &r), "lenient is 2");
+    bad_reader((r = good, r.reserved[3] = 7, &r), "reserved[3] of params is 7, must be 0 (call snls_reader_defaults first)");
+    CHECK(snls_reader_open(&like, ctx[0], in_folder("clip.npy"), (r = good, r.rate = 0, &r)) == SNLS_OK, "%s", snls_error(ctx[0]));
+    snls_writer_defaults(&plain);
+    plain.like = like;
+    bad_writer((w = plain, w.crf = NAN, &w), "crf is nan");
+    bad_writer((w = plain, w.crf = 1e9, &w), "crf is 1e+09");
+    bad_writer((w = plain, w.threads = -1, &w), "threads is -1");
+    bad_writer((w = plain, w.lossless = 2, &w), "lossless is 2");
+    bad_writer((w = plain, w.reserved[14] = 1, &w), "snls_writer_defaults");
+    snls_reader_close(&like);
+}
+
+/* What FFmpeg cannot do is said of the field, which the command line shows as its option. */
+static void encoders(void)
+{
+    static const char *const odd[] = { "nokey", NULL }, *const unknown[] = { "foo=bar", NULL };
+    SnlsReader *like = NULL;
+    SnlsWriterParams p[6];
+    static const char *const words[6] = { "params.codec is none,", "params.format is none,", "params.options holds nokey,", "params.options holds foo,", "params.crf is 20,", "params.format is rgba," };
+    char text[400];
+    if (snls_video_about(NULL, text, sizeof text) < 0) return;
+    CHECK(snls_reader_open(&like, ctx[0], in_folder("clip.npy"), NULL) == SNLS_OK, "%s", snls_error(ctx[0]));
+    for (int i = 0; i < 6; i++) snls_writer_defaults(&p[i]), p[i].like = like, p[i].codec = "ffv1";
+    p[0].codec = "none", p[1].format = "none", p[2].options = odd, p[3].options = unknown, p[4].crf = 20, p[5].codec = "mpeg4", p[5].format = "rgba";
+    for (int i = 0; i < 6; i++) {
+        SnlsWriter *w = NULL;
+        CHECK(snls_writer_open(&w, ctx[1], in_folder("e.mkv"), &p[i]) < 0 && strstr(snls_error(ctx[1]), words[i]) && !strstr(snls_error(ctx[1]), "--"), "%s: %s", words[i], snls_error(ctx[1]));
+        snls_writer_close(&w);
+    }
+    snls_reader_close(&like);
+}
+
+/* ---- about ---- */
+
+static void about(void)
+{
+    const char *was = getenv("SNLS_FFMPEG_LIBRARY");
+    char keep[1024] = "", text[400] = "x";
+    if (was) snprintf(keep, sizeof keep, "%s", was);
+    setenv("SNLS_FFMPEG_LIBRARY", "/none/such.so", 1);
+    for (int i = 0; i < 2; i++) {
+        memset(text, 'x', sizeof text);
+        CHECK(snls_video_about(i ? ctx[0] : NULL, text, sizeof text) == SNLS_ERR_UNSUPPORTED && strstr(text, "such.so"), "why not: \"%.100s\"", text);
+    }
+    CHECK(!strcmp(text, snls_error(ctx[0])), "%s", snls_error(ctx[0]));
+    char small[4] = "xxx";
+    CHECK(snls_video_about(NULL, small, sizeof small) < 0 && strlen(small) == 3, "a small buffer");
+    CHECK(snls_video_about(ctx[0], NULL, 5) == SNLS_ERR_ARG && strstr(snls_error(ctx[0]), "room"), "%s", snls_error(ctx[0]));
+    if (was) setenv("SNLS_FFMPEG_LIBRARY", keep, 1);
+    else unsetenv("SNLS_FFMPEG_LIBRARY");
+}
+
+int main(void)
+{
+    check_repeat("test_video");
+    if (!mkdtemp(folder)) return printf("skipped: no folder in /tmp\n"), 77;
+    for (int i = 0; i < 2; i++)
+        if (!CHECK(snls_open(&ctx[i], NULL) == SNLS_OK, "open")) return check_end();
+    make_clip();
+    lifetimes();
+    missing();
+    params();
+    encoders();
+    about();
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    if (system(command)) printf("%s is left\n", folder);
+    for (int i = 0; i < 2; i++) snls_close(&ctx[i]);
+    return check_end();
+}
