@@ -404,7 +404,8 @@ static int open_model(Denoise *d)
 
 static int work(Denoise *d)
 {
-    int code = parse_sigma(d->sigma, d->params.sigma);
+    int code = progress_spares_stdout(d->progress_to, d->common.json ? "--json" : strcmp(d->out, "-") ? NULL : "OUT");
+    if (!code) code = parse_sigma(d->sigma, d->params.sigma);
     for (int c = 0; !code && c < 3; c++) code = network_check_sigma(d->model_path, d->params.sigma[c]);
     if (!code) code = open_contexts(d);
     if (!code) code = open_model(d);

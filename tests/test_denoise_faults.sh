@@ -97,6 +97,14 @@ refused 3 'ends after 10 frames' clip.mkv out.mkv --sigma 0 --clean short.mkv
 
 # machine-readable progress
 "$snls" denoise clip.mkv out.mkv --sigma 0 --progress p.txt >/dev/null && tail -1 p.txt | grep -q '^progress=end$' && grep -q '^frame=50$' p.txt || bad "--progress: $(cat p.txt)"; rm -f out*
+# ... which has no place where the output or --json is
+for to in 1 - /dev/stdout; do
+    refused 2 'so is --json' clip.mkv out.mkv --sigma 0 --progress $to --json
+    refused 2 'so is OUT' clip.mkv - --sigma 0 --progress $to
+done
+"$snls" denoise clip.mkv out.mkv --sigma 0 --progress 3 --json 3>&1 >said 2>err | grep -q '^progress=end$' && grep -q '"frames": 50' said || bad "--progress 3 beside --json: $(cat err)"; rm -f out*
+"$snls" denoise clip.mkv out.mkv --sigma 0 --progress 3 --json 3>&1 2>err | cat >said; grep -q 'so is --json' err || bad "--progress to a copy of standard output: $(cat err)"; rm -f out*
+"$snls" denoise clip.mkv out.mkv --sigma 0 --progress - 2>err | grep -q '^progress=end$' || bad "--progress -: $(cat err)"; rm -f out*
 
 # signals: nothing half under the name; --resume goes on to the bytes of an undisturbed run
 make -f lavfi -i testsrc2=s=32x24:r=25:d=6 -vf noise=alls=30:allf=t -c:v ffv1 noisy.mkv
