@@ -45,7 +45,7 @@ static int add_outputs(Flow *f)
                     f->out, (long long)f->pairs, (long long)f->pairs, snls_path_ends(f->out, ".flo") ? ".flo" : ".png");
     for (int64_t t = 0; !code && t < (single ? 1 : f->pairs); t++) {
         code = pair_path(f, t, path, sizeof path);
-        if (!code) code = output_add(path, f->common.overwrite);
+        if (!code) code = strchr(f->out, '%') ? output_member(path, f->common.overwrite) : output_add(path, f->common.overwrite);
     }
     if (!code && f->backward_path) code = output_add(f->backward_path, f->common.overwrite);
     if (!code && f->error_path) code = output_add(f->error_path, f->common.overwrite);

@@ -69,7 +69,7 @@ static int reserve(Job *j)
     int code = choose_form(j);
     if (!code && !*j->pattern) code = output_add(j->out, j->common.overwrite);
     for (int64_t t = 0; *j->pattern && t < j->scene.frames && !code; t++)
-        code = output_add(frame_path(j, t), j->common.overwrite);
+        code = output_member(frame_path(j, t), j->common.overwrite);
     for (int i = 0; i < 3 && !code; i++)
         if (arrays[i]) code = output_add(arrays[i], j->common.overwrite);
     return code;

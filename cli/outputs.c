@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -178,17 +179,49 @@ static int check_others(const Output *o)
     return o->direct ? EXIT_DONE : check_inputs(o->path, o->target, o->part);
 }
 
-/* Made now, empty: that a directory is missing or read-only is known before any work. */
+/* Does the name still mean the open file? Between opening and locking its owner may have renamed or removed it. */
+static bool still_named(const char *path, int fd)
+{
+    struct stat named, mine;
+    return !stat(path, &named) && !fstat(fd, &mine) && named.st_dev == mine.st_dev && named.st_ino == mine.st_ino;
+}
+
+enum { ATTEMPTS = 100 }; /* not for ever: a file system may number its files as it likes */
+
+/* Open, ours alone and empty; -1 with errno, which is EWOULDBLOCK where another run has it. The system lets go of the lock with the process,
+ * however that ends. A file system without locks gives none, and the run goes on. */
+static int open_locked(const char *part)
+{
+    for (int left = ATTEMPTS;; left--) {
+        const int fd = open(part, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+        if (fd < 0) return fd;
+        const bool taken = flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+        if (!taken && (!left || still_named(part, fd))) return (void)!ftruncate(fd, 0), fd;
+        close(fd);
+        if (taken) return errno = EWOULDBLOCK, -1;
+    }
+}
+
+/* Of the many files of a pattern, which all begin at one number, the first stands for all: there are fewer descriptors than pictures. */
+static bool keeps_lock(const Output *o)
+{
+    for (const Output *other = outputs; o->member && other; other = other->next)
+        if (other->member) return false;
+    return true;
+}
+
+/* Made now, empty: that a directory is missing or read-only, or that another run writes there, is known before any work. */
 static int create_part(const Output *o)
 {
     struct stat info;
     if (o->direct) return EXIT_DONE;
     if (!lstat(o->part, &info) && !S_ISREG(info.st_mode))
         return fail(EXIT_OUTPUT, "%s: is in the way, and no plain file", o->part);
-    const int fd = open(o->part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    const int fd = open_locked(o->part);
+    if (fd < 0 && errno == EWOULDBLOCK) return fail(EXIT_OUTPUT, "%s: another run is writing it", o->path);
     if (fd < 0 && errno == ENOENT) return fail(EXIT_OUTPUT, "%s: cannot be created: its folder is not there", o->path);
     if (fd < 0) return fail(EXIT_OUTPUT, "%s: cannot be created: %s", o->part, strerror(errno));
-    close(fd);
+    if (!keeps_lock(o)) close(fd); /* else open until the program ends, behind the last rename */
     return EXIT_DONE;
 }
 

@@ -137,6 +137,34 @@ done
 stop TERM 3000 stopped.mkv
 $run stopped.mkv --resume --sigma 5 >said 2>err; [ $? = 2 ] && grep -q 'another input or other options' err || bad "a foreign journal: $(cat err)"
 [ -s stopped.mkv.resume ] || bad "a refused resume has removed the journal"
+rm -f stopped*
+
+# two runs with one output: the second is refused, the first does not notice; a run that is killed lets go of it
+feed() { # OUT FILE ARGUMENTS...: a run that has its first frames, so that FILE is there, and waits for the rest
+    local out=$1 file=$2; shift 2
+    mkfifo hose; "$snls" denoise - $out "$@" <hose >said 2>err & job=$!
+    exec 8>hose; rm hose; cat whole.y4m >&8
+    for _ in $(seq 500); do [ -e "$file" ] && return; sleep 0.01; done
+    bad "$out: $file did not come: $(cat err)"
+}
+second() { # OUT ARGUMENTS...: the same as a second run
+    "$snls" denoise whole.y4m "$@" -y >said2 2>err2; local code=$?
+    [ $code = 7 ] && [ "$(wc -l <err2)" = 1 ] && grep -q 'another run is writing it' err2 || bad "a second run to $*: $code $(cat err2)"
+}
+for case in "both.mkv both.mkv.part" "both.npy both.npy.part" "both/ both.resume" "both%02d.png both%02d.png.resume"; do
+    set -- $case
+    feed $1 $2 --sigma 5 --preset fast; second $1 --sigma 5 --preset fast
+    exec 8>&-; wait $job || bad "$1: the first run: $(cat err)"
+    [ -z "$(find . -name 'both*.part' -o -name 'both*.resume')" ] || bad "$1: left $(ls)"
+    rm -rf both*
+done
+mkdir both; feed both both/00000.png.part --sigma 0; second both --sigma 0
+exec 8>&-; wait $job || bad "both: the first run: $(cat err)"
+"$snls" metrics whole.y4m both >/dev/null 2>err || bad "both: $(cat err)"; rm -rf both*
+feed both.mkv both.mkv.part --sigma 0; kill -KILL $job; wait $job 2>/dev/null; exec 8>&-
+"$snls" denoise whole.y4m both.mkv --sigma 0 >/dev/null 2>err || bad "after a run that was killed: $(cat err)"
+(flock -x 9; "$snls" noise whole.y4m both.npy --sigma 5 2>err; [ $? = 7 ] && grep -q 'another run is writing it' err) 9>both.npy.part || bad "noise to what another run writes: $(cat err)"
+rm -rf both*
 
 [ $failed = 0 ] && echo "test_denoise_faults: ok"
 exit $((failed > 0))
