@@ -89,6 +89,9 @@ int output_spares_inputs(const char *path); /* refuses (line printed) a path tha
 /* Refuses (line printed) an existing file without overwrite, two outputs of one name, a place it cannot write to. */
 int output_add(const char *path, bool overwrite);
 int output_member(const char *path, bool overwrite); /* the same for one of many that numbers tell apart: quick */
+/* Members are numbers 0 to count - 1 of pattern. Those from count on, up to the first that is missing, are of an older and longer result: with
+ * overwrite the commit removes them, so that no clip ends with another. */
+void output_ends(const char *pattern, int64_t count, bool overwrite);
 int output_folder(const char *path);       /* makes it where it is missing; removed again on failure */
 const char *output_path(const char *path); /* where to write what will become path */
 int outputs_commit(void);

@@ -42,6 +42,7 @@ int clip_out_add(ClipOut *o, const Common *common, int64_t frames)
             return fail(EXIT_USAGE, "%s: a pattern has one %%d or %%05d", o->pattern);
         code = output_member(name, o->overwrite);
     }
+    if (*o->pattern) output_ends(o->pattern, frames, o->overwrite);
     return code;
 }
 

@@ -47,6 +47,7 @@ static int add_outputs(Flow *f)
         code = pair_path(f, t, path, sizeof path);
         if (!code) code = strchr(f->out, '%') ? output_member(path, f->common.overwrite) : output_add(path, f->common.overwrite);
     }
+    if (!single && strchr(f->out, '%')) output_ends(f->out, f->pairs, f->common.overwrite);
     if (!code && f->backward_path) code = output_add(f->backward_path, f->common.overwrite);
     if (!code && f->error_path) code = output_add(f->error_path, f->common.overwrite);
     return code;

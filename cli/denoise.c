@@ -89,12 +89,19 @@ static const char *name_picture(void *opaque, const char *name)
     return output_member(name, d->common.overwrite) ? NULL : output_path(name);
 }
 
+/* How pictures are called; NULL: OUT is a file. */
+static const char *picture_pattern(const Denoise *d, char *pattern, size_t size)
+{
+    snprintf(pattern, size, is_folder(d->out) ? "%s/%%05d.png" : "%s", d->out);
+    return is_folder(d->out) || is_pattern(d->out) ? pattern : NULL;
+}
+
 /* That pictures are in the way should be known now, not after an hour. */
-static int check_pictures(const Denoise *d, bool folder)
+static int check_pictures(const Denoise *d)
 {
     char pattern[4200], name[4300];
     int code = EXIT_DONE;
-    snprintf(pattern, sizeof pattern, folder ? "%s/%%05d.png" : "%s", d->out);
+    picture_pattern(d, pattern, sizeof pattern);
     for (int64_t i = 0; i < d->info.frames && i < 1000000 && !code; i++) { /* a file may claim to have any number */
         struct stat info;
         if (!snls_path_number(pattern, i, name, sizeof name) || stat(name, &info)) continue;
@@ -121,11 +128,11 @@ static int add_output(Denoise *d)
         return d->common.json ? fail(EXIT_USAGE, "OUT is standard output, and so is --json: one of them") : EXIT_DONE;
     if (is_folder(d->out)) {
         const int code = output_folder(d->out);
-        return code ? code : check_pictures(d, true);
+        return code ? code : check_pictures(d);
     }
     if (is_pattern(d->out)) {
         const int code = make_folder_of(d->out);
-        return code ? code : check_pictures(d, false);
+        return code ? code : check_pictures(d);
     }
     return output_add(d->out, d->common.overwrite);
 }
@@ -387,7 +394,9 @@ static int print_text(const Denoise *d)
 
 static int finish(Denoise *d)
 {
+    char pattern[4200];
     json_t *report = report_of(d);
+    if (picture_pattern(d, pattern, sizeof pattern)) output_ends(pattern, d->result.frames, d->common.overwrite);
     int code = d->report ? html_write(&d->html, output_path(d->report), d->in, report, d->psnr_before, d->psnr, d->ssim)
                          : EXIT_DONE;
     if (!code) code = outputs_commit();

@@ -156,13 +156,21 @@ static bool among_pictures(const char *input, const char *target)
     return same;
 }
 
+/* The input that writing to target or part would overwrite; NULL: none. */
+static const Output *input_hit(const char *target, const char *part)
+{
+    const Output *input = inputs;
+    while (input && !same_file(input->path, target) && !same_file(input->path, part) && !among_pictures(input->path, target))
+        input = input->next;
+    return input;
+}
+
 static int check_inputs(const char *path, const char *target, const char *part)
 {
-    for (const Output *input = inputs; input; input = input->next)
-        if (same_file(input->path, target) || same_file(input->path, part) || among_pictures(input->path, target))
-            return fail(EXIT_USAGE, "%s: is an input, and the output %s would overwrite it",
-                        among_pictures(input->path, target) ? target : input->path, path);
-    return EXIT_DONE;
+    const Output *input = input_hit(target, part);
+    if (!input) return EXIT_DONE;
+    return fail(EXIT_USAGE, "%s: is an input, and the output %s would overwrite it",
+                among_pictures(input->path, target) ? target : input->path, path);
 }
 
 int output_spares_inputs(const char *path) { return check_inputs(path, path, path); }
@@ -286,6 +294,31 @@ const char *output_path(const char *path)
     return path;
 }
 
+static char *numbered; /* pattern of the members, where -y may remove an older result */
+static int64_t number_end;
+
+void output_ends(const char *pattern, int64_t count, bool overwrite)
+{
+    free(numbered);
+    numbered = overwrite ? joined(pattern, "") : NULL;
+    number_end = count;
+}
+
+/* Only plain files, only while the numbers go on: what has another name or stands alone is not of an earlier run. */
+static void remove_older(void)
+{
+    char name[4300];
+    struct stat info;
+    int64_t at = number_end;
+    while (numbered && snls_path_number(numbered, at, name, sizeof name) && !lstat(name, &info) && S_ISREG(info.st_mode) &&
+           !input_hit(name, name) && !unlink(name))
+        at++;
+    if (at == number_end) return;
+    snls_path_number(numbered, number_end, name, sizeof name);
+    fprintf(stderr, "snls %s: %lld file%s of an older result, from %s on, removed\n", command_name, (long long)(at - number_end),
+            at - number_end == 1 ? "" : "s", name);
+}
+
 int outputs_commit(void)
 {
     int code = EXIT_DONE;
@@ -301,6 +334,6 @@ int outputs_commit(void)
     if (code) {
         committing = 0;
         remove_parts();
-    }
+    } else remove_older();
     return code;
 }

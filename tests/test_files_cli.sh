@@ -53,6 +53,24 @@ ls clip.mp4 clip0.mp4 a.npy 2>/dev/null && bad "something was written"
 runs noise clip.npy folder --sigma 5; [ "$(ls folder | wc -l)" = 3 ] || bad "a name without ending is a folder: $(ls -d folder*)"
 runs noise in/00000.png one.png --sigma 5; [ -s one.png ] || bad "one picture"
 
+# -y replaces an older result that was longer, up to its last number; other files, and numbers behind a gap, stay
+runs synth long/ --frames 6 --height 24 --width 32
+for command in "noise clip.npy --sigma 5" "denoise clip.npy --sigma 0" "align clip.npy --flow dis" "synth --frames 3 --height 24 --width 32"; do
+    for out in older older/%05d.png; do
+        set -- $command $out
+        cp -r long older; touch older/00007.png older/note.txt older/a00003.png
+        runs "$@" -y
+        [ "$(ls older | tr '\n' ' ')" = "00000.png 00001.png 00002.png 00007.png a00003.png note.txt " ] || bad "$*: an older result: $(ls older)"
+        grep -q '3 files of an older result, from older/*00003.png on, removed' err.log || bad "$*: says nothing of the older result: $(cat err.log)"
+        rm -r older
+    done
+done
+mkdir older; for i in 0 1 2 3 5; do : >older/$i.flo; done
+runs flow clip.npy older/%d.flo --method dis -y; [ "$(ls older | tr '\n' ' ')" = "0.flo 1.flo 5.flo " ] || bad "flow: an older result: $(ls older)"
+cp long/0000[345].png older; runs noise clip.npy older --sigma 5
+[ "$(ls older/*.png | wc -l)" = 6 ] || bad "files were removed without -y: $(ls older)"
+expect 7 'exists; -y' noise clip.npy older --sigma 5; [ "$(ls older/*.png | wc -l)" = 6 ] || bad "a refused run has removed files: $(ls older)"
+
 # sentences that say what to do
 expect 7 'x/y.npy: cannot be created: its folder is not there' noise clip.npy x/y.npy --sigma 5
 expect 3 'takes many pictures' denoise 'in/*.png' x.npy
