@@ -41,6 +41,14 @@ copy y8.mkv y8.webm; same y8.mkv y8.webm
 for clip in y8 y10 y16 even; do copy $clip.mkv $clip.y4m; same $clip.mkv $clip.y4m; done # odd widths of ten bits too
 copy g12.mkv g12.y4m; same g12.mkv g12.y4m
 copy y16.mkv y16.mp4; grep -q '16 bits a sample become 12' err || bad "lost bits are not mentioned: $(cat err)"
+# frames of a few pixels, for which FFV1 has no slices
+small() { # WIDTH HEIGHT COLOUR BYTES: y4m of two frames
+    printf 'YUV4MPEG2 W%d H%d F25:1 Ip C%s\nFRAME\n' $1 $2 $3; head -c $4 random; printf 'FRAME\n'; tail -c $4 random
+}
+for case in "1 1 mono 1" "7 1 mono 7" "2 9 444 54" "9 2 mono 18" "3 5 420jpeg 27" "1 9 420jpeg 19" "9 3 420jpeg 47" "2 300 mono16 1200"; do
+    small $case >small.y4m; copy small.y4m small.mkv; same small.y4m small.mkv
+done
+"$snls" denoise small.y4m x.mkv --sigma 0 --enc-opt level=3 >log 2>err; [ $? = 4 ] && grep -q 'too small for ffv1 with slices' err && [ ! -e x.mkv ] || bad "slices of a few pixels: $(cat err)"
 
 # the aspect of pixels, of containers whose frames do not carry it
 make -f lavfi -i testsrc2=s=32x32:r=25:d=0.1 -vf setsar=12/11 -pix_fmt yuv420p aspect.y4m; make -i aspect.y4m -c:v ffv1 aspect.avi
