@@ -195,6 +195,7 @@ static int print_result(const Flow *f)
 static int work(Flow *f)
 {
     if (!known_suffix(f->out)) return fail(EXIT_USAGE, "%s: flow is written to .npy, .flo or .png", f->out);
+    if (f->kitti && !snls_path_ends(f->out, ".png")) return fail(EXIT_USAGE, "--kitti: %s is no .png, which KITTI's flow is", f->out);
     int code = open_context(&f->common, &f->ctx);
     if (!code) code = frames_load(f->ctx, f->in, 2, &f->video);
     if (!code && f->truth_path) code = flow_load(f->ctx, f->truth_path, &f->truth);

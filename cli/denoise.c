@@ -165,6 +165,8 @@ static int open_reader(Denoise *d)
     if (d->fps && strcmp(d->info.container, "images") && strcmp(d->info.container, "npy"))
         return fail(EXIT_USAGE, "--fps is %s, but %s has times of its own (%.3f frames a second); it is for pictures and arrays",
                     d->fps, d->in, d->info.rate);
+    code = check_sigma_channels(d->sigma, d->in, d->info.channels);
+    if (code) return code;
     if (!d->quiet) print_notes(&d->info);
     if (!d->clean) return EXIT_DONE;
     input_note(d->clean);
@@ -185,6 +187,7 @@ static int open_writer(Denoise *d)
     snls_writer_defaults(&p);
     int code = parse_real("crf", d->crf, 0, 63, &p.crf);
     if (code) return code;
+    if (d->crf && d->lossless) return fail(EXIT_USAGE, "--lossless and --crf %s: a quality is for lossy encoding, give one of them", d->crf);
     p.like = d->reader;
     p.path = d->out;
     p.codec = d->codec;

@@ -72,6 +72,14 @@ refused 4 '--vcodec' clip.mkv out.mkv --vcodec nonsense
 refused 2 'is missing' clip.mkv
 refused 5 '--mem 1M: this run needs' clip.mkv out.mkv --sigma 20 --mem 1M
 refused 2 '--mem' clip.mkv out.mkv --mem lots
+refused 2 '--lossless and --crf 20' clip.mkv out.mp4 --sigma 0 --lossless --crf 20
+refused 2 '--preset is given twice' clip.mkv out.mkv --preset fast --preset slow
+refused 2 '--threads is given twice' clip.mkv out.mkv --threads 1 --threads=2
+refused 2 '--backend is given twice' clip.mkv out.mkv --backend cpu --backend ref
+for option in depth window2 patches2 step2 rank1 reuse1 reuse2 theta1; do refused 2 "--$option has no meaning with --method nlm" clip.mkv out.mkv --method nlm --$option 1; done
+make -i clip.mkv -frames:v 3 -pix_fmt gray -c:v ffv1 grey.mkv
+refused 2 'grey.mkv is grey' grey.mkv out.mkv --sigma 20,10,5
+"$snls" noise grey.mkv out.npy --sigma 20,10,5 2>err; [ $? = 2 ] && grep -q 'grey.mkv is grey' err && [ ! -e out.npy ] || bad "noise of three sigmas on grey: $(cat err)"
 # frames that do not fit are held in a file: the same result, below the limit, and nothing left
 make -f lavfi -i testsrc2=s=224x176:r=25:d=0.36 -c:v ffv1 large.mkv
 "$snls" denoise large.mkv roomy.y4m --sigma 20 --preset fast --patches1 8 --patches2 8 >/dev/null 2>err || bad "denoise: $(cat err)"
