@@ -122,6 +122,7 @@ static SnlsStatus begin_new(SnlsContext *ctx, SnlsJournal *j, const char *finger
 {
     const int64_t size = (int64_t)strlen(fingerprint);
     SNLS_REQUIRE(ctx, j->fd >= 0 && !ftruncate(j->fd, 0), SNLS_ERR_IO, "%s: cannot be created: %s", snls_io_name(j->path).text, strerror(errno));
+    j->begun = true;
     SNLS_TRY(snls_io_write(ctx, j->path, j->fd, magic, sizeof magic));
     SNLS_TRY(snls_io_write(ctx, j->path, j->fd, &size, sizeof size));
     return snls_io_write(ctx, j->path, j->fd, fingerprint, size);
