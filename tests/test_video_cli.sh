@@ -41,6 +41,10 @@ copy y8.mkv y8.webm; same y8.mkv y8.webm
 for clip in y8 y10 y16 even; do copy $clip.mkv $clip.y4m; same $clip.mkv $clip.y4m; done # odd widths of ten bits too
 copy g12.mkv g12.y4m; same g12.mkv g12.y4m
 copy y16.mkv y16.mp4; grep -q '16 bits a sample become 12' err || bad "lost bits are not mentioned: $(cat err)"
+noise gbr.mkv 62x34 gbrp -c:v ffv1; copy gbr.mkv gbr.y4m; grep -q 'RGB becomes yuv444p: colours are rounded; .mkv keeps RGB' err || bad "RGB in y4m is not mentioned: $(cat err)"
+copy gbr.mkv gbr2.mkv; [ ! -s err ] || bad "a copy of RGB says: $(cat err)"
+copy even.mkv coarse.mkv '--pix-fmt=yuv420p10le'; grep -q 'colour becomes coarser: yuv420p10le' err || bad "coarser colour is not mentioned: $(cat err)"
+
 # frames of a few pixels, for which FFV1 has no slices
 small() { # WIDTH HEIGHT COLOUR BYTES: y4m of two frames
     printf 'YUV4MPEG2 W%d H%d F25:1 Ip C%s\nFRAME\n' $1 $2 $3; head -c $4 random; printf 'FRAME\n'; tail -c $4 random

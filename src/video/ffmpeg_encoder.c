@@ -263,11 +263,24 @@ static bool holds(const SnlsPixels *from, const SnlsPixels *to)
            to->component[0].depth >= from->component[0].depth && (!snls_pixels_alpha(from) || snls_pixels_alpha(to));
 }
 
+/* Colour in fewer places or in another space; both round. */
+static void note_colour(SnlsWriter *w, const SnlsPixels *from)
+{
+    const SnlsPixels *to = &w->pixels;
+    const bool coarser = to->log2_w > from->log2_w || to->log2_h > from->log2_h;
+    if (from->components < 3 || to->components < 3) return;
+    if (from->rgb && !to->rgb)
+        snls_note(&w->info, "RGB becomes %s: colours are rounded%s; .mkv keeps RGB", w->info.pixel_format,
+                  coarser ? " and one stands for several pixels" : "");
+    else if (coarser) snls_note(&w->info, "colour becomes coarser: %s has it in fewer places; .mkv keeps it", w->info.pixel_format);
+}
+
 static void note_losses(SnlsWriter *w, const SnlsPixels *from, const char *codec)
 {
     const int in = from->component[0].depth, out = w->pixels.component[0].depth;
     if (from->components > 2 && w->pixels.components < 3)
         snls_note(&w->info, "colour is lost: %s is grey", w->info.pixel_format);
+    note_colour(w, from);
     if (in == 32 && out < in)
         snls_note(&w->info, "floats become %d bits a sample, and what lies outside 0 to 1 is cut; .npy keeps it", out);
     else if (out < in)
