@@ -35,6 +35,9 @@ int code_of(SnlsStatus status, bool writing);
 
 int fail_library(SnlsContext *ctx, SnlsStatus status, bool writing);
 
+/* A clip to path could not be written: code, without a line where that is standard output and its reader has gone, who knows. */
+int fail_clip(int code, const char *path, const char *text);
+
 int flush_stdout(void);   /* EXIT_DONE, or EXIT_OUTPUT with its line */
 void guard_streams(void); /* descriptors 0 to 2 exist from here on, so that no file of ours becomes one of them */
 

@@ -98,7 +98,7 @@ static int write_video(const ClipOut *o, SnlsContext *ctx, const SnlsTensor *cli
         status = write_frame(reader, writer, &frame);
     }
     if (status == SNLS_OK) status = snls_writer_finish(writer);
-    const int code = status < 0      ? fail_library(ctx, status, true)
+    const int code = status < 0      ? fail_clip(code_of(status, true), o->path, snls_error(ctx))
                      : status != SNLS_OK ? fail(EXIT_INPUT, "%s: has fewer frames when it is read again", o->in)
                                          : EXIT_DONE;
     snls_writer_close(&writer);

@@ -199,7 +199,7 @@ static int open_writer(Denoise *d)
     p.opaque = d;
     const char *path = is_folder(d->out) || !strcmp(d->out, "-") ? d->out : output_path(d->out);
     const SnlsStatus status = snls_writer_open(&d->writer, d->ctx[2], path, &p);
-    if (status < 0) return fail_library(d->ctx[2], status, true);
+    if (status < 0) return fail_clip(code_of(status, true), d->out, snls_error(d->ctx[2]));
     snls_writer_info(d->writer, &d->out_info);
     const char *asked = d->codec ? "vcodec" : d->crf ? "crf" : d->format ? "pix-fmt" : d->option_count ? "enc-opt" : NULL;
     if (asked && (!strcmp(d->out_info.container, "npy") || !strcmp(d->out_info.container, "images")))
@@ -302,7 +302,7 @@ static int run_pipeline(Denoise *d, SnlsPipeline *job)
     if (d->watch_code == EXIT_INPUT && *d->journal) unlink(d->journal); /* the clean clip does not fit: nothing to go on with */
     if (d->watch_code) return d->watch_code;
     if (status >= 0) return EXIT_DONE;
-    return fail(code_of(status, d->result.writing), "%s", d->result.error);
+    return fail_clip(code_of(status, d->result.writing), d->out, d->result.error);
 }
 
 static int denoise_all(Denoise *d)

@@ -3,6 +3,7 @@
 #include "cli.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,6 +54,17 @@ int fail_library(SnlsContext *ctx, SnlsStatus status, bool writing)
 {
     const char *text = snls_error(ctx);
     return fail(code_of(status, writing), "%s", text && *text ? text : snls_status_text(status));
+}
+
+static bool reader_gone(void)
+{
+    struct pollfd out = { .fd = STDOUT_FILENO, .events = POLLOUT };
+    return poll(&out, 1, 0) == 1 && out.revents & POLLERR;
+}
+
+int fail_clip(int code, const char *path, const char *text)
+{
+    return code == EXIT_OUTPUT && !strcmp(path, "-") && reader_gone() ? code : fail(code, "%s", text);
 }
 
 int flush_stdout(void)

@@ -50,7 +50,10 @@ static void on_signal(int number)
     remove_parts();
     say(terminal ? "\nsnls " : "snls "); /* behind a progress bar */
     say(command_name ? command_name : "");
-    say(number == SIGINT ? ": stopped by SIGINT" : number == SIGTERM ? ": stopped by SIGTERM" : ": stopped by a signal");
+    say(number == SIGINT    ? ": stopped by SIGINT"
+        : number == SIGTERM ? ": stopped by SIGTERM"
+        : number == SIGUSR1 ? ": stopped by SIGUSR1" /* what batch systems send before the time is up */
+                            : ": stopped by a signal");
     say(after_stop);
     say("\n");
     signal(number, SIG_DFL);
@@ -59,7 +62,7 @@ static void on_signal(int number)
 
 void outputs_init(void)
 {
-    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU };
+    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGUSR1, SIGUSR2 };
     struct sigaction action = { .sa_handler = on_signal }, old;
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)

@@ -59,7 +59,11 @@ if mount -t tmpfs -o size=160k none small 2>/dev/null; then
     umount small
 fi
 "$snls" denoise clip.mkv - --sigma 0 2>err | head -c 100 >/dev/null; code=${PIPESTATUS[0]}
-[ "$code" = 7 ] && [ "$(wc -l <err)" = 1 ] || bad "a closed pipe: $code $(cat err)"
+[ "$code" = 7 ] && [ ! -s err ] || bad "a closed pipe: $code $(cat err)"
+"$snls" noise clip.mkv - --sigma 5 2>err | head -c 100 >/dev/null; code=${PIPESTATUS[0]}
+[ "$code" = 7 ] && [ ! -s err ] || bad "a closed pipe of noise: $code $(cat err)"
+"$snls" denoise clip.mkv - --sigma 0 2>err >/dev/full; code=$?
+[ "$code" = 7 ] && [ "$(wc -l <err)" = 1 ] || bad "a full standard output: $code $(cat err)"
 
 # options
 refused 2 'must be auto, or one number or three' clip.mkv out.mkv --sigma 20,10
@@ -133,7 +137,7 @@ stop() { # SIGNAL BYTES OUT: stopped when the journal has grown so far
     done
     kill -"$1" $job 2>/dev/null; wait $job
 }
-for case in "TERM 3000 143" "INT 80000 130" "KILL 6000 137"; do
+for case in "TERM 3000 143" "INT 80000 130" "USR1 3000 138" "KILL 6000 137"; do
     set -- $case
     stop $1 $2 stopped.mkv; code=$?
     [ $code = "$3" ] || bad "SIG$1: exit $code"
