@@ -169,5 +169,6 @@ bool parse_args(int argc, char **argv, const ArgTable *table, Common *common, in
         good = refuse(&p, fail(EXIT_USAGE, "%s is missing; 'snls %s --help' shows examples",
                                table->positional_names[p.positional], command_name));
     *code = p.code;
+    outputs_beside_json(common->json);
     return good;
 }

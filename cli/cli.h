@@ -89,6 +89,10 @@ void outputs_after_stop(const char *words); /* a signal says "stopped by SIGTERM
 void input_note(const char *path); /* before the outputs are added: none of them may be this file, or one of this folder or pattern */
 int output_spares_inputs(const char *path); /* refuses (line printed) a path that is one of these: for outputs that are added late */
 
+bool output_special(const char *path); /* a pipe or a device that is there: written in place */
+const char *clip_name(const char *path); /* "-" for the other names of standard output, else path: of an OUT that is a clip */
+void outputs_beside_json(bool json);   /* refuses outputs that are standard output where --json is there */
+
 /* Refuses (line printed) an existing file without overwrite, two outputs of one name, a place it cannot write to. */
 int output_add(const char *path, bool overwrite);
 int output_member(const char *path, bool overwrite); /* the same for one of many that numbers tell apart: quick */

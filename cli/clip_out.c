@@ -10,6 +10,7 @@ static bool is_folder(const char *path)
 {
     struct stat info;
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    if (output_special(path)) return false;
     return (!stat(path, &info) && S_ISDIR(info.st_mode)) || !*name || !strchr(name, '.');
 }
 
@@ -28,6 +29,7 @@ static int choose_pattern(ClipOut *o)
 int clip_out_add(ClipOut *o, const Common *common, int64_t frames)
 {
     char name[4200];
+    o->path = clip_name(o->path);
     o->array = snls_path_ends(o->path, ".npy");
     o->overwrite = common->overwrite;
     const bool standard = !strcmp(o->path, "-");

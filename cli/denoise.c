@@ -61,12 +61,6 @@ static bool is_copy(const Denoise *d)
     return d->params.sigma[0] == 0 && d->params.sigma[1] == 0 && d->params.sigma[2] == 0;
 }
 
-static bool special(const char *path) /* a pipe or a device: no journal beside it */
-{
-    struct stat info;
-    return !strcmp(path, "-") || (!stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode));
-}
-
 static bool is_pattern(const char *path)
 {
     char name[4200];
@@ -77,7 +71,7 @@ static bool is_folder(const char *path)
 {
     struct stat info;
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
-    if (!strcmp(path, "-") || is_pattern(path)) return false;
+    if (!strcmp(path, "-") || is_pattern(path) || output_special(path)) return false;
     return (!stat(path, &info) && S_ISDIR(info.st_mode)) || !*name || !strchr(name, '.');
 }
 
@@ -285,7 +279,7 @@ static void fingerprint(const Denoise *d, char *text, size_t size)
 static void plan_journal(Denoise *d, SnlsPipelineParams *p)
 {
     size_t n = strlen(d->out);
-    if (is_copy(d) || d->no_journal || special(d->out)) return;
+    if (is_copy(d) || d->no_journal || !strcmp(d->out, "-") || output_special(d->out)) return; /* beside a pipe there is no place */
     while (n > 1 && d->out[n - 1] == '/') n--;
     snprintf(d->journal, sizeof d->journal, "%.*s.resume", (int)n, d->out);
     p->journal = d->journal;

@@ -95,11 +95,18 @@ static char *joined(const char *a, const char *b)
     return text;
 }
 
-/* Where path really leads. A name that does not exist yet stays as it is. */
+/* A pipe or a device is written in place: there is nothing to rename, and nothing old to lose. */
+bool output_special(const char *path)
+{
+    struct stat info;
+    return !stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
+/* Where path really leads. A name that does not exist yet stays as it is, and so does a link to a pipe, /dev/fd/63, which no path leads to. */
 static int resolve(const char *path, char **target)
 {
     struct stat info;
-    if (lstat(path, &info) || !S_ISLNK(info.st_mode)) {
+    if (lstat(path, &info) || !S_ISLNK(info.st_mode) || output_special(path)) {
         *target = joined(path, "");
         return EXIT_DONE;
     }
@@ -107,12 +114,18 @@ static int resolve(const char *path, char **target)
     return *target ? EXIT_DONE : fail(EXIT_OUTPUT, "%s: is a link that leads nowhere: %s", path, strerror(errno));
 }
 
-/* A pipe or a device is written in place: there is nothing to rename, and nothing old to lose. */
-static bool is_special(const char *path)
+static bool json_there; /* on standard output */
+
+void outputs_beside_json(bool json) { json_there = json; }
+
+/* A terminal and /dev/null are no harm: no program reads from there. */
+static bool is_stdout(const struct stat *info)
 {
-    struct stat info;
-    return !stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+    struct stat out;
+    return !fstat(STDOUT_FILENO, &out) && !S_ISCHR(out.st_mode) && out.st_dev == info->st_dev && out.st_ino == info->st_ino;
 }
+
+const char *clip_name(const char *path) { return !strcmp(path, "/dev/stdout") || !strcmp(path, "/dev/fd/1") ? "-" : path; }
 
 static int check_target(const Output *o, bool overwrite)
 {
@@ -120,6 +133,8 @@ static int check_target(const Output *o, bool overwrite)
     if (stat(o->target, &info))
         return errno == ENOENT ? EXIT_DONE : fail(EXIT_OUTPUT, "%s: cannot be written: %s", o->path, strerror(errno));
     if (S_ISDIR(info.st_mode)) return fail(EXIT_OUTPUT, "%s: is a directory, a file name is needed", o->path);
+    if (json_there && is_stdout(&info))
+        return fail(EXIT_USAGE, "%s: is standard output, and so is --json: one of them", o->path);
     if (!o->direct && !overwrite) return fail(EXIT_OUTPUT, "%s: exists; -y overwrites it", o->path);
     return EXIT_DONE;
 }
@@ -260,7 +275,7 @@ static int add(const char *path, bool overwrite, bool member)
     o->path = joined(path, "");
     int code = resolve(path, &o->target);
     if (code) return discard(o, code);
-    o->direct = is_special(o->target);
+    o->direct = output_special(o->target);
     o->part = joined(o->target, o->direct ? "" : ".part");
     code = check_others(o);
     if (!code) code = check_target(o, overwrite);

@@ -71,6 +71,14 @@ cp long/0000[345].png older; runs noise clip.npy older --sigma 5
 [ "$(ls older/*.png | wc -l)" = 6 ] || bad "files were removed without -y: $(ls older)"
 expect 7 'exists; -y' noise clip.npy older --sigma 5; [ "$(ls older/*.png | wc -l)" = 6 ] || bad "a refused run has removed files: $(ls older)"
 
+# pipes and devices are written in place
+runs synth two.npy --frames 2 --height 24 --width 32
+"$snls" synth /dev/stdout --frames 2 --height 24 --width 32 2>err.log | cmp - two.npy || bad "/dev/stdout: $(cat err.log)"
+runs synth >(cat >piped.npy) --frames 2 --height 24 --width 32
+for _ in $(seq 100); do cmp -s piped.npy two.npy && break; sleep 0.02; done; cmp piped.npy two.npy || bad "an array into a pipe of the shell"
+"$snls" synth /dev/stdout --frames 2 --json 2>err.log | cat >out.log; [ ! -s out.log ] && grep -q 'so is --json' err.log || bad "/dev/stdout beside --json: $(cat err.log)"
+runs synth /dev/null --frames 2; [ -c /dev/null ] || bad "/dev/null was replaced"
+
 # sentences that say what to do
 expect 7 'x/y.npy: cannot be created: its folder is not there' noise clip.npy x/y.npy --sigma 5
 expect 3 'takes many pictures' denoise 'in/*.png' x.npy

@@ -62,6 +62,14 @@ for clip in aspect.y4m aspect.avi; do copy $clip aspect.mkv; [ "$(probe aspect.m
 # y4m through pipes, in both directions; what ffmpeg writes for ten bits too
 ffmpeg -v error -i even.mkv -strict -1 -f yuv4mpegpipe - | "$snls" denoise - - --sigma 0 2>err | ffmpeg -v error -y -f yuv4mpegpipe -i - -c:v ffv1 piped.mkv
 same even.mkv piped.mkv
+for command in "denoise --sigma 0" "noise --sigma 3"; do
+    set -- $command
+    "$snls" $1 y8.mkv - $2 $3 2>/dev/null >want.y4m; mkfifo pipe; cat pipe >got.y4m & "$snls" $1 y8.mkv pipe $2 $3 >log 2>err || bad "$1 into a pipe: $(cat err)"
+    wait $!; rm pipe; cmp -s want.y4m got.y4m || bad "$1: another stream in a named pipe"
+    "$snls" $1 y8.mkv /dev/stdout $2 $3 2>err | cmp -s - want.y4m || bad "$1: another stream on /dev/stdout: $(cat err)"
+    "$snls" $1 y8.mkv /dev/null $2 $3 >log 2>err || bad "$1 to /dev/null: $(cat err)"
+    "$snls" $1 y8.mkv /dev/stdout $2 $3 --json >log 2>err; [ $? = 2 ] || bad "$1: /dev/stdout beside --json: $(cat err)"
+done
 
 # pictures: a folder, a pattern, 16 bits; .npy and back
 copy rgb16.mkv folder; [ "$(ls folder | tr '\n' ' ')" = "00000.png 00001.png 00002.png " ] || bad "folder: $(ls folder)"
