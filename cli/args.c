@@ -5,8 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { GIVEN_MAX = 128 }; /* more options than any command has */
+
 typedef struct Parser {
     const ArgTable *table;
+    const char *given[GIVEN_MAX]; /* names of the options that had a value */
+    int given_count;
     Common *common;
     int argc, at; /* at: the next argument */
     char **argv;
@@ -31,8 +35,18 @@ static bool names(const char *arg, const char *option, const char **value)
     return arg[2 + n] == '=' || !arg[2 + n];
 }
 
+/* Of two values one would be ignored, and nobody would know which. */
+static bool first_time(Parser *p, const char *option)
+{
+    for (int i = 0; i < p->given_count; i++)
+        if (!strcmp(p->given[i], option)) return refuse(p, fail(EXIT_USAGE, "--%s is given twice", option));
+    if (p->given_count < GIVEN_MAX) p->given[p->given_count++] = option;
+    return true;
+}
+
 static bool take_value(Parser *p, const char *option, const char **value)
 {
+    if (!first_time(p, option)) return false;
     if (*value) return true;
     if (p->at < p->argc && strncmp(p->argv[p->at], "--", 2)) {
         *value = p->argv[p->at++];
@@ -51,7 +65,6 @@ static bool set_flag(Parser *p, const char *option, const char *value, bool *fla
 static bool set_text(Parser *p, const char *option, const char *value, const char **to)
 {
     if (!take_value(p, option, &value)) return false;
-    if (*to) return refuse(p, fail(EXIT_USAGE, "--%s is given twice", option));
     if (!*value) return refuse(p, fail(EXIT_USAGE, "--%s is empty", option));
     *to = value;
     return true;
@@ -79,8 +92,8 @@ static bool parse_common(Parser *p, const char *arg, bool *known)
     *known = true;
     if (!strcmp(arg, "-y")) return c->overwrite = true;
     if (names(arg, "json", &value)) return set_flag(p, "json", value, &c->json);
-    if (names(arg, "backend", &value)) return c->backend = NULL, set_text(p, "backend", value, &c->backend);
-    if (names(arg, "device", &value)) return c->device = NULL, set_text(p, "device", value, &c->device);
+    if (names(arg, "backend", &value)) return set_text(p, "backend", value, &c->backend);
+    if (names(arg, "device", &value)) return set_text(p, "device", value, &c->device);
     if (names(arg, "threads", &value)) {
         if (!set_number(p, "threads", value, 1024, &number)) return false;
         c->threads = (int32_t)number;
@@ -156,5 +169,6 @@ bool parse_args(int argc, char **argv, const ArgTable *table, Common *common, in
         good = refuse(&p, fail(EXIT_USAGE, "%s is missing; 'snls %s --help' shows examples",
                                table->positional_names[p.positional], command_name));
     *code = p.code;
+    outputs_beside_json(common->json);
     return good;
 }

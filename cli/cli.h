@@ -36,6 +36,9 @@ int code_of(SnlsStatus status, bool writing);
 int fail_library(SnlsContext *ctx, SnlsStatus status, bool writing);
 int fail_text(SnlsStatus status, bool writing, const char *text); /* the same with a sentence of the library that lies elsewhere */
 
+/* A clip to path could not be written: code, without a line where that is standard output and its reader has gone, who knows. */
+int fail_clip(SnlsStatus status, bool writing, const char *path, const char *text);
+
 int flush_stdout(void);   /* EXIT_DONE, or EXIT_OUTPUT with its line */
 void guard_streams(void); /* descriptors 0 to 2 exist from here on, so that no file of ours becomes one of them */
 
@@ -87,9 +90,16 @@ void outputs_after_stop(const char *words); /* a signal says "stopped by SIGTERM
 void input_note(const char *path); /* before the outputs are added: none of them may be this file, or one of this folder or pattern */
 int output_spares_inputs(const char *path); /* refuses (line printed) a path that is one of these: for outputs that are added late */
 
+bool output_special(const char *path); /* a pipe or a device that is there: written in place */
+const char *clip_name(const char *path); /* "-" for the other names of standard output, else path: of an OUT that is a clip */
+void outputs_beside_json(bool json);   /* refuses outputs that are standard output where --json is there */
+
 /* Refuses (line printed) an existing file without overwrite, two outputs of one name, a place it cannot write to. */
 int output_add(const char *path, bool overwrite);
 int output_member(const char *path, bool overwrite); /* the same for one of many that numbers tell apart: quick */
+/* Members are numbers 0 to count - 1 of pattern. Those from count on, up to the first that is missing, are of an older and longer result: with
+ * overwrite the commit says that they are still there, since the folder read as a clip would end with another. */
+void output_ends(const char *pattern, int64_t count, bool overwrite);
 int output_folder(const char *path);       /* makes it where it is missing; removed again on failure */
 const char *output_path(const char *path); /* where to write what will become path */
 int outputs_commit(void);

@@ -9,6 +9,7 @@ static bool is_folder(const char *path)
 {
     struct stat info;
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    if (output_special(path)) return false;
     return (!stat(path, &info) && S_ISDIR(info.st_mode)) || !*name || !strchr(name, '.');
 }
 
@@ -35,6 +36,7 @@ static int choose_pattern(ClipOut *o)
 int clip_out_add(ClipOut *o, const Common *common, int64_t frames)
 {
     char name[4200];
+    o->path = clip_name(o->path);
     o->array = snls_path_ends(o->path, ".npy");
     o->overwrite = common->overwrite;
     const bool standard = !strcmp(o->path, "-");
@@ -50,6 +52,7 @@ int clip_out_add(ClipOut *o, const Common *common, int64_t frames)
             return fail(EXIT_USAGE, "%s: a pattern has one %%d or %%05d", o->pattern);
         code = output_member(name, o->overwrite);
     }
+    if (*o->pattern) output_ends(o->pattern, frames, o->overwrite);
     return code;
 }
 
@@ -106,7 +109,7 @@ static int write_video(const ClipOut *o, SnlsContext *ctx, const SnlsTensor *cli
         status = write_frame(reader, writer, &frame);
     }
     if (status == SNLS_OK) status = snls_writer_finish(writer);
-    const int code = status < 0      ? fail_library(ctx, status, true)
+    const int code = status < 0      ? fail_clip(status, true, o->path, snls_error(ctx))
                      : status != SNLS_OK ? fail(EXIT_INPUT, "%s: has fewer frames when it is read again", o->in)
                                          : EXIT_DONE;
     snls_writer_close(&writer);

@@ -149,10 +149,17 @@ static int print_result(Run *r)
     return flush_stdout();
 }
 
+static int check_picture(const char *option, const char *path)
+{
+    return !path || snls_path_ends(path, ".png") ? EXIT_DONE : fail(EXIT_USAGE, "--%s %s: pictures are written as .png", option, path);
+}
+
 static int work(Run *r)
 {
     Align *a = &r->align;
     int code = choose_way(r);
+    if (!code) code = check_picture("picture", r->picture);
+    if (!code) code = check_picture("corrections", r->corrections_path);
     if (!code && a->params.stride0 > (a->params.ps + 1) / 2)
         code = fail(EXIT_USAGE, "--stride0 is %d, must be at most %d with --ps %d: pixels under no patch would stay black",
                     (int)a->params.stride0, (int)(a->params.ps + 1) / 2, (int)a->params.ps);

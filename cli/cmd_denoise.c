@@ -61,6 +61,7 @@ static int take_names(Denoise *d, const char *const *given)
     int at = 0;
     if (!d->in) d->in = given[at++];
     if (!d->out) d->out = at < 2 ? given[at++] : NULL;
+    if (d->out) d->out = clip_name(d->out);
     return at < 2 && given[at]
                ? fail(EXIT_USAGE, "'%s' is one argument too many; 'snls denoise --help' tells what is expected",
                       given[at])

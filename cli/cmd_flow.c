@@ -46,8 +46,9 @@ static int add_outputs(Flow *f)
                     f->out, (long long)f->pairs, (long long)f->pairs, snls_path_ends(f->out, ".flo") ? ".flo" : ".png");
     for (int64_t t = 0; !code && t < (single ? 1 : f->pairs); t++) {
         code = pair_path(f, t, path, sizeof path);
-        if (!code) code = output_add(path, f->common.overwrite);
+        if (!code) code = strchr(f->out, '%') ? output_member(path, f->common.overwrite) : output_add(path, f->common.overwrite);
     }
+    if (!single && strchr(f->out, '%')) output_ends(f->out, f->pairs, f->common.overwrite);
     if (!code && f->backward_path) code = output_add(f->backward_path, f->common.overwrite);
     if (!code && f->error_path) code = output_add(f->error_path, f->common.overwrite);
     return code;
@@ -195,6 +196,7 @@ static int print_result(const Flow *f)
 static int work(Flow *f)
 {
     if (!known_suffix(f->out)) return fail(EXIT_USAGE, "%s: flow is written to .npy, .flo or .png", f->out);
+    if (f->kitti && !snls_path_ends(f->out, ".png")) return fail(EXIT_USAGE, "--kitti: %s is no .png, which KITTI's flow is", f->out);
     int code = open_context(&f->common, &f->ctx);
     if (!code) code = frames_load(f->ctx, f->in, &f->reading, 2, &f->video);
     if (!code && f->truth_path) code = flow_load(f->ctx, f->truth_path, &f->truth);

@@ -7,6 +7,7 @@ typedef struct Noise {
     SnlsContext *ctx;
     Common common;
     ClipOut out;
+    const char *sigma_text; /* as given */
     double sigma[3];
     SnlsTensor clip;
 } Noise;
@@ -27,6 +28,7 @@ static int work(Noise *n)
 {
     int code = open_context(&n->common, &n->ctx);
     if (!code) code = frames_load(n->ctx, n->out.in, &n->out.reading, 1, &n->clip);
+    if (!code) code = check_sigma_channels(n->sigma_text, n->out.in, n->clip.shape[3]);
     if (!code) code = clip_out_add(&n->out, &n->common, n->clip.shape[0]);
     if (!code) code = add(n);
     if (!code) code = clip_out_write(&n->out, n->ctx, &n->clip);
@@ -44,14 +46,14 @@ int cmd_noise(int argc, char **argv)
 {
     static Noise n; /* its pattern is large */
     int code;
-    const char *given[2] = { NULL, NULL }, *sigma = NULL;
+    const char *given[2] = { NULL, NULL };
     static const char *const names[] = { "IN", "OUT" };
     static const char *const help[] = {
         "a video, a folder of images, a pattern (dir/%05d.png), an image or .npy [T,H,W,C]",
         "clip.npy (neither clipped nor rounded), a folder, a pattern of PNGs, a video, - for y4m on stdout"
     };
     const Arg args[] = { { "sigma", "S", "standard deviation on the 0..255 scale; three with commas for R,G,B",
-                           &sigma },
+                           &n.sigma_text },
                          READING_ARGS(n.out.reading) };
     const ArgTable table = { .summary = "white Gaussian noise on a clip, the same for the same --seed",
                              .examples = "  snls noise clean/ noisy.npy --sigma 20\n"
@@ -64,8 +66,8 @@ int cmd_noise(int argc, char **argv)
                              .positional_min = 2,
                              .positional_max = 2 };
     if (!parse_args(argc, argv, &table, &n.common, &code)) return code;
-    if (!sigma) return fail(EXIT_USAGE, "--sigma is missing: one number or three from 0 to 1000");
-    code = parse_sigma(sigma, false, n.sigma);
+    if (!n.sigma_text) return fail(EXIT_USAGE, "--sigma is missing: one number or three from 0 to 1000");
+    code = parse_sigma(n.sigma_text, false, n.sigma);
     n.out.in = given[0];
     n.out.path = given[1];
     if (!code) code = work(&n);

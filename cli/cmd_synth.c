@@ -21,7 +21,7 @@ static bool is_folder(const char *path)
     return path[n - 1] == '/' || (!stat(path, &info) && S_ISDIR(info.st_mode));
 }
 
-/* Exactly one %d, %5d or %05d: it becomes a format string. */
+/* Exactly one %d, %5d or %05d. */
 static bool is_pattern(const char *path)
 {
     const char *percent = strchr(path, '%');
@@ -53,15 +53,12 @@ static int choose_form(Job *j)
     return EXIT_DONE;
 }
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
 static const char *frame_path(const Job *j, int64_t t)
 {
-    static char path[4200];
-    snprintf(path, sizeof path, j->pattern, (int)t); /* checked by is_pattern */
+    static char path[4300];
+    snls_path_number(j->pattern, t, path, sizeof path); /* checked by is_pattern */
     return path;
 }
-#pragma GCC diagnostic pop
 
 static int reserve(Job *j)
 {
@@ -69,7 +66,8 @@ static int reserve(Job *j)
     int code = choose_form(j);
     if (!code && !*j->pattern) code = output_add(j->out, j->common.overwrite);
     for (int64_t t = 0; *j->pattern && t < j->scene.frames && !code; t++)
-        code = output_add(frame_path(j, t), j->common.overwrite);
+        code = output_member(frame_path(j, t), j->common.overwrite);
+    if (*j->pattern) output_ends(j->pattern, j->scene.frames, j->common.overwrite);
     for (int i = 0; i < 3 && !code; i++)
         if (arrays[i]) code = output_add(arrays[i], j->common.overwrite);
     return code;

@@ -58,12 +58,6 @@ static bool is_copy(const Denoise *d)
     return d->params.sigma[0] == 0 && d->params.sigma[1] == 0 && d->params.sigma[2] == 0;
 }
 
-static bool special(const char *path) /* a pipe or a device: no journal beside it */
-{
-    struct stat info;
-    return !strcmp(path, "-") || (!stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode));
-}
-
 static bool is_pattern(const char *path)
 {
     char name[4200];
@@ -74,7 +68,7 @@ static bool is_folder(const char *path)
 {
     struct stat info;
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
-    if (!strcmp(path, "-") || is_pattern(path)) return false;
+    if (!strcmp(path, "-") || is_pattern(path) || output_special(path)) return false;
     return (!stat(path, &info) && S_ISDIR(info.st_mode)) || !*name || !strchr(name, '.');
 }
 
@@ -86,12 +80,19 @@ static const char *name_picture(void *opaque, const char *name)
     return output_member(name, d->common.overwrite) ? NULL : output_path(name);
 }
 
+/* How pictures are called; NULL: OUT is a file. */
+static const char *picture_pattern(const Denoise *d, char *pattern, size_t size)
+{
+    snprintf(pattern, size, is_folder(d->out) ? "%s/%%05d.png" : "%s", d->out);
+    return is_folder(d->out) || is_pattern(d->out) ? pattern : NULL;
+}
+
 /* That pictures are in the way should be known now, not after an hour. */
-static int check_pictures(const Denoise *d, bool folder)
+static int check_pictures(const Denoise *d)
 {
     char pattern[4200], name[4300];
     int code = EXIT_DONE;
-    snprintf(pattern, sizeof pattern, folder ? "%s/%%05d.png" : "%s", d->out);
+    picture_pattern(d, pattern, sizeof pattern);
     for (int64_t i = 0; i < d->info.frames && i < 1000000 && !code; i++) { /* a file may claim to have any number */
         struct stat info;
         if (!snls_path_number(pattern, i, name, sizeof name) || stat(name, &info)) continue;
@@ -118,11 +119,11 @@ static int add_output(Denoise *d)
         return d->common.json ? fail(EXIT_USAGE, "OUT is standard output, and so is --json: one of them") : EXIT_DONE;
     if (is_folder(d->out)) {
         const int code = output_folder(d->out);
-        return code ? code : check_pictures(d, true);
+        return code ? code : check_pictures(d);
     }
     if (is_pattern(d->out)) {
         const int code = make_folder_of(d->out);
-        return code ? code : check_pictures(d, false);
+        return code ? code : check_pictures(d);
     }
     return output_add(d->out, d->common.overwrite);
 }
@@ -155,6 +156,8 @@ static int open_reader(Denoise *d)
     if (d->fps && strcmp(d->info.container, "images") && strcmp(d->info.container, "npy"))
         return fail(EXIT_USAGE, "--fps is %s, but %s has times of its own (%.3f frames a second); it is for pictures and arrays",
                     d->fps, d->in, d->info.rate);
+    code = check_sigma_channels(d->sigma, d->in, d->info.channels);
+    if (code) return code;
     if (!d->quiet) print_notes(&d->info);
     if (!d->clean) return EXIT_DONE;
     input_note(d->clean);
@@ -175,6 +178,7 @@ static int open_writer(Denoise *d)
     snls_writer_defaults(&p);
     int code = parse_real("crf", d->crf, 0, 63, &p.crf);
     if (code) return code;
+    if (d->crf && d->lossless) return fail(EXIT_USAGE, "--lossless and --crf %s: a quality is for lossy encoding, give one of them", d->crf);
     p.like = d->reader;
     p.path = d->out;
     p.codec = d->codec;
@@ -186,7 +190,7 @@ static int open_writer(Denoise *d)
     p.opaque = d;
     const char *path = is_folder(d->out) || !strcmp(d->out, "-") ? d->out : output_path(d->out);
     const SnlsStatus status = snls_writer_open(&d->writer, d->ctx[2], path, &p);
-    if (status < 0) return fail_library(d->ctx[2], status, true);
+    if (status < 0) return fail_clip(status, true, d->out, snls_error(d->ctx[2]));
     snls_writer_info(d->writer, &d->out_info);
     const char *asked = d->codec ? "vcodec" : d->crf ? "crf" : d->format ? "pix-fmt" : d->option_count ? "enc-opt" : NULL;
     if (asked && (!strcmp(d->out_info.container, "npy") || !strcmp(d->out_info.container, "images")))
@@ -273,7 +277,7 @@ static void fingerprint(const Denoise *d, char *text, size_t size)
 static void plan_journal(Denoise *d, SnlsPipelineParams *p)
 {
     size_t n = strlen(d->out);
-    if (is_copy(d) || d->no_journal || special(d->out)) return;
+    if (is_copy(d) || d->no_journal || !strcmp(d->out, "-") || output_special(d->out)) return; /* beside a pipe there is no place */
     while (n > 1 && d->out[n - 1] == '/') n--;
     snprintf(d->journal, sizeof d->journal, "%.*s.resume", (int)n, d->out);
     p->journal = d->journal;
@@ -290,7 +294,7 @@ static int run_pipeline(Denoise *d, SnlsPipeline *job)
     if (d->watch_code == EXIT_INPUT && *d->journal) unlink(d->journal); /* the clean clip does not fit: nothing to go on with */
     if (d->watch_code) return d->watch_code;
     if (status >= 0) return EXIT_DONE;
-    return fail_text(status, d->result.writing, d->result.error);
+    return fail_clip(status, d->result.writing, d->out, d->result.error);
 }
 
 static int denoise_all(Denoise *d)
@@ -385,7 +389,9 @@ static int print_text(const Denoise *d)
 
 static int finish(Denoise *d)
 {
+    char pattern[4200];
     json_t *report = report_of(d);
+    if (picture_pattern(d, pattern, sizeof pattern)) output_ends(pattern, d->result.frames, d->common.overwrite);
     int code = d->report ? html_write(&d->html, output_path(d->report), d->in, report, d->psnr_before, d->psnr, d->ssim)
                          : EXIT_DONE;
     if (!code) code = outputs_commit();
@@ -402,7 +408,8 @@ static int open_model(Denoise *d)
 
 static int work(Denoise *d)
 {
-    int code = parse_sigma(d->sigma, true, d->params.sigma);
+    int code = progress_spares_stdout(d->progress_to, d->common.json ? "--json" : strcmp(d->out, "-") ? NULL : "OUT");
+    if (!code) code = parse_sigma(d->sigma, true, d->params.sigma);
     for (int c = 0; !code && c < 3; c++) code = network_check_sigma(d->model_path, d->params.sigma[c]);
     if (!code) code = open_contexts(d);
     if (!code) code = open_model(d);

@@ -38,3 +38,9 @@ int parse_sigma(const char *text, bool may_be_auto, double sigma[3])
     for (int c = 0; c < 3; c++) sigma[c] = given[count == 3 ? c : 0];
     return EXIT_DONE;
 }
+
+int check_sigma_channels(const char *text, const char *clip, int64_t channels)
+{
+    if (channels > 1 || !text || !strchr(text, ',')) return EXIT_DONE;
+    return fail(EXIT_USAGE, "--sigma is %s, but %s is grey: it has one", text, clip);
+}

@@ -7,6 +7,9 @@
 /* "20", or three numbers "20,18,25" for red, green, blue; with may_be_auto "auto" too, and NULL is that. Refuses others with a line. */
 int parse_sigma(const char *text, bool may_be_auto, double sigma[3]);
 
+/* Refuses (line printed) three numbers for a clip without colours. */
+int check_sigma_channels(const char *text, const char *clip, int64_t channels);
+
 /* A list of numbers "10,20,50" of 1 to most entries from 0 to 1000; *count of them. */
 int parse_numbers(const char *option, const char *text, double *list, int most, int *count);
 

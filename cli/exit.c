@@ -3,6 +3,7 @@
 #include "cli.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -83,6 +84,18 @@ int fail_text(SnlsStatus status, bool writing, const char *text)
 }
 
 int fail_library(SnlsContext *ctx, SnlsStatus status, bool writing) { return fail_text(status, writing, snls_error(ctx)); }
+
+static bool reader_gone(void)
+{
+    struct pollfd out = { .fd = STDOUT_FILENO, .events = POLLOUT };
+    return poll(&out, 1, 0) == 1 && out.revents & POLLERR;
+}
+
+int fail_clip(SnlsStatus status, bool writing, const char *path, const char *text)
+{
+    const int code = code_of(status, writing);
+    return code == EXIT_OUTPUT && !strcmp(path, "-") && reader_gone() ? code : fail_text(status, writing, text);
+}
 
 int flush_stdout(void)
 {

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -49,7 +50,10 @@ static void on_signal(int number)
     remove_parts();
     say(terminal ? "\nsnls " : "snls "); /* behind a progress bar */
     say(command_name ? command_name : "");
-    say(number == SIGINT ? ": stopped by SIGINT" : number == SIGTERM ? ": stopped by SIGTERM" : ": stopped by a signal");
+    say(number == SIGINT    ? ": stopped by SIGINT"
+        : number == SIGTERM ? ": stopped by SIGTERM"
+        : number == SIGUSR1 ? ": stopped by SIGUSR1" /* what batch systems send before the time is up */
+                            : ": stopped by a signal");
     say(after_stop);
     say("\n");
     signal(number, SIG_DFL);
@@ -58,7 +62,7 @@ static void on_signal(int number)
 
 void outputs_init(void)
 {
-    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU };
+    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGUSR1, SIGUSR2 };
     struct sigaction action = { .sa_handler = on_signal }, old;
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -91,11 +95,18 @@ static char *joined(const char *a, const char *b)
     return text;
 }
 
-/* Where path really leads. A name that does not exist yet stays as it is. */
+/* A pipe or a device is written in place: there is nothing to rename, and nothing old to lose. */
+bool output_special(const char *path)
+{
+    struct stat info;
+    return !stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
+/* Where path really leads. A name that does not exist yet stays as it is, and so does a link to a pipe, /dev/fd/63, which no path leads to. */
 static int resolve(const char *path, char **target)
 {
     struct stat info;
-    if (lstat(path, &info) || !S_ISLNK(info.st_mode)) {
+    if (lstat(path, &info) || !S_ISLNK(info.st_mode) || output_special(path)) {
         *target = joined(path, "");
         return EXIT_DONE;
     }
@@ -103,12 +114,18 @@ static int resolve(const char *path, char **target)
     return *target ? EXIT_DONE : fail(EXIT_OUTPUT, "%s: is a link that leads nowhere: %s", path, strerror(errno));
 }
 
-/* A pipe or a device is written in place: there is nothing to rename, and nothing old to lose. */
-static bool is_special(const char *path)
+static bool json_there; /* on standard output */
+
+void outputs_beside_json(bool json) { json_there = json; }
+
+/* A terminal and /dev/null are no harm: no program reads from there. */
+static bool is_stdout(const struct stat *info)
 {
-    struct stat info;
-    return !stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+    struct stat out;
+    return !fstat(STDOUT_FILENO, &out) && !S_ISCHR(out.st_mode) && out.st_dev == info->st_dev && out.st_ino == info->st_ino;
 }
+
+const char *clip_name(const char *path) { return !strcmp(path, "/dev/stdout") || !strcmp(path, "/dev/fd/1") ? "-" : path; }
 
 static int check_target(const Output *o, bool overwrite)
 {
@@ -116,6 +133,8 @@ static int check_target(const Output *o, bool overwrite)
     if (stat(o->target, &info))
         return errno == ENOENT ? EXIT_DONE : fail(EXIT_OUTPUT, "%s: cannot be written: %s", o->path, strerror(errno));
     if (S_ISDIR(info.st_mode)) return fail(EXIT_OUTPUT, "%s: is a directory, a file name is needed", o->path);
+    if (json_there && is_stdout(&info))
+        return fail(EXIT_USAGE, "%s: is standard output, and so is --json: one of them", o->path);
     if (!o->direct && !overwrite) return fail(EXIT_OUTPUT, "%s: exists; -y overwrites it", o->path);
     return EXIT_DONE;
 }
@@ -155,13 +174,21 @@ static bool among_pictures(const char *input, const char *target)
     return same;
 }
 
+/* The input that writing to target or part would overwrite; NULL: none. */
+static const Output *input_hit(const char *target, const char *part)
+{
+    const Output *input = inputs;
+    while (input && !same_file(input->path, target) && !same_file(input->path, part) && !among_pictures(input->path, target))
+        input = input->next;
+    return input;
+}
+
 static int check_inputs(const char *path, const char *target, const char *part)
 {
-    for (const Output *input = inputs; input; input = input->next)
-        if (same_file(input->path, target) || same_file(input->path, part) || among_pictures(input->path, target))
-            return fail(EXIT_USAGE, "%s: is an input, and the output %s would overwrite it",
-                        among_pictures(input->path, target) ? target : input->path, path);
-    return EXIT_DONE;
+    const Output *input = input_hit(target, part);
+    if (!input) return EXIT_DONE;
+    return fail(EXIT_USAGE, "%s: is an input, and the output %s would overwrite it",
+                among_pictures(input->path, target) ? target : input->path, path);
 }
 
 int output_spares_inputs(const char *path) { return check_inputs(path, path, path); }
@@ -178,17 +205,49 @@ static int check_others(const Output *o)
     return o->direct ? EXIT_DONE : check_inputs(o->path, o->target, o->part);
 }
 
-/* Made now, empty: that a directory is missing or read-only is known before any work. */
+/* Does the name still mean the open file? Between opening and locking its owner may have renamed or removed it. */
+static bool still_named(const char *path, int fd)
+{
+    struct stat named, mine;
+    return !stat(path, &named) && !fstat(fd, &mine) && named.st_dev == mine.st_dev && named.st_ino == mine.st_ino;
+}
+
+enum { ATTEMPTS = 100 }; /* not for ever: a file system may number its files as it likes */
+
+/* Open, ours alone and empty; -1 with errno, which is EWOULDBLOCK where another run has it. The system lets go of the lock with the process,
+ * however that ends. A file system without locks gives none, and the run goes on. */
+static int open_locked(const char *part)
+{
+    for (int left = ATTEMPTS;; left--) {
+        const int fd = open(part, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+        if (fd < 0) return fd;
+        const bool taken = flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+        if (!taken && (!left || still_named(part, fd))) return (void)!ftruncate(fd, 0), fd;
+        close(fd);
+        if (taken) return errno = EWOULDBLOCK, -1;
+    }
+}
+
+/* Of the many files of a pattern, which all begin at one number, the first stands for all: there are fewer descriptors than pictures. */
+static bool keeps_lock(const Output *o)
+{
+    for (const Output *other = outputs; o->member && other; other = other->next)
+        if (other->member) return false;
+    return true;
+}
+
+/* Made now, empty: that a directory is missing or read-only, or that another run writes there, is known before any work. */
 static int create_part(const Output *o)
 {
     struct stat info;
     if (o->direct) return EXIT_DONE;
     if (!lstat(o->part, &info) && !S_ISREG(info.st_mode))
         return fail(EXIT_OUTPUT, "%s: is in the way, and no plain file", o->part);
-    const int fd = open(o->part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    const int fd = open_locked(o->part);
+    if (fd < 0 && errno == EWOULDBLOCK) return fail(EXIT_OUTPUT, "%s: another run is writing it", o->path);
     if (fd < 0 && errno == ENOENT) return fail(EXIT_OUTPUT, "%s: cannot be created: its folder is not there", o->path);
     if (fd < 0) return fail(EXIT_OUTPUT, "%s: cannot be created: %s", o->part, strerror(errno));
-    close(fd);
+    if (!keeps_lock(o)) close(fd); /* else open until the program ends, behind the last rename */
     return EXIT_DONE;
 }
 
@@ -216,7 +275,7 @@ static int add(const char *path, bool overwrite, bool member)
     o->path = joined(path, "");
     int code = resolve(path, &o->target);
     if (code) return discard(o, code);
-    o->direct = is_special(o->target);
+    o->direct = output_special(o->target);
     o->part = joined(o->target, o->direct ? "" : ".part");
     code = check_others(o);
     if (!code) code = check_target(o, overwrite);
@@ -253,6 +312,29 @@ const char *output_path(const char *path)
     return path;
 }
 
+static char *numbered; /* pattern of the members, where -y may have left some of an older result */
+static int64_t number_end;
+
+void output_ends(const char *pattern, int64_t count, bool overwrite)
+{
+    free(numbered);
+    numbered = overwrite ? joined(pattern, "") : NULL;
+    number_end = count;
+}
+
+/* Not removed: they may be what a run over a part of the clip was to leave alone. What stands behind a gap is not of the clip that a reader would see. */
+static void tell_older(void)
+{
+    char name[4300];
+    struct stat info;
+    int64_t at = number_end;
+    while (numbered && snls_path_number(numbered, at, name, sizeof name) && !lstat(name, &info)) at++;
+    if (at == number_end) return;
+    snls_path_number(numbered, number_end, name, sizeof name);
+    fprintf(stderr, "snls %s: %lld file%s of an older, longer result %s still there, from %s on\n", command_name, (long long)(at - number_end),
+            at - number_end == 1 ? "" : "s", at - number_end == 1 ? "is" : "are", name);
+}
+
 int outputs_commit(void)
 {
     int code = EXIT_DONE;
@@ -268,6 +350,6 @@ int outputs_commit(void)
     if (code) {
         committing = 0;
         remove_parts();
-    }
+    } else tell_older();
     return code;
 }

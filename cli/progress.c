@@ -6,11 +6,37 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define BAR_SECONDS     0.2
 #define LINE_SECONDS    10.0
 #define MACHINE_SECONDS 0.5
+
+/* "3", or "-" for standard output. */
+static bool names_descriptor(const char *to, long *number)
+{
+    char *end;
+    *number = strcmp(to, "-") ? strtol(to, &end, 10) : STDOUT_FILENO;
+    return !strcmp(to, "-") || !*end;
+}
+
+/* By its number, its name, or what either leads to. A terminal and /dev/null are no harm: no program reads from there. */
+static bool is_stdout(const char *to)
+{
+    struct stat place, out;
+    long number;
+    const bool descriptor = names_descriptor(to, &number);
+    if (descriptor ? number == STDOUT_FILENO : !strcmp(to, "/dev/stdout") || !strcmp(to, "/dev/fd/1")) return true;
+    if (descriptor ? fstat((int)number, &place) : stat(to, &place)) return false;
+    return !fstat(STDOUT_FILENO, &out) && !S_ISCHR(out.st_mode) && place.st_dev == out.st_dev && place.st_ino == out.st_ino;
+}
+
+int progress_spares_stdout(const char *to, const char *other)
+{
+    if (!to || !other || !is_stdout(to)) return EXIT_DONE;
+    return fail(EXIT_USAGE, "--progress %s is standard output, and so is %s: one of them", to, other);
+}
 
 int progress_begin(Progress *p, const char *to, int64_t total, double rate, bool quiet)
 {
@@ -18,9 +44,8 @@ int progress_begin(Progress *p, const char *to, int64_t total, double rate, bool
     p->bar = !quiet && isatty(2) && getenv("TERM") && strcmp(getenv("TERM"), "dumb");
     p->shown = p->told = p->start;
     if (!to) return EXIT_DONE;
-    char *end;
-    const long number = strtol(to, &end, 10);
-    if (*to && !*end) {
+    long number;
+    if (names_descriptor(to, &number)) {
         if (number < 0 || number > 1 << 20 || fcntl((int)number, F_GETFD) < 0)
             return fail(EXIT_USAGE, "--progress %s: is no open descriptor", to);
         p->machine = (int)number;

@@ -15,7 +15,10 @@ typedef struct Progress {
     int64_t frames;
 } Progress;
 
-/* to: a descriptor's number or a file name, NULL for none. */
+/* Refuses (line printed) a place that is standard output, where another output, which other words name, is there already. */
+int progress_spares_stdout(const char *to, const char *other);
+
+/* to: a descriptor's number, a file name or - for standard output, NULL for none. */
 int progress_begin(Progress *p, const char *to, int64_t total, double rate, bool quiet);
 void progress_frame(Progress *p, int64_t frames);
 void progress_end(Progress *p, bool good);

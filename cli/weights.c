@@ -84,9 +84,20 @@ int network_find(Network *n, const char **model)
                 n->method, file, program, program);
 }
 
+/* Parameters of vnlb that nlm does not read. */
+static int check_nlm(const SnlsOption *options, uint64_t given)
+{
+    static const char *const without[] = { "depth", "window2", "patches2", "step2", "rank1", "reuse1", "reuse2", "theta1" };
+    for (int i = 0; options[i].name; i++)
+        for (size_t j = 0; given >> i & 1 && j < sizeof without / sizeof *without; j++)
+            if (!strcmp(options[i].name, without[j]))
+                return fail(EXIT_USAGE, "--%s has no meaning with --method nlm: it is a parameter of vnlb", options[i].name);
+    return EXIT_DONE;
+}
+
 int network_check(Network *n, const SnlsOption *options, uint64_t given, const SnlsDenoiseParams *params, const char *model)
 {
-    if (!model) return EXIT_DONE;
+    if (!model) return params->method == SNLS_DENOISE_NLM ? check_nlm(options, given) : EXIT_DONE;
     for (const SnlsOption *own = snls_denoise_options(); own->name; own++)
         for (int i = 0; options[i].name; i++) {
             if (strcmp(options[i].name, own->name) || !(given >> i & 1) || !strcmp(own->name, "flow")) continue;

@@ -19,7 +19,7 @@ int network_take(int argc, char **argv, char **rest, int *count, Network *n);
 /* The weights of the method: model (of --model) where it is given, else those that come with snls; *model stays NULL where no
  * network is meant. --precision is looked at too. */
 int network_find(Network *n, const char **model);
-/* Of the parameters of the classical denoiser that were given (a bit each), a network has the method of flow only. */
+/* Of the parameters of the classical denoiser that were given (a bit each), a network has the method of flow only; of those of vnlb nlm has some. */
 int network_check(Network *n, const SnlsOption *options, uint64_t given, const SnlsDenoiseParams *params, const char *model);
 int network_check_sigma(const char *model, double sigma);
 /* Opens weights, which must be of the method that was asked for. */

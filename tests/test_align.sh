@@ -57,6 +57,8 @@ for _ in $(seq 6144); do printf '\371\002\025\120\371\002\025\120'; done >>unkno
 grep -q '6144 vectors are unknown' u.err && [ "$(value flow u.json)" = "$(value none u.json)" ] || bad "unknown flow: $(cat u.err u.json)"
 
 expect 2 "no such flow" clip.npy x.npy --flow lucas
+expect 2 "a picture that is no .png" clip.npy x.npy --picture p.jpg
+expect 2 "corrections that are no .png" clip.npy x.npy --corrections c.jpg
 expect 2 "no such way" clip.npy x.npy --way best
 expect 2 "an option of another flow" clip.npy x.npy --flow dis --winsize 5
 grep -q -- "--flow dis --help' lists" err.log || bad "an option of another flow: $(cat err.log)"

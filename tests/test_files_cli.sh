@@ -60,6 +60,29 @@ ls clip.mp4 clip0.mp4 a.npy 2>/dev/null && bad "something was written"
 runs noise clip.npy folder --sigma 5; [ "$(ls folder | wc -l)" = 3 ] || bad "a name without ending is a folder: $(ls -d folder*)"
 runs noise in/00000.png one.png --sigma 5; [ -s one.png ] || bad "one picture"
 
+# -y over an older result that was longer: what it leaves is told, up to the first gap
+runs synth long/ --frames 6 --height 24 --width 32
+for command in "noise clip.npy --sigma 5" "denoise clip.npy --sigma 0" "align clip.npy --flow dis" "synth --frames 3 --height 24 --width 32"; do
+    for out in older older/%05d.png; do
+        set -- $command $out
+        cp -r long older; touch older/00007.png older/note.txt older/a00003.png
+        runs "$@" -y
+        [ "$(ls older | wc -l)" = 9 ] || bad "$*: an older result: $(ls older)"
+        grep -q '3 files of an older, longer result are still there, from older/*00003.png on' err.log || bad "$*: says nothing of the older result: $(cat err.log)"
+        rm -r older
+    done
+done
+mkdir older; for i in 0 1 2 3 5; do : >older/$i.flo; done
+runs flow clip.npy older/%d.flo --method dis -y; grep -q '2 files of an older, longer result are still there, from older/2.flo on' err.log || bad "flow: says nothing of the older result: $(cat err.log)"
+
+# pipes and devices are written in place
+runs synth two.npy --frames 2 --height 24 --width 32
+"$snls" synth /dev/stdout --frames 2 --height 24 --width 32 2>err.log | cmp - two.npy || bad "/dev/stdout: $(cat err.log)"
+runs synth >(cat >piped.npy) --frames 2 --height 24 --width 32
+for _ in $(seq 100); do cmp -s piped.npy two.npy && break; sleep 0.02; done; cmp piped.npy two.npy || bad "an array into a pipe of the shell"
+"$snls" synth /dev/stdout --frames 2 --json 2>err.log | cat >out.log; [ ! -s out.log ] && grep -q 'so is --json' err.log || bad "/dev/stdout beside --json: $(cat err.log)"
+runs synth /dev/null --frames 2; [ -c /dev/null ] || bad "/dev/null was replaced"
+
 # sentences that say what to do
 expect 7 'x/y.npy: cannot be created: its folder is not there' noise clip.npy x/y.npy --sigma 5
 expect 3 'takes many pictures' denoise 'in/*.png' x.npy

@@ -45,6 +45,9 @@ expect 2 "no such method" "$snls" flow clip.npy x2.npy --method lucas
 expect 2 "out of range" "$snls" flow clip.npy x2.npy --levels -1
 expect 2 "two pairs, one .flo" "$snls" flow clip.npy x.flo
 expect 2 "no known suffix" "$snls" flow clip.npy x.txt
+expect 2 "kitti as .npy" "$snls" flow clip.npy x2.npy --kitti
+expect 2 "kitti as .flo" "$snls" flow clip.npy x%d.flo --kitti
+expect 2 "levels twice" "$snls" flow clip.npy x2.npy --levels 2 --levels 3
 expect 2 "a pattern of two numbers" "$snls" flow clip.npy x%d%d.flo
 expect 3 "nothing there" "$snls" flow nothing.png x.npy
 expect 3 "one frame" "$snls" flow true.npy x.npy --truth nothing.flo

@@ -62,6 +62,7 @@ fails() # CODE COMMAND...
 }
 fails 7 "$snls" train clips whole.safetensors $options
 fails 2 "$snls" train clips new.safetensors --crop 30; grep -q -- '--crop is 30' err || die "the option is not named: $(cat err)"
+fails 2 "$snls" train clips new.safetensors --crop 16 --crop 32; grep -q -- '--crop is given twice' err || die "--crop twice: $(cat err)"
 fails 2 "$snls" train clips new.weights $options
 fails 2 "$snls" train clips new.safetensors $options --seed 4294967297; grep -q -- '--seed is 4294967297' err || die "a seed that would be cut: $(cat err)"
 fails 7 "$snls" train clips new.safetensors $options --checkpoint whole.state

@@ -41,6 +41,18 @@ copy y8.mkv y8.webm; same y8.mkv y8.webm
 for clip in y8 y10 y16 even; do copy $clip.mkv $clip.y4m; same $clip.mkv $clip.y4m; done # odd widths of ten bits too
 copy g12.mkv g12.y4m; same g12.mkv g12.y4m
 copy y16.mkv y16.mp4; grep -q '16 bits a sample become 12' err || bad "lost bits are not mentioned: $(cat err)"
+noise gbr.mkv 62x34 gbrp -c:v ffv1; copy gbr.mkv gbr.y4m; grep -q 'RGB becomes yuv444p: colours are rounded; .mkv keeps RGB' err || bad "RGB in y4m is not mentioned: $(cat err)"
+copy gbr.mkv gbr2.mkv; [ ! -s err ] || bad "a copy of RGB says: $(cat err)"
+copy even.mkv coarse.mkv '--pix-fmt=yuv420p10le'; grep -q 'colour becomes coarser: yuv420p10le' err || bad "coarser colour is not mentioned: $(cat err)"
+
+# frames of a few pixels, for which FFV1 has no slices
+small() { # WIDTH HEIGHT COLOUR BYTES: y4m of two frames
+    printf 'YUV4MPEG2 W%d H%d F25:1 Ip C%s\nFRAME\n' $1 $2 $3; head -c $4 random; printf 'FRAME\n'; tail -c $4 random
+}
+for case in "1 1 mono 1" "7 1 mono 7" "2 9 444 54" "9 2 mono 18" "3 5 420jpeg 27" "1 9 420jpeg 19" "9 3 420jpeg 47" "2 300 mono16 1200"; do
+    small $case >small.y4m; copy small.y4m small.mkv; same small.y4m small.mkv
+done
+"$snls" denoise small.y4m x.mkv --sigma 0 --enc-opt level=3 >log 2>err; [ $? = 4 ] && grep -q 'too small for ffv1 with slices' err && [ ! -e x.mkv ] || bad "slices of a few pixels: $(cat err)"
 
 # the aspect of pixels, of containers whose frames do not carry it
 make -f lavfi -i testsrc2=s=32x32:r=25:d=0.1 -vf setsar=12/11 -pix_fmt yuv420p aspect.y4m; make -i aspect.y4m -c:v ffv1 aspect.avi
@@ -58,6 +70,14 @@ cat heard.y4m | timeout 20 "$snls" denoise /dev/stdin piped.mkv -y --sigma 0 >lo
 cat heard.mkv | timeout 20 "$snls" denoise /dev/stdin piped.mkv -y --sigma 0 >log 2>err || bad "/dev/stdin, .mkv: $(cat err)"; same heard.mkv piped.mkv
 grep -q 'audio, subtitles and chapters are left out: /dev/stdin is a pipe' err || bad "sound that a pipe loses is not mentioned: $(cat err)"
 timeout 20 "$snls" noise <(cat heard.y4m) noisy.mkv --sigma 5 >log 2>err; [ $? = 2 ] && grep -q 'needs IN a second time' err || bad "noise of a pipe: $(cat err)"
+for command in "denoise --sigma 0" "noise --sigma 3"; do
+    set -- $command
+    "$snls" $1 y8.mkv - $2 $3 2>/dev/null >want.y4m; mkfifo pipe; cat pipe >got.y4m & "$snls" $1 y8.mkv pipe $2 $3 >log 2>err || bad "$1 into a pipe: $(cat err)"
+    wait $!; rm pipe; cmp -s want.y4m got.y4m || bad "$1: another stream in a named pipe"
+    "$snls" $1 y8.mkv /dev/stdout $2 $3 2>err | cmp -s - want.y4m || bad "$1: another stream on /dev/stdout: $(cat err)"
+    "$snls" $1 y8.mkv /dev/null $2 $3 >log 2>err || bad "$1 to /dev/null: $(cat err)"
+    "$snls" $1 y8.mkv /dev/stdout $2 $3 --json >log 2>err; [ $? = 2 ] || bad "$1: /dev/stdout beside --json: $(cat err)"
+done
 
 # pictures: a folder, a pattern, 16 bits; .npy and back
 copy rgb16.mkv folder; [ "$(ls folder | tr '\n' ' ')" = "00000.png 00001.png 00002.png " ] || bad "folder: $(ls folder)"

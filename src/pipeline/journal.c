@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -96,17 +98,49 @@ static SnlsStatus continue_old(SnlsContext *ctx, SnlsJournal *j, const char *fin
     return SNLS_OK;
 }
 
-SnlsStatus snls_journal_open(SnlsContext *ctx, SnlsJournal *j, const char *path, const char *fingerprint, bool resume)
+/* Does the name still mean the open file? Between opening and locking its owner may have removed it. */
+static bool still_named(const SnlsJournal *j)
+{
+    struct stat named, mine;
+    return !stat(j->path, &named) && !fstat(j->fd, &mine) && named.st_dev == mine.st_dev && named.st_ino == mine.st_ino;
+}
+
+enum { ATTEMPTS = 100 }; /* not for ever: a file system may number its files as it likes */
+
+/* *taken: another run has it locked. The lock goes with the process; a file system without locks gives none, and the run goes on. */
+static void open_locked(SnlsJournal *j, int flags, bool *taken)
+{
+    int left = ATTEMPTS;
+    do {
+        if (j->fd >= 0) close(j->fd);
+        j->fd = open(j->path, O_RDWR | O_CLOEXEC | flags, 0666);
+        *taken = j->fd >= 0 && flock(j->fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+    } while (j->fd >= 0 && !*taken && --left && !still_named(j));
+}
+
+static SnlsStatus begin_new(SnlsContext *ctx, SnlsJournal *j, const char *fingerprint)
 {
     const int64_t size = (int64_t)strlen(fingerprint);
+    SNLS_REQUIRE(ctx, j->fd >= 0 && !ftruncate(j->fd, 0), SNLS_ERR_IO, "%s: cannot be created: %s", snls_io_name(j->path).text, strerror(errno));
+    j->begun = true;
+    SNLS_TRY(snls_io_write(ctx, j->path, j->fd, magic, sizeof magic));
+    SNLS_TRY(snls_io_write(ctx, j->path, j->fd, &size, sizeof size));
+    return snls_io_write(ctx, j->path, j->fd, fingerprint, size);
+}
+
+SnlsStatus snls_journal_open(SnlsContext *ctx, SnlsJournal *j, const char *path, const char *fingerprint, bool resume)
+{
+    bool taken = false;
     *j = (SnlsJournal){ .fd = -1, .path = path };
-    if (resume) j->fd = open(path, O_RDWR | O_CLOEXEC);
-    if (j->fd >= 0) return continue_old(ctx, j, fingerprint);
-    j->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    SNLS_REQUIRE(ctx, j->fd >= 0, SNLS_ERR_IO, "%s: cannot be created: %s", snls_io_name(path).text, strerror(errno));
-    SNLS_TRY(snls_io_write(ctx, path, j->fd, magic, sizeof magic));
-    SNLS_TRY(snls_io_write(ctx, path, j->fd, &size, sizeof size));
-    return snls_io_write(ctx, path, j->fd, fingerprint, size);
+    if (resume) open_locked(j, 0, &taken);
+    const bool old = j->fd >= 0;
+    if (!old) open_locked(j, O_CREAT, &taken);
+    if (taken) {
+        close(j->fd);
+        j->fd = -1;
+        return snls_fail(ctx, SNLS_ERR_IO, "%s: another run is writing it", snls_io_name(path).text);
+    }
+    return old ? continue_old(ctx, j, fingerprint) : begin_new(ctx, j, fingerprint);
 }
 
 SnlsStatus snls_journal_read(SnlsContext *ctx, SnlsJournal *j, int64_t *size)
@@ -144,8 +178,8 @@ void snls_journal_add(SnlsJournal *j, int64_t size, const double noise[SNLS_NOIS
 
 void snls_journal_close(SnlsContext *ctx, SnlsJournal *j, bool remove)
 {
+    if (j->fd >= 0 && remove) unlink(j->path); /* while it is locked: after that it may be another run's */
     if (j->fd >= 0) close(j->fd);
-    if (j->fd >= 0 && remove) unlink(j->path);
     j->fd = -1;
     snls_mem_free(&ctx->allocator, j->bytes);
     j->bytes = NULL;

@@ -17,6 +17,7 @@ typedef struct SnlsJournal {
     double noise[SNLS_NOISE]; /* of the last record */
     void *bytes;     /* room for one frame */
     int64_t room;
+    bool begun;  /* by this run: nobody else's frames are in it */
     bool failed; /* no room on the disk: goes on without a journal */
 } SnlsJournal;
 

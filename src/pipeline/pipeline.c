@@ -390,7 +390,7 @@ SnlsStatus snls_pipeline_run(const SnlsPipeline *job, SnlsPipelineResult *result
     else run_threads(&r);
     for (int i = 0; i < 4; i++) drop_rest(all[i]);
     snls_stage_close(&r.stage);
-    snls_journal_close(&r.local, &r.journal, status >= 0 && (r.status >= 0 || !result->writing || !result->frames));
+    snls_journal_close(&r.local, &r.journal, status < 0 ? r.journal.begun : r.status >= 0 || !result->writing || !result->frames);
     snls_mem_free(&r.local.allocator, r.memory);
     pthread_mutex_destroy(&r.lock);
     return r.status;

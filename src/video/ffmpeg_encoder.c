@@ -150,6 +150,28 @@ static void set_colours(AVFrame *like, const AVFrame *first, const SnlsPixels *f
 
 /* ---- options ---- */
 
+enum { SLICED_LEAST = 16 }; /* pixels of a side */
+
+/* FFmpeg's FFV1 cuts a frame into four slices. Where a side has so few pixels that one of theirs is too short for it (1 to 4, by the sampling of
+ * colour), it does not start, or writes what every decoder reads as black. Version 1 has no slices and takes every size. */
+static bool too_small_for_slices(const SnlsWriter *w) { return w->pixels.width < SLICED_LEAST || w->pixels.height < SLICED_LEAST; }
+
+static void set_ffv1(const SnlsWriter *w, AVDictionary **options)
+{
+    const bool small = too_small_for_slices(w);
+    av_dict_set(options, "level", small ? "1" : "3", 0);
+    if (!small) av_dict_set(options, "slicecrc", "1", 0); /* slices with check sums: a damaged spot stays small and is noticed */
+}
+
+/* Versions with slices, which options may ask for, write a header of their own. */
+static SnlsStatus check_ffv1(SnlsWriter *w, const AVCodecContext *e)
+{
+    SNLS_REQUIRE(w->ctx, e->codec_id != AV_CODEC_ID_FFV1 || !too_small_for_slices(w) || !e->extradata_size, SNLS_ERR_UNSUPPORTED,
+                 "%s: frames of %d x %d are too small for ffv1 with slices; leave out --enc-opt level, slices and slicecrc",
+                 snls_io_name(w->name).text, e->width, e->height);
+    return SNLS_OK;
+}
+
 static int set_quality(const SnlsWriter *w, const char *name, AVDictionary **options)
 {
     const bool x264 = !strncmp(name, "libx264", 7), x265 = !strcmp(name, "libx265"), vp9 = !strcmp(name, "libvpx-vp9");
@@ -170,8 +192,7 @@ static int set_quality(const SnlsWriter *w, const char *name, AVDictionary **opt
         if (vp9) av_dict_set(options, "lossless", "1", 0);
     } else if (x264 || x265) av_dict_set(options, "crf", "17", 0);
     else if (vp9) av_dict_set(options, "crf", "18", 0);
-    if (!strcmp(name, "ffv1")) /* slices with check sums: a damaged spot stays small and is noticed */
-        av_dict_set(options, "level", "3", 0), av_dict_set(options, "slicecrc", "1", 0);
+    if (!strcmp(name, "ffv1")) set_ffv1(w, options);
     return lossless;
 }
 
@@ -232,7 +253,7 @@ static SnlsStatus try_open(SnlsWriter *w, SnlsAvWriter *a, const AVCodec *codec,
         status =
             snls_fail(w->ctx, SNLS_ERR_ARG, "writer: params.options holds %.60s, the encoder %s has no such option", left->key, name_of(codec));
     av_dict_free(&options);
-    return status;
+    return status < 0 ? status : check_ffv1(w, a->encoder);
 }
 
 /* Does every sample of the input have a place in what is encoded? */
@@ -243,11 +264,24 @@ static bool holds(const SnlsPixels *from, const SnlsPixels *to)
            to->component[0].depth >= from->component[0].depth && (!snls_pixels_alpha(from) || snls_pixels_alpha(to));
 }
 
+/* Colour in fewer places or in another space; both round. */
+static void note_colour(SnlsWriter *w, const SnlsPixels *from)
+{
+    const SnlsPixels *to = &w->pixels;
+    const bool coarser = to->log2_w > from->log2_w || to->log2_h > from->log2_h;
+    if (from->components < 3 || to->components < 3) return;
+    if (from->rgb && !to->rgb)
+        snls_note(&w->info, "RGB becomes %s: colours are rounded%s; .mkv keeps RGB", w->info.pixel_format,
+                  coarser ? " and one stands for several pixels" : "");
+    else if (coarser) snls_note(&w->info, "colour becomes coarser: %s has it in fewer places; .mkv keeps it", w->info.pixel_format);
+}
+
 static void note_losses(SnlsWriter *w, const SnlsPixels *from, const char *codec)
 {
     const int in = from->component[0].depth, out = w->pixels.component[0].depth;
     if (from->components > 2 && w->pixels.components < 3)
         snls_note(&w->info, "colour is lost: %s is grey", w->info.pixel_format);
+    note_colour(w, from);
     if (in == 32 && out < in)
         snls_note(&w->info, "floats become %d bits a sample, and what lies outside 0 to 1 is cut; .npy keeps it", out);
     else if (out < in)

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static SnlsStatus no_memory(SnlsWriter *w)
 {
@@ -32,10 +33,17 @@ static AVFrame *first_frame(const SnlsWriter *w, SnlsAvWriter *a)
     return frame;
 }
 
+/* Standard output, and a pipe or a device, whose names have no ending. */
+static bool is_stream(const char *path)
+{
+    struct stat info;
+    return !strcmp(path, "-") || (!stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode));
+}
+
 static SnlsStatus open_muxer(SnlsWriter *w, SnlsAvWriter *a)
 {
-    const bool standard = !strcmp(w->path, "-");
-    const AVOutputFormat *format = av_guess_format(standard ? "yuv4mpegpipe" : NULL, standard ? NULL : w->name, NULL);
+    const AVOutputFormat *format = strcmp(w->path, "-") ? av_guess_format(NULL, w->name, NULL) : NULL;
+    if (!format && is_stream(w->path)) format = av_guess_format("yuv4mpegpipe", NULL, NULL);
     SNLS_REQUIRE(w->ctx, format && format->video_codec != AV_CODEC_ID_NONE, SNLS_ERR_UNSUPPORTED,
                  "%s: the ending tells no video format (.mp4, .mkv, .mov, .webm, .y4m, ...), nor a folder, a pattern "
                  "(%%05d.png) or .npy",
