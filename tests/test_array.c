@@ -61,6 +61,11 @@ static void bad_copies(void)
     a.dtype = SNLS_F32;
     a.device = SNLS_DEVICE_CUDA;
     CHECK(snls_array_copy(ctx, &b, &a) < 0 && *snls_error(ctx), "another device was copied");
+    const int64_t three = 3;
+    float from[3] = { 1, 2, 3 }, to[3] = { 0 };
+    SnlsTensor source = snls_tensor(from, SNLS_F32, 1, &three), target = snls_tensor(to, SNLS_F32, 1, &three);
+    target.stride[0] = 0;
+    CHECK(snls_array_copy(ctx, &target, &source) == SNLS_ERR_ARG && strstr(snls_error(ctx), "overlap") && !to[0], "a target that overlaps itself was written");
     tensors_free();
 }
 

@@ -108,7 +108,7 @@ SNLS_API SnlsStatus snls_flow_resize(SnlsContext *ctx, const SnlsTensor *from, c
 SNLS_API SnlsStatus snls_flow_consistency(SnlsContext *ctx, const SnlsTensor *forward, const SnlsTensor *backward, const SnlsTensor *error,
                                           const SnlsTensor *mask);
 
-/* out (H,W,C), f32 = image (H,W,C) read at x + flow(x), bilinear, clamped to the border: frame `to` moved onto `from`. */
+/* out (H,W,C), f32 = image (H,W,C) read at x + flow(x), bilinear, clamped to the border: frame `to` moved onto `from`. out must not overlap the others. */
 SNLS_API SnlsStatus snls_flow_warp(SnlsContext *ctx, const SnlsTensor *image, const SnlsTensor *flow, const SnlsTensor *out);
 
 /* Mean end-point error: |flow - truth| over the pixels where truth is known (both components below 1e9 in magnitude, as

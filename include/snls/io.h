@@ -26,7 +26,7 @@ SNLS_API SnlsStatus snls_npy_write(SnlsContext *ctx, const char *path, const Snl
 SNLS_API SnlsStatus snls_array_alloc(SnlsContext *ctx, SnlsTensor *view, SnlsDtype dtype, int32_t ndim, const int64_t *shape);
 SNLS_API void       snls_array_free(SnlsContext *ctx, SnlsTensor *view); /* sets data to NULL; a view without data is allowed */
 
-/* Copies between two views of one shape, converting f32, f64, f16, bf16, u8 (to u8: rounded half to even and clamped). */
+/* Copies between two views of one shape, converting f32, f64, f16, bf16, u8 (to u8: rounded half to even and clamped). Elements of the target must not overlap each other, nor the source's. */
 SNLS_API SnlsStatus snls_array_copy(SnlsContext *ctx, const SnlsTensor *to, const SnlsTensor *from);
 
 /* Writes (H,W,1) or (H,W,3) as an 8-bit PNG; f32 and f64 values are on the 0..255 scale, rounded and clamped.

@@ -120,6 +120,7 @@ SnlsStatus snls_array_copy(SnlsContext *ctx, const SnlsTensor *to, const SnlsTen
     bool same = to->ndim == from->ndim;
     for (int32_t i = 0; same && i < to->ndim; i++) same = to->shape[i] == from->shape[i];
     SNLS_REQUIRE(ctx, same, SNLS_ERR_SHAPE, "array_copy: source and target differ in shape");
+    SNLS_REQUIRE(ctx, snls_tensor_is_injective(to), SNLS_ERR_ARG, "array_copy: target is an output whose elements overlap");
     SNLS_REQUIRE(ctx, (to->dtype == SNLS_I32) == (from->dtype == SNLS_I32), SNLS_ERR_UNSUPPORTED,
                  "array_copy: i32 is copied to i32 only, not %s to %s", snls_dtype_name((SnlsDtype)from->dtype),
                  snls_dtype_name((SnlsDtype)to->dtype));
