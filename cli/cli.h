@@ -85,6 +85,7 @@ void option_default(const SnlsOption *option, char *text, size_t size);
 /* ---- outputs.c: files appear under their names all together, or not at all ---- */
 
 void outputs_init(void); /* signal handlers, removal at exit */
+void outputs_drop(void); /* what is there of them goes: for who ends by a signal of its own */
 void outputs_after_stop(const char *words); /* a signal says "stopped by SIGTERM", then these: they are kept, not copied */
 
 void input_note(const char *path); /* before the outputs are added: none of them may be this file, or one of this folder or pattern */

@@ -46,6 +46,7 @@ static int end_by_signal(void)
 {
     if (asked == SIGUSR1) return EXIT_DONE;
     fflush(stdout);
+    outputs_drop();
     signal(asked, SIG_DFL);
     raise(asked);
     return EXIT_OTHER;

@@ -53,7 +53,7 @@ int code_of(SnlsStatus status, bool writing)
 /* The option that a field of readers' and writers' params is set by, where the sentence at `at` names one; *length: of that name. */
 static const char *option_at(const char *at, size_t *length)
 {
-    static const char *const names[][2] = { { "params.codec", "--vcodec" }, { "params.format", "--pix-fmt" }, { "params.options holds", "--enc-opt is" },
+    static const char *const names[][2] = { { "params.codec", "--vcodec" }, { "params.format", "--pix-fmt" }, { "params.options holds", "--enc-opt is" }, { "params.options", "--enc-opt" },
                                             { "params.crf", "--crf" }, { "params.lenient", "--lenient" }, { "params.progressive", "--progressive" }, { "params.first", "--first" } };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strncmp(at, names[i][0], *length = strlen(names[i][0]))) return names[i][1];
@@ -64,10 +64,12 @@ static const char *option_at(const char *at, size_t *length)
 static void name_options(const char *text, char *to, size_t size)
 {
     size_t used = 0, length;
+    const char *said = strstr(text, ": "); /* behind the name of a file, which may hold such words too */
     bool word = false;
     if (!strncmp(text, "writer: params.", 15)) text += 8, word = true;
+    if (word || !said) said = text;
     for (; *text && used + 1 < size; text += length) {
-        const char *option = word ? option_at(text, &length) : NULL;
+        const char *option = word && text >= said ? option_at(text, &length) : NULL;
         if (!option) length = 1;
         const int n = snprintf(to + used, size - used, "%.*s", option ? (int)strlen(option) : 1, option ? option : text);
         used += (size_t)n;

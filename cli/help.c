@@ -7,7 +7,7 @@ const Arg common_args[COMMON_ARGS] = {
     { "backend", "ref|cpu|cuda", "who computes; wins over --device", NULL },
     { "device", "auto|cpu|cuda[:n]", "where to compute (auto)", NULL },
     { "threads", "N", "threads, 0 for all this process may use (0)", NULL },
-    { "seed", "N", "seed of everything random (0)", NULL },
+    { "seed", "N", "seed of everything random (0; train 1)", NULL },
     { "json", NULL, "one JSON object on stdout, nothing else there", NULL },
 };
 

@@ -34,6 +34,8 @@ static void remove_parts(void)
         else if (!o->direct) unlink(o->part);
 }
 
+void outputs_drop(void) { remove_parts(); }
+
 static const char *volatile after_stop = ""; /* what the sentence about a signal ends with */
 static bool terminal;
 
@@ -125,7 +127,12 @@ static bool is_stdout(const struct stat *info)
     return !fstat(STDOUT_FILENO, &out) && !S_ISCHR(out.st_mode) && out.st_dev == info->st_dev && out.st_ino == info->st_ino;
 }
 
-const char *clip_name(const char *path) { return !strcmp(path, "/dev/stdout") || !strcmp(path, "/dev/fd/1") ? "-" : path; }
+const char *clip_name(const char *path)
+{
+    struct stat info;
+    const bool other = !strchr(strrchr(path, '/') ? strrchr(path, '/') : path, '.') && output_special(path) && !stat(path, &info) && is_stdout(&info);
+    return other || !strcmp(path, "/dev/stdout") || !strcmp(path, "/dev/fd/1") ? "-" : path;
+}
 
 static int check_target(const Output *o, bool overwrite)
 {
@@ -283,7 +290,7 @@ static int add(const char *path, bool overwrite, bool member)
     if (code) return discard(o, code);
     o->next = outputs;
     outputs = o;
-    return EXIT_DONE;
+    return check_target(o, overwrite); /* again: the run that had the lock may have finished in between */
 }
 
 int output_add(const char *path, bool overwrite) { return add(path, overwrite, false); }

@@ -101,6 +101,7 @@ int network_check(Network *n, const SnlsOption *options, uint64_t given, const S
     for (const SnlsOption *own = snls_denoise_options(); own->name; own++)
         for (int i = 0; options[i].name; i++) {
             if (strcmp(options[i].name, own->name) || !(given >> i & 1) || !strcmp(own->name, "flow")) continue;
+            if (!strcmp(own->name, "method") && n->method) return fail(EXIT_USAGE, "--method is given twice");
             if (!strcmp(own->name, "method")) return fail(EXIT_USAGE, "--method is %s, but --model names a network: give one of them", own->names[params->method]);
             return fail(EXIT_USAGE, "--%s has no meaning with a network: it is a parameter of --method vnlb and nlm", own->name);
         }

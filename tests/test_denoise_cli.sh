@@ -49,6 +49,13 @@ check "a clip with pixels beyond 0..255" code 0 "$snls" eval --data "$work/wide"
 check "a copy is perfect" grep -q '"psnr": null' "$work/out"
 check "one clip" code 0 "$snls" eval --data "$work/clips" --sigma 20 --method nlm --only b. --frames 2 --crop 20
 check "a table of head, clip, mean" [ "$(wc -l <"$work/out")" = 3 ]
+# a pan over few cells is no row of scenes
+for size in "32 40" "48 56" "64 64"; do
+    set -- $1 $2 $size
+    "$snls" synth "$work/pan.npy" --height $3 --width $4 --seed 1 -y; "$snls" noise "$work/pan.npy" "$work/grain.npy" --sigma 20 -y
+    check "denoise of $size" code 0 "$snls" denoise "$work/grain.npy" "$work/calm.npy" --sigma 20 --method nlm --preset fast --json -y
+    check "a pan of $size is one scene: $(tr -d '\n' <"$work/out" | grep -o '"cuts": [^,]*')" grep -q '"cuts": 0' "$work/out"
+done
 check "no folder" code 2 "$snls" eval
 check "no such folder" code 3 "$snls" eval --data "$work/none"
 check "no such clip" code 3 "$snls" eval --data "$work/clips" --only zzz

@@ -75,6 +75,13 @@ for clip in mute.mkv mute.avi mute.mp4 mute.webm mute.ts mute.flv mute.mov mute.
         head -c $bytes "$clip" >"$cut"; refused 3 "$cut" "$cut" out.npy --sigma 0
     done
 done
+# whole as well: a last frame that is long to be seen, a still picture, text behind the last part, no lengths told (cut off, its clusters tell)
+make -f lavfi -i testsrc2=s=64x48:r=10:d=1 -final_delay 500 delay.gif; "$snls" denoise delay.gif delay.mkv --sigma 0 >/dev/null 2>&1
+make -f lavfi -i color=s=64x48:r=25:d=3 -f lavfi -i sine=d=3 -vf mpdecimate -vsync vfr -c:a pcm_s16le still.mkv
+{ cat mute.mp4; echo 'hello world, this is a text'; } >behind.mp4; { cat mute.flv; echo 'hello world, this is a text'; } >behind.flv
+ffmpeg -v error -i mute.mkv -c copy -f matroska - | cat >piped.mkv
+for clip in delay.mkv still.mkv behind.mp4 behind.flv piped.mkv; do "$snls" denoise $clip whole.npy -y --sigma 0 >said 2>err || bad "$clip is whole, but: $(cat err)"; done
+head -c $(($(wc -c <piped.mkv) / 2)) piped.mkv >cut.mkv; refused 3 'is cut off' cut.mkv out.npy --sigma 0
 head -c $(($(wc -c <mute.mkv) * 9 / 10)) mute.mkv >cut.mkv
 "$snls" denoise cut.mkv out.npy --sigma 0 --frames 5 --json 2>err | grep -q '"frames": 5,' || bad "frames before the cut: $(cat err)"; rm -f out*
 refused 3 'is cut off' cut.mkv out.npy --sigma 0 --frames 25

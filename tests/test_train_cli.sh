@@ -31,6 +31,7 @@ for signal in USR1:0 TERM:143 INT:130; do
     for _ in $(seq 500); do [ "$(cat parts.jsonl 2>/dev/null | wc -l)" -gt $((before + 3)) ] && break; sleep 0.02; done
     kill -$signal $pid
     wait $pid; code=$?
+    [ ! -e parts.safetensors.part ] || die "$signal leaves a part of the output"
     grep -q 'stopped after step' parts.err || ends=0
     [ $code = $ends ] || die "stopped by $signal it says $code: $(tail -1 parts.err)"
     [ -f parts.state ] || die "$signal left no checkpoint"

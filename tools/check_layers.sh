@@ -43,7 +43,7 @@ may_use_system()
     jansson.h) [[ $1 == cli/* || $1 == bench/* || $1 == src/io/safetensors* || $1 == src/model/manifest.c ]] ;;
     oneapi/dnnl/dnnl.h) [[ $1 == src/nn/dnnl* ]] ;;
     cblas.h)   [[ $1 == src/nn/* ]] ;;
-    fcntl.h)   [[ $1 == src/io/* || $1 == src/pipeline/journal.c || $1 == src/*/threads.c || $1 == cli/* ]] ;;
+    fcntl.h)   [[ $1 == src/io/* || $1 == src/video/ffmpeg_input.c || $1 == src/video/ffmpeg_whole.c || $1 == src/pipeline/journal.c || $1 == src/*/threads.c || $1 == cli/* ]] ;;
     *intrin.h | arm_neon.h) [[ $1 == src/simd/* ]] ;;
     *)         true ;;
     esac

@@ -159,6 +159,16 @@ static const float *shrink_little(const Group *u, float *z, float variance)
     return wiener(u, z, u->w->basic, variance * (1 + (float)u->dim / (float)u->g->count));
 }
 
+/* Subspaces in f32 lose what is so far below the sum of all eigenvalues: then all of them are found at once. */
+static NlbStep by_all(const Group *u, const NlbStep *s, float variance)
+{
+    NlbStep how = *s;
+    float all = 0;
+    for (int64_t i = 0; i < u->n; i++) all += u->w->matrix[i * u->pitch + i];
+    if (variance < (float)LOST * all) how.start = 0;
+    return how;
+}
+
 /* z to z V D V', V the eigenvectors of z'z and D what is kept along them. Returns where it is; NULL: nothing is kept. */
 static const float *shrink(const Group *u, float *z, float variance, const NlbStep *s)
 {
@@ -167,7 +177,8 @@ static const float *shrink(const Group *u, float *z, float variance, const NlbSt
     const float *vectors = NULL;
     cross(u, w->matrix, u->pitch, z, z, true);
     if (is_lost(u, w->matrix, u->pitch, variance)) return z;
-    const int64_t rank = snls_nlb_eigen(&u->d->group_loops, w, u->n, lowest(&by), s, &vectors);
+    const NlbStep how = by_all(u, s, variance);
+    const int64_t rank = snls_nlb_eigen(&u->d->group_loops, w, u->n, lowest(&by), &how, &vectors);
     if (rank < 0) return shrink_little(u, z, variance);
     const int64_t pitch = snls_nlb_pitch(rank);
     if (!rank) return NULL;

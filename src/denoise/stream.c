@@ -4,8 +4,8 @@
  * the scene, at its first or last so many), and at the partner of the last. So a frame's estimate is known when the
  * references radius frames later are done, and step 2 runs behind step 1 by its own window. Frames are held as long as
  * anything can look at them; what is done for a frame depends on its scene alone, not on when frames come and go. */
+#include "base/finite.h"
 #include "denoise/nlb.h"
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -236,19 +236,12 @@ void snls_denoiser_close(SnlsDenoiser **d)
 
 #define LARGEST 1e9f /* squares of such values summed over groups are far from the end of f32 */
 
-static bool all_up_to(const float *x, int64_t count, float largest)
-{
-    int bad = 0;
-    for (int64_t i = 0; i < count; i++) bad |= !(fabsf(x[i]) <= largest); /* NaN is not */
-    return !bad;
-}
-
 static SnlsStatus check_push(SnlsDenoiser *d, const float *frame)
 {
     const int64_t count = d->plan.height * d->plan.width * d->plan.channels;
     SNLS_REQUIRE(d->ctx, frame, SNLS_ERR_ARG, "denoise: the frame is missing (NULL)");
     SNLS_REQUIRE(d->ctx, !d->finished, SNLS_ERR_ARG, "denoise: a frame was pushed after finish");
-    SNLS_REQUIRE(d->ctx, all_up_to(frame, count, d->copy ? FLT_MAX : LARGEST), SNLS_ERR_ARG, "denoise: frame %lld holds a value that is not finite or beyond %g",
+    SNLS_REQUIRE(d->ctx, snls_all_up_to(frame, count, d->copy ? FLT_MAX : LARGEST), SNLS_ERR_ARG, "denoise: frame %lld holds a value that is not finite or beyond %g",
                  (long long)d->pushed, (double)LARGEST);
     SnlsStatus status = SNLS_OK;
     while (!d->copy && d->pushed - oldest(d) >= d->plan.slots && status == SNLS_OK) status = advance(d);

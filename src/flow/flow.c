@@ -1,4 +1,5 @@
 /* flow.c: optical flow of a pair and of a clip: checks, frames to luma, the method, the result to the caller's view. */
+#include "base/finite.h"
 #include "flow/check.h"
 #include "flow/methods.h"
 #include <math.h>
@@ -30,10 +31,16 @@ static SnlsStatus check_view(SnlsContext *ctx, const char *who, const char *name
     return SNLS_OK;
 }
 
-SnlsStatus snls_flow_check_image(SnlsContext *ctx, const char *who, const char *name, const SnlsTensor *t)
+static SnlsStatus check_pixels(SnlsContext *ctx, const char *who, const char *name, const SnlsTensor *t)
 {
     SNLS_REQUIRE(ctx, t->dtype == SNLS_U8 || snls_is_float(t->dtype), SNLS_ERR_SHAPE,
                  "%s: %s has element type %s, must be f32, f16, bf16, f64 or u8", who, name, snls_dtype_name((SnlsDtype)t->dtype));
+    return SNLS_OK;
+}
+
+SnlsStatus snls_flow_check_image(SnlsContext *ctx, const char *who, const char *name, const SnlsTensor *t)
+{
+    SNLS_TRY(check_pixels(ctx, who, name, t));
     SNLS_TRY(check_view(ctx, who, name, t, t->ndim == 2 ? 2 : 3, t->ndim == 2 ? "(H,W)" : "(H,W,C)", SNLS_ROLE_IN));
     SNLS_REQUIRE(ctx, t->ndim == 2 || t->shape[2] >= 1, SNLS_ERR_SHAPE, "%s: %s has no channels", who, name);
     return check_size(ctx, who, name, t->shape[0], t->shape[1]);
@@ -61,22 +68,16 @@ static double pixel_luma(const SnlsTensor *image, int64_t y, int64_t x)
     return sum;
 }
 
-static bool row_finite(const float *row, int64_t width)
-{
-    float sum = 0; /* 0 * x is 0 for a finite x, else NaN */
-    for (int64_t x = 0; x < width; x++) sum += 0 * row[x];
-    return sum == 0;
-}
-
 /* Before the first of several pairs is begun: a call that fails writes nothing. */
 static SnlsStatus check_finite(SnlsContext *ctx, const char *name, const SnlsTensor *image)
 {
     const int64_t height = image->shape[0], width = image->shape[1], channels = image->ndim == 2 ? 1 : image->shape[2];
     const bool rows = image->dtype == SNLS_F32 && image->stride[1] == channels && (channels == 1 || image->stride[2] == 1);
     int bad = 0;
+    if (image->dtype == SNLS_U8) return SNLS_OK;
 #pragma omp parallel for num_threads(ctx->threads) schedule(static) reduction(| : bad)
     for (int64_t y = 0; y < height; y++) {
-        if (rows) bad |= !row_finite((const float *)image->data + y * image->stride[0], width * channels);
+        if (rows) bad |= !snls_all_finite((const float *)image->data + y * image->stride[0], width * channels);
         for (int64_t x = 0; !rows && x < width; x++) bad |= !isfinite(pixel_luma(image, y, x));
     }
     SNLS_REQUIRE(ctx, !bad, SNLS_ERR_ARG, "flow: frame %s holds a value that is not finite", name);
@@ -94,7 +95,7 @@ static SnlsStatus load_luma(const SnlsFlowJob *job, const SnlsPlane *plane, cons
         if (packed) job->loops.luma(row, (const float *)image->data + y * image->stride[0], plane->width);
         else
             for (int64_t x = 0; x < plane->width; x++) row[x] = (float)pixel_luma(image, y, x);
-        bad |= !row_finite(row, plane->width);
+        bad |= !snls_all_finite(row, plane->width);
     }
     SNLS_REQUIRE(job->ctx, !bad, SNLS_ERR_ARG, "flow: frame %s holds a value that is not finite", name);
     return SNLS_OK;
@@ -333,6 +334,7 @@ SnlsStatus snls_flow_clip(SnlsContext *ctx, const SnlsFlowClip *clip, const Snls
     if (!ctx) return SNLS_ERR_ARG;
     SNLS_REQUIRE(ctx, clip && params, SNLS_ERR_ARG, "flow_clip: a struct is missing (NULL)");
     SNLS_TRY(snls_flow_check_params(ctx, params));
+    SNLS_TRY(check_pixels(ctx, "flow_clip", "video", &clip->video));
     SNLS_TRY(check_view(ctx, "flow_clip", "video", &clip->video, 4, "(T,H,W,C)", SNLS_ROLE_IN));
     SNLS_TRY(check_clip(ctx, &clip->video, "forward", &clip->forward));
     SNLS_TRY(check_clip(ctx, &clip->video, "backward", &clip->backward));

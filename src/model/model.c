@@ -239,13 +239,6 @@ SnlsStatus snls_model_info(const SnlsModel *m, SnlsModelInfo *info)
 
 /* ---- running ---- */
 
-bool snls_model_all_finite(const float *x, int64_t n)
-{
-    float sum = 0; /* 0 * x is 0 for a finite x, else NaN */
-    for (int64_t i = 0; i < n; i++) sum += 0 * x[i];
-    return sum == 0;
-}
-
 static SnlsStatus check_frames(SnlsContext *ctx, const char *name, const SnlsTensor *t, int64_t count, const SnlsTensor *like)
 {
     SNLS_REQUIRE(ctx, t->data && t->ndim == 4 && t->dtype == SNLS_F32 && t->shape[3] == 3 && t->shape[0] >= 1 && t->shape[1] >= 1 && t->shape[2] >= 1, SNLS_ERR_SHAPE,
@@ -267,6 +260,6 @@ SnlsStatus snls_model_run(SnlsModel *m, const SnlsModelRun *run)
                  "model: %lld frames from frame %lld on are wanted of %lld", (long long)run->count, (long long)run->first, (long long)run->frames.shape[0]);
     SNLS_TRY(check_frames(m->ctx, "out", &run->out, run->count, &run->frames));
     SNLS_REQUIRE(m->ctx, run->sigma >= 0 && run->sigma <= 255, SNLS_ERR_ARG, "model: sigma is %g, must be 0 to 255", run->sigma);
-    SNLS_REQUIRE(m->ctx, snls_model_all_finite(run->frames.data, snls_tensor_elements(&run->frames)), SNLS_ERR_ARG, "model: frames hold a value that is not finite");
+    SNLS_REQUIRE(m->ctx, snls_all_finite(run->frames.data, snls_tensor_elements(&run->frames)), SNLS_ERR_ARG, "model: frames hold a value that is not finite");
     return m->architecture->run(m, run);
 }

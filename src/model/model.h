@@ -2,6 +2,7 @@
 #ifndef SNLS_MODEL_PRIVATE_H
 #define SNLS_MODEL_PRIVATE_H
 
+#include "base/finite.h"
 #include "model/stan.h"
 #include "nn/nn.h"
 #include "op/geometry.h"
@@ -91,6 +92,5 @@ SnlsStatus snls_model_fold(SnlsModel *m, const SnlsSafetensors *file, const char
 int64_t snls_model_clamp_frame(int64_t t, int64_t count);          /* the end frames are repeated */
 void    snls_model_round(float *to, const float *from, int64_t n); /* clamped to 0..1, in steps of 1/255 */
 void    snls_model_unit(float *x, int64_t n);                      /* clamped to 0..1 */
-bool    snls_model_all_finite(const float *x, int64_t n);          /* one number that is not would spread over the frames around it */
 
 #endif

@@ -86,7 +86,7 @@ SnlsStatus snls_model_stream_push(SnlsModelStream *s, const float *frame, double
 {
     if (!s) return SNLS_ERR_ARG;
     SNLS_REQUIRE(s->m->ctx, frame && sigma >= 0 && sigma <= 255, SNLS_ERR_ARG, "model_stream: a frame and a sigma of 0 to 255 are needed, sigma is %g", sigma);
-    SNLS_REQUIRE(s->m->ctx, snls_model_all_finite(frame, frame_floats(&s->params)), SNLS_ERR_ARG, "model_stream: a frame holds a value that is not finite");
+    SNLS_REQUIRE(s->m->ctx, snls_all_finite(frame, frame_floats(&s->params)), SNLS_ERR_ARG, "model_stream: a frame holds a value that is not finite");
     if (s->own) return snls_stan_s_stream_push(s->own, frame, sigma);
     if (s->finished) s->count = s->done = 0, s->finished = false;
     if (s->count == s->room) drop_frames(s);
@@ -109,7 +109,7 @@ static SnlsStatus run_window(SnlsModelStream *s, int64_t count)
     const int64_t h = s->params.height, w = s->params.width;
     const SnlsModelRun run = { .first = s->done, .count = count, .sigma = s->sigma,
                                .frames = snls_tensor(s->window, SNLS_F32, 4, (const int64_t[]){ s->count, h, w, 3 }), .out = snls_tensor(s->out, SNLS_F32, 4, (const int64_t[]){ count, h, w, 3 }) };
-    SNLS_TRY(snls_model_run(s->m, &run));
+    SNLS_TRY(s->m->architecture->run(s->m, &run)); /* push has looked at the frames */
     s->done += count;
     s->ready = count;
     s->given = 0;
@@ -135,6 +135,6 @@ SnlsStatus snls_model_stream_pull(SnlsModelStream *s, float *frame)
     SNLS_REQUIRE(s->m->ctx, frame, SNLS_ERR_ARG, "model_stream_pull: frame is NULL");
     const SnlsStatus status = pull_any(s, frame);
     if (status != SNLS_OK) return status;
-    SNLS_REQUIRE(s->m->ctx, snls_model_all_finite(frame, frame_floats(&s->params)), SNLS_ERR_FORMAT, "model_stream: the network makes values that are not finite of a frame, its weights are too large");
+    SNLS_REQUIRE(s->m->ctx, snls_all_finite(frame, frame_floats(&s->params)), SNLS_ERR_FORMAT, "model_stream: the network makes values that are not finite of a frame, its weights are too large");
     return SNLS_OK;
 }

@@ -173,7 +173,7 @@ SnlsStatus snls_trainer_add_clip(SnlsTrainer *t, const SnlsTensor *clip)
     SNLS_REQUIRE(t->ctx, clip->shape[0] >= t->p.frames && clip->shape[1] >= t->p.crop && clip->shape[2] >= t->p.crop, SNLS_ERR_SHAPE,
                  "train: a clip has %lld frames of %lldx%lld, must have at least %d of %dx%d", (long long)clip->shape[0], (long long)clip->shape[2], (long long)clip->shape[1],
                  (int)t->p.frames, (int)t->p.crop, (int)t->p.crop);
-    SNLS_REQUIRE(t->ctx, clip->dtype == SNLS_U8 || snls_model_all_finite(clip->data, snls_tensor_elements(clip)), SNLS_ERR_ARG, "train: a clip holds a value that is not finite");
+    SNLS_REQUIRE(t->ctx, clip->dtype == SNLS_U8 || snls_all_finite(clip->data, snls_tensor_elements(clip)), SNLS_ERR_ARG, "train: a clip holds a value that is not finite");
     SNLS_TRY(room_for_clip(t));
     TrainClip c = { NULL, clip->shape[0], clip->shape[1], clip->shape[2] };
     const SnlsStatus status = place_pixels(t, clip, &c.pixels);

@@ -8,7 +8,8 @@
 
 #define DIFFERENCE 10.0f /* mean change of a cell, of 255, that a cut has at least */
 #define TIMES      1.8f  /* and this many times what is usual in the frames before */
-#define COLOURS    0.14f /* share of the cells that change their place in the histogram */
+#define COLOURS    0.14f /* share of the cells that change their place in the histogram, of many */
+#define FEW        0.8f  /* of few cells more do by motion alone: by this times 1/sqrt of their number */
 
 static float cell_mean(const SnlsSmall *s, const float *pixels, int64_t height, int64_t width, int32_t channels,
                        int cell, int32_t c)
@@ -85,6 +86,14 @@ static float usual_change(const SnlsCuts *cuts)
     return cuts->frames > 2 ? second : first;
 }
 
+/* Between the first two frames nothing is known of what is usual. */
+static float least_difference(const SnlsCuts *cuts) { return cuts->frames > 1 ? DIFFERENCE : 2 * DIFFERENCE; }
+
+static float least_colours(const SnlsSmall *s)
+{
+    return COLOURS + FEW * (1 / sqrtf((float)(s->rows * s->columns)) - 1 / sqrtf(SNLS_CUT_ROWS * SNLS_CUT_COLUMNS));
+}
+
 bool snls_cuts_next(SnlsCuts *cuts, const float *pixels, int64_t height, int64_t width, int32_t channels)
 {
     SnlsSmall now;
@@ -92,7 +101,7 @@ bool snls_cuts_next(SnlsCuts *cuts, const float *pixels, int64_t height, int64_t
     bool cut = false;
     if (cuts->frames) {
         const float d = difference(&cuts->last, &now, channels);
-        cut = d > DIFFERENCE && d > TIMES * usual_change(cuts) && colours(&cuts->last, &now, channels) > COLOURS;
+        cut = d > least_difference(cuts) && d > TIMES * usual_change(cuts) && colours(&cuts->last, &now, channels) > least_colours(&now);
         if (cut) *cuts = (SnlsCuts){ 0 };
         else cuts->recent[cuts->frames % SNLS_CUT_HISTORY] = d;
     }

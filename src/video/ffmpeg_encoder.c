@@ -167,7 +167,7 @@ static void set_ffv1(const SnlsWriter *w, AVDictionary **options)
 static SnlsStatus check_ffv1(SnlsWriter *w, const AVCodecContext *e)
 {
     SNLS_REQUIRE(w->ctx, e->codec_id != AV_CODEC_ID_FFV1 || !too_small_for_slices(w) || !e->extradata_size, SNLS_ERR_UNSUPPORTED,
-                 "%s: frames of %d x %d are too small for ffv1 with slices; leave out --enc-opt level, slices and slicecrc",
+                 "%s: frames of %d x %d are too small for ffv1 with slices; leave out params.options level, slices and slicecrc",
                  snls_io_name(w->name).text, e->width, e->height);
     return SNLS_OK;
 }

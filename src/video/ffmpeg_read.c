@@ -142,14 +142,25 @@ static SnlsStatus damaged(SnlsReader *r, const SnlsAvReader *a, const char *what
                      snls_io_name(r->path).text, what, (long long)a->frames, words);
 }
 
+/* Not a claim of this video's: ASF has one time for all streams. Matroska and AVI say how long the last frame is to be seen in their time alone, so
+ * that it goes beyond every frame that there is; of files their parts have told already. Elsewhere DURATION is a word that FFmpeg has copied. */
+static bool claim_is_loose(const SnlsAvReader *a)
+{
+    const char *name = a->in->iformat->name;
+    const bool matroska = !strncmp(name, "matroska,", 9), file = !a->input.io;
+    if (a->in->duration_estimation_method != AVFMT_DURATION_FROM_STREAM || !strcmp(name, "ogg")) return true; /* of where the file ends, or of its bits a second */
+    return !strcmp(name, "asf") || (file && (matroska || !strcmp(name, "avi"))) || (!matroska && a->stream->duration <= 0);
+}
+
 /* A file that ends before the time it claims was cut off. What is left to rounding is less than two frames, of those that
  * are furthest apart: how long the last one is to be seen is not known everywhere. */
 static SnlsStatus check_end(SnlsReader *r, const SnlsAvReader *a)
 {
-    const double claims = claimed_end(a), base = av_q2d(a->stream->time_base);
+    const bool fragments = !strncmp(a->in->iformat->name, "mov,", 4); /* their duration is counted from 0, wherever the first begins */
+    const double claims = claimed_end(a) - (fragments ? stream_begin(a) : 0), base = av_q2d(a->stream->time_base);
     if (r->params.lenient) return SNLS_END;
     if (a->cut) return refuse_cut(r);
-    if (claims <= 0 || a->last == AV_NOPTS_VALUE) return SNLS_END;
+    if (claims <= 0 || a->last == AV_NOPTS_VALUE || claim_is_loose(a)) return SNLS_END;
     const double frame = r->info.rate > 0 ? 1 / r->info.rate : 0.04, longest = fmax(frame, (double)a->longest * base);
     const double end = (double)(a->last + a->length) * base;
     if (end + 1.5 * longest >= claims) return SNLS_END;

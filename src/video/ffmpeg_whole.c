@@ -29,11 +29,14 @@ static int64_t total(uint64_t heading, uint64_t length)
     return length < (uint64_t)1 << 60 ? (int64_t)(heading + length) : 0;
 }
 
-/* MP4, MOV: length and four letters. */
+/* MP4, MOV: length and four letters. Others than these may be what somebody has appended: a text has letters too. */
 static int64_t box_length(const uint8_t *p, int64_t n)
 {
-    for (int i = 4; i < 8; i++)
-        if (n < 8 || p[i] < ' ' || p[i] > '~') return 0;
+    static const char known[] = "ftyp styp moov mdat moof mfra sidx ssix free skip wide uuid meta udta pnot prft emsg pdin ";
+    char name[6] = "     ";
+    if (n < 8) return 0;
+    memcpy(name, p + 4, 4);
+    if (memchr(name, 0, 4) || !strstr(known, name)) return 0;
     const uint64_t length = big_endian(p, 4);
     if (length == 1) return n < 16 ? 16 : total(0, big_endian(p + 8, 8));
     return length < 8 ? 0 : total(0, length);
@@ -54,12 +57,16 @@ static int ebml_number(const uint8_t *p, int64_t n, uint64_t *value)
 
 static int64_t element_length(const uint8_t *p, int64_t n)
 {
-    static const uint8_t header[] = { 0x1a, 0x45, 0xdf, 0xa3 }, segment[] = { 0x18, 0x53, 0x80, 0x67 };
+    static const uint8_t outer[][4] = { { 0x1a, 0x45, 0xdf, 0xa3 }, { 0x18, 0x53, 0x80, 0x67 }, /* the file's heading, segment; of one without
+                                         * a length: index, info, tracks, cluster, cues, tags, chapters, attachments */
+                                        { 0x11, 0x4d, 0x9b, 0x74 }, { 0x15, 0x49, 0xa9, 0x66 }, { 0x16, 0x54, 0xae, 0x6b }, { 0x1f, 0x43, 0xb6, 0x75 },
+                                        { 0x1c, 0x53, 0xbb, 0x6b }, { 0x12, 0x54, 0xc3, 0x67 }, { 0x10, 0x43, 0xa7, 0x70 }, { 0x19, 0x41, 0xa4, 0x69 } };
     uint64_t length;
-    const int id = n > 4 && p[0] == 0xec                                        ? 1
-                   : n > 4 && (!memcmp(p, header, 4) || !memcmp(p, segment, 4)) ? 4
-                                                                                : 0; /* 0xec: empty */
+    int id = n > 4 && p[0] == 0xec ? 1 : 0; /* empty */
+    for (size_t i = 0; !id && n > 4 && i < sizeof outer / sizeof *outer; i++)
+        if (!memcmp(p, outer[i], 4)) id = 4;
     const int bytes = id ? ebml_number(p + id, n - id, &length) : 0;
+    if (bytes && length == UINT64_MAX && !memcmp(p, outer[1], 4)) return id + bytes; /* its parts tell theirs */
     return bytes ? total((uint64_t)(id + bytes), length) : 0;
 }
 
@@ -78,7 +85,7 @@ static int64_t tag_length(const uint8_t *p, int64_t n)
 {
     if (n >= 9 && !memcmp(p, "FLV\1", 4)) return total(0, big_endian(p + 5, 4));
     if (n < 4) return 4;
-    const int type = n > 4 ? p[4] & 0x1f : 0;
+    const int type = n > 4 ? p[4] : 0;
     return type == 8 || type == 9 || type == 18 ? total(4 + 11, n < 8 ? 0 : big_endian(p + 5, 3)) : 0;
 }
 
@@ -108,7 +115,7 @@ static bool packets_cut(int fd, int64_t size)
     if (!packet) return false;
     const int64_t rest = (size - begin) % packet,
                   whole = packet == 192 ? 188 : packet; /* the 4 bytes in front of the next */
-    return rest && rest != whole && pread(fd, head, 1, size - rest) == 1 && head[0] == 0x47;
+    return rest && rest < whole && pread(fd, head, 1, size - rest) == 1 && head[0] == 0x47;
 }
 
 /* Does a part go over the end, by more than slack? */

@@ -113,10 +113,10 @@ static int64_t first_number(const char *pattern)
     const char *slash = strrchr(pattern, '/'), *base = slash ? slash + 1 : pattern;
     char folder[SNLS_PATH_MAX];
     int64_t first = -1;
-    for (int64_t i = 0; !strchr(base, '%') && i <= GAP_MAX; i++)
-        if (pattern_there(pattern, i)) return i;
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - pattern) + 1 : 1, slash ? pattern : ".");
     DIR *open = strchr(base, '%') ? opendir(folder) : NULL;
+    for (int64_t i = 0; !open && i <= GAP_MAX; i++) /* a number in the folder's name, or one that may be entered and not listed */
+        if (pattern_there(pattern, i)) return i;
     for (struct dirent *e; open && (e = readdir(open));) {
         const int64_t number = number_of(base, e->d_name);
         if (number >= 0 && (first < 0 || number < first)) first = number;

@@ -246,7 +246,7 @@ def noise_add(array, sigma, seed=0):
     array, seed = as_array("noise_add: array", array), _lib.whole("noise_add: seed", seed, 0, 2**64 - 1)
     _require_real("noise_add: array", array)
     torch_array = _is_torch(array)
-    out = np.array(array.detach().cpu().numpy() if torch_array else array, dtype=np.float32, order="C")
+    out = np.array(array.detach().cpu().float().numpy() if torch_array else array, dtype=np.float32, order="C")
     ctx = _context.get("cpu")
     ctx.check(_add(ctx.handle, out.ctypes.data, out.size, 0, _lib.real("noise_add: sigma", sigma), seed))
     return __import__("torch").from_numpy(out) if torch_array else out

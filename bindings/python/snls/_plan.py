@@ -223,7 +223,7 @@ def check_without_data(op, views, params, context):
     status = op.shape(context.handle, plan.address)
     if status:
         plan._trouble(context, status)
-    if "flow" in op.optional and views[2] is not None:
+    if "flow" in op.optional and views[2] is not None and 0 not in views[2].shape:  # without elements there is none
         _check_flow(op, views[2], params, plan.outputs[0].shape)
 
 

@@ -387,10 +387,11 @@ def _vmap(call, single):
             if not isinstance(a, torch.Tensor):
                 return a
             return (a.expand(size, *a.shape) if axis is None else a.movedim(axis, 0)).flatten(0, 1)
+        batch = next(a.shape[0 if axis is None or axis else 1] for a, axis in zip(args, in_dims) if isinstance(a, torch.Tensor))
         outputs = call(*map(fold, args, in_dims))
         outputs = (outputs,) if single else outputs
         missing = [t.dim() == 1 for t in outputs]  # what was not wanted: the empty tensor
-        outputs = tuple(t if no else t.unflatten(0, (size, t.shape[0] // size)) for t, no in zip(outputs, missing))
+        outputs = tuple(t if no else t.unflatten(0, (size, batch)) for t, no in zip(outputs, missing))
         dims = tuple(None if no else 0 for no in missing)
         return (outputs[0], dims[0]) if single else (outputs, dims)
     return rule

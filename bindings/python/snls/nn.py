@@ -46,7 +46,8 @@ class _Module(torch.nn.Module):
 
 def _kept(module, k, anchor, topk):
     """Options of a search for its k best; none where k <= 0 asks for all."""
-    if _lib.whole(module + ": k", k, -2**31, 2**31 - 1) > 0:
+    k = _lib.whole(module + ": k", k, -2**31, 2**31 - 1)
+    if k > 0:
         return dict(k=k, anchor=anchor, topk=topk)
     if anchor != "none":
         raise ValueError("%s: k is %d (all candidates), so self_action must not anchor" % (module, k))
@@ -133,7 +134,7 @@ class RefineSearch(_Module):
         _only("RefineSearch", pt=(pt, 1), use_adj=(use_adj, False), normalize_bwd=(normalize_bwd, False),
               k_agg=(k_agg, -1), off_Hq=(off_Hq, 0), off_Wq=(off_Wq, 0), strideQ=(strideQ, None),
               restricted_radius=(restricted_radius, False), topk_mode=(topk_mode, "all"), self_action=(self_action, None))
-        _lib.whole("RefineSearch: k", k, -2**31, 2**31 - 1)
+        k = _lib.whole("RefineSearch: k", k, -2**31, 2**31 - 1)
         if _lib.real("RefineSearch: kr", kr) != kr:
             raise ValueError("RefineSearch: kr is %r, must be a number" % (kr,))
         super().__init__(layout, wr=wr, ps=ps, k=k, heads=nheads, stride0=stride0, stride1=_lib.real("RefineSearch: stride1", stride1),

@@ -114,8 +114,8 @@ class Results(unittest.TestCase):
     def test_what_is_packed(self):
         """float32 with channels side by side is read where it lies; scratch for all else is held until release()."""
         code = """
-import numpy as np, snls
-held = lambda: int(open("/proc/self/statm").read().split()[1]) * 4096 >> 20
+import os, numpy as np, snls
+held = lambda: int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
 v = np.ones((1, 1, 1024, 1024, 8), "float32")  # 32 MB
 for layout, video in (("BTHWC", v), ("BTCHW", v.transpose(0, 1, 4, 2, 3)), ("BTHWC", v.astype("float16")),
                       ("BTCHW", np.ascontiguousarray(v.transpose(0, 1, 4, 2, 3)))):
