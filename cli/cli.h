@@ -95,6 +95,9 @@ bool output_special(const char *path); /* a pipe or a device that is there: writ
 const char *clip_name(const char *path); /* "-" for the other names of standard output, else path: of an OUT that is a clip */
 void outputs_beside_json(bool json);   /* refuses outputs that are standard output where --json is there */
 
+/* Refuses (line printed) a file that another run keeps writing anew, under its own name, until the program ends: the lock is beside it, at NAME.lock. */
+int output_lock(const char *path);
+
 /* Refuses (line printed) an existing file without overwrite, two outputs of one name, a place it cannot write to. */
 int output_add(const char *path, bool overwrite);
 int output_member(const char *path, bool overwrite); /* the same for one of many that numbers tell apart: quick */

@@ -159,6 +159,7 @@ static int spare_inputs(Train *t)
     for (int i = 0; i < t->clips.count; i++) input_note(t->clips.path[i]);
     if (t->init) input_note(t->init);
     if (!code && t->checkpoint) code = output_spares_inputs(t->checkpoint);
+    if (!code && t->checkpoint) code = output_lock(t->checkpoint);
     if (!code && t->log_path) code = output_spares_inputs(t->log_path);
     return code;
 }

@@ -34,7 +34,18 @@ static void remove_parts(void)
         else if (!o->direct) unlink(o->part);
 }
 
-void outputs_drop(void) { remove_parts(); }
+static char *volatile lock; /* of output_lock */
+
+static void remove_lock(void)
+{
+    if (lock) unlink(lock);
+}
+
+void outputs_drop(void)
+{
+    remove_parts();
+    remove_lock();
+}
 
 static const char *volatile after_stop = ""; /* what the sentence about a signal ends with */
 static bool terminal;
@@ -49,7 +60,7 @@ static void say(const char *text)
 static void on_signal(int number)
 {
     if (committing) return; /* complete: let the last renames happen */
-    remove_parts();
+    outputs_drop();
     say(terminal ? "\nsnls " : "snls "); /* behind a progress bar */
     say(command_name ? command_name : "");
     say(number == SIGINT    ? ": stopped by SIGINT"
@@ -233,6 +244,17 @@ static int open_locked(const char *part)
         close(fd);
         if (taken) return errno = EWOULDBLOCK, -1;
     }
+}
+
+int output_lock(const char *path)
+{
+    if (output_special(path)) return EXIT_DONE;
+    char *name = joined(path, ".lock");
+    const int fd = open_locked(name); /* open until the program ends */
+    const bool taken = fd < 0 && errno == EWOULDBLOCK; /* that nothing can be written there the first write tells */
+    if (fd >= 0) lock = name, atexit(remove_lock);
+    else free(name);
+    return taken ? fail(EXIT_OUTPUT, "%s: another run is writing it", path) : EXIT_DONE;
 }
 
 /* Of the many files of a pattern, which all begin at one number, the first stands for all: there are fewer descriptors than pictures. */

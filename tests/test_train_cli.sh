@@ -39,12 +39,14 @@ for signal in USR1:0 TERM:143 INT:130; do
 done
 "$snls" train clips parts.safetensors $options --checkpoint parts.state --log parts.jsonl --resume -y 2>parts.err || die "resume: $(cat parts.err)"
 cmp whole.state parts.state || die "a run that was stopped twice ends elsewhere"
-ls ./*.part 2>/dev/null && die "half files are left"
+ls ./*.part ./*.lock 2>/dev/null && die "half files are left"
 
 # Killed, with half a line in the log and steps behind the checkpoint: it ends at the same place, and the log has every step once.
 "$snls" train clips killed.safetensors $options --checkpoint killed.state --log killed.jsonl 2>killed.err &
 pid=$!
 for _ in $(seq 500); do [ "$(cat killed.jsonl 2>/dev/null | wc -l)" -gt 9 ] && break; sleep 0.02; done
+"$snls" train clips other.safetensors $options --checkpoint killed.state -y 2>other.err; code=$?
+[ $code = 7 ] && grep -q 'killed.state: another run is writing it' other.err || die "two runs with one checkpoint: $code $(cat other.err)"
 kill -KILL $pid; wait $pid 2>/dev/null
 printf '{"step":4' >>killed.jsonl
 "$snls" train clips killed.safetensors $options --checkpoint killed.state --log killed.jsonl --resume -y --json >killed.json 2>killed.err || die "resume after KILL: $(cat killed.err)"
