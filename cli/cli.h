@@ -92,6 +92,8 @@ void input_note(const char *path); /* before the outputs are added: none of them
 int output_spares_inputs(const char *path); /* refuses (line printed) a path that is one of these: for outputs that are added late */
 
 bool output_special(const char *path); /* a pipe or a device that is there: written in place */
+struct stat;
+bool leads_to_stdout(const struct stat *place); /* a terminal and /dev/null are no harm: no program reads from there */
 const char *clip_name(const char *path); /* "-" for the other names of standard output, else path: of an OUT that is a clip */
 void outputs_beside_json(bool json);   /* refuses outputs that are standard output where --json is there */
 

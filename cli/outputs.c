@@ -131,17 +131,16 @@ static bool json_there; /* on standard output */
 
 void outputs_beside_json(bool json) { json_there = json; }
 
-/* A terminal and /dev/null are no harm: no program reads from there. */
-static bool is_stdout(const struct stat *info)
+bool leads_to_stdout(const struct stat *place)
 {
     struct stat out;
-    return !fstat(STDOUT_FILENO, &out) && !S_ISCHR(out.st_mode) && out.st_dev == info->st_dev && out.st_ino == info->st_ino;
+    return !fstat(STDOUT_FILENO, &out) && !S_ISCHR(out.st_mode) && out.st_dev == place->st_dev && out.st_ino == place->st_ino;
 }
 
 const char *clip_name(const char *path)
 {
     struct stat info;
-    const bool other = !strchr(strrchr(path, '/') ? strrchr(path, '/') : path, '.') && output_special(path) && !stat(path, &info) && is_stdout(&info);
+    const bool other = !strchr(strrchr(path, '/') ? strrchr(path, '/') : path, '.') && output_special(path) && !stat(path, &info) && leads_to_stdout(&info);
     return other || !strcmp(path, "/dev/stdout") || !strcmp(path, "/dev/fd/1") ? "-" : path;
 }
 
@@ -151,7 +150,7 @@ static int check_target(const Output *o, bool overwrite)
     if (stat(o->target, &info))
         return errno == ENOENT ? EXIT_DONE : fail(EXIT_OUTPUT, "%s: cannot be written: %s", o->path, strerror(errno));
     if (S_ISDIR(info.st_mode)) return fail(EXIT_OUTPUT, "%s: is a directory, a file name is needed", o->path);
-    if (json_there && is_stdout(&info))
+    if (json_there && leads_to_stdout(&info))
         return fail(EXIT_USAGE, "%s: is standard output, and so is --json: one of them", o->path);
     if (!o->direct && !overwrite) return fail(EXIT_OUTPUT, "%s: exists; -y overwrites it", o->path);
     return EXIT_DONE;

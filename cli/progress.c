@@ -21,15 +21,14 @@ static bool names_descriptor(const char *to, long *number)
     return !strcmp(to, "-") || !*end;
 }
 
-/* By its number, its name, or what either leads to. A terminal and /dev/null are no harm: no program reads from there. */
+/* By its number, its name, or what either leads to. */
 static bool is_stdout(const char *to)
 {
-    struct stat place, out;
+    struct stat place;
     long number;
     const bool descriptor = names_descriptor(to, &number);
     if (descriptor ? number == STDOUT_FILENO : !strcmp(to, "/dev/stdout") || !strcmp(to, "/dev/fd/1")) return true;
-    if (descriptor ? fstat((int)number, &place) : stat(to, &place)) return false;
-    return !fstat(STDOUT_FILENO, &out) && !S_ISCHR(out.st_mode) && place.st_dev == out.st_dev && place.st_ino == out.st_ino;
+    return !(descriptor ? fstat((int)number, &place) : stat(to, &place)) && leads_to_stdout(&place);
 }
 
 int progress_spares_stdout(const char *to, const char *other)

@@ -67,6 +67,10 @@ void tensor_return(struct SnlsContext *ctx, SnlsTensor *t);
 
 void *check_alloc(int64_t count, size_t size);               /* zeroed, never NULL; lives until tensors_free */
 
+const char *check_folder(void);                              /* empty, made when first asked for; without one the test is skipped */
+const char *in_folder(const char *name);                     /* a path in it; the last four stay */
+void        check_folder_remove(void);
+
 /* ---- sums that know how far a rounded version may be from them ---- */
 
 /* For each element: value, sum of |term|, number of terms, and what the reads of the terms may be off by, in units of eps. */

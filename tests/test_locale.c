@@ -1,6 +1,6 @@
 /* test_locale.c: a program that has set a locale with a comma for a point reads and writes the same numbers as any other: options, sentences,
  * checkpoints, videos. The locale is an installed one, or made here by localedef; where there is neither, the test is skipped. */
-#define _POSIX_C_SOURCE 200809L /* setenv, mkdtemp */
+#define _POSIX_C_SOURCE 200809L /* setenv */
 #include "check.h"
 #include <locale.h>
 #include <snls/snls.h>
@@ -11,16 +11,6 @@
 enum { SKIPPED = 77, T = 3, H = 32, W = 48 };
 
 static SnlsContext *ctx[2];
-static char folder[] = "/tmp/snls_test_locale_XXXXXX";
-
-static const char *in_folder(const char *name)
-{
-    static char path[4][128];
-    static int turn;
-    turn = (turn + 1) % 4;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
-    return path[turn];
-}
 
 static bool has_comma(const char *name)
 {
@@ -36,9 +26,9 @@ static const char *comma_locale(void)
     char command[200];
     for (int i = 0; i < 3; i++)
         if (has_comma(installed[i])) return installed[i];
-    snprintf(command, sizeof command, "localedef -c -i de_DE -f UTF-8 %s/snls.UTF-8 >/dev/null 2>&1", folder);
+    snprintf(command, sizeof command, "localedef -c -i de_DE -f UTF-8 %s/snls.UTF-8 >/dev/null 2>&1", check_folder());
     if (system(command)) return NULL;
-    setenv("LOCPATH", folder, 1);
+    setenv("LOCPATH", check_folder(), 1);
     return has_comma("snls.UTF-8") ? "snls.UTF-8" : NULL;
 }
 
@@ -135,7 +125,6 @@ static void videos(const char *comma)
 int main(void)
 {
     check_repeat("test_locale");
-    if (!mkdtemp(folder)) return printf("skipped: no folder in /tmp\n"), SKIPPED;
     const char *comma = comma_locale();
     if (comma) {
         for (int i = 0; i < 2; i++)
@@ -148,9 +137,7 @@ int main(void)
         videos(comma);
         for (int i = 0; i < 2; i++) snls_close(&ctx[i]);
     }
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    if (system(command)) printf("%s is left\n", folder);
+    check_folder_remove();
     if (!comma) return printf("skipped: no locale with a comma is installed, and localedef makes none\n"), SKIPPED;
     return check_end();
 }

@@ -16,16 +16,6 @@
 enum { H = 32, W = 40, T = 14 };
 
 static SnlsContext *ctx[3];
-static char folder[64];
-
-static const char *in_folder(const char *name)
-{
-    static char path[4][128];
-    static int turn;
-    turn = (turn + 1) % 4;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
-    return path[turn];
-}
 
 /* ---- scene cuts ---- */
 
@@ -263,8 +253,6 @@ static void arguments(void)
 int main(void)
 {
     check_repeat("test_pipeline");
-    snprintf(folder, sizeof folder, "/tmp/snls_test_pipeline_%ld", (long)getpid());
-    mkdir(folder, 0777);
     for (int i = 0; i < 3; i++)
         if (!CHECK(snls_open(&ctx[i], NULL) == SNLS_OK, "open")) return check_end();
     scene_cuts();
@@ -273,9 +261,7 @@ int main(void)
     across_a_cut();
     journals();
     arguments();
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    if (system(command)) printf("%s is left\n", folder);
+    check_folder_remove();
     for (int i = 0; i < 3; i++) snls_close(&ctx[i]);
     tensors_free();
     return check_end();

@@ -1,6 +1,6 @@
 /* test_video.c: readers and writers as a C program has them: how long things must live, what is refused and what it says. Without FFmpeg on arrays
  * and pictures only. */
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS, mkdtemp */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "check.h"
 #include <math.h>
 #include <snls/snls.h>
@@ -12,16 +12,6 @@
 enum { T = 3, H = 32, W = 48 };
 
 static SnlsContext *ctx[2]; /* of readers, of writers */
-static char folder[] = "/tmp/snls_test_video_XXXXXX";
-
-static const char *in_folder(const char *name)
-{
-    static char path[4][128];
-    static int turn;
-    turn = (turn + 1) % 4;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
-    return path[turn];
-}
 
 static void make_clip(void)
 {
@@ -196,7 +186,6 @@ static void about(void)
 int main(void)
 {
     check_repeat("test_video");
-    if (!mkdtemp(folder)) return printf("skipped: no folder in /tmp\n"), 77;
     for (int i = 0; i < 2; i++)
         if (!CHECK(snls_open(&ctx[i], NULL) == SNLS_OK, "open")) return check_end();
     make_clip();
@@ -205,9 +194,7 @@ int main(void)
     params();
     encoders();
     about();
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    if (system(command)) printf("%s is left\n", folder);
+    check_folder_remove();
     for (int i = 0; i < 2; i++) snls_close(&ctx[i]);
     return check_end();
 }
