@@ -189,7 +189,7 @@ static void contexts(void)
     snls_close(&ctx);
     snls_close(NULL);
     snls_scratch_release(NULL);
-    CHECK(!ctx && snls_error(NULL) && snls_backend_name(NULL) && snls_threads(NULL) == 0 && snls_scratch_bytes(NULL) == 0 && snls_scratch_peak(NULL) == 0, "NULL contexts");
+    CHECK(!ctx && snls_error(NULL) && snls_backend_name(NULL) && snls_threads(NULL) == 0 && snls_scratch_bytes(NULL) == 0 && snls_scratch_captured(NULL) == 0 && snls_scratch_peak(NULL) == 0, "NULL contexts");
     p.backend = "gpu"; check_open(&p, SNLS_ERR_ARG, "an unknown backend");
     p.backend = ""; check_open(&p, SNLS_ERR_ARG, "an empty backend");
     p.backend = "ref"; check_open(&p, SNLS_OK, "ref");

@@ -62,10 +62,15 @@ static Job make(SnlsContext *ctx, Rng *rng, int64_t batch, int64_t height, int64
     return j;
 }
 
-static void release(SnlsContext *ctx, Job *j)
+static void free_on_device(SnlsContext *ctx, Job *j)
 {
     SnlsTensor *const all[] = {&j->s.query, &j->s.key, &j->s.flow, &j->s.dist, &j->s.offset, &j->s.index, &j->g.dist, &j->g.query, &j->g.key, &j->g.flow};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) snls_device_free(ctx, all[i]->data);
+}
+
+static void release(SnlsContext *ctx, Job *j)
+{
+    free_on_device(ctx, j);
     tensors_free();
 }
 
@@ -125,6 +130,30 @@ static bool load_driver(Driver *d)
            load(library, "cuGraphLaunch", &d->launch) && load(library, "cuStreamSynchronize", &d->wait);
 }
 
+/* Calls that need more and memory that others take in between do not reach what the graph works with. */
+static void graph_keeps_its_scratch(SnlsContext *ctx, const Driver *d, void *graph, void *stream, const Job *j, const float *want)
+{
+    enum { BLOCKS = 32, BYTES = 1 << 20 };
+    Rng rng = {6};
+    void *block[BLOCKS];
+    const int64_t n = snls_tensor_elements(&j->s.dist), captured = snls_scratch_captured(ctx);
+    char *byte = check_alloc(BYTES, 1), *now = check_alloc(BYTES, 1);
+    CHECK(captured > 0, "nothing was captured");
+    Job large = make(ctx, &rng, 1, 150, 170, 6, 2, 5, 3);
+    CHECK(snls_search_forward(ctx, &large.s) == SNLS_OK && snls_device_wait(ctx) == SNLS_OK, "%s", snls_error(ctx));
+    CHECK(snls_scratch_captured(ctx) == captured && snls_scratch_bytes(ctx) > captured, "%lld of %lld bytes are the graph's", (long long)snls_scratch_captured(ctx), (long long)snls_scratch_bytes(ctx));
+    memset(byte, 0x5a, BYTES);
+    for (int i = 0; i < BLOCKS; i++)
+        CHECK(snls_device_alloc(ctx, &block[i], BYTES) == SNLS_OK && snls_device_copy(ctx, block[i], byte, BYTES, SNLS_COPY_TO_DEVICE) == SNLS_OK, "%s", snls_error(ctx));
+    CHECK(snls_device_zero(ctx, j->s.dist.data, n * 4) == SNLS_OK && !d->launch(graph, stream) && !d->wait(stream), "the graph does not run again");
+    CHECK(!memcmp(want, fetch(ctx, &j->s.dist), (size_t)n * 4), "the graph gives other distances after a larger call");
+    for (int i = 0; i < BLOCKS; i++) {
+        CHECK(snls_device_copy(ctx, now, block[i], BYTES, SNLS_COPY_FROM_DEVICE) == SNLS_OK && !memcmp(now, byte, BYTES), "the graph wrote into memory that is not its own");
+        snls_device_free(ctx, block[i]);
+    }
+    free_on_device(ctx, &large);
+}
+
 static void calls_can_be_captured(SnlsContext *ctx)
 {
     Driver d = {0};
@@ -145,6 +174,7 @@ static void calls_can_be_captured(SnlsContext *ctx)
     CHECK(!d.end(stream, &graph) && graph, "the capture broke");
     CHECK(!d.instantiate(&ready, graph, 0) && !d.launch(ready, stream) && !d.wait(stream), "the graph does not run");
     CHECK(!memcmp(want, fetch(ctx, &j.s.dist), (size_t)n * 4), "the graph gives other distances");
+    graph_keeps_its_scratch(ctx, &d, ready, stream, &j, want);
     snls_scratch_release(ctx); /* so that the call has to allocate, which a capture cannot */
     CHECK(!d.begin(stream, 0), "capture does not begin");
     CHECK(snls_search_forward(ctx, &j.s) == SNLS_ERR_DEVICE && strstr(snls_error(ctx), "captured"), "scratch taken inside a capture: %s", snls_error(ctx));

@@ -78,6 +78,7 @@ bool snls_arena_commit(SnlsArena *arena, const SnlsAllocator *allocator, int64_t
     if (!arena->base) return false;
     arena->aligned = (char *)arena->base + (SNLS_ALIGN - (uintptr_t)arena->base % SNLS_ALIGN) % SNLS_ALIGN;
     arena->capacity = arena->planned;
+    arena->captured = false;
     if (!arena->device && allocator->alloc) ask_for_large_pages(arena->aligned, arena->capacity);
     if (arena->capacity > arena->peak) arena->peak = arena->capacity;
     return true;
@@ -94,8 +95,10 @@ void *snls_arena_claim(SnlsArena *arena, int64_t count, int64_t size)
 
 void snls_arena_release(SnlsArena *arena, const SnlsAllocator *allocator)
 {
+    if (arena->captured) arena->held_back += arena->capacity;
     snls_mem_free(allocator, arena->base);
     arena->base = NULL;
     arena->aligned = NULL;
     arena->capacity = 0;
+    arena->captured = false;
 }

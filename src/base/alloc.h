@@ -25,6 +25,8 @@ typedef struct SnlsArena {
     int64_t peak;     /* largest capacity there ever was */
     bool    overflow; /* a planned size did not fit 64 bits */
     bool    device;   /* memory of a device: its pages are not this processor's to advise on */
+    bool    captured; /* work that was recorded may use the memory whenever it is run again: whoever frees it holds it back */
+    int64_t held_back;
 } SnlsArena;
 
 void snls_arena_begin(SnlsArena *arena);                                /* forgets plan and claims, keeps the memory */

@@ -12,10 +12,37 @@ static void *scratch_alloc(size_t bytes, void *opaque)
     return NULL;
 }
 
+/* A block that a captured graph uses, which may be run as long as the context is open. */
+typedef struct CudaKept { void *block; struct CudaKept *next; } CudaKept;
+
+static void free_block(void *block)
+{
+    if (cudaFree(block) != cudaSuccess) (void)cudaGetLastError(); /* waits for the work that uses it */
+}
+
 static void scratch_free(void *block, void *opaque)
 {
-    (void)opaque;
-    if (cudaFree(block) != cudaSuccess) (void)cudaGetLastError(); /* waits for the work that uses it */
+    SnlsContext *ctx = (SnlsContext *)opaque;
+    SnlsCuda *cuda = snls_cuda(ctx);
+    if (!ctx->arena.captured) {
+        free_block(block);
+        return;
+    }
+    CudaKept *kept = (CudaKept *)snls_mem_alloc(&ctx->allocator, sizeof *kept);
+    if (!kept) return; /* no memory to remember it by: it stays until the process ends */
+    *kept = {block, cuda->kept};
+    cuda->kept = kept;
+}
+
+static void free_kept(SnlsContext *ctx)
+{
+    SnlsCuda *cuda = snls_cuda(ctx);
+    while (cuda->kept) {
+        CudaKept *kept = cuda->kept;
+        cuda->kept = kept->next;
+        free_block(kept->block);
+        snls_mem_free(&ctx->allocator, kept);
+    }
 }
 
 /* ---- opening ---- */
@@ -50,17 +77,16 @@ static SnlsStatus cuda_open(SnlsContext *ctx)
     ctx->cpu_level = SNLS_CPU_C;
     ctx->scratch.alloc = scratch_alloc;
     ctx->scratch.free = scratch_free;
+    ctx->scratch.opaque = ctx;
     ctx->arena.device = true;
-    SNLS_CUDA_TRY(ctx, "open", cudaGetDevice(&before));
-    SNLS_CUDA_TRY(ctx, "open", cudaSetDevice(cuda->device));
-    const SnlsStatus status = describe(ctx, cuda);
-    (void)cudaSetDevice(before);
-    return status;
+    SNLS_TRY(snls_cuda_enter(ctx, "open", &before));
+    return snls_cuda_leave(before, describe(ctx, cuda));
 }
 
 static void cuda_close(SnlsContext *ctx)
 {
     SnlsCuda *cuda = snls_cuda(ctx);
+    if (cuda) free_kept(ctx);
     for (int i = 0; cuda && i < 2; i++)
         if (cuda->clock[i]) (void)cudaEventDestroy(cuda->clock[i]);
     snls_mem_free(&ctx->allocator, cuda);
@@ -73,20 +99,14 @@ static void cuda_close(SnlsContext *ctx)
     static SnlsStatus op##_forward(SnlsContext *ctx, const Snls##Op *s)                                    \
     {                                                                                                      \
         int before = 0;                                                                                    \
-        SNLS_CUDA_TRY(ctx, #op, cudaGetDevice(&before));                                                   \
-        SNLS_CUDA_TRY(ctx, #op, cudaSetDevice(snls_cuda(ctx)->device));                                    \
-        const SnlsStatus status = snls_cuda_##op##_forward(ctx, s);                                        \
-        (void)cudaSetDevice(before);                                                                       \
-        return status;                                                                                     \
+        SNLS_TRY(snls_cuda_enter(ctx, #op, &before));                                                      \
+        return snls_cuda_leave(before, snls_cuda_##op##_forward(ctx, s));                                  \
     }                                                                                                      \
     static SnlsStatus op##_backward(SnlsContext *ctx, const Snls##Op *s, const Snls##Op##Grad *g)          \
     {                                                                                                      \
         int before = 0;                                                                                    \
-        SNLS_CUDA_TRY(ctx, #op, cudaGetDevice(&before));                                                   \
-        SNLS_CUDA_TRY(ctx, #op, cudaSetDevice(snls_cuda(ctx)->device));                                    \
-        const SnlsStatus status = snls_cuda_##op##_backward(ctx, s, g);                                    \
-        (void)cudaSetDevice(before);                                                                       \
-        return status;                                                                                     \
+        SNLS_TRY(snls_cuda_enter(ctx, #op, &before));                                                      \
+        return snls_cuda_leave(before, snls_cuda_##op##_backward(ctx, s, g));                              \
     }
 SNLS_OPS(X)
 #undef X

@@ -200,7 +200,7 @@ template <int PS> static SnlsStatus launch(SnlsContext *ctx, const CudaMatch *c)
     job.tiles = m->batch * m->heads * m->frames * m->windows * job.tiles_x * job.tiles_y;
     const size_t pixels = (size_t)(QUERY_ROWS(PS) * 32 + job.key_rows * job.key_columns) * sizeof(float4), lists = WARPS * ROWS * 32 * (sizeof(float) + sizeof(int32_t));
     SNLS_REQUIRE(ctx, job.tiles <= INT32_MAX, SNLS_ERR_UNSUPPORTED, "%s: more queries than backend cuda takes in one call", m->op);
-    SNLS_CUDA_TRY(ctx, m->op, cudaFuncSetAttribute(search_boxes<PS>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(pixels > lists ? pixels : lists)));
+    SNLS_TRY(snls_cuda_allow_shared(ctx, m->op, (const void *)search_boxes<PS>, 2 * SIDE_MOST * sizeof(uint32_t)));
     if (job.tiles) search_boxes<PS><<<(unsigned)job.tiles, 32 * WARPS, pixels > lists ? pixels : lists, snls_cuda_stream(ctx)>>>(job);
     return snls_cuda_check(ctx, m->op, cudaGetLastError());
 }

@@ -9,13 +9,32 @@ SnlsStatus snls_cuda_check(SnlsContext *ctx, const char *op, cudaError_t error)
     return snls_fail(ctx, status, "%s: CUDA says %s (%s)", op, cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
+SnlsStatus snls_cuda_enter(SnlsContext *ctx, const char *op, int *before)
+{
+    SNLS_CUDA_TRY(ctx, op, cudaGetDevice(before));
+    return snls_cuda_check(ctx, op, cudaSetDevice(snls_cuda(ctx)->device));
+}
+
+SnlsStatus snls_cuda_leave(int before, SnlsStatus status)
+{
+    (void)cudaSetDevice(before);
+    return status;
+}
+
+SnlsStatus snls_cuda_allow_shared(SnlsContext *ctx, const char *op, const void *kernel, size_t own)
+{
+    const size_t most = (snls_cuda(ctx)->shared_limit - own) / 1024 * 1024; /* it is handed out in larger units than bytes */
+    return snls_cuda_check(ctx, op, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)most));
+}
+
 SnlsStatus snls_cuda_commit(SnlsContext *ctx, const char *op)
 {
-    if (ctx->arena.planned > ctx->arena.capacity) {
-        cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-        SNLS_CUDA_TRY(ctx, op, cudaStreamIsCapturing(snls_cuda_stream(ctx), &capture));
-        SNLS_REQUIRE(ctx, capture == cudaStreamCaptureStatusNone, SNLS_ERR_DEVICE,
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    if (ctx->stream) SNLS_CUDA_TRY(ctx, op, cudaStreamIsCapturing(snls_cuda_stream(ctx), &capture)); /* the default stream cannot be captured */
+    if (capture != cudaStreamCaptureStatusNone) {
+        SNLS_REQUIRE(ctx, ctx->arena.planned <= ctx->arena.capacity, SNLS_ERR_DEVICE,
                      "%s: needs more scratch, which cannot be taken while the stream is captured; make this call once before", op);
+        ctx->arena.captured = true;
     }
     return snls_scratch_commit(ctx, op);
 }

@@ -32,6 +32,7 @@ typedef struct SnlsCuda {
     cudaEvent_t clock[2];
     int clocks;                              /* how often the clock was read */
     char name[256];
+    struct CudaKept *kept;                   /* scratch of captured graphs that the context no longer uses */
 } SnlsCuda;
 
 static inline SnlsCuda *snls_cuda(const SnlsContext *ctx) { return (SnlsCuda *)ctx->priv; }
@@ -42,6 +43,15 @@ SnlsStatus snls_cuda_check(SnlsContext *ctx, const char *op, cudaError_t error);
 #define SNLS_CUDA_TRY(ctx, op, call) SNLS_TRY(snls_cuda_check((ctx), (op), (call)))
 /* After every <<<...>>>. */
 #define SNLS_CUDA_LAUNCHED(ctx, op) SNLS_CUDA_TRY(ctx, op, cudaGetLastError())
+
+/* The context's GPU becomes the thread's current one: the default stream is that of the current GPU, and kernels go where it is. leave: the caller's is current
+ * again; returns status. */
+SnlsStatus snls_cuda_enter(SnlsContext *ctx, const char *op, int *before);
+SnlsStatus snls_cuda_leave(int before, SnlsStatus status);
+
+/* How much shared memory a kernel may be launched with belongs to the kernel, not to a call: threads that each set what they need would take it from each other. So it
+ * is always all that there can be; own: bytes of arrays whose size the kernel itself says. */
+SnlsStatus snls_cuda_allow_shared(SnlsContext *ctx, const char *op, const void *kernel, size_t own);
 
 /* As snls_scratch_commit. Growing inside a capture is refused with a sentence: the first call of a size comes before. */
 SnlsStatus snls_cuda_commit(SnlsContext *ctx, const char *op);

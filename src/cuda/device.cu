@@ -4,11 +4,8 @@
 static SnlsStatus device_alloc(SnlsContext *ctx, void **out, int64_t bytes)
 {
     int before = 0;
-    SNLS_CUDA_TRY(ctx, "device_alloc", cudaGetDevice(&before));
-    SNLS_CUDA_TRY(ctx, "device_alloc", cudaSetDevice(snls_cuda(ctx)->device));
-    const cudaError_t error = cudaMalloc(out, bytes ? (size_t)bytes : 1);
-    (void)cudaSetDevice(before);
-    return snls_cuda_check(ctx, "device_alloc", error);
+    SNLS_TRY(snls_cuda_enter(ctx, "device_alloc", &before));
+    return snls_cuda_leave(before, snls_cuda_check(ctx, "device_alloc", cudaMalloc(out, bytes ? (size_t)bytes : 1)));
 }
 
 static void device_free(SnlsContext *ctx, void *ptr)
@@ -17,26 +14,31 @@ static void device_free(SnlsContext *ctx, void *ptr)
     (void)cudaFree(ptr);
 }
 
-static SnlsStatus device_wait(SnlsContext *ctx) { return snls_cuda_check(ctx, "device_wait", cudaStreamSynchronize(snls_cuda_stream(ctx))); }
+static SnlsStatus device_wait(SnlsContext *ctx)
+{
+    int before = 0;
+    SNLS_TRY(snls_cuda_enter(ctx, "device_wait", &before));
+    return snls_cuda_leave(before, snls_cuda_check(ctx, "device_wait", cudaStreamSynchronize(snls_cuda_stream(ctx))));
+}
 
 static SnlsStatus device_copy(SnlsContext *ctx, void *to, const void *from, int64_t bytes, int32_t direction)
 {
     static const enum cudaMemcpyKind kinds[] = {cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice};
-    SNLS_CUDA_TRY(ctx, "device_copy", cudaMemcpyAsync(to, from, (size_t)bytes, kinds[direction], snls_cuda_stream(ctx)));
-    return snls_cuda_check(ctx, "device_copy", cudaStreamSynchronize(snls_cuda_stream(ctx)));
+    int before = 0;
+    SNLS_TRY(snls_cuda_enter(ctx, "device_copy", &before));
+    cudaError_t error = cudaMemcpyAsync(to, from, (size_t)bytes, kinds[direction], snls_cuda_stream(ctx));
+    if (error == cudaSuccess) error = cudaStreamSynchronize(snls_cuda_stream(ctx));
+    return snls_cuda_leave(before, snls_cuda_check(ctx, "device_copy", error));
 }
 
 static SnlsStatus device_zero(SnlsContext *ctx, void *to, int64_t bytes)
 {
-    int before = 0; /* the default stream is that of the device which is current */
-    SNLS_CUDA_TRY(ctx, "device_zero", cudaGetDevice(&before));
-    SNLS_CUDA_TRY(ctx, "device_zero", cudaSetDevice(snls_cuda(ctx)->device));
-    const cudaError_t error = cudaMemsetAsync(to, 0, (size_t)bytes, snls_cuda_stream(ctx));
-    (void)cudaSetDevice(before);
-    return snls_cuda_check(ctx, "device_zero", error);
+    int before = 0;
+    SNLS_TRY(snls_cuda_enter(ctx, "device_zero", &before));
+    return snls_cuda_leave(before, snls_cuda_check(ctx, "device_zero", cudaMemsetAsync(to, 0, (size_t)bytes, snls_cuda_stream(ctx))));
 }
 
-static SnlsStatus device_clock(SnlsContext *ctx, double *ms)
+static SnlsStatus read_clock(SnlsContext *ctx, double *ms)
 {
     SnlsCuda *cuda = snls_cuda(ctx);
     const int now = cuda->clocks & 1;
@@ -47,6 +49,13 @@ static SnlsStatus device_clock(SnlsContext *ctx, double *ms)
     cuda->clocks = cuda->clocks ? 3 - cuda->clocks : 1; /* 0, 1, 2, 1, 2, ... */
     *ms = passed;
     return SNLS_OK;
+}
+
+static SnlsStatus device_clock(SnlsContext *ctx, double *ms)
+{
+    int before = 0;
+    SNLS_TRY(snls_cuda_enter(ctx, "device_clock", &before));
+    return snls_cuda_leave(before, read_clock(ctx, ms));
 }
 
 static SnlsStatus device_set_stream(SnlsContext *ctx, void *stream)
@@ -117,9 +126,9 @@ static SnlsStatus best_rate(SnlsContext *ctx, int32_t kind, void *memory, int64_
     *per_second = 0;
     SNLS_CUDA_TRY(ctx, "device_rate", cudaMemsetAsync(memory, 0, (size_t)bytes, snls_cuda_stream(ctx)));
     for (int run = 0; run < 6; run++) {
-        SNLS_TRY(device_clock(ctx, &ms));
+        SNLS_TRY(read_clock(ctx, &ms));
         SNLS_CUDA_TRY(ctx, "device_rate", run_rate(ctx, kind, memory, bytes, &amount));
-        SNLS_TRY(device_clock(ctx, &ms));
+        SNLS_TRY(read_clock(ctx, &ms));
         if (run && ms > 0 && amount / ms * 1e3 > *per_second) *per_second = amount / ms * 1e3;
     }
     return SNLS_OK;
@@ -129,8 +138,10 @@ static SnlsStatus device_rate(SnlsContext *ctx, int32_t kind, double *per_second
 {
     const int64_t bytes = (int64_t)1 << 30; /* many times the second-level cache */
     void *memory = NULL;
+    int before = 0;
     SNLS_TRY(device_alloc(ctx, &memory, bytes));
-    const SnlsStatus status = best_rate(ctx, kind, memory, bytes, per_second);
+    SnlsStatus status = snls_cuda_enter(ctx, "device_rate", &before);
+    if (status >= 0) status = snls_cuda_leave(before, best_rate(ctx, kind, memory, bytes, per_second));
     device_free(ctx, memory);
     return status;
 }

@@ -99,7 +99,7 @@ static __device__ __forceinline__ FewSlopes few_follow(const FewGather *p, const
         for (int i = 0; i < 3; i++) {
             const float4 g = arriving[r - 1][i];
             const bool counts = inside >> (3 * (r - 1) + i) & 1; /* 0 times what is not finite is not 0 */
-            share[below][i] = few_times(tie.weight, g);
+            share[below][i] = counts ? few_times(tie.weight, g) : make_float4(0, 0, 0, 0);
             s.weight = counts ? snls_cuda_dot(g, few_between(across[above][i], across[below][i], tie.fy), s.weight) : s.weight;
             s.y = counts ? snls_cuda_dot(g, snls_cuda_minus(across[below][i], across[above][i]), s.y) : s.y;
             s.x = counts ? snls_cuda_dot(g, few_between(slope[above][i], slope[below][i], tie.fy), s.x) : s.x;

@@ -108,7 +108,7 @@ bool snls_cuda_few_long_applies(const SnlsContext *ctx, const CudaMatch *c)
 template <bool HALF, int PARTS, int PER> static SnlsStatus launch(SnlsContext *ctx, const CudaLong *p)
 {
     const int bytes = FEW_WARPS * p->f.bytes;
-    SNLS_CUDA_TRY(ctx, p->f.c.m.op, cudaFuncSetAttribute(search_few_long<HALF, PARTS, PER>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    SNLS_TRY(snls_cuda_allow_shared(ctx, p->f.c.m.op, (const void *)search_few_long<HALF, PARTS, PER>, 0));
     search_few_long<HALF, PARTS, PER><<<snls_cuda_blocks(p->f.groups, 1, 0), 32 * FEW_WARPS, (size_t)bytes, snls_cuda_stream(ctx)>>>(*p);
     return snls_cuda_check(ctx, p->f.c.m.op, cudaGetLastError());
 }

@@ -5,6 +5,7 @@
 #include "cuda/choose.h"
 #include "cuda/pair.h"
 
+#define PLACES_NONE INT64_MIN
 enum { PLACES_SIDE = 8, PLACES_MOST = 512 }; /* warps of a block, queries of a warp; places of a query */
 
 typedef struct CudaPlaces {
@@ -16,7 +17,7 @@ typedef struct CudaPlaces {
 /* Shared memory of a warp: 32 places at a time, as taps; then keys; then scores of all. */
 typedef struct Places {
     float4   weight[32];
-    int64_t  at[32]; /* first tap, in quads; -1: no candidate */
+    int64_t  at[32]; /* first tap, in quads, below 0 where strides are; PLACES_NONE: no candidate */
     uint64_t room[CHOOSE_MOST];
     uint32_t order[1];
 } Places;
@@ -27,7 +28,7 @@ static __device__ __forceinline__ void find_place(const CudaMatch *c, const Snls
     SnlsMatchWindow w = {};
     if (there) w = snls_match_window(m, q, window);
     const SnlsTaps y = snls_taps(w.y, m->height), x = snls_taps(w.x, m->width);
-    s->at[lane] = w.valid ? w.frame * c->key.step[1] + y.at[0] * c->key.step[2] + x.at[0] * c->key.step[3] : -1;
+    s->at[lane] = w.valid ? w.frame * c->key.step[1] + y.at[0] * c->key.step[2] + x.at[0] * c->key.step[3] : PLACES_NONE;
     s->weight[lane] = make_float4((float)(y.weight[0] * x.weight[0]), (float)(y.weight[0] * x.weight[1]), (float)(y.weight[1] * x.weight[0]), (float)(y.weight[1] * x.weight[1]));
 }
 
@@ -57,13 +58,13 @@ static __device__ __forceinline__ void score_places(const CudaMatch *c, const fl
         const int64_t from = s->at[at];
         const float4 w = s->weight[at];
         float sum = 0;
-        for (int quad = part; quad < quads && from >= 0; quad += parts) {
+        for (int quad = part; quad < quads && from != PLACES_NONE; quad += parts) {
             const float4 a = quad == part ? held : query[quad], b = read_place(c, key + from + quad, w);
             sum = prod ? snls_cuda_dot(a, b, sum) : snls_cuda_square(a, b, sum);
         }
         __syncwarp();
         for (int step = parts / 2; step > 0; step /= 2) sum += __shfl_xor_sync(SNLS_WARP, sum, step);
-        if (part == 0 && first + at < n) s->order[first + at] = from >= 0 ? choose_order(sum, prod) : CHOOSE_NONE;
+        if (part == 0 && first + at < n) s->order[first + at] = from != PLACES_NONE ? choose_order(sum, prod) : CHOOSE_NONE;
     }
 }
 

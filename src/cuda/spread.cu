@@ -272,7 +272,7 @@ template <int DTYPE, bool VECTOR> static __global__ void __launch_bounds__(SNLS_
 
 /* ---- host side ---- */
 
-static SnlsStatus run_part(SnlsContext *ctx, SpreadJob *s, bool ordered)
+static SnlsStatus run_part(SnlsContext *ctx, SpreadJob *s)
 {
     const char *op = s->job.a.op;
     const cudaStream_t stream = snls_cuda_stream(ctx);
@@ -287,7 +287,7 @@ static SnlsStatus run_part(SnlsContext *ctx, SpreadJob *s, bool ordered)
         SNLS_TRY(snls_bins_fill(ctx, op, &s->bins, false));
         return snls_agg_splat(ctx, s);
     }
-    if (ordered) {
+    if (s->ordered) {
         SNLS_TRY(snls_bins_fill(ctx, op, &s->bins, true));
         expand_entries<<<blocks, SNLS_AGG_THREADS, 0, stream>>>(*s);
     } else {
@@ -304,22 +304,88 @@ static SnlsStatus run_part(SnlsContext *ctx, SpreadJob *s, bool ordered)
     return SNLS_OK;
 }
 
-/* Lines `begin` on of the sources go to all lines of their planes. The first of a plane write, the others add. */
-static SnlsStatus run_sources(SnlsContext *ctx, SpreadJob *s, const SnlsBinCut *cut, int64_t begin, int64_t count, bool ordered)
+/* Lines `begin` on of the sources go to lines `at` on of their planes' [from, last). */
+static SnlsStatus run_lines(SnlsContext *ctx, SpreadJob *s, const SnlsBinCut *cut, int64_t begin, int64_t count, int64_t at, int64_t from, int64_t last)
 {
     const SnlsAggregate *a = &s->job.a;
-    const int64_t plane = begin / cut->source_lines, planes = (count + cut->source_lines - 1) / cut->source_lines;
-    const int64_t from = plane * cut->target_lines, last = (plane + planes) * cut->target_lines, reach = s->splat ? 0 : a->dilation * a->ps + 1;
+    const int64_t reach = s->splat ? 0 : a->dilation * a->ps + 1;
     s->source = begin;
-    s->add = s->job.add || begin % cut->source_lines != 0;
-    for (int64_t at = from; at < last; at += cut->targets) {
-        s->owner = s->job.line0 = at;
-        s->owner_lines = last - at < cut->targets ? last - at : cut->targets;
-        s->targets_at = at - reach > from ? at - reach : from;
-        s->target_lines = (at + s->owner_lines + reach < last ? at + s->owner_lines + reach : last) - s->targets_at;
-        s->bins.entries = count * a->columns * a->neighbours;
-        s->bins.cells = s->target_lines * a->width;
-        SNLS_TRY(run_part(ctx, s, ordered));
+    s->owner = s->job.line0 = at;
+    s->owner_lines = last - at < cut->targets ? last - at : cut->targets;
+    s->targets_at = at - reach > from ? at - reach : from;
+    s->target_lines = (at + s->owner_lines + reach < last ? at + s->owner_lines + reach : last) - s->targets_at;
+    s->bins.entries = count * a->columns * a->neighbours;
+    s->bins.cells = s->target_lines * a->width;
+    return run_part(ctx, s);
+}
+
+/* All lines, source by source: of a plane the first write, the others add. */
+static SnlsStatus run_all(SnlsContext *ctx, SpreadJob *s, const SnlsBinCut *cut)
+{
+    const int64_t all = cut->planes * cut->source_lines;
+    for (int64_t begin = 0; begin < all;) {
+        const int64_t end = cut->sources < cut->source_lines ? (begin / cut->source_lines + 1) * cut->source_lines : all; /* parts of a plane end with it */
+        const int64_t count = end - begin < cut->sources ? end - begin : cut->sources;
+        const int64_t plane = begin / cut->source_lines, planes = (count + cut->source_lines - 1) / cut->source_lines;
+        const int64_t from = plane * cut->target_lines, last = (plane + planes) * cut->target_lines;
+        s->add = s->job.add || begin % cut->source_lines != 0;
+        for (int64_t at = from; at < last; at += cut->targets) SNLS_TRY(run_lines(ctx, s, cut, begin, count, at, from, last));
+        begin += count;
+    }
+    return SNLS_OK;
+}
+
+/* ---- 16-bit outputs of many parts: sums of the lines at hand are held in f32, and rounded once ---- */
+
+enum { SUMS_MOST = 16 << 20 }; /* bytes */
+
+static bool is_narrow(const SnlsTensor *t) { return t->data && t->dtype != SNLS_F32; }
+
+/* From the sums of s to where they belong. */
+static __global__ void __launch_bounds__(SNLS_AGG_THREADS) settle_sums(const __grid_constant__ SpreadJob s, const __grid_constant__ SnlsTensor to, const __grid_constant__ SnlsTensor total)
+{
+    const SnlsAggregate *a = &s.job.a;
+    const int64_t row = a->width * a->features, planes = a->frames * a->height, plane = s.owner / planes, b = plane / a->heads, head = plane - b * a->heads;
+    for (SNLS_CUDA_EACH(n, s.owner_lines * row)) {
+        const int64_t line = s.owner + n / row - plane * planes, t = line / a->height, i = line - t * a->height, j = n % row / a->features, c = n % a->features;
+        const int64_t from = snls_at5(&s.job.to, b, t, i, j, head * a->features + c), at = snls_at5(&to, b, t, i, j, head * a->features + c);
+        snls_cuda_store(&to, at, snls_cuda_load(&s.job.to, from) + (s.job.add ? snls_cuda_load(&to, at) : 0));
+        if (c == 0 && total.data) snls_cuda_store(&total, snls_at5(&total, b, t, i, j, head), snls_cuda_load(&s.total, snls_at5(&s.total, b, t, i, j, head)));
+    }
+}
+
+/* Views of sums [lines, width, features] and totals [lines, width] in which line `at` of all planes is the first, by the numbers of the outputs. */
+static void view_sums(SpreadJob *s, float *sums, float *totals, int64_t at)
+{
+    const SnlsAggregate *a = &s->job.a;
+    const int64_t planes = a->frames * a->height, plane = at / planes, line = at - plane * planes, row = a->width * a->features;
+    const int64_t to[5] = {0, a->height * row, row, a->features, 1}, total[5] = {0, a->height * a->width, a->width, 1, 0};
+    s->job.to.data = sums - line * row - plane % a->heads * a->features;
+    s->job.to.dtype = SNLS_F32;
+    memcpy(s->job.to.stride, to, sizeof to);
+    if (!s->total.data) return;
+    s->total.data = totals - line * a->width;
+    s->total.dtype = SNLS_F32;
+    memcpy(s->total.stride, total, sizeof total);
+}
+
+/* All lines, target by target. */
+static SnlsStatus run_narrow(SnlsContext *ctx, SpreadJob *s, const SnlsBinCut *cut, float *sums, float *totals)
+{
+    const SnlsTensor to = s->job.to, total = s->total;
+    const int64_t all = cut->planes * cut->target_lines;
+    for (int64_t at = 0; at < all;) {
+        const int64_t plane = at / cut->target_lines, from = plane * cut->target_lines, last = from + cut->target_lines;
+        const int64_t first = plane * cut->source_lines, end = first + cut->source_lines;
+        view_sums(s, sums, totals, at);
+        for (int64_t begin = first; begin < end; begin += cut->sources) {
+            s->add = begin != first;
+            SNLS_TRY(run_lines(ctx, s, cut, begin, end - begin < cut->sources ? end - begin : cut->sources, at, from, last));
+        }
+        const int64_t numbers = s->owner_lines * s->job.a.width * s->job.a.features;
+        settle_sums<<<snls_cuda_blocks(numbers, SNLS_AGG_THREADS, 0), SNLS_AGG_THREADS, 0, snls_cuda_stream(ctx)>>>(*s, to, total);
+        SNLS_CUDA_LAUNCHED(ctx, s->job.a.op);
+        at += s->owner_lines;
     }
     return SNLS_OK;
 }
@@ -350,16 +416,24 @@ SnlsStatus snls_agg_spread(SnlsContext *ctx, SnlsAggJob *job, const SnlsTensor *
     SnlsBinCut cut = {a->batch * a->heads, a->frames * a->rows, a->frames * a->height, 0, 0};
     SNLS_REQUIRE(ctx, cut.planes < INT32_MAX / cut.target_lines && snls_bins_cut(&cut, snls_bins_budget(tensors, 5), row, a->width, entry), SNLS_ERR_UNSUPPORTED,
                  "%s: more rows of pixels than backend cuda takes in one call", a->op);
+    const bool narrow = cut.sources < cut.source_lines && (is_narrow(&job->to) || is_narrow(total));
+    const int64_t row_bytes = a->width * (a->features + 1) * (int64_t)sizeof(float), rows_most = SUMS_MOST / row_bytes > 1 ? SUMS_MOST / row_bytes : 1;
+    if (narrow && cut.targets > rows_most) cut.targets = rows_most;
     const int64_t lines = cut.targets + reach < cut.planes * cut.target_lines ? cut.targets + reach : cut.planes * cut.target_lines;
     SpreadJob s;
     memset(&s, 0, sizeof s);
     snls_arena_begin(&ctx->arena);
     snls_bins_plan(ctx, cut.sources * row, lines * a->width);
     snls_arena_plan(&ctx->arena, splat ? 0 : cut.sources * row, sizeof *s.entries);
+    snls_arena_plan(&ctx->arena, narrow ? cut.targets * a->width * a->features : 0, sizeof(float));
+    snls_arena_plan(&ctx->arena, narrow ? cut.targets * a->width : 0, sizeof(float));
     SNLS_TRY(snls_cuda_commit(ctx, a->op));
     snls_bins_claim(ctx, &s.bins, cut.sources * row, lines * a->width);
     s.entries = (SpreadEntry *)snls_arena_claim(&ctx->arena, splat ? 0 : cut.sources * row, sizeof *s.entries);
+    float *const sums = (float *)snls_arena_claim(&ctx->arena, narrow ? cut.targets * a->width * a->features : 0, sizeof(float));
+    float *const totals = (float *)snls_arena_claim(&ctx->arena, narrow ? cut.targets * a->width : 0, sizeof(float));
     s.splat = splat;
+    s.ordered = ordered;
     s.job = *job;
     s.total = *total;
     s.dilation = snls_divisor(a->dilation);
@@ -368,12 +442,5 @@ SnlsStatus snls_agg_spread(SnlsContext *ctx, SnlsAggJob *job, const SnlsTensor *
     s.full_cover = a->scatter ? 1 : (float)a->ps;
     s.by_full_cover = 1 / s.full_cover;
     plan_packing(&s);
-    const int64_t all = cut.planes * cut.source_lines;
-    for (int64_t begin = 0; begin < all;) {
-        const int64_t end = cut.sources < cut.source_lines ? (begin / cut.source_lines + 1) * cut.source_lines : all; /* parts of a plane end with it */
-        const int64_t count = end - begin < cut.sources ? end - begin : cut.sources;
-        SNLS_TRY(run_sources(ctx, &s, &cut, begin, count, ordered));
-        begin += count;
-    }
-    return SNLS_OK;
+    return narrow ? run_narrow(ctx, &s, &cut, sums, totals) : run_all(ctx, &s, &cut);
 }

@@ -25,6 +25,7 @@ typedef struct SpreadJob {
     float full_cover, by_full_cover; /* along an axis, away from the borders; its inverse */
     int32_t pixel_t, pixel_y, pixel_k; /* pixels of from to the next frame, row and layer; pixel_y 0: from is not laid out so */
     bool add;
+    bool ordered;               /* the same order of sums in every run */
     bool splat;                 /* each cell adds to the pixels around it, in any order */
 } SpreadJob;
 

@@ -175,7 +175,7 @@ static SnlsStatus make_planes(SnlsContext *ctx, CudaTile *p)
 
 template <int RA, bool L2> static SnlsStatus launch(SnlsContext *ctx, const CudaTile *p)
 {
-    SNLS_CUDA_TRY(ctx, p->c.m.op, cudaFuncSetAttribute(search_tiles<RA, L2>, cudaFuncAttributeMaxDynamicSharedMemorySize, p->bytes));
+    SNLS_TRY(snls_cuda_allow_shared(ctx, p->c.m.op, (const void *)search_tiles<RA, L2>, 0));
     search_tiles<RA, L2><<<snls_cuda_blocks(p->tiles, 1, 0), TILE_THREADS, (size_t)p->bytes, snls_cuda_stream(ctx)>>>(*p);
     return snls_cuda_check(ctx, p->c.m.op, cudaGetLastError());
 }

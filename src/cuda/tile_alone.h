@@ -93,6 +93,7 @@ static __device__ void tile_alone_candidates(const TileWork *t, int position, in
         const float *top = grid + (tap_y - low_y) * 16;
         float value = tile_across(top, 1, (int)(tap_x - low_x), fx);
         if (fy != 0) value = tile_blend(value, tile_across(top + 16, 1, (int)(tap_x - low_x), fx), fy);
+        if (!isfinite(value)) value = tile_exact(t, position, y, x);
         tile_offer(held, (int)t->p->c.k, base + lane < n, value, (uint32_t)((t->slot * m->side + row) * m->side + column));
     }
 }

@@ -283,6 +283,17 @@ static __device__ __noinline__ float tile_rescore(const TileWork *t, int positio
     return result;
 }
 
+/* Products: the score of a candidate from its pixels, by this lane alone. */
+static __device__ __noinline__ float tile_exact(const TileWork *t, int position, double y, double x)
+{
+    const CudaMatch *c = &t->p->c;
+    SnlsQuery q;
+    float sum = 0;
+    if (!tile_query(t, position, &q)) return NAN;
+    for (int part = 0; part < c->parts; part++) sum += snls_cuda_score(c, &q, t->frame, y, x, part);
+    return sum;
+}
+
 /* What a candidate must exceed. */
 template <int LENGTH> static __device__ __forceinline__ float tile_bar_of(const TileWork *t, int position, const TileBest<LENGTH> *best)
 {
@@ -296,21 +307,31 @@ template <int LENGTH> static __device__ __forceinline__ void tile_enter(const Ti
     else tile_insert(tile_value(t, position), tile_id(t, position), t->p->positions, (int)t->p->c.k, value, id);
 }
 
+/* Products: one that is not finite says nothing of what lies between pixels, and is made from the pixels themselves. What is below the bar mostly leaves here at once. */
+template <int LENGTH> static __device__ __forceinline__ void tile_enter_product(const TileWork *t, const TileRow *r, TileBest<LENGTH> *best, float value, int column)
+{
+    const SnlsMatch *m = &t->p->c.m;
+    if (value <= tile_bar_of<LENGTH>(t, r->position, best) && value >= -FLT_MAX) return;
+    if (!isfinite(value)) {
+        const TileQuery *s = tile_state(t, r->position);
+        value = tile_exact(t, r->position, r->y, snls_window_place(s->x, m->stride1, column, s->origin_x));
+    }
+    tile_enter<LENGTH>(t, r->position, best, value, (uint32_t)((t->slot * m->side + r->row) * m->side + column));
+}
+
 /* One row of cells of a lane whose columns are regular; products. */
 template <int LENGTH> static __device__ __forceinline__ void tile_scan_regular(const TileWork *t, const TileRow *r, TileBest<LENGTH> *best)
 {
-    const SnlsMatch *m = &t->p->c.m;
     const TileQuery *s = tile_state(t, r->position);
     const int cell = tile_cell(t, r->position)[s->column * t->p->positions];
     const float *top = r->top + cell * r->top_step, *bottom = r->bottom + cell * r->bottom_step;
     const float f = tile_fraction(t, r->position)[s->column * t->p->positions], g = r->fraction;
-    uint32_t id = (uint32_t)((t->slot * m->side + r->row) * m->side + s->column);
     float left = g == 0 ? *top : tile_blend(*top, *bottom, g);
-    for (int n = s->column_end - s->column; n > 0; n--, id++) {
+    for (int column = s->column; column < s->column_end; column++) {
         top += r->top_step;
         bottom += r->bottom_step;
         const float right = g == 0 ? *top : tile_blend(*top, *bottom, g); /* of the last column: read, and used only where f is not 0 */
-        tile_enter<LENGTH>(t, r->position, best, f == 0 ? left : tile_blend(left, right, f), id);
+        tile_enter_product<LENGTH>(t, r, best, f == 0 ? left : tile_blend(left, right, f), column);
         left = right;
     }
 }
@@ -330,10 +351,11 @@ template <bool L2, int LENGTH> static __device__ __forceinline__ void tile_scan_
             const TileColumn at = {tile_fraction(t, r->position)[column * positions], tile_cell(t, r->position)[column * positions]};
             const float score = tile_between(r, at.cell, at.fraction);
             value = L2 ? -score : score;
+            if (!L2 && !isfinite(value)) value = tile_exact(t, r->position, r->y, snls_window_place(s->x, m->stride1, column, s->origin_x));
             if (L2 && (at.fraction != 0 || r->fraction != 0)) {
                 const float less = tile_correction(r->plane + at.cell, m->width, r->fraction, at.fraction), bar = tile_bar_of<LENGTH>(t, r->position, best);
                 value = less - score;
-                if (!(2 * less <= score)) { /* digits were lost, or something is not finite */
+                if (!(2 * less <= score && score <= FLT_MAX)) { /* digits were lost, or something is not finite */
                     contends = !(value + t->p->slack * (score + less) <= bar);
                     value = NAN;
                 }

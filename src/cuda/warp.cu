@@ -158,7 +158,7 @@ bool snls_cuda_warp_applies(const SnlsContext *ctx, const CudaMatch *c)
 template <int CELLS, int TILES, bool KEEP, bool SHORT> static SnlsStatus launch(SnlsContext *ctx, const CudaWarp *p)
 {
     const int bytes = WARP_GROUPS * p->bytes;
-    SNLS_CUDA_TRY(ctx, p->c.m.op, cudaFuncSetAttribute(search_warps<CELLS, TILES, KEEP, SHORT>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    SNLS_TRY(snls_cuda_allow_shared(ctx, p->c.m.op, (const void *)search_warps<CELLS, TILES, KEEP, SHORT>, 0));
     search_warps<CELLS, TILES, KEEP, SHORT><<<snls_cuda_blocks(p->tiles, 1, 0), 32 * WARP_GROUPS, (size_t)bytes, snls_cuda_stream(ctx)>>>(*p);
     return snls_cuda_check(ctx, p->c.m.op, cudaGetLastError());
 }

@@ -20,7 +20,7 @@ enum {
     WARP_QUERIES = 16,
     WARP_PITCH = 20,  /* floats from a column of scores to the next, 16 queries: four lanes that store two columns apart meet no bank twice */
     WARP_PAD = 16,    /* floats after a row of scores: two rows side by side are in different banks */
-    WARP_BEYOND = 128, /* floats after the rows: columns that are read and not used */
+    WARP_BEYOND = 192, /* floats after the rows: columns that are read and not used, 9 of a window of one cell */
     WARP_CELLS = 16,  /* most cells of a window along an axis */
     WARP_LIST = 32,   /* longest list */
     WARP_SHORT = 4,   /* longest that is held in registers */

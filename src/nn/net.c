@@ -289,9 +289,9 @@ static void end_run(NnNet *net, Threads *t)
 
 static SnlsStatus run(NnNet *net, SnlsStatus (*way)(NnNet *))
 {
-    if (net->backend->prepare) SNLS_TRY(net->backend->prepare(net->ctx, net->shared));
     Threads t = begin_run(net, net->block_bytes);
-    const SnlsStatus status = way(net);
+    SnlsStatus status = net->backend->prepare ? net->backend->prepare(net->ctx, net->shared) : SNLS_OK;
+    if (status >= 0) status = way(net);
     end_run(net, &t);
     return status;
 }

@@ -94,7 +94,7 @@ typedef struct NnBackend {
     SnlsStatus (*open)(SnlsContext *ctx, void **shared);
     void (*release)(SnlsContext *ctx, NnStep *step);
     void (*close)(SnlsContext *ctx, void *shared);
-    void (*run)(SnlsContext *ctx, int32_t *threads); /* before and after a run; *threads is the backend's own */
+    void (*run)(SnlsContext *ctx, int32_t *state); /* before and after a run; *state is the backend's own, 0 before */
     int64_t (*room)(SnlsContext *ctx, const NnStep *step); /* bytes of the context's scratch that a step's forward takes, known by shapes alone; NULL: none */
     /* Of a device that has its own memory; NULL: this processor's. An operator of the library without an entry is done by its function
      * of snls/ops.h. */

@@ -219,7 +219,7 @@ static SnlsStatus take(SnlsContext *ctx, const NnStep *s)
 SnlsStatus snls_nn_cuda_attend_run(SnlsContext *ctx, AttendJob *job, const void *kernel, size_t bytes, int64_t columns, unsigned *blocks)
 {
     int fit = 0;
-    SNLS_CUDA_TRY(ctx, "attend", cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+    SNLS_TRY(snls_cuda_allow_shared(ctx, "attend", kernel, 0));
     SNLS_CUDA_TRY(ctx, "attend", cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fit, kernel, NN_THREADS, bytes));
     *blocks = snls_cuda_blocks(job->jobs, 1, (fit > 0 ? fit : 1) * snls_cuda(ctx)->multiprocessors);
     snls_arena_begin(&ctx->arena);

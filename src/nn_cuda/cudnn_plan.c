@@ -168,13 +168,13 @@ static SnlsStatus need_workspace(SnlsContext *ctx, NnCudaShared *shared, int64_t
     return bytes <= shared->workspace_bytes ? SNLS_OK : resize_workspace(ctx, shared, bytes);
 }
 
-/* What only plans needed that were tried and not taken is given back. */
-static SnlsStatus trim_workspace(SnlsContext *ctx, NnCudaShared *shared)
+/* As much as the plans need: what only those needed that were tried and not taken is given back, and what a trial that found no memory gave back is taken again. */
+static SnlsStatus fit_workspace(SnlsContext *ctx, NnCudaShared *shared)
 {
     int64_t most = 0;
     for (int64_t i = 0; i < shared->plan_count; i++)
         if (shared->plans[i].workspace > most) most = shared->plans[i].workspace;
-    return most < shared->workspace_bytes ? resize_workspace(ctx, shared, most) : SNLS_OK;
+    return most != shared->workspace_bytes ? resize_workspace(ctx, shared, most) : SNLS_OK;
 }
 
 static SnlsStatus execute(SnlsContext *ctx, const NnCudaShared *shared, Descriptor plan, const ConvData *data)
@@ -274,7 +274,7 @@ SnlsStatus snls_nn_cuda_plan(SnlsContext *ctx, NnCudaShared *shared, const ConvS
     SNLS_REQUIRE(ctx, p, SNLS_ERR_MEMORY, "network: no memory for a list of convolutions");
     *p = (ConvPlan){ *shape, job, best.plan, best.workspace };
     *plan = shared->plan_count++;
-    return trim_workspace(ctx, shared);
+    return fit_workspace(ctx, shared);
 }
 
 SnlsStatus snls_nn_cuda_conv_run(SnlsContext *ctx, NnCudaShared *shared, int64_t plan, const ConvData *data) { return execute(ctx, shared, shared->plans[plan].plan, data); }

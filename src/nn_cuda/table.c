@@ -19,14 +19,22 @@ static SnlsStatus check_blas(SnlsContext *ctx, cublasStatus_t status, const char
 
 enum { BLAS_WORKSPACE = 32 << 20 }; /* what cuBLAS asks for on recent GPUs; its own would be taken inside a capture */
 
-SnlsStatus snls_nn_cuda_open(SnlsContext *ctx, void **out)
+/* The context's GPU is current from the first call to the second, which gives the thread's own back; *state: 0 before the first. */
+static void swap_device(SnlsContext *ctx, int32_t *state)
+{
+    int now = 0;
+    if (*state) {
+        (void)cudaSetDevice(*state - 1);
+        return;
+    }
+    (void)cudaGetDevice(&now); /* what fails here fails again in what follows, which tells */
+    (void)cudaSetDevice(ctx->device_id);
+    *state = now + 1;
+}
+
+static SnlsStatus open_handles(SnlsContext *ctx, NnCudaShared *s)
 {
     const float one = 1;
-    NnCudaShared *s = snls_mem_alloc(&ctx->allocator, sizeof *s);
-    SNLS_REQUIRE(ctx, s, SNLS_ERR_MEMORY, "network: no memory for its handles");
-    memset(s, 0, sizeof *s);
-    *out = s;
-    CUDA(ctx, cudaSetDevice(ctx->device_id), "choosing the GPU");
     CUDNN(ctx, cudnnCreate(&s->cudnn), "a handle");
     SNLS_TRY(check_blas(ctx, cublasCreate(&s->cublas), "a handle"));
     CUDA(ctx, cudaMalloc(&s->blas_workspace, BLAS_WORKSPACE), "memory for products");
@@ -36,9 +44,24 @@ SnlsStatus snls_nn_cuda_open(SnlsContext *ctx, void **out)
     return SNLS_OK;
 }
 
+SnlsStatus snls_nn_cuda_open(SnlsContext *ctx, void **out)
+{
+    int32_t device = 0;
+    NnCudaShared *s = snls_mem_alloc(&ctx->allocator, sizeof *s);
+    SNLS_REQUIRE(ctx, s, SNLS_ERR_MEMORY, "network: no memory for its handles");
+    memset(s, 0, sizeof *s);
+    *out = s;
+    swap_device(ctx, &device);
+    const SnlsStatus status = open_handles(ctx, s);
+    swap_device(ctx, &device);
+    return status;
+}
+
 void snls_nn_cuda_close(SnlsContext *ctx, void *shared)
 {
     NnCudaShared *s = shared;
+    int32_t device = 0;
+    swap_device(ctx, &device);
     (void)cudaStreamSynchronize((cudaStream_t)ctx->stream);
     snls_nn_cuda_plans_free(ctx, s);
     if (s->cudnn) (void)cudnnDestroy(s->cudnn);
@@ -47,6 +70,7 @@ void snls_nn_cuda_close(SnlsContext *ctx, void *shared)
     (void)cudaFree(s->workspace), (void)cudaFree(s->blas_workspace), (void)cudaFree(s->one);
     for (int i = 0; i < 2; i++)
         if (s->clock[i]) (void)cudaEventDestroy(s->clock[i]);
+    swap_device(ctx, &device);
     snls_mem_free(&ctx->allocator, s);
 }
 
@@ -67,7 +91,6 @@ SnlsStatus snls_nn_cuda_slot(SnlsContext *ctx, NnCudaShared *s, Slot slot, int64
 static SnlsStatus prepare(SnlsContext *ctx, void *shared)
 {
     NnCudaShared *s = shared;
-    CUDA(ctx, cudaSetDevice(ctx->device_id), "choosing the GPU");
     CUDNN(ctx, cudnnSetStream(s->cudnn, (cudaStream_t)ctx->stream), "a stream");
     SNLS_TRY(check_blas(ctx, cublasSetStream(s->cublas, (cudaStream_t)ctx->stream), "a stream"));
     return check_blas(ctx, cublasSetWorkspace(s->cublas, s->blas_workspace, BLAS_WORKSPACE), "memory");
@@ -75,7 +98,11 @@ static SnlsStatus prepare(SnlsContext *ctx, void *shared)
 
 static SnlsStatus clear(SnlsContext *ctx, void *block, int64_t bytes)
 {
-    return snls_nn_cuda_check(ctx, cudaMemsetAsync(block, 0, (size_t)bytes, (cudaStream_t)ctx->stream), "clearing memory");
+    int32_t device = 0;
+    swap_device(ctx, &device);
+    const cudaError_t error = cudaMemsetAsync(block, 0, (size_t)bytes, (cudaStream_t)ctx->stream);
+    swap_device(ctx, &device);
+    return snls_nn_cuda_check(ctx, error, "clearing memory");
 }
 
 static const float *one_of(void *shared) { return ((const NnCudaShared *)shared)->one; }
@@ -89,6 +116,7 @@ static const NnBackend backend = {
     .open = snls_nn_cuda_open,
     .release = snls_nn_cuda_conv_release,
     .close = snls_nn_cuda_close,
+    .run = swap_device,
     .prepare = prepare,
     .clear = clear,
     .one = one_of,

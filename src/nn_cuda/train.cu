@@ -34,7 +34,7 @@ static __global__ void __launch_bounds__(THREADS) draw_batch(const __grid_consta
     }
 }
 
-static SnlsStatus batch(SnlsContext *ctx, const TrainState *s)
+static SnlsStatus draw(SnlsContext *ctx, const TrainState *s)
 {
     const int64_t pixels = (int64_t)s->p.frames * s->p.crop * s->p.crop;
     draw_batch<<<dim3(snls_cuda_blocks(pixels, THREADS, 0), (unsigned)s->p.batch), THREADS, 0, snls_cuda_stream(ctx)>>>(*s);
@@ -83,7 +83,7 @@ static __global__ void __launch_bounds__(THREADS) find_loss(const __grid_constan
     if (threadIdx.x < 3) s.parts[blockIdx.x * TRAIN_NUMBERS + threadIdx.x] = sums[threadIdx.x];
 }
 
-static SnlsStatus judge(SnlsContext *ctx, const TrainState *s)
+static SnlsStatus find_losses(SnlsContext *ctx, const TrainState *s)
 {
     find_loss<<<TRAIN_PARTS, THREADS, 0, snls_cuda_stream(ctx)>>>(*s, snls_tensor_elements(&s->out));
     LAUNCHED(ctx);
@@ -116,7 +116,7 @@ static __global__ void count_step(const __grid_constant__ TrainState s)
     ++*s.step;
 }
 
-static SnlsStatus update(SnlsContext *ctx, const TrainState *s)
+static SnlsStatus move_all(SnlsContext *ctx, const TrainState *s)
 {
     cudaStream_t stream = snls_cuda_stream(ctx);
     find_norm<<<TRAIN_PARTS, THREADS, 0, stream>>>(*s);
@@ -134,11 +134,9 @@ static SnlsStatus update(SnlsContext *ctx, const TrainState *s)
 
 static SnlsStatus stream_open(SnlsContext *ctx, void **stream)
 {
-    cudaStream_t s = NULL;
-    SNLS_CUDA_TRY(ctx, "train", cudaSetDevice(snls_cuda(ctx)->device));
-    SNLS_CUDA_TRY(ctx, "train", cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
-    *stream = s;
-    return SNLS_OK;
+    int before = 0;
+    SNLS_TRY(snls_cuda_enter(ctx, "train", &before));
+    return snls_cuda_leave(before, snls_cuda_check(ctx, "train", cudaStreamCreateWithFlags((cudaStream_t *)stream, cudaStreamNonBlocking)));
 }
 
 static void stream_close(void *stream)
@@ -163,12 +161,31 @@ static SnlsStatus capture_end(SnlsContext *ctx, void **graph)
     return snls_cuda_check(ctx, "train", error);
 }
 
-static SnlsStatus launch(SnlsContext *ctx, void *graph) { return snls_cuda_check(ctx, "train", cudaGraphLaunch((cudaGraphExec_t)graph, snls_cuda_stream(ctx))); }
+static SnlsStatus launch(SnlsContext *ctx, void *graph)
+{
+    int before = 0;
+    SNLS_TRY(snls_cuda_enter(ctx, "train", &before));
+    return snls_cuda_leave(before, snls_cuda_check(ctx, "train", cudaGraphLaunch((cudaGraphExec_t)graph, snls_cuda_stream(ctx))));
+}
 
 static void graph_close(void *graph)
 {
     if (graph) (void)cudaGraphExecDestroy((cudaGraphExec_t)graph);
 }
+
+/* ---- the table: every part of a step with the context's GPU current ---- */
+
+#define PART(name, work)                                               \
+    static SnlsStatus name(SnlsContext *ctx, const TrainState *s)      \
+    {                                                                  \
+        int before = 0;                                                \
+        SNLS_TRY(snls_cuda_enter(ctx, "train", &before));              \
+        return snls_cuda_leave(before, work(ctx, s));                  \
+    }
+PART(batch, draw)
+PART(judge, find_losses)
+PART(update, move_all)
+#undef PART
 
 extern "C" const TrainDevice snls_train_cuda = {.batch = batch, .judge = judge, .update = update, .stream_open = stream_open, .stream_close = stream_close,
                                                 .capture_begin = capture_begin, .capture_end = capture_end, .launch = launch, .graph_close = graph_close};

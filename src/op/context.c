@@ -138,7 +138,8 @@ const char *snls_error(const SnlsContext *ctx) { return ctx ? ctx->error : "no c
 const char *snls_backend_name(const SnlsContext *ctx) { return ctx ? ctx->backend->name : ""; }
 int32_t snls_threads(const SnlsContext *ctx) { return ctx ? ctx->threads : 0; }
 int32_t snls_cpu_level(const SnlsContext *ctx) { return ctx ? ctx->cpu_level : 0; }
-int64_t snls_scratch_bytes(const SnlsContext *ctx) { return ctx ? ctx->arena.capacity : 0; }
+int64_t snls_scratch_bytes(const SnlsContext *ctx) { return ctx ? ctx->arena.capacity + ctx->arena.held_back : 0; }
+int64_t snls_scratch_captured(const SnlsContext *ctx) { return ctx ? ctx->arena.held_back + (ctx->arena.captured ? ctx->arena.capacity : 0) : 0; }
 int64_t snls_scratch_peak(const SnlsContext *ctx) { return ctx ? ctx->arena.peak : 0; }
 
 void snls_scratch_release(SnlsContext *ctx)

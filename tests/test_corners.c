@@ -1,0 +1,233 @@
+/* test_corners.c: calls that random ones seldom or never are: keys that run backwards in memory and are otherwise plain, numbers beyond f32 between which finite ones lie, windows
+ * of one cell far apart, 16-bit sums of more neighbours than one pass holds, calls of two threads that want different amounts of shared memory. Against ref, or what is known.
+ *   test_corners [--backend cuda] */
+/* ctest: */
+/* ctest: name=cuda label=cuda args=--backend cuda */
+#include "case.h"
+#include <math.h>
+#include <pthread.h>
+#include <snls/snls.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool gpu;
+static SnlsContext *ref, *ctx;
+
+/* ---- searches ---- */
+
+static SnlsSearch make_search(Rng *rng, SnlsSearchParams params, const int64_t *shape)
+{
+    SnlsSearch s = {.params = params};
+    s.query = tensor_new(rng, SNLS_F32, 5, shape, LAYOUT_PLAIN);
+    s.key = tensor_new(rng, SNLS_F32, 5, shape, LAYOUT_PLAIN);
+    tensor_fill(&s.query, rng, -1, 1);
+    tensor_fill(&s.key, rng, -1, 1);
+    return s;
+}
+
+static bool is_near(double got, double want) { return got == want || fabs(got - want) <= 1e-4 * (1 + fabs(want)); }
+
+/* Distances, and whether there is a neighbour; which one only where distances are not equal. */
+static void compare(const char *what, const SnlsTensor *dist, const SnlsTensor *index, const SnlsTensor *want_dist, const SnlsTensor *want_index)
+{
+    for (int64_t i = 0; i < tensor_count(dist); i++) {
+        const double got = tensor_get(dist, i), want = tensor_get(want_dist, i), at = tensor_get(index, i), want_at = tensor_get(want_index, i);
+        if (!CHECK(is_near(got, want) && (at < 0) == (want_at < 0), "%s: place %lld is at %g with number %g, ref has %g with %g", what, (long long)i, got, at, want, want_at)) return;
+    }
+}
+
+static void check_search(const char *what, Rng *rng, SnlsSearch s)
+{
+    CHECK(snls_search_shape(ref, &s) >= 0, "%s: %s", what, snls_error(ref));
+    SnlsSearch both[2] = {s, s};
+    for (int i = 0; i < 2; i++) {
+        both[i].dist = tensor_new(rng, SNLS_F32, 6, s.dist.shape, LAYOUT_PLAIN);
+        both[i].offset = tensor_new(rng, SNLS_F32, 7, s.offset.shape, LAYOUT_PLAIN);
+        both[i].index = tensor_new(rng, SNLS_I32, 6, s.index.shape, LAYOUT_PLAIN);
+    }
+    CHECK(snls_search_forward(ref, &both[0]) >= 0, "%s: %s", what, snls_error(ref));
+    SnlsTensor *const all[] = {&both[1].query, &both[1].key, &both[1].flow, &both[1].dist, &both[1].offset, &both[1].index};
+    for (int i = 0; i < 6; i++)
+        if (all[i]->data) tensor_lend(ctx, all[i]);
+    const SnlsStatus status = snls_search_forward(ctx, &both[1]);
+    for (int i = 0; i < 6; i++)
+        if (all[i]->data) tensor_return(ctx, all[i]);
+    if (CHECK(status >= 0, "%s: %s", what, snls_error(ctx))) compare(what, &both[1].dist, &both[1].index, &both[0].dist, &both[0].index);
+    tensors_free();
+}
+
+/* Scores at pixels are infinite where those between them are not, or are not all the same. */
+static void beyond_range(int64_t features, int32_t ps)
+{
+    Rng rng = {3};
+    const int64_t shape[5] = {1, 1, 16, 16, features};
+    SnlsSearchParams params;
+    snls_search_defaults(&params);
+    params.ws = 5, params.stride1 = 0.5, params.k = 25, params.ps = ps;
+    SnlsSearch s = make_search(&rng, params, shape);
+    tensor_set(&s.key, (8 * 16 + 8) * features, INFINITY);
+    check_search("one infinite key", &rng, s);
+    for (int prod = 0; prod < (ps > 1 ? 1 : 2); prod++) { /* a sum over pixels whose products are beyond range on both sides is no number in f32 */
+        params.dist = prod ? SNLS_DIST_PROD : SNLS_DIST_L2, params.k = prod ? 25 : 1;
+        s = make_search(&rng, params, shape);
+        for (int64_t i = 0; i < tensor_count(&s.key); i++) {
+            tensor_set(&s.query, i, prod ? 1e20 : 0);
+            tensor_set(&s.key, i, i / features % 2 ? -2e19 : 2e19);
+        }
+        check_search(prod ? "products of either sign beyond range" : "distances beyond range about 0", &rng, s);
+    }
+}
+
+/* A window is one cell; the queries that a warp looks after are up to 23 pixels apart. */
+static void lone_cells(void)
+{
+    Rng rng = {5};
+    const int64_t shape[5] = {1, 1, 64, 64, 32}, flow[6] = {1, 1, 1, 10, 10, 2};
+    SnlsSearchParams params;
+    snls_search_defaults(&params);
+    params.ws = 1, params.stride0 = 7, params.dist = SNLS_DIST_PROD;
+    SnlsSearch s = make_search(&rng, params, shape);
+    s.flow = tensor_new(&rng, SNLS_F32, 6, flow, LAYOUT_PLAIN);
+    for (int64_t i = 0; i < 200; i++) tensor_set(&s.flow, i, i % 2 == 0 && i / 2 % 10 % 4 == 3 ? 2 : 0);
+    check_search("windows of one cell", &rng, s);
+}
+
+/* ---- refine: keys whose last row, column or frame comes first in memory ---- */
+
+static SnlsTensor turned_round(const SnlsTensor *t, int axis)
+{
+    SnlsTensor r = *t;
+    r.data = (float *)t->data + (t->shape[axis] - 1) * t->stride[axis];
+    r.stride[axis] = -t->stride[axis];
+    return r;
+}
+
+static void keys_that_run_backwards(int axis)
+{
+    Rng rng = {7};
+    const int64_t shape[5] = {1, 3, 8, 9, 4}, places[7] = {1, 1, 3, 8, 9, 3, 3};
+    SnlsRefine both[2] = {{.params = {0}}};
+    snls_refine_defaults(&both[0].params);
+    both[0].params.k = 2;
+    both[0].query = tensor_new(&rng, SNLS_F32, 5, shape, LAYOUT_PLAIN);
+    const SnlsTensor key = tensor_new(&rng, SNLS_F32, 5, shape, LAYOUT_PLAIN);
+    both[0].centre = tensor_new(&rng, SNLS_F32, 7, places, LAYOUT_PLAIN);
+    tensor_fill(&both[0].query, &rng, -1, 1);
+    tensor_fill(&key, &rng, -1, 1);
+    tensor_fill(&both[0].centre, &rng, -2, 2);
+    both[0].key = turned_round(&key, axis);
+    CHECK(snls_refine_shape(ref, &both[0]) >= 0, "%s", snls_error(ref));
+    both[1] = both[0];
+    for (int i = 0; i < 2; i++) {
+        both[i].dist = tensor_new(&rng, SNLS_F32, 6, both[0].dist.shape, LAYOUT_PLAIN);
+        both[i].offset = tensor_new(&rng, SNLS_F32, 7, both[0].offset.shape, LAYOUT_PLAIN);
+        both[i].index = tensor_new(&rng, SNLS_I32, 6, both[0].index.shape, LAYOUT_PLAIN);
+    }
+    CHECK(snls_refine_forward(ref, &both[0]) >= 0, "%s", snls_error(ref));
+    SnlsTensor *const all[] = {&both[1].query, &both[1].key, &both[1].centre, &both[1].dist, &both[1].offset, &both[1].index};
+    for (int i = 0; i < 6; i++) tensor_lend(ctx, all[i]);
+    const SnlsStatus status = snls_refine_forward(ctx, &both[1]);
+    for (int i = 0; i < 6; i++) tensor_return(ctx, all[i]);
+    if (CHECK(status >= 0, "%s", snls_error(ctx))) compare("keys that run backwards", &both[1].dist, &both[1].index, &both[0].dist, &both[0].index);
+    tensors_free();
+}
+
+/* ---- scatter_add: 25 of one number and 25 of another come to every pixel of frame 0, half of them late ---- */
+
+static void sums_are_rounded_once(int64_t side)
+{
+    enum { T = 10, K = 5 };
+    Rng rng = {9};
+    const int64_t video[5] = {1, T, side, side, 1}, weight[6] = {1, 1, T, side, side, K}, offset[7] = {1, 1, T, side, side, K, 3}, frame = side * side;
+    SnlsScatterAdd s = {.params = {0}};
+    snls_scatter_add_defaults(&s.params);
+    s.value = tensor_new(&rng, SNLS_F32, 5, video, LAYOUT_PLAIN);
+    s.weight = tensor_new(&rng, SNLS_F32, 6, weight, LAYOUT_PLAIN);
+    s.offset = tensor_new(&rng, SNLS_F32, 7, offset, LAYOUT_PLAIN);
+    s.out = tensor_new(&rng, SNLS_BF16, 5, video, LAYOUT_OUTPUT);
+    s.total = tensor_new(&rng, SNLS_BF16, 5, video, LAYOUT_OUTPUT);
+    float *const value = s.value.data, *const w = s.weight.data, *const o = s.offset.data;
+    memset(o, 0, (size_t)(3 * T * K * frame) * sizeof *o);
+    for (int64_t i = 0; i < T * frame; i++) value[i] = i < T / 2 * frame ? 10.25f : -10.1875f;
+    for (int64_t i = 0; i < T * K * frame; i++) w[i] = i < T / 2 * K * frame ? 10.25f : -10.1875f, o[3 * i] = -(float)(i / K / frame);
+    for (int64_t i = 0; i < T * frame; i++) value[i] /= w[K * i]; /* 1: out and total are to be the same */
+    SnlsTensor *const all[] = {&s.value, &s.weight, &s.offset, &s.out, &s.total};
+    for (int i = 0; i < 5; i++) tensor_lend(ctx, all[i]);
+    const SnlsStatus status = snls_scatter_add_forward(ctx, &s);
+    for (int i = 0; i < 5; i++) tensor_return(ctx, all[i]);
+    CHECK(status >= 0, "%s", snls_error(ctx));
+    for (int64_t i = 0; i < T * frame; i++) {
+        const double want = i < frame ? 25 * 10.25 - 25 * 10.1875 : 0;
+        if (!CHECK(tensor_get(&s.out, i) == want && tensor_get(&s.total, i) == want, "pixel %lld gets %g and %g, not %g", (long long)i, tensor_get(&s.out, i), tensor_get(&s.total, i), want)) break;
+    }
+    tensors_free();
+}
+
+/* ---- two threads, one kernel, two amounts of shared memory ---- */
+
+enum { CALLS = 3000 };
+typedef struct Turn { SnlsContext *ctx; SnlsSearch s; int failed; char why[256]; } Turn;
+
+static void *call_often(void *user)
+{
+    Turn *t = user;
+    for (int i = 0; i < CALLS; i++)
+        if (snls_search_forward(t->ctx, &t->s) < 0 && !t->failed++) snprintf(t->why, sizeof t->why, "%s", snls_error(t->ctx));
+    (void)snls_device_wait(t->ctx);
+    return NULL;
+}
+
+static void threads_with_different_lists(void)
+{
+    Rng rng = {11};
+    const int64_t shape[5] = {1, 1, 48, 48, 8};
+    Turn turn[2] = {{NULL}};
+    pthread_t thread[2];
+    for (int i = 0; i < 2; i++) {
+        SnlsSearchParams params;
+        snls_search_defaults(&params);
+        params.ps = 5, params.k = i ? 12 : 1;
+        turn[i].ctx = context_open_cuda(false);
+        turn[i].s = make_search(&rng, params, shape);
+        CHECK(snls_search_shape(turn[i].ctx, &turn[i].s) >= 0, "%s", snls_error(turn[i].ctx));
+        turn[i].s.dist = tensor_new(&rng, SNLS_F32, 6, turn[i].s.dist.shape, LAYOUT_PLAIN);
+        turn[i].s.offset = tensor_new(&rng, SNLS_F32, 7, turn[i].s.offset.shape, LAYOUT_PLAIN);
+        turn[i].s.index.data = NULL;
+        SnlsTensor *const all[] = {&turn[i].s.query, &turn[i].s.key, &turn[i].s.dist, &turn[i].s.offset};
+        for (int k = 0; k < 4; k++) tensor_lend(turn[i].ctx, all[k]);
+    }
+    for (int i = 0; i < 2; i++) pthread_create(&thread[i], NULL, call_often, &turn[i]);
+    for (int i = 0; i < 2; i++) pthread_join(thread[i], NULL);
+    for (int i = 0; i < 2; i++) {
+        SnlsTensor *const all[] = {&turn[i].s.query, &turn[i].s.key, &turn[i].s.dist, &turn[i].s.offset};
+        for (int k = 0; k < 4; k++) tensor_return(turn[i].ctx, all[k]);
+        CHECK(!turn[i].failed, "%d of %d calls failed: %s", turn[i].failed, CALLS, turn[i].why);
+        snls_close(&turn[i].ctx);
+    }
+    tensors_free();
+}
+
+static void run_all(void)
+{
+    beyond_range(4, 1);
+    beyond_range(4, 3);
+    beyond_range(32, 1);
+    lone_cells();
+    for (int axis = 1; axis < 4; axis++) keys_that_run_backwards(axis);
+    sums_are_rounded_once(gpu ? 256 : 24);
+}
+
+int main(int argc, char **argv)
+{
+    gpu = argc > 2 && !strcmp(argv[1], "--backend") && !strcmp(argv[2], "cuda");
+    check_repeat("test_corners%s", gpu ? " --backend cuda" : "");
+    ref = context_open("ref", 0, 1);
+    for (int32_t level = gpu ? 0 : SNLS_CPU_C; level <= (gpu ? 0 : snls_cpu_level_max()); level++) {
+        ctx = gpu ? context_open_cuda(false) : context_open("cpu", level, 2);
+        run_all();
+        snls_close(&ctx);
+    }
+    if (gpu) threads_with_different_lists();
+    snls_close(&ref);
+    return check_end();
+}
