@@ -57,6 +57,12 @@ done
 
 # inputs
 expect 0 "synth" "$snls" synth clip.npy --frames 3 --height 12 --width 14 --out-fflow f.npy --out-bflow b.npy
+expect 0 "synth --disturb" "$snls" synth disturbed.npy --frames 3 --height 12 --width 14 --disturb 3 --out-fflow fd.npy --out-bflow bd.npy
+numbers() { od -An -v -w8 -t f4 -j 128 "$1"; } # of a .npy file whose header is short, two a line
+for flow in f b; do # every frame's 12*14 errors
+    if paste <(numbers $flow.npy) <(numbers ${flow}d.npy) | awk '{ s += ($3 - $1) ^ 2 + ($4 - $2) ^ 2 } NR % 168 == 0 { bad += (r = sqrt(s / 168)) < 2.9999 || r > 3.0001; s = 0; frames++ } END { exit bad || frames != 3 }'
+    then ok; else bad "synth --disturb 3 is no root mean square of 3 (${flow}flow)"; fi
+done
 expect 0 "compose" "$snls" compose f.npy b.npy --wt 1 --out flow.npy
 expect 0 "flow of a clip" "$snls" flow clip.npy of.npy --method dis --out-backward ob.npy
 expect 0 "compose, what flow writes" "$snls" compose of.npy ob.npy --wt 1 --out oflow.npy
