@@ -19,7 +19,7 @@ static const SnlsOption options[] = { INT(frames, 3, 2, 1000, "frames, each but 
                                       INT(ps, 5, 1, 99, "side of the patches"),
                                       INT(k, 2, 1, 1000, "neighbours kept"),
                                       REAL(stride1, 0.5, 0.01, 100, "pixels between candidates"),
-                                      REAL(disturb, 2, 0, 100, "error of the flow, root mean square pixels"),
+                                      REAL(disturb, 2, 0, 100, "error of the flow: its root mean square length in every frame, pixels"),
                                       REAL(noise, 10, 0, 255,
                                            "noise of the frames that are searched, standard deviation"),
                                       { NULL, NULL, 0, 0, 0, 0, 0, NULL } };

@@ -18,7 +18,9 @@ static int print_json(SnlsContext *ctx, const SnlsSafetensors *file, const Manif
 {
     json_t *report = report_begin(ctx), *metadata = json_object();
     for (int64_t i = 0; i < file->metadata_count; i++) json_object_set_new(metadata, file->metadata[2 * i], json_text(file->metadata[2 * i + 1]));
+    const char *architecture = snls_model_architecture(file);
     json_object_set_new(report, "metadata", metadata);
+    json_object_set_new(report, "architecture", architecture ? json_string(architecture) : json_null());
     json_object_set_new(report, "elements", json_integer(elements));
     json_object_set_new(report, "sha256", json_string(m->sha256));
     json_object_set_new(report, "manifest", *m->path ? json_text(m->path) : json_null());
@@ -39,6 +41,15 @@ static void print_word(const char *text, int width)
     printf("%*s", columns < width ? width - columns : 0, "");
 }
 
+/* Where the metadata do not name it. */
+static void print_architecture(const SnlsSafetensors *file)
+{
+    const char *name = snls_model_architecture(file);
+    if (snls_safetensors_metadata(file, "architecture")) return;
+    printf("%-16s %s\n", "architecture", name ? name : "unknown");
+    printf("%-16s %s\n", "", name ? "by the names of the tensors; the metadata do not tell it" : "neither metadata nor names of tensors tell it");
+}
+
 static int print_text(const SnlsSafetensors *file, const Manifest *m, int64_t elements)
 {
     for (int64_t i = 0; i < file->metadata_count; i++) {
@@ -47,6 +58,7 @@ static int print_text(const SnlsSafetensors *file, const Manifest *m, int64_t el
         print_word(file->metadata[2 * i + 1], 0);
         putchar('\n');
     }
+    print_architecture(file);
     printf("%-16s %s%s%s\n", "sha256", m->sha256, *m->path ? ", as in " : "", m->path);
     printf("%lld numbers in %lld tensors\n", (long long)elements, (long long)file->count);
     for (int64_t i = 0; i < file->count; i++) {

@@ -19,7 +19,9 @@ typedef struct Train {
     char command[1024]; /* that was given, for the file of weights */
     const char *data, *out, *checkpoint, *log_path, *curve, *init;
     Reading reading;
-    bool resume;
+    bool resume, other_clips;
+    uint64_t options_given; /* a bit for each of options */
+    SnlsOption options[64];
     Checkpoint state;
     TrainLog log;
     Clips clips;
@@ -52,6 +54,9 @@ static int end_by_signal(void)
     return EXIT_OTHER;
 }
 
+/* "train: crop is 30, ..." begins with the option's name behind the library's word. */
+static const char *without_area(const char *why) { return strncmp(why, "train: ", 7) ? why : why + 7; }
+
 static int load_clips(Train *t)
 {
     SnlsTrainParams p;
@@ -64,6 +69,8 @@ static int load_clips(Train *t)
         if (status < 0) code = fail(EXIT_INPUT, "%s: %s", t->clips.path[i], snls_error(t->ctx));
         snls_array_free(t->ctx, &clip);
     }
+    if (!code && !t->other_clips && snls_trainer_same_clips(t->trainer) < 0)
+        code = fail(EXIT_INPUT, "%s: %s; --other-clips goes on with these", t->data, without_area(snls_error(t->ctx)));
     return code;
 }
 
@@ -118,38 +125,40 @@ static int finish(Train *t)
 {
     char clips[32];
     snprintf(clips, sizeof clips, "%d", t->clips.count);
-    const char *metadata[] = { "command", t->command, "clips", clips, "version", snls_version() };
-    const SnlsStatus status = snls_trainer_export(t->trainer, output_path(t->out), metadata, 3);
+    const char *metadata[] = { "clips", clips, "version", snls_version() };
+    const SnlsStatus status = snls_trainer_export(t->trainer, output_path(t->out), metadata, 2);
     int code = status < 0 ? fail_library(t->ctx, status, true) : EXIT_DONE;
     if (!code && t->curve) code = train_curve(&t->log, output_path(t->curve));
     if (!code) code = outputs_commit();
     return code ? code : report(t);
 }
 
-/* A run goes on as it began: an option that says otherwise would be passed over in silence. */
-static int check_resumed(Train *t)
+/* A run goes on as it began, but for what may change: an option that says otherwise would be passed over in silence. */
+static int change_resumed(Train *t)
 {
-    SnlsTrainParams was, defaults;
-    snls_trainer_params(t->trainer, &was);
-    snls_train_defaults(&defaults);
-    for (const SnlsOption *o = snls_train_options(); o->name; o++) {
-        char given[48], then[48], none[48];
-        snls_option_format(o, &t->params, given, sizeof given);
-        snls_option_format(o, &was, then, sizeof then);
-        snls_option_format(o, &defaults, none, sizeof none);
-        if (strcmp(given, none) && strcmp(given, then)) return fail(EXIT_USAGE, "--%s is %s, but the run in %s began with %s; --resume goes on with that", o->name, given, t->checkpoint, then);
+    SnlsTrainParams p;
+    snls_trainer_params(t->trainer, &p);
+    for (const SnlsOption *o = t->options; o->name; o++) {
+        if (!(t->options_given >> (o - t->options) & 1) || o->offset >= sizeof p) continue; /* ours, not the trainer's */
+        memcpy((char *)&p + o->offset, (const char *)&t->params + o->offset, o->type == SNLS_OPTION_REAL ? sizeof(double) : sizeof(int32_t));
     }
-    return EXIT_DONE;
+    if (t->common.seed_given) p.seed = t->params.seed;
+    const SnlsStatus status = snls_trainer_change(t->trainer, &p);
+    if (status == SNLS_ERR_ARG) return fail(EXIT_USAGE, "--%s; --resume goes on with the run in %s", without_area(snls_error(t->ctx)), t->checkpoint);
+    return status < 0 ? fail_library(t->ctx, status, false) : EXIT_DONE;
 }
 
 static int open_trainer(Train *t)
 {
     const SnlsStatus status = t->resume ? snls_trainer_resume(&t->trainer, t->ctx, t->checkpoint) : snls_trainer_open(&t->trainer, t->ctx, &t->params);
     const char *why = snls_error(t->ctx);
-    if (status == SNLS_ERR_ARG && !t->resume && !strncmp(why, "train: ", 7)) return fail(EXIT_USAGE, "--%s", why + 7); /* begins with the option's name */
+    if (status == SNLS_ERR_ARG && !t->resume && !strncmp(why, "train: ", 7)) return fail(EXIT_USAGE, "--%s", without_area(why));
     if (status < 0) return fail_library(t->ctx, status, false);
     if (t->init && snls_trainer_load(t->trainer, t->init) < 0) return fail(EXIT_INPUT, "%s", snls_error(t->ctx));
-    return t->resume ? check_resumed(t) : EXIT_DONE;
+    const int code = t->resume ? change_resumed(t) : EXIT_DONE;
+    if (code) return code;
+    const SnlsStatus noted = snls_trainer_command(t->trainer, t->command);
+    return noted < 0 ? fail_library(t->ctx, noted, false) : EXIT_DONE;
 }
 
 /* What is read must not be written to, -y or not. */
@@ -234,10 +243,10 @@ int cmd_train(int argc, char **argv)
     static const char *const names[] = { "DATA", "OUT.safetensors" };
     static const char *const help[] = { "folder of clean clips: folders of images, .npy, videos; or one .npy or video", "the weights" };
     int code;
-    SnlsOption options[64];
     const char *given[2] = { NULL, NULL };
     const Arg args[] = { { "checkpoint", "FILE", "where the state of the run is kept (safetensors)", &t.checkpoint },
-                         { "resume", NULL, "go on from the checkpoint, with the options it was made with", &t.resume },
+                         { "resume", NULL, "go on from the checkpoint, with the options it was made with; --steps and --store may be others", &t.resume },
+                         { "other-clips", NULL, "--resume with other clips than the run began with: it will end elsewhere", &t.other_clips },
                          { "init", "FILE", "begin with the weights of a file that a run like this made", &t.init },
                          { "deterministic", NULL, "bit-identical from run to run, on a GPU too", &t.common.deterministic },
                          { "log", "FILE", "a line of JSON for each step (on a GPU for every 20th), appended", &t.log_path },
@@ -247,14 +256,15 @@ int cmd_train(int argc, char **argv)
                              .examples = "  snls train clips/ small.safetensors --width 8 --blocks 1 --wt 1 --frames 3 --crop 32 --batch 4 --steps 300\n"
                                          "  snls train clips/ stan-s.safetensors --checkpoint run.safetensors --log run.jsonl --curve run.svg\n"
                                          "  snls train clips/ stan-s.safetensors --checkpoint run.safetensors --resume\n",
-                             .args = args, .arg_count = sizeof args / sizeof *args, .options = options, .params = &t, .positional_names = names, .positional_help = help,
+                             .args = args, .arg_count = sizeof args / sizeof *args, .options = t.options, .params = &t, .options_given = &t.options_given, .positional_names = names, .positional_help = help,
                              .positional = given, .positional_min = 2, .positional_max = 2 };
-    make_options(options, 64);
+    make_options(t.options, sizeof t.options / sizeof *t.options);
     keep_command(&t, argc, argv);
     snls_train_defaults(&t.params);
     t.every = 1000;
     if (!parse_args(argc, argv, &table, &t.common, &code)) return code;
     if (t.resume && t.init) return fail(EXIT_USAGE, "--init begins a run, --resume goes on with one: give one of them");
+    if (t.other_clips && !t.resume) return fail(EXIT_USAGE, "--other-clips has no meaning without --resume");
     if (t.resume && !t.checkpoint) return fail(EXIT_USAGE, "--resume needs --checkpoint, the file to go on from");
     if (t.common.seed > INT32_MAX) return fail(EXIT_USAGE, "--seed is %llu, must be 0 to %d", (unsigned long long)t.common.seed, INT32_MAX);
     if (t.common.seed_given) t.params.seed = (int32_t)t.common.seed;

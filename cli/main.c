@@ -88,12 +88,19 @@ static int name_processor(void)
     return 0;
 }
 
+/* Threads of its own, which nobody here asks for, wait for memory when the program ends, for ever where they may have none (ulimit -v). */
+static int stop_blas_threads(void)
+{
+    if (!openblas_get_corename || getenv("OPENBLAS_NUM_THREADS")) return 0;
+    return !setenv("OPENBLAS_NUM_THREADS", "1", 1);
+}
+
 /* Both libraries look at the environment when they are loaded, so the program starts itself anew, once, unless the user has said something there. Where that
  * fails it goes on as it is. */
 static void start_prepared(char **argv)
 {
-    const int asleep = wait_asleep(), named = name_processor();
-    if (asleep || named) execv("/proc/self/exe", argv);
+    const int asleep = wait_asleep(), named = name_processor(), alone = stop_blas_threads();
+    if (asleep || named || alone) execv("/proc/self/exe", argv);
 }
 
 int main(int argc, char **argv)

@@ -19,7 +19,7 @@ const SnlsOption synth_options[] = {
     REAL(object_x, "object-x", -3.6, -1000, 1000, "motion of the object to the right, pixels per frame"),
     REAL(object_y, "object-y", 1.7, -1000, 1000, "motion of the object downwards, pixels per frame"),
     REAL(object_size, "object-size", 0.4, 0, 2, "radius of the object, 1 for half the shorter side, 0 for no object"),
-    REAL(disturb, "disturb", 0, 0, 1000, "error put on the flow, root mean square pixels"),
+    REAL(disturb, "disturb", 0, 0, 1000, "error put on the flow: its root mean square length in every frame, pixels"),
     { NULL, NULL, 0, 0, 0, 0, 0, NULL }
 };
 
@@ -96,20 +96,36 @@ void synth_frame(const Synth *s, int64_t t, float *rgb)
         for (int64_t x = 0; x < s->width; x++, rgb += 3) pixel(s, t, (double)x, (double)y, rgb);
 }
 
+/* Smooth errors of the flow, of a size of their own. */
+static Point flow_error(const Synth *s, int64_t layer, double x, double y)
+{
+    const double wavelength = 12;
+    return (Point){ synth_noise(s->seed, layer, x, y, wavelength), synth_noise(s->seed, layer + 1, x, y, wavelength) };
+}
+
+/* What makes the root mean square length of a frame's errors the one that is asked for. */
+static double error_scale(const Synth *s, int64_t layer)
+{
+    double squares = 0;
+    if (s->disturb <= 0) return 0;
+    for (int64_t y = 0; y < s->height; y++)
+        for (int64_t x = 0; x < s->width; x++) {
+            const Point e = flow_error(s, layer, (double)x, (double)y);
+            squares += e.x * e.x + e.y * e.y;
+        }
+    return squares > 0 ? s->disturb / sqrt(squares / ((double)s->height * s->width)) : 0;
+}
+
 void synth_flow(const Synth *s, int64_t t, int64_t step, float *flow)
 {
-    /* noise of lattice values uniform in -1..1 has a variance of about 0.18; two axes: root mean square 0.6 */
-    const double error = s->disturb / 0.6, wavelength = 12;
     const int64_t layer = 1000 + 4 * t + (step < 0 ? 2 : 0);
+    const double scale = error_scale(s, layer);
     for (int64_t y = 0; y < s->height; y++)
         for (int64_t x = 0; x < s->width; x++, flow += 2) {
-            Point m = motion(s, t, step, (double)x, (double)y);
-            if (error > 0) {
-                m.x += error * synth_noise(s->seed, layer, (double)x, (double)y, wavelength);
-                m.y += error * synth_noise(s->seed, layer + 1, (double)x, (double)y, wavelength);
-            }
-            flow[0] = (float)m.x;
-            flow[1] = (float)m.y;
+            const Point m = motion(s, t, step, (double)x, (double)y);
+            const Point e = scale > 0 ? flow_error(s, layer, (double)x, (double)y) : (Point){ 0, 0 };
+            flow[0] = (float)(m.x + scale * e.x);
+            flow[1] = (float)(m.y + scale * e.y);
         }
 }
 

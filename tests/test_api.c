@@ -264,6 +264,26 @@ static void check_slots(SnlsContext *ctx)
     CHECK(snls_search_forward(ctx, &s) == SNLS_ERR_SHAPE && strstr(snls_error(ctx), "2*wt or 2*wt+1"), "a flow of four slots: \"%s\"", snls_error(ctx));
 }
 
+static void check_put_back(SnlsContext *ctx)
+{
+    char kept[512];
+    CHECK(snls_search_forward(ctx, NULL) < 0, "a call of nothing");
+    snprintf(kept, sizeof kept, "%s", snls_error(ctx));
+    CHECK(snls_weights_forward(ctx, NULL) < 0 && strcmp(snls_error(ctx), kept), "another sentence");
+    snls_set_error(ctx, kept);
+    CHECK(!strcmp(snls_error(ctx), kept), "the sentence is \"%s\"", snls_error(ctx));
+    snls_set_error(ctx, snls_error(ctx) + 1);
+    CHECK(!strcmp(snls_error(ctx), kept + 1), "a part of itself: \"%s\"", snls_error(ctx));
+    snls_set_error(NULL, "nobody hears it");
+    snls_set_error(ctx, NULL);
+    CHECK(!*snls_error(ctx), "no sentence: \"%s\"", snls_error(ctx));
+    static char endless[10000];
+    memset(endless, 'x', sizeof endless - 1);
+    endless[3] = '\n';
+    snls_set_error(ctx, endless);
+    CHECK(strlen(snls_error(ctx)) > 100 && strlen(snls_error(ctx)) < 9999 && snls_error(ctx)[3] == '?', "a long one: %zu", strlen(snls_error(ctx)));
+}
+
 int main(int argc, char **argv)
 {
     static const char *const backends[] = {"ref", "cpu"};
@@ -276,6 +296,7 @@ int main(int argc, char **argv)
         }
         check_empty(ctx);
         check_slots(ctx);
+        check_put_back(ctx);
         snls_close(&ctx);
     }
     return check_end();

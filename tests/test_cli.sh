@@ -57,6 +57,12 @@ done
 
 # inputs
 expect 0 "synth" "$snls" synth clip.npy --frames 3 --height 12 --width 14 --out-fflow f.npy --out-bflow b.npy
+expect 0 "synth --disturb" "$snls" synth disturbed.npy --frames 3 --height 12 --width 14 --disturb 3 --out-fflow fd.npy --out-bflow bd.npy
+numbers() { od -An -v -w8 -t f4 -j 128 "$1"; } # of a .npy file whose header is short, two a line
+for flow in f b; do # every frame's 12*14 errors
+    if paste <(numbers $flow.npy) <(numbers ${flow}d.npy) | awk '{ s += ($3 - $1) ^ 2 + ($4 - $2) ^ 2 } NR % 168 == 0 { bad += (r = sqrt(s / 168)) < 2.9999 || r > 3.0001; s = 0; frames++ } END { exit bad || frames != 3 }'
+    then ok; else bad "synth --disturb 3 is no root mean square of 3 (${flow}flow)"; fi
+done
 expect 0 "compose" "$snls" compose f.npy b.npy --wt 1 --out flow.npy
 expect 0 "flow of a clip" "$snls" flow clip.npy of.npy --method dis --out-backward ob.npy
 expect 0 "compose, what flow writes" "$snls" compose of.npy ob.npy --wt 1 --out oflow.npy
@@ -147,6 +153,14 @@ fi
 
 # memory: 5. A limit that the program itself fits in
 if (ulimit -v 4000000 && "$snls" --version) > /dev/null 2>&1; then # not under AddressSanitizer
+    # So little that threads of OpenBLAS wait for memory for ever: the program says so, or does without, but it ends.
+    for kib in 100000 150000 200000 300000 400000; do
+        (ulimit -v $kib; exec timeout -s KILL 30 "$snls" info) > .stdout 2> .stderr; code=$?
+        if [ $code != 137 ]; then ok; else bad "info does not end with $kib KiB"; fi
+        (ulimit -v $kib; unset OPENBLAS_NUM_THREADS; exec timeout -s KILL 30 "$snls" denoise clip.npy small.npy --sigma 20 --threads 2 -y) > .stdout 2> .stderr; code=$?
+        if [ $code != 137 ]; then ok; else bad "denoise does not end with $kib KiB"; fi
+    done
+    rm -f small.npy*
     expect 5 "an output larger than memory" bash -c "ulimit -v 4000000; exec '$snls' search clip.npy clip.npy --k 16000000 --out-dist x.npy"
 fi
 

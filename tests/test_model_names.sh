@@ -110,6 +110,11 @@ refused fast_short.safetensors 3 "has no tensor module.temp2.outc.convblock.3.we
 refused odd.safetensors 4 "no architecture"
 "$snls" synth tiny.npy --frames 2 --height 8 --width 8 >/dev/null && "$SNLS_PYTHON" -c 'import numpy as np; np.save("a.npy", np.load("tiny.npy")[0, :, :3, :5])'
 refused stan.safetensors 4 "5 x 3 pixels, stan takes 4 x 4"
+# What the loader takes a file for is what `snls model` tells.
+told() { "$snls" model "$1" >said 2>err && grep -q "^architecture  *$2\$" said && "$snls" model "$1" --json | grep -q "\"architecture\": $3"; } # FILE WORD JSON
+told fast_pt.safetensors fastdvdnet '"fastdvdnet"' && told fast_bare.safetensors fastdvdnet '"fastdvdnet"' && told stan_pt.safetensors stan '"stan"' || bad "the architecture by names: $(head -4 said) $(cat err)"
+told fast.safetensors fastdvdnet '"fastdvdnet"' && [ "$(grep -c '^architecture' said)" = 1 ] || bad "the architecture of the metadata: $(head -4 said)"
+told odd.safetensors unknown null || bad "no architecture: $(head -4 said)"
 "$snls" model odd.safetensors >said 2>err || bad "odd names: $(cat err)"
 grep -q '\\x1b\[31m\\x0ab\\xc2\\x9b' said && grep -q 'k\\x07  *v\\x1b]0;title\\x07' said || bad "odd names: $(cat -v said)"
 [ "$(tr -d '\n' <said | LC_ALL=C tr -d ' -~\303\251' | wc -c)" = 0 ] || bad "control characters: $(cat -v said)"

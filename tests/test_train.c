@@ -108,6 +108,89 @@ static void check_export(double least)
     snls_model_close(&model);
 }
 
+static bool exported_tells(const char *key, const char *want)
+{
+    SnlsSafetensors file;
+    if (!CHECK(snls_safetensors_read(ctx, path, &file) >= 0, "%s", snls_error(ctx))) return false;
+    const char *text = snls_safetensors_metadata(&file, key);
+    const bool same = text && want ? !strcmp(text, want) : text == want;
+    if (!same) printf("%s is %s\n", key, text ? text : "missing");
+    snls_safetensors_free(ctx, &file);
+    return same;
+}
+
+/* Saved, closed and opened again as a command that goes on would. */
+static void go_on(SnlsTrainer **t, const char *command)
+{
+    CHECK(snls_trainer_save(*t, path) >= 0, "%s", snls_error(ctx));
+    snls_trainer_close(t);
+    CHECK(snls_trainer_resume(t, ctx, path) >= 0, "%s", snls_error(ctx));
+    if (command) CHECK(snls_trainer_command(*t, command) >= 0, "%s", snls_error(ctx));
+}
+
+static void keeps_its_history(void)
+{
+    const SnlsTrainParams p = tiny(8);
+    SnlsTrainer *t = open_tiny(&p);
+    CHECK(snls_trainer_command(NULL, "x") == SNLS_ERR_ARG && snls_trainer_command(t, NULL) == SNLS_ERR_ARG, "a command of nothing");
+    CHECK(snls_trainer_command(t, "begin") >= 0, "%s", snls_error(ctx));
+    go_on(&t, "once more");
+    for (int i = 0; t && i < 3; i++) CHECK(snls_trainer_add_clip(t, (const SnlsTensor[]){ moving_clip(i) }) >= 0, "%s", snls_error(ctx));
+    train(t, 2, NULL);
+    go_on(&t, "and again");
+    CHECK(snls_trainer_export(t, path, (const char *const[]){ "who", "we" }, 1) >= 0, "%s", snls_error(ctx));
+    CHECK(exported_tells("command", "begin") && exported_tells("resume 1", "from step 0: once more") && exported_tells("resume 2", "from step 2: and again"), "the history");
+    CHECK(exported_tells("resume 3", NULL) && exported_tells("who", "we") && exported_tells("architecture", "stan-s"), "the metadata beside it");
+    snls_trainer_close(&t);
+    t = open_tiny(&p); /* as in checkpoints that have no history */
+    go_on(&t, "later");
+    CHECK(snls_trainer_export(t, path, NULL, 0) >= 0, "%s", snls_error(ctx));
+    CHECK(exported_tells("command", NULL) && exported_tells("resume 1", "from step 0: later"), "a history without a beginning");
+    snls_trainer_close(&t);
+}
+
+static void knows_its_clips(void)
+{
+    const SnlsTrainParams p = tiny(8);
+    SnlsTrainer *t = open_tiny(&p);
+    static const int order[][3] = { { 0, 1, 2 }, { 1, 0, 2 }, { 0, 1, 3 } };
+    CHECK(snls_trainer_same_clips(t) == SNLS_OK, "a run that begins has no other clips");
+    CHECK(snls_trainer_save(t, path) >= 0, "%s", snls_error(ctx));
+    snls_trainer_close(&t);
+    for (int k = 0; k < 3; k++) {
+        CHECK(snls_trainer_resume(&t, ctx, path) >= 0, "%s", snls_error(ctx));
+        for (int i = 0; t && i < 3; i++) {
+            const SnlsTensor clip = moving_clip(order[k][i]);
+            CHECK(snls_trainer_add_clip(t, &clip) >= 0, "%s", snls_error(ctx));
+            if (i < 2) CHECK(snls_trainer_same_clips(t) == SNLS_ERR_ARG && strstr(snls_error(ctx), "began with 3"), "%d of three clips", i + 1);
+        }
+        CHECK(snls_trainer_same_clips(t) == (k ? SNLS_ERR_ARG : SNLS_OK), "clips %d %d %d", order[k][0], order[k][1], order[k][2]);
+        snls_trainer_close(&t);
+    }
+}
+
+static void may_become_longer(void)
+{
+    const SnlsTrainParams p = tiny(6), longer = tiny(9);
+    SnlsTrainParams other = longer;
+    SnlsTrainReport whole = { 0 }, parts = { 0 };
+    SnlsTrainer *t = open_tiny(&longer);
+    train(t, 100, &whole);
+    snls_trainer_close(&t);
+    t = open_tiny(&p);
+    CHECK(snls_trainer_change(NULL, &p) == SNLS_ERR_ARG && snls_trainer_change(t, NULL) == SNLS_ERR_ARG, "a change of nothing");
+    other.rate *= 1.0000001;
+    CHECK(snls_trainer_change(t, &other) == SNLS_ERR_ARG && strstr(snls_error(ctx), "train: rate is"), "another rate: %s", snls_error(ctx));
+    other = longer, other.store = SNLS_STORE_F16;
+    CHECK(snls_trainer_change(t, &other) >= 0, "%s", snls_error(ctx));
+    train(t, 3, NULL);
+    CHECK(snls_trainer_change(t, &longer) >= 0, "%s", snls_error(ctx)); /* a GPU has not captured its step yet, or has */
+    train(t, 100, &parts);
+    CHECK(parts.step == 9 && parts.loss == whole.loss && parts.rate == whole.rate, "step %lld, loss %.9g, not %.9g", (long long)parts.step, parts.loss, whole.loss);
+    CHECK(snls_trainer_change(t, &p) == SNLS_ERR_ARG && strstr(snls_error(ctx), "steps is 6, but 9 are done"), "fewer steps than are done: %s", snls_error(ctx));
+    snls_trainer_close(&t);
+}
+
 static void converges(void)
 {
     const SnlsTrainParams p = tiny(120);
@@ -212,6 +295,9 @@ int main(int argc, char **argv)
     refuses();
     refuses_sizes_that_lie();
     resumed_equals_uninterrupted();
+    keeps_its_history();
+    knows_its_clips();
+    may_become_longer();
     converges();
     begins_with_weights();
     unlink(path);

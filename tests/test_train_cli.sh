@@ -9,6 +9,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 die() { echo "$*"; exit 1; }
+numbers() { tail -c +$((9 + $(od -An -t u8 -N 8 "$1"))) "$1"; } # of a checkpoint, without its header, which tells the commands
+same_state() { cmp <(numbers "$1") <(numbers "$2") && [ "$("$snls" model "$1" | grep '^step ')" = "$("$snls" model "$2" | grep '^step ')" ]; }
 
 mkdir clips unseen
 for i in 1 2; do "$snls" synth clips/$i.npy --height 40 --width 40 --seed $i || die "synth"; done
@@ -38,8 +40,12 @@ for signal in USR1:0 TERM:143 INT:130; do
     grep -q 'stopped after step' parts.err && [ -e parts.safetensors ] && die "a stopped run wrote weights"
 done
 "$snls" train clips parts.safetensors $options --checkpoint parts.state --log parts.jsonl --resume -y 2>parts.err || die "resume: $(cat parts.err)"
-cmp whole.state parts.state || die "a run that was stopped twice ends elsewhere"
+same_state whole.state parts.state || die "a run that was stopped twice ends elsewhere"
 ls ./*.part ./*.lock 2>/dev/null && die "half files are left"
+"$snls" model parts.safetensors >model.txt
+grep -q '^command *snls train clips parts.safetensors .*--log parts.jsonl$' model.txt || die "the weights do not tell the first command: $(cat model.txt)"
+for i in 1 2 3; do grep -q "^resume $i *from step [1-9][0-9]*: snls train clips .*--resume" model.txt || die "the weights do not tell resume $i: $(cat model.txt)"; done
+grep -q '^resume 4' model.txt && die "there were three resumes: $(cat model.txt)"
 
 # Killed, with half a line in the log and steps behind the checkpoint: it ends at the same place, and the log has every step once.
 "$snls" train clips killed.safetensors $options --checkpoint killed.state --log killed.jsonl 2>killed.err &
@@ -50,7 +56,7 @@ for _ in $(seq 500); do [ "$(cat killed.jsonl 2>/dev/null | wc -l)" -gt 9 ] && b
 kill -KILL $pid; wait $pid 2>/dev/null
 printf '{"step":4' >>killed.jsonl
 "$snls" train clips killed.safetensors $options --checkpoint killed.state --log killed.jsonl --resume -y --json >killed.json 2>killed.err || die "resume after KILL: $(cat killed.err)"
-cmp whole.state killed.state || die "a run that was killed ends elsewhere"
+same_state whole.state killed.state || die "a run that was killed ends elsewhere"
 [ "$(sed 's/,"seconds.*//' whole.jsonl)" = "$(sed 's/,"seconds.*//' killed.jsonl)" ] || die "the log of a run that was killed is another: $(grep -n -v '^{"step":[0-9]*,.*}$' killed.jsonl | head -3)"
 grep -q '"stopped": false' killed.json || die "the report does not tell whether it was stopped"
 
@@ -72,7 +78,22 @@ fails 7 "$snls" train clips new.safetensors $options --checkpoint whole.state
 fails 7 "$snls" train clips new.safetensors $options --checkpoint nowhere/run.state
 fails 7 "$snls" train clips new.safetensors $options --checkpoint /dev/null; [ -c /dev/null ] || die "/dev/null was replaced"
 fails 2 "$snls" train clips new.safetensors $options --checkpoint new.safetensors
-fails 2 "$snls" train clips new.safetensors --resume --checkpoint whole.state --width 9
+fails 2 "$snls" train clips new.safetensors --resume --checkpoint whole.state --width 9; grep -q -- '--width is 9, but the run began with 8' err || die "another width: $(cat err)"
+fails 2 "$snls" train clips new.safetensors --resume --checkpoint whole.state --width 32; grep -q -- '--width is 32, but the run began with 8' err || die "a width that is the default: $(cat err)"
+fails 2 "$snls" train clips new.safetensors --resume --checkpoint whole.state --seed 2; grep -q -- '--seed is 2, but the run began with 1' err || die "another seed: $(cat err)"
+fails 2 "$snls" train clips new.safetensors --resume --checkpoint whole.state --steps 79; grep -q -- '--steps is 79, but 80 are done' err || die "fewer steps: $(cat err)"
+fails 2 "$snls" train clips new.safetensors $options --other-clips
+
+# Other clips, or other pixels, are refused unless asked for; clips may move, the run may become longer and its weights be stored otherwise.
+mkdir more others; cp clips/*.npy more/; cp unseen/3.npy more/; cp clips/1.npy others/; cp unseen/3.npy others/2.npy
+fails 3 "$snls" train more new.safetensors --resume --checkpoint whole.state; grep -q 'the number of clips is 3, but the run began with 2' err || die "more clips: $(cat err)"
+fails 3 "$snls" train others new.safetensors --resume --checkpoint whole.state; grep -q 'not those that the run began with' err || die "other clips: $(cat err)"
+cp -r clips moved; cp whole.state longer.state
+"$snls" train moved longer.safetensors --resume --checkpoint longer.state --steps 82 --store f16 --threads 1 2>err || die "more steps: $(cat err)"
+"$snls" model longer.safetensors >model.txt
+grep -q '^steps *82$' model.txt && grep -q ' f16 ' model.txt && grep -q '^resume 1 *from step 80: snls train moved' model.txt || die "82 steps: $(head -12 model.txt)"
+"$snls" train others longer.safetensors --resume --checkpoint longer.state --steps 83 --other-clips --threads 1 -y 2>err || die "--other-clips: $(cat err)"
+"$snls" model longer.safetensors | grep -q '^resume 2 *from step 82: .*--other-clips' || die "--other-clips is not told"
 cp clips/1.npy clip.npy
 for option in checkpoint log curve; do
     fails 2 "$snls" train clips new.safetensors $options --$option clips/1.npy -y; grep -q 'clips/1.npy: is an input' err || die "--$option on a clip: $(cat err)"

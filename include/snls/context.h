@@ -55,6 +55,9 @@ SNLS_API void       snls_close(SnlsContext **ctx); /* frees everything, sets *ct
 
 /* What the last failed call on this context said: one sentence, no newline (control characters of a path are shown as ?). Valid until the next call. */
 SNLS_API const char *snls_error(const SnlsContext *ctx);
+/* What snls_error says from here on: for who makes a call between another's failure and the look at its sentence (a signal handler of an interpreter),
+ * and puts the sentence back. NULL: none. */
+SNLS_API void        snls_set_error(SnlsContext *ctx, const char *text);
 
 SNLS_API const char *snls_backend_name(const SnlsContext *ctx);  /* "cpu"; static */
 SNLS_API int32_t     snls_threads(const SnlsContext *ctx);       /* in use; 1 in a build without OpenMP */

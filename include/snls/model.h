@@ -11,6 +11,7 @@
 #define SNLS_MODEL_H
 
 #include <snls/context.h>
+#include <snls/safetensors.h>
 #include <snls/types.h>
 
 #ifdef __cplusplus
@@ -34,6 +35,9 @@ SNLS_API void snls_model_defaults(SnlsModelParams *params);
  * the architecture's, and of its shape. The model uses ctx until it is closed. On failure *out is NULL. SNLS_ERR_UNSUPPORTED: an architecture nobody knows. */
 SNLS_API SnlsStatus snls_model_open(SnlsModel **out, SnlsContext *ctx, const char *path, const SnlsModelParams *params);
 SNLS_API void       snls_model_close(SnlsModel **model); /* sets *model to NULL; NULL is allowed */
+
+/* The architecture that snls_model_open would take a file for: by its metadata, else by the names of its tensors; NULL: none that is known. Static. */
+SNLS_API const char *snls_model_architecture(const SnlsSafetensors *file);
 
 typedef struct SnlsModelInfo {
     char    architecture[32]; /* "dvdnet" */

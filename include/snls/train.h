@@ -57,6 +57,9 @@ typedef struct SnlsTrainer SnlsTrainer;
 SNLS_API SnlsStatus snls_trainer_open(SnlsTrainer **out, SnlsContext *ctx, const SnlsTrainParams *params);
 /* From a checkpoint: parameters, weights and step are those of when it was saved; clips must be added again, in the same order. */
 SNLS_API SnlsStatus snls_trainer_resume(SnlsTrainer **out, SnlsContext *ctx, const char *path);
+/* A run that goes on may get other steps (no fewer than are done; the cosine of the rate becomes that of the new number) and another
+ * store. SNLS_ERR_ARG, and nothing is changed: another field is not as the run began. */
+SNLS_API SnlsStatus snls_trainer_change(SnlsTrainer *trainer, const SnlsTrainParams *params);
 SNLS_API void       snls_trainer_close(SnlsTrainer **trainer); /* sets *trainer to NULL; NULL is allowed */
 
 /* Weights to begin with, of a file that snls_trainer_export made for a network of the same options; the optimiser begins anew. */
@@ -65,6 +68,13 @@ SNLS_API SnlsStatus snls_trainer_load(SnlsTrainer *trainer, const char *path);
 /* Takes a copy, rounded to whole numbers 0..255. clip: (T,H,W,3), f32 or u8, contiguous, with at least params.frames frames of
  * params.crop pixels a side, in CPU memory, finite. */
 SNLS_API SnlsStatus snls_trainer_add_clip(SnlsTrainer *trainer, const SnlsTensor *clip);
+/* After a resume, when all clips are there: SNLS_ERR_ARG where they are not those of the checkpoint, or in another order; with others a run
+ * can go on, but ends elsewhere. SNLS_OK too where the checkpoint does not tell. */
+SNLS_API SnlsStatus snls_trainer_same_clips(SnlsTrainer *trainer);
+
+/* What started the run, or made it go on, UTF-8: checkpoints keep it, and exported weights tell it in their metadata: as "command" that of a run
+ * that began, as "resume 1", "resume 2", ... those that went on, with the step they began at. */
+SNLS_API SnlsStatus snls_trainer_command(SnlsTrainer *trainer, const char *command);
 
 typedef struct SnlsTrainReport {
     int64_t step;                       /* done so far */

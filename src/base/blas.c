@@ -1,7 +1,10 @@
-/* blas.c: OpenBLAS on one thread while the library calls it. */
+/* blas.c: OpenBLAS on one thread while the library calls it, and only where it has the memory it takes. */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "base/blas.h"
 #ifdef SNLS_HAVE_LAPACK
 #include <pthread.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 
 /* Another BLAS does not have these. */
 #if defined(__GNUC__) && defined(__ELF__)
@@ -36,7 +39,41 @@ void snls_blas_end(void)
     if (!--running && before != 1) openblas_set_num_threads(before);
     pthread_mutex_unlock(&lock);
 }
+
+enum { MIB = 1 << 20, BUFFER = 129 }; /* MiB for each thread that is in it, at most, with what an allocator adds */
+
+static bool is_limited(void)
+{
+    struct rlimit limit;
+    return !getrlimit(RLIMIT_AS, &limit) && limit.rlim_cur != RLIM_INFINITY;
+}
+
+/* Asked for and given back. */
+static bool is_there(size_t bytes)
+{
+    void *room = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room != MAP_FAILED) munmap(room, bytes);
+    return room != MAP_FAILED;
+}
+
+SnlsStatus snls_blas_require(SnlsContext *ctx, const char *op, int32_t threads)
+{
+    static int32_t had; /* it keeps what it has taken */
+    if (!snls_blas_is_fast() || !is_limited()) return SNLS_OK;
+    pthread_mutex_lock(&lock);
+    const int32_t more = threads > had ? threads - had : 0;
+    const bool there = !more || is_there((size_t)more * BUFFER * MIB);
+    if (there) had += more;
+    pthread_mutex_unlock(&lock);
+    SNLS_REQUIRE(ctx, there, SNLS_ERR_MEMORY, "%s: OpenBLAS takes up to %d MiB for each of %d threads, which this process may not have", op, BUFFER, (int)threads);
+    return SNLS_OK;
+}
 #else
+SnlsStatus snls_blas_require(SnlsContext *ctx, const char *op, int32_t threads)
+{
+    (void)ctx, (void)op, (void)threads;
+    return SNLS_OK;
+}
 bool snls_blas_is_fast(void) { return false; }
 void snls_blas_begin(void) {}
 void snls_blas_end(void) {}

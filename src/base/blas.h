@@ -2,6 +2,7 @@
 #ifndef SNLS_BASE_BLAS_H
 #define SNLS_BASE_BLAS_H
 
+#include "base/context.h"
 #include <stdbool.h>
 
 bool snls_blas_is_fast(void); /* it is OpenBLAS, not the reference */
@@ -10,5 +11,9 @@ bool snls_blas_is_fast(void); /* it is OpenBLAS, not the reference */
  * begin has its end; they may come from any thread. */
 void snls_blas_begin(void);
 void snls_blas_end(void);
+
+/* Before so many threads use it: SNLS_ERR_MEMORY where the process may not have what OpenBLAS takes for each (ulimit -v), who would ask for it again and
+ * again, for ever. op begins the sentence. */
+SnlsStatus snls_blas_require(SnlsContext *ctx, const char *op, int32_t threads);
 
 #endif

@@ -1,7 +1,9 @@
 /* error.c: the sentence of a failed call. */
+#define _POSIX_C_SOURCE 200809L /* strnlen */
 #include "base/context.h"
 #include "base/number.h"
 #include <stdarg.h>
+#include <string.h>
 
 void snls_one_line(char *text)
 {
@@ -18,6 +20,15 @@ SnlsStatus snls_fail(SnlsContext *ctx, SnlsStatus status, const char *format, ..
     va_end(args);
     snls_one_line(ctx->error);
     return status;
+}
+
+void snls_set_error(SnlsContext *ctx, const char *text)
+{
+    if (!ctx) return;
+    const size_t room = sizeof ctx->error - 1, length = text ? strnlen(text, room) : 0;
+    if (length) memmove(ctx->error, text, length); /* it may be the sentence itself */
+    ctx->error[length] = 0;
+    snls_one_line(ctx->error);
 }
 
 SnlsStatus snls_scratch_commit(SnlsContext *ctx, const char *op)

@@ -138,6 +138,7 @@ SnlsStatus snls_nlb_step(SnlsDenoiser *d, int step, int64_t t)
     if (d->plan.method == SNLS_DENOISE_NLM) return snls_nlb_nlm(d, t);
     const NlbStep *s = &d->plan.step[step];
     const int64_t side = TILE / s->stride;
+    SNLS_TRY(snls_blas_require(d->ctx, "denoise", d->ctx->threads));
     snls_blas_begin(); /* groups run side by side already */
     for (int64_t top = 0; top < s->rows; top += side)
         for (int64_t left = 0; left < s->columns; left += side)

@@ -99,6 +99,18 @@ static const Architecture *architecture_called(const char *name)
     return NULL;
 }
 
+static const Architecture *architecture_of(const SnlsSafetensors *file)
+{
+    const char *name = snls_safetensors_metadata(file, "architecture");
+    return name ? architecture_called(name) : snls_model_guess(file);
+}
+
+const char *snls_model_architecture(const SnlsSafetensors *file)
+{
+    const Architecture *a = file ? architecture_of(file) : NULL;
+    return a ? a->name : NULL;
+}
+
 static SnlsStatus load_file(SnlsModel *m, int first, int last, SnlsSafetensors *file)
 {
     char *names;
@@ -121,7 +133,7 @@ static SnlsStatus open_file(SnlsModel *m, const char *path)
     SnlsSafetensors file;
     SNLS_TRY(snls_safetensors_read(m->ctx, path, &file));
     const char *name = snls_safetensors_metadata(&file, "architecture");
-    m->architecture = name ? architecture_called(name) : snls_model_guess(&file);
+    m->architecture = architecture_of(&file);
     SnlsStatus status = SNLS_OK;
     if (!m->architecture && name)
         status = snls_fail(m->ctx, SNLS_ERR_UNSUPPORTED, "model: the architecture in the file's metadata is %.32s, must be dvdnet, fastdvdnet, stan or stan-s", name);

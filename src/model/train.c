@@ -106,6 +106,7 @@ void snls_trainer_close(SnlsTrainer **trainer)
     SnlsTrainer *t = *trainer;
     const SnlsAllocator allocator = t->ctx->allocator;
     snls_train_gpu_close(t);
+    snls_train_history_free(t);
     snls_nn_free(&t->net);
     snls_nn_params_free(t->ctx, &t->params);
     for (int64_t i = 0; i < t->clip_count; i++) snls_device_free(t->ctx, t->clips[i].pixels);
@@ -128,6 +129,28 @@ SnlsStatus snls_trainer_params(const SnlsTrainer *t, SnlsTrainParams *params)
     return SNLS_OK;
 }
 
+static size_t size_of(const SnlsOption *o) { return o->type == SNLS_OPTION_REAL ? sizeof(double) : sizeof(int32_t); }
+
+/* What only says how long the run is, or what becomes of its weights. */
+static bool may_change(const SnlsOption *o) { return o->offset == AT(steps) || o->offset == AT(store); }
+
+SnlsStatus snls_trainer_change(SnlsTrainer *t, const SnlsTrainParams *params)
+{
+    if (!t) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(t->ctx, params, SNLS_ERR_ARG, "trainer_change: params is NULL");
+    SNLS_TRY(check_params(t->ctx, params));
+    for (const SnlsOption *o = table; o->name; o++) {
+        char now[48], then[48];
+        if (may_change(o) || !memcmp((const char *)params + o->offset, (const char *)&t->p + o->offset, size_of(o))) continue;
+        snls_option_format(o, params, now, sizeof now);
+        snls_option_format(o, &t->p, then, sizeof then);
+        return snls_fail(t->ctx, SNLS_ERR_ARG, "train: %s is %s, but the run began with %s", o->name, now, then);
+    }
+    SNLS_REQUIRE(t->ctx, params->steps >= t->step, SNLS_ERR_ARG, "train: steps is %d, but %lld are done", (int)params->steps, (long long)t->step);
+    t->p = *params;
+    return snls_train_gpu_change(t);
+}
+
 /* ---- clips ---- */
 
 static SnlsStatus room_for_clip(SnlsTrainer *t)
@@ -146,15 +169,16 @@ static SnlsStatus room_for_clip(SnlsTrainer *t)
 static uint8_t rounded(float x) { return (uint8_t)(x > 0 ? x < 255 ? nearbyintf(x) : 255 : 0); }
 
 /* Pixels as bytes where the network works: by way of this processor's memory where that is another. */
-static SnlsStatus place_pixels(SnlsTrainer *t, const SnlsTensor *clip, uint8_t **out)
+static SnlsStatus place_pixels(SnlsTrainer *t, const SnlsTensor *clip, TrainClip *c)
 {
     const int64_t count = snls_tensor_elements(clip);
     const bool bytes = clip->dtype == SNLS_U8;
     uint8_t *plain = bytes ? clip->data : NULL;
     if (!bytes) SNLS_TRY(take(t, (void **)&plain, count, 1));
     for (int64_t i = 0; !bytes && i < count; i++) plain[i] = rounded(((const float *)clip->data)[i]);
-    SnlsStatus status = snls_device_alloc(t->ctx, (void **)out, count);
-    if (status >= 0) status = snls_device_copy(t->ctx, *out, plain, count, SNLS_COPY_TO_DEVICE);
+    SnlsStatus status = snls_device_alloc(t->ctx, (void **)&c->pixels, count);
+    if (status >= 0) status = snls_device_copy(t->ctx, c->pixels, plain, count, SNLS_COPY_TO_DEVICE);
+    if (status >= 0) snls_train_history_clip(t, c, plain);
     if (!bytes) snls_mem_free(&t->ctx->allocator, plain);
     return status;
 }
@@ -176,7 +200,7 @@ SnlsStatus snls_trainer_add_clip(SnlsTrainer *t, const SnlsTensor *clip)
     SNLS_REQUIRE(t->ctx, clip->dtype == SNLS_U8 || snls_all_finite(clip->data, snls_tensor_elements(clip)), SNLS_ERR_ARG, "train: a clip holds a value that is not finite");
     SNLS_TRY(room_for_clip(t));
     TrainClip c = { NULL, clip->shape[0], clip->shape[1], clip->shape[2] };
-    const SnlsStatus status = place_pixels(t, clip, &c.pixels);
+    const SnlsStatus status = place_pixels(t, clip, &c);
     if (status < 0) snls_device_free(t->ctx, c.pixels);
     else t->clips[t->clip_count++] = c;
     return status;

@@ -5,6 +5,7 @@
 #include "model/stan.h"
 #include "model/train_device.h"
 #include "nn/nn.h"
+#include <snls/safetensors.h>
 
 typedef struct TrainGpu { /* the run on a device; device NULL: there is none */
     const TrainDevice *device;
@@ -17,6 +18,16 @@ typedef struct TrainGpu { /* the run on a device; device NULL: there is none */
     int64_t            plain;       /* steps that were done without the graph: they make plans and take memory */
 } TrainGpu;
 
+enum { TRAIN_CLIPS_TEXT = 48 };
+
+typedef struct TrainHistory { /* what made the run, since its beginning; checkpoints keep it */
+    char  **pair;   /* key, text, key, text, ... */
+    int64_t count;  /* pairs */
+    bool    resumed;
+    uint64_t clips; /* a number that depends on every pixel of the clips and their order */
+    char    clips_were[TRAIN_CLIPS_TEXT]; /* those of the checkpoint, as snls_train_clips_text tells them; empty: not known */
+} TrainHistory;
+
 struct SnlsTrainer {
     SnlsContext    *ctx;
     SnlsTrainParams p;
@@ -28,6 +39,7 @@ struct SnlsTrainer {
     float          *state[3]; /* AdamW's means of gradients and of their squares; the mean of the weights */
     float          *clean, *noisy; /* (batch*frames, crop, crop, 3), 0..255; on this processor */
     TrainGpu        gpu;
+    TrainHistory    history;
 };
 
 /* train_batch.c: the clips of a step: crops, flips, time turned round, noise; fills clean, noisy and the network's input. */
@@ -43,6 +55,13 @@ void       snls_train_gpu_close(SnlsTrainer *t);
 SnlsStatus snls_train_gpu_step(SnlsTrainer *t, SnlsTrainReport *report); /* report NULL: nothing is waited for */
 SnlsStatus snls_train_gpu_send(SnlsTrainer *t);                          /* weights, means and the number of the step */
 SnlsStatus snls_train_gpu_fetch(SnlsTrainer *t);
+SnlsStatus snls_train_gpu_change(SnlsTrainer *t);                        /* after a change of t->p */
+
+/* train_history.c */
+void       snls_train_history_clip(SnlsTrainer *t, const TrainClip *clip, const uint8_t *pixels); /* one more; pixels: on this processor */
+void       snls_train_clips_text(const SnlsTrainer *t, char text[TRAIN_CLIPS_TEXT]);              /* empty: none are known */
+SnlsStatus snls_train_history_read(SnlsTrainer *t, const SnlsSafetensors *file);
+void       snls_train_history_free(SnlsTrainer *t);
 
 /* train.c: means from sums. SNLS_ERR_ARG where they are not finite. */
 SnlsStatus snls_train_report(SnlsTrainer *t, int64_t step, const double *numbers, SnlsTrainReport *report);

@@ -17,10 +17,24 @@ static SnlsTensor flat(const SnlsTrainer *t, int i)
     return snls_tensor(blocks[i], SNLS_F32, 1, &t->params.total);
 }
 
+/* Writes own pairs of metadata and, behind them, those of the history and count more. */
+static SnlsStatus write_file(SnlsTrainer *t, const char *path, const char *const *own, int64_t own_count, const char *const *more, int64_t count, SnlsNamedTensor *list, int64_t tensors)
+{
+    const struct { const char *const *pair; int64_t count; } parts[] = { { own, own_count }, { (const char *const *)t->history.pair, t->history.count }, { more, count } };
+    const char **metadata = snls_mem_alloc(&t->ctx->allocator, 2 * (own_count + t->history.count + count) * (int64_t)sizeof *metadata);
+    int64_t texts = 0;
+    SNLS_REQUIRE(t->ctx, metadata, SNLS_ERR_MEMORY, "train: no memory for metadata");
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        for (int64_t k = 0; k < 2 * parts[i].count; k++) metadata[texts++] = parts[i].pair[k];
+    const SnlsStatus status = snls_safetensors_write(t->ctx, path, &(SnlsSafetensors){ list, tensors, metadata, texts / 2, NULL });
+    snls_mem_free(&t->ctx->allocator, (void *)metadata);
+    return status;
+}
+
 SnlsStatus snls_trainer_save(SnlsTrainer *t, const char *path)
 {
     SnlsNamedTensor list[STATES];
-    char text[OPTIONS][TEXT];
+    char text[OPTIONS][TEXT], clips[TRAIN_CLIPS_TEXT];
     const char *metadata[2 * OPTIONS];
     int64_t pairs = 2;
     if (!t) return SNLS_ERR_ARG;
@@ -28,13 +42,15 @@ SnlsStatus snls_trainer_save(SnlsTrainer *t, const char *path)
     metadata[0] = "architecture", metadata[1] = CHECKPOINT;
     metadata[2] = "step", metadata[3] = text[1];
     snprintf(text[1], TEXT, "%lld", (long long)t->step);
+    snls_train_clips_text(t, clips);
+    if (*clips) metadata[2 * pairs] = "clips", metadata[2 * pairs + 1] = clips, pairs++;
     for (const SnlsOption *o = snls_train_options(); o->name && pairs < OPTIONS; o++, pairs++) {
         if (o->type == SNLS_OPTION_REAL) snls_number_text(text[pairs], TEXT, "%.17g", *(const double *)(const void *)((const char *)&t->p + o->offset));
         else snls_option_format(o, &t->p, text[pairs], TEXT);
         metadata[2 * pairs] = o->name, metadata[2 * pairs + 1] = text[pairs];
     }
     for (int i = 0; i < STATES; i++) list[i] = (SnlsNamedTensor){ state_names[i], flat(t, i) };
-    return snls_safetensors_write(t->ctx, path, &(SnlsSafetensors){ list, STATES, metadata, pairs, NULL });
+    return write_file(t, path, metadata, pairs, NULL, 0, list, STATES);
 }
 
 static SnlsStatus read_params(SnlsContext *ctx, const char *path, const SnlsSafetensors *file, SnlsTrainParams *p)
@@ -114,6 +130,7 @@ SnlsStatus snls_trainer_resume(SnlsTrainer **out, SnlsContext *ctx, const char *
     if (status >= 0) status = check_state(ctx, path, &file, &p);
     if (status >= 0) status = snls_trainer_open(out, ctx, &p);
     if (status >= 0) status = read_state(*out, path, &file);
+    if (status >= 0) status = snls_train_history_read(*out, &file);
     snls_safetensors_free(ctx, &file);
     if (status < 0) snls_trainer_close(out);
     return status;
@@ -157,20 +174,20 @@ static void halve(const SnlsTrainer *t, uint16_t *room)
     for (int64_t i = 0; i < t->params.total; i++) snls_store(&to, i, t->state[2][i]);
 }
 
-static SnlsStatus write_weights(SnlsTrainer *t, const char *path, const char **metadata, int64_t pairs, SnlsNamedTensor *list, uint16_t *room)
+/* The mean weights, as views in list, of the type that files are to have; room is for all of them in f16. */
+static void list_weights(const SnlsTrainer *t, SnlsNamedTensor *list, uint16_t *room)
 {
     NnParams view = t->params; /* where each parameter lies in a block of another type */
     view.dtype = t->p.store == SNLS_STORE_F16 ? SNLS_F16 : SNLS_F32;
     if (t->p.store == SNLS_STORE_F16) halve(t, room);
     for (int64_t i = 0; i < t->params.count; i++)
         list[i] = (SnlsNamedTensor){ t->params.list[i].name, snls_nn_param_view(&view, &t->params.list[i], t->p.store == SNLS_STORE_F16 ? (void *)room : t->state[2]) };
-    return snls_safetensors_write(t->ctx, path, &(SnlsSafetensors){ list, t->params.count, metadata, pairs, NULL });
 }
 
 SnlsStatus snls_trainer_export(SnlsTrainer *t, const char *path, const char *const *more, int64_t count)
 {
     enum { OWN = 6, MORE = 32 };
-    const char *metadata[2 * (OWN + MORE)];
+    const char *metadata[2 * OWN];
     char text[OWN][TEXT];
     if (!t) return SNLS_ERR_ARG;
     SNLS_TRY(snls_train_gpu_fetch(t));
@@ -181,10 +198,10 @@ SnlsStatus snls_trainer_export(SnlsTrainer *t, const char *path, const char *con
         snprintf(text[i], TEXT, "%lld", (long long)own[i - 1].value);
         metadata[2 * i] = own[i - 1].key, metadata[2 * i + 1] = text[i];
     }
-    for (int64_t i = 0; i < 2 * count; i++) metadata[2 * OWN + i] = more[i];
     SnlsNamedTensor *list = snls_mem_alloc(&t->ctx->allocator, t->params.count * (int64_t)sizeof *list);
     uint16_t *room = snls_mem_alloc(&t->ctx->allocator, t->params.total * (int64_t)sizeof *room);
-    const SnlsStatus status = list && room ? write_weights(t, path, metadata, OWN + count, list, room) : snls_fail(t->ctx, SNLS_ERR_MEMORY, "train: no memory for a list");
+    if (list && room) list_weights(t, list, room);
+    const SnlsStatus status = list && room ? write_file(t, path, metadata, OWN, more, count, list, t->params.count) : snls_fail(t->ctx, SNLS_ERR_MEMORY, "train: no memory for a list");
     snls_mem_free(&t->ctx->allocator, list);
     snls_mem_free(&t->ctx->allocator, room);
     return status;

@@ -96,6 +96,17 @@ SnlsStatus snls_train_gpu_send(SnlsTrainer *t)
 
 SnlsStatus snls_train_gpu_fetch(SnlsTrainer *t) { return t->gpu.device ? copy_state(t, SNLS_COPY_FROM_DEVICE) : SNLS_OK; }
 
+SnlsStatus snls_train_gpu_change(SnlsTrainer *t)
+{
+    TrainGpu *g = &t->gpu;
+    if (!g->device) return SNLS_OK;
+    SNLS_TRY(snls_device_wait(t->ctx));
+    g->device->graph_close(g->graph); /* it knows the old ones */
+    g->graph = NULL;
+    g->state.p = t->p;
+    return SNLS_OK;
+}
+
 static SnlsStatus send_clips(SnlsTrainer *t)
 {
     TrainGpu *g = &t->gpu;

@@ -30,7 +30,11 @@ static SnlsStatus open_network(SnlsContext *ctx, void **shared)
 #ifdef _OPENMP
     if (omp_get_num_procs() < threads) threads = omp_get_num_procs();
 #endif
-    if (snls_nn_cpu_conv_by_blas()) snls_nn_blas_warm(ctx, ctx->threads > threads ? ctx->threads : threads);
+    if (ctx->threads > threads) threads = ctx->threads;
+    if (snls_nn_cpu_conv_by_blas()) {
+        SNLS_TRY(snls_blas_require(ctx, "model", threads));
+        snls_nn_blas_warm(ctx, threads);
+    }
 #ifdef SNLS_HAVE_DNNL
     return snls_nn_dnnl_open(ctx, shared);
 #else

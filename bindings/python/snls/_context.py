@@ -17,8 +17,8 @@ _forked = False
 
 
 class Context:
-    """An open SnlsContext; handle is its address."""
-    handle = None
+    """An open SnlsContext; handle is its address, busy says that a call is under way."""
+    handle, busy = None, False
 
     def __init__(self, backend, device=0, stream=0, deterministic=False, threads=0):
         params, text = _lib.ContextParams(), ctypes.create_string_buffer(512)
@@ -39,14 +39,35 @@ class Context:
 
     __del__ = close
 
-    def check(self, status):
-        """Returns a status that is no error, raises one that is."""
-        if status < 0:
-            _lib.raise_status(status, self.handle)
-        return status
+    def call(self, function, *arguments):
+        """Calls the library; returns a status that is no error, raises one that is, with the sentence of this call.
+
+        Python may run something else before the sentence is fetched, a signal handler or what the garbage collector finishes,
+        and that may call with this context and fail as well: it leaves the sentence as it found it."""
+        if self.busy:
+            return self._call_inside(function, arguments)
+        self.busy = True
+        try:
+            status = function(*arguments)
+            if status < 0:
+                _lib.raise_status(status, self.handle)
+            return status
+        finally:
+            self.busy = False
+
+    def _call_inside(self, function, arguments):
+        sentence = _lib.error_text(self.handle)
+        try:
+            status = function(*arguments)
+            if status < 0:
+                _lib.raise_status(status, self.handle)
+            return status
+        finally:
+            if _lib.set_error:
+                _lib.set_error(self.handle, sentence)
 
     def wait(self):
-        self.check(_lib.device_wait(self.handle))
+        self.call(_lib.device_wait, self.handle)
 
 
 class _Local(threading.local):

@@ -102,16 +102,13 @@ class Denoiser:
         self._shape, self._torch, self._lock = _sizes(height, width, channels), None, threading.RLock()
         self._context = _context.Context("cpu", threads=_context.threads_for(_threads(threads)))
         params = _params(sigma, options)
-        self._check(_open(ref(self._handle), self._context.handle, ref(params), *self._shape))
-
-    def _check(self, status):
-        return self._context.check(status)
+        self._context.call(_open, ref(self._handle), self._context.handle, ref(params), *self._shape)
 
     def _ready(self):
         out = []
         while self._handle:
             frame = np.empty(self._shape, np.float32)
-            if self._check(_pull(self._handle, frame.ctypes.data)) == _lib.END:
+            if self._context.call(_pull, self._handle, frame.ctypes.data) == _lib.END:
                 break
             out.append(self._given(frame))
         return out
@@ -128,14 +125,14 @@ class Denoiser:
             raise ValueError("push: frame has the shape %s with channels last, must have %s" % (data.shape, self._shape))
         with self._lock:
             self._open_or_raise()
-            self._check(_push(self._handle, data.ctypes.data, bool(cut)))
+            self._context.call(_push, self._handle, data.ctypes.data, bool(cut))
             return self._ready()
 
     def finish(self):
         """No more frames: returns the rest."""
         with self._lock:
             self._open_or_raise()
-            self._check(_finish(self._handle))
+            self._context.call(_finish, self._handle)
             return self._ready()
 
     def _open_or_raise(self):
@@ -150,7 +147,7 @@ class Denoiser:
         values = (ctypes.c_double * 3)()
         with self._lock:
             self._open_or_raise()
-            return None if self._check(_sigma(self._handle, values)) == _lib.END else tuple(values)[:self._shape[2]]
+            return None if self._context.call(_sigma, self._handle, values) == _lib.END else tuple(values)[:self._shape[2]]
 
     def close(self):
         if getattr(self, "_handle", None) and self._context.pid == os.getpid():
@@ -228,7 +225,7 @@ def noise_estimate(video, layout="HWC"):
     """Standard deviation of white noise in each channel of (T,H,W,C), or (T,C,H,W) with layout "CHW", on the 0..255 scale."""
     data, values = _plain("noise_estimate: video", video, channels_first(layout), 4), (ctypes.c_double * 3)()
     ctx = _context.get("cpu")
-    ctx.check(_estimate(ctx.handle, data.ctypes.data, *data.shape, values))
+    ctx.call(_estimate, ctx.handle, data.ctypes.data, *data.shape, values)
     return tuple(values)[:data.shape[3]]
 
 
@@ -237,7 +234,7 @@ def noise_level(video, layout="HWC"):
     of brightness or of a channel of colour, whichever is strongest; white noise of sigma in red, green and blue gives sigma."""
     data, value = _plain("noise_level: video", video, channels_first(layout), 4), ctypes.c_double()
     ctx = _context.get("cpu")
-    ctx.check(_level(ctx.handle, data.ctypes.data, *data.shape, ref(value)))
+    ctx.call(_level, ctx.handle, data.ctypes.data, *data.shape, ref(value))
     return value.value
 
 
@@ -248,5 +245,5 @@ def noise_add(array, sigma, seed=0):
     torch_array = _is_torch(array)
     out = np.array(array.detach().cpu().float().numpy() if torch_array else array, dtype=np.float32, order="C")
     ctx = _context.get("cpu")
-    ctx.check(_add(ctx.handle, out.ctypes.data, out.size, 0, _lib.real("noise_add: sigma", sigma), seed))
+    ctx.call(_add, ctx.handle, out.ctypes.data, out.size, 0, _lib.real("noise_add: sigma", sigma), seed)
     return __import__("torch").from_numpy(out) if torch_array else out

@@ -69,9 +69,8 @@ class Borrowed:
             raise TypeError("snls: __dlpack__ of %s gave a capsule called %r" % (type(array).__name__, name))
         versioned = name == VERSIONED
         address, tensor = _api.PyCapsule_GetPointer(capsule, name), _lib.Tensor()
-        status = (_from_versioned(context.handle, ctypes.byref(tensor), address, 0) if versioned
-                  else _from_plain(context.handle, ctypes.byref(tensor), address))
-        self._check(context, status)  # on failure the capsule still owns the tensor and gives it back itself
+        arguments = (context.handle, ctypes.byref(tensor), address)
+        self._call(context, *((_from_versioned, *arguments, 0) if versioned else (_from_plain, *arguments)))  # on failure the capsule still owns the tensor and gives it back itself
         self.struct = (ManagedVersioned if versioned else Managed).from_address(address)
         self.static_name = USED_VERSIONED if versioned else USED
         _api.PyCapsule_SetName(capsule, self.static_name)
@@ -80,9 +79,9 @@ class Borrowed:
         self.view = View(tensor.shape[:n], tensor.stride[:n], tensor.dtype, tensor.device, tensor.device_id)
 
     @staticmethod
-    def _check(context, status):
+    def _call(context, function, *arguments):
         try:
-            context.check(status)
+            context.call(function, *arguments)
         except NotImplementedError as error:
             if "element type" in str(error):
                 raise TypeError(str(error)) from None
@@ -127,7 +126,7 @@ class _Memory:
     def take(self, size):
         out = ctypes.c_void_p()
         with self.lock:
-            self.context.check(_lib.device_alloc(self.context.handle, ctypes.byref(out), size))
+            self.context.call(_lib.device_alloc, self.context.handle, ctypes.byref(out), size)
         return out.value
 
     def give(self, data):

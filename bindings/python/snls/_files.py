@@ -16,13 +16,13 @@ def png_write(path, image, layout="HWC"):
     """Writes (H,W,1) or (H,W,3), or (C,H,W) with layout "CHW", as an 8-bit PNG; floats are 0..255, rounded and clamped."""
     image = as_array("png_write: image", image)
     given, ctx = lend("png_write: image", image, channels_first(layout), (3,)), _context.get("cpu")
-    ctx.check(_png_write(ctx.handle, _lib.path_bytes(path), ref(given)))
+    ctx.call(_png_write, ctx.handle, _lib.path_bytes(path), ref(given))
 
 
 def image_read(path):
     """A PNG or JPEG as a NumPy array (H,W,1) or (H,W,3), uint8; of a 16-bit PNG float32, 0..255."""
     tensor, ctx = _lib.Tensor(), _context.get("cpu")
-    ctx.check(_image_read(ctx.handle, _lib.path_bytes(path), ref(tensor)))
+    ctx.call(_image_read, ctx.handle, _lib.path_bytes(path), ref(tensor))
     shape, dtype = tuple(tensor.shape[:tensor.ndim]), np.uint8 if tensor.dtype == _lib.U8 else np.float32
     count = int(np.prod(shape)) * np.dtype(dtype).itemsize
     try:

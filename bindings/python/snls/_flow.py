@@ -54,7 +54,7 @@ def flow(frame0, frame1, method="farneback", layout="HWC", **options):
     pair = _Three(lend("flow: frame0", frame0, first, (2, 3)), lend("flow: frame1", frame1, first, (2, 3)))
     out, pair.c = new(frame0, (*logical(frame0, first)[:2], 2), first)
     ctx = context(frame0)
-    ctx.check(_pair(ctx.handle, ref(pair), ref(params)))
+    ctx.call(_pair, ctx.handle, ref(pair), ref(params))
     return out
 
 
@@ -67,7 +67,7 @@ def flow_clip(video, method="farneback", layout="HWC", **options):
     shape = (*logical(video, first)[:3], 2)
     (forward, clip.b), (backward, clip.c) = new(video, shape, first), new(video, shape, first)
     ctx = context(video)
-    ctx.check(_clip(ctx.handle, ref(clip), ref(params)))
+    ctx.call(_clip, ctx.handle, ref(clip), ref(params))
     return forward, backward
 
 
@@ -78,7 +78,7 @@ def warp(image, flow, layout="HWC"):
     given, field = lend("warp: image", image, first, (3,)), lend("warp: flow", flow, first, (3,))
     out, result = new(image, logical(image, first), first)
     ctx = context(image)
-    ctx.check(_warp(ctx.handle, ref(given), ref(field), ref(result)))
+    ctx.call(_warp, ctx.handle, ref(given), ref(field), ref(result))
     return out
 
 
@@ -89,7 +89,7 @@ def flow_resize(flow, height, width, layout="HWC"):
     height, width = (_lib.whole("flow_resize: " + name, n, 1, 2**63 - 1) for name, n in (("height", height), ("width", width)))
     out, result = new(flow, (height, width, 2), first)
     ctx = context(flow)
-    ctx.check(_resize(ctx.handle, ref(given), ref(result)))
+    ctx.call(_resize, ctx.handle, ref(given), ref(result))
     return out
 
 
@@ -102,7 +102,7 @@ def flow_consistency(forward, backward, layout="HWC"):
     shape = logical(forward, first)[:2]
     (error, e), (mask, m) = new(forward, shape), new(forward, shape, dtype=_lib.U8)
     ctx = context(forward)
-    ctx.check(_consistency(ctx.handle, ref(there), ref(back), ref(e), ref(m)))
+    ctx.call(_consistency, ctx.handle, ref(there), ref(back), ref(e), ref(m))
     return error, mask
 
 
@@ -111,7 +111,7 @@ def flow_error(flow, truth, layout="HWC"):
     flow, truth, first = as_array("flow_error: flow", flow), as_array("flow_error: truth", truth), channels_first(layout)
     a, b, out = lend("flow", flow, first, (3,)), lend("truth", truth, first, (3,)), ctypes.c_double()
     ctx = context(flow)
-    ctx.check(_error(ctx.handle, ref(a), ref(b), ref(out)))
+    ctx.call(_error, ctx.handle, ref(a), ref(b), ref(out))
     return out.value
 
 
@@ -122,7 +122,7 @@ def flow_color(flow, largest=0.0, layout="HWC"):
     given = lend("flow_color: flow", flow, first, (3,))
     out, result = new(flow, (*logical(flow, first)[:2], 3), first, _lib.U8)
     ctx = context(flow)
-    ctx.check(_color(ctx.handle, ref(given), _lib.real("flow_color: largest", largest), ref(result)))
+    ctx.call(_color, ctx.handle, ref(given), _lib.real("flow_color: largest", largest), ref(result))
     return out
 
 

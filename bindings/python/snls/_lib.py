@@ -93,6 +93,7 @@ if function("snls_api_version", _int)() != API_VERSION:
     raise ImportError("snls: %s has another API version than this package (0x%06x)" % (path, API_VERSION))
 
 error_text = function("snls_error", _text, _pointer)
+set_error = function("snls_set_error", None, _pointer, _text)
 status_text = function("snls_status_text", _text, _int)
 context_defaults = function("snls_context_defaults", None, _pointer)
 open_context = function("snls_open", _int, _pointer, _pointer)
@@ -145,7 +146,9 @@ def raise_status(status, context=None, sentence=None):
     """Raises what a negative status means, with the library's own sentence. NotImplementedError is a RuntimeError."""
     if sentence is None and context:
         sentence = error_text(context).decode(errors="replace")
-    raise _EXCEPTIONS.get(status, RuntimeError)(sentence or status_text(status).decode())
+    error = _EXCEPTIONS.get(status, RuntimeError)(sentence or status_text(status).decode())
+    error.status = status
+    raise error
 
 
 class OptionRow:
@@ -165,20 +168,27 @@ class OptionRow:
             names.append(row.names[len(names)].decode())
         return tuple(names)
 
-    def _refuse(self, op, value):
+    def _refuse(self, op, value, name=None):
         if self.names:
-            raise ValueError("%s: %s is %r, must be one of %s" % (op, self.name, value, ", ".join(self.names)))
+            raise ValueError("%s: %s is %r, must be one of %s" % (op, name or self.name, value, ", ".join(self.names)))
         raise ValueError("%s: %s is %r, must be a %snumber from %.10g to %.10g"
-                         % (op, self.name, value, "whole " if self.kind == "int" else "", self.min, self.max))
+                         % (op, name or self.name, value, "whole " if self.kind == "int" else "", self.min, self.max))
 
-    def _number(self, op, value):
+    def check(self, op, value, name=None):
+        """Refuses what store would refuse; name: what op calls it, where that is another."""
+        if not self.names:
+            self._number(op, value, name)
+        elif value not in self.names:
+            self._refuse(op, value, name)
+
+    def _number(self, op, value, name=None):
         """value as a float or int in the row's range."""
         try:
             number = float(value) if self.kind == "real" else int(value)
         except (TypeError, ValueError, OverflowError):
-            self._refuse(op, value)
+            self._refuse(op, value, name)
         if not isinstance(value, numbers.Real) or not self.min <= number <= self.max or (self.kind == "int" and number != value):
-            self._refuse(op, value)
+            self._refuse(op, value, name)
         return number
 
     def store(self, op, buffer, base, value):

@@ -73,13 +73,18 @@ def _check_agree(op, views):
             raise TypeError("%s: %s is missing" % (op.name, name))
     first = views[0]
     for name, view in zip(op.inputs, views):
-        if view is not None and (view.device, view.device_id) != (first.device, first.device_id):
-            raise RuntimeError("%s: all arrays must be on one device, but %s is on %s and %s on %s"
-                               % (op.name, op.inputs[0], device_text(first), name, device_text(view)))
+        if view is not None:
+            _check_device(op, first, name, view)
     if op.inputs[:2] == ("query", "key") and views[0].dtype != views[1].dtype:
         raise TypeError("%s: query is %s and key is %s, they must have one element type"
                         % (op.name, _lib.DTYPE_NAMES[views[0].dtype], _lib.DTYPE_NAMES[views[1].dtype]))
     _check_numbers(op, views)
+
+
+def _check_device(op, first, name, view):
+    if (view.device, view.device_id) != (first.device, first.device_id):
+        raise RuntimeError("%s: all arrays must be on one device, but %s is on %s and %s on %s"
+                           % (op.name, op.inputs[0], device_text(first), name, device_text(view)))
 
 
 def _check_numbers(op, views):
@@ -182,14 +187,14 @@ class Plan:
             fill_tensor(block.tensor(i), view, self.params[-1] and name in VIDEO_LIKE)
 
     def run(self, context):
-        status = self.op.forward(context.handle, self.address)
-        return status if status == 0 else self._trouble(context, status)
+        return self.call(context, self.op.forward, context.handle, self.address)
 
-    def _trouble(self, context, status):
+    def call(self, context, function, *arguments):
+        """A function of the library on this plan; its status."""
         try:
-            context.check(status)
+            status = context.call(function, *arguments)
         except ValueError as error:
-            if status == _lib.ERR_SHAPE and self.params[-1]:  # the library knows one order of axes
+            if getattr(error, "status", 0) == _lib.ERR_SHAPE and self.params[-1]:  # the library knows one order of axes
                 raise ValueError("%s%s" % (error, AXES)) from None
             raise
         if status == _lib.UNCOVERED:
@@ -220,11 +225,34 @@ def check_without_data(op, views, params, context):
         Plan(op, views, params)
         return
     plan = Plan(op, views, params)
-    status = op.shape(context.handle, plan.address)
-    if status:
-        plan._trouble(context, status)
+    plan.call(context, op.shape, context.handle, plan.address)
     if "flow" in op.optional and views[2] is not None and 0 not in views[2].shape:  # without elements there is none
         _check_flow(op, views[2], params, plan.outputs[0].shape)
+
+
+def _check_as_output(op, what, name, view, shape, backend):
+    """An array of backward that belongs to the output name, which has this shape: what the library says where there is data, in the
+    caller's order of axes."""
+    text = lambda numbers: "(%s)" % ",".join(map(str, numbers))
+    known = all(type(n) is int for n in view.shape + shape)
+    if len(view.shape) != len(shape) or known and view.shape != shape:
+        raise ValueError("%s: %s has shape %s, must be %s" % (op.name, what, text(view.shape), text(shape)))
+    floats = (_lib.F32, _lib.F16, _lib.BF16, _lib.F64)
+    takes = (_lib.I32,) if name == "index" else floats if backend == "ref" else floats[:3] if name == "out" else floats[:1]
+    if view.dtype not in takes:
+        raise TypeError("%s: %s is %s, must be %s" % (op.name, what, _lib.DTYPE_NAMES[view.dtype],
+                                                      " or ".join(_lib.DTYPE_NAMES[t] for t in takes)))
+
+
+def check_backward(op, views, params, saved, grads):
+    """What a backward call takes beside the inputs. saved: views of op.saved; grads: of the incoming gradients, or None."""
+    shapes = dict(zip(op.outputs, op.shapes(op, [v and v.shape for v in views], params)))
+    given = [(name, name, view) for name, view in zip(op.saved, saved)]
+    given += [("gradient of " + name, name, view) for name, view in zip(op.grads, grads)]
+    for what, name, view in given:
+        if view is not None:
+            _check_device(op, views[0], what, view)
+            _check_as_output(op, what, name, view, tuple(shapes[name]), backend_of(views[0]))
 
 
 class BackwardPlan(Plan):
@@ -235,6 +263,7 @@ class BackwardPlan(Plan):
 
     def __init__(self, op, views, params, saved, grads, wanted):
         super().__init__(op, views, params)
+        check_backward(op, views, params, saved, grads)
         names = op.grads + op.inputs
         self.saved_at = tuple(self.output_at[op.outputs.index(name)] for name in op.saved)
         for name, view in zip(op.saved, saved):
@@ -246,8 +275,7 @@ class BackwardPlan(Plan):
         self.read_at = self.input_at + self.saved_at
 
     def run(self, context):
-        status = self.op.backward(context.handle, self.address, self.grad_block.address)
-        return status if status == 0 else self._trouble(context, status)
+        return self.call(context, self.op.backward, context.handle, self.address, self.grad_block.address)
 
 
 def remember(key, plan):

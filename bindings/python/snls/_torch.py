@@ -15,7 +15,7 @@ from torch.autograd import forward_ad
 from . import _context, _lib
 from ._context import local
 from ._operators import OPERATORS
-from ._plan import BackwardPlan, Plan, View, check_without_data, remember
+from ._plan import BackwardPlan, Plan, View, check_backward, check_without_data, remember
 
 _CODES = {torch.float32: _lib.F32, torch.float64: _lib.F64, torch.float16: _lib.F16, torch.bfloat16: _lib.BF16,
           torch.int32: _lib.I32, torch.uint8: _lib.U8}
@@ -169,7 +169,7 @@ def new_zeros(plan, context, inputs):
     made = tuple([make() if make else None for make in plan.makers])
     for t, size in zip(made, plan.sizes):
         if size:
-            context.check(_device_zero(context.handle, t.data_ptr(), size))
+            context.call(_device_zero, context.handle, t.data_ptr(), size)
     return made
 
 
@@ -219,16 +219,20 @@ def _bare_view(what, t):
     return None if t is None else View(t.shape, (1,) * t.dim(), _code_of(what, t))
 
 
+def _bare_views(op, names, tensors, first):
+    """first: one of the inputs, on whose device all must be: one meta tensor among others brings a call here, and nobody would compute."""
+    for name, t in zip(names, tensors):
+        if t is not None and t.device != first.device:
+            raise RuntimeError("%s: all arrays must be on one device, but %s is on %s and %s on %s"
+                               % (op.name, op.inputs[0], first.device, name, t.device))
+    return tuple(_bare_view("%s: %s" % (op.name, n), t) for n, t in zip(names, tensors))
+
+
 def _fake_forward(op):
     def fake(*args):
         tensors, params, with_index = _split_forward(op, args)
         first = tensors[0]
-        for name, t in zip(op.inputs, tensors):  # one meta tensor among others brings a call here, and nobody would compute
-            if t is not None and t.device != first.device:
-                raise RuntimeError("%s: all arrays must be on one device, but %s is on %s and %s on %s"
-                                   % (op.name, op.inputs[0], first.device, name, t.device))
-        views = tuple(_bare_view("%s: %s" % (op.name, n), t) for n, t in zip(op.inputs, tensors))
-        check_without_data(op, views, params, _context.get("cpu"))
+        check_without_data(op, _bare_views(op, op.inputs, tensors, first), params, _context.get("cpu"))
         shapes = op.shapes(op, [None if t is None else t.shape for t in tensors], params)
         outputs = tuple(first.new_empty(shape, dtype=_dtype_like(name, first)) for name, shape in zip(op.outputs, shapes))
         if not with_index:
@@ -239,7 +243,11 @@ def _fake_forward(op):
 
 def _fake_backward(op):
     def fake(*args):
-        _, inputs, _, mask, _ = _split_backward(op, args)
+        grads, inputs, saved, mask, params = _split_backward(op, args)
+        views = [_bare_views(op, names, tensors, inputs[0]) for names, tensors in
+                 ((op.inputs, inputs), (op.saved, saved), (["gradient of " + n for n in op.grads], grads))]
+        check_without_data(op, views[0], params, _context.get("cpu"))
+        check_backward(op, views[0], params, views[1], views[2])
         wanted = _new_gradients(inputs, mask)
         return wanted[0] if len(wanted) == 1 else wanted
     return fake

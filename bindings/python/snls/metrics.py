@@ -19,7 +19,7 @@ def _measure(name, function, clean, test, first, axes, result):
     clean, test = as_array(name + ": clean", clean), as_array(name + ": test", test)
     a, b = lend(name + ": clean", clean, first, axes), lend(name + ": test", test, first, axes)
     ctx = context(clean)
-    ctx.check(function(ctx.handle, ref(a), ref(b), ref(result)))
+    ctx.call(function, ctx.handle, ref(a), ref(b), ref(result))
     return result
 
 

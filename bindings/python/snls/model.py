@@ -120,9 +120,9 @@ class Model:
         self.path = find(weights) if isinstance(weights, str) and weights in NETWORKS else os.fspath(weights)
         name = _lib.path_bytes(self.path)
         self._context = _open_context(str(device), threads)
-        self._context.check(_open(ref(self._handle), self._context.handle, name, ref(params)))
+        self._context.call(_open, ref(self._handle), self._context.handle, name, ref(params))
         info = _Info()
-        self._context.check(_info(self._handle, ref(info)))
+        self._context.call(_info, self._handle, ref(info))
         self.architecture, self.parameters, self.radius = info.architecture.decode(), info.parameters, info.radius
         self.dtype = {_lib.F32: "float32", _lib.BF16: "bfloat16"}.get(info.dtype)
 
@@ -239,7 +239,7 @@ class _Stream:
                 raise ValueError("Model: is closed")
             if self.pid != os.getpid():
                 raise RuntimeError("stream: was begun before a fork, a child begins its own")
-            return self.model._context.check(function(*arguments))
+            return self.model._context.call(function, *arguments)
 
     def _open(self, shape):
         params = _StreamParams(*shape[:2])

@@ -8,6 +8,7 @@ argument cannot do here is refused with a sentence. Modules have no parameters; 
 import torch
 
 from . import _lib, functional
+from ._operators import OPERATORS
 
 _SELF = {None: ("none", "none"), "none": ("none", "none"), "anchor": ("self", "none"), "anchor_self": ("self", "none"),
          "anchor_each": ("each", "none"), "remove": ("none", "self"), "remove_ref_frame": ("none", "frame")}
@@ -29,12 +30,23 @@ def _only(module, **given):
                              % (module, name, value, allowed))
 
 
-class _Module(torch.nn.Module):
-    """Keeps the keyword arguments of one function; shows them."""
+_THEIRS = {"heads": "nheads", "dist": "dist_type", "topk": "topk_mode"}  # as stnls calls them
 
-    def __init__(self, layout, **options):
+
+def _check_options(module, op, options):
+    """Refuses when a module is made what its operator would refuse when it is called."""
+    for row in OPERATORS[op].params:
+        if row.name in options:
+            row.check(module, options[row.name], _THEIRS.get(row.name))
+
+
+class _Module(torch.nn.Module):
+    """Keeps the keyword arguments of one function, those of an operator; shows them."""
+
+    def __init__(self, name, op, layout, **options):
         super().__init__()
         functional._first(layout)
+        _check_options(name, op, options)
         self.layout, self.options = layout, options
 
     def extra_repr(self):
@@ -79,7 +91,7 @@ class NonLocalSearch(_Module):
                        dilation=dilation, dist=dist_type, interp=_choose("NonLocalSearch", "itype", itype, _INTERP),
                        border="reflect" if reflect_bounds else "drop", window="slide" if full_ws else "cut", exclude=exclude)
         kept = _kept("NonLocalSearch", k, anchor, topk_mode)
-        super().__init__(layout, **options, **kept)
+        super().__init__("NonLocalSearch", "search", layout, **options, **kept)
         self.all = not kept
 
     def forward(self, query, key, flow=None, bflow=None, *, fflow=None):
@@ -106,7 +118,7 @@ class PairedSearch(_Module):
               off_Hq=(off_Hq, 0), off_Wq=(off_Wq, 0))
         anchor, exclude = _choose("PairedSearch", "self_action", self_action, _SELF)
         kept = _kept("PairedSearch", k, anchor, "all")
-        super().__init__(layout, ws=ws, wt=0, ps=ps, heads=nheads, stride0=stride0, stride1=_lib.real("PairedSearch: stride1", stride1),
+        super().__init__("PairedSearch", "search", layout, ws=ws, wt=0, ps=ps, heads=nheads, stride0=stride0, stride1=_lib.real("PairedSearch: stride1", stride1),
                          dilation=dilation, dist=dist_type, interp=_choose("PairedSearch", "itype", itype, _INTERP),
                          border="reflect" if reflect_bounds else "drop", window="slide" if full_ws else "cut",
                          exclude=exclude, **kept)
@@ -137,10 +149,10 @@ class RefineSearch(_Module):
         k = _lib.whole("RefineSearch: k", k, -2**31, 2**31 - 1)
         if _lib.real("RefineSearch: kr", kr) != kr:
             raise ValueError("RefineSearch: kr is %r, must be a number" % (kr,))
-        super().__init__(layout, wr=wr, ps=ps, k=k, heads=nheads, stride0=stride0, stride1=_lib.real("RefineSearch: stride1", stride1),
+        super().__init__("RefineSearch", "refine", layout, wr=wr, ps=ps, k=max(k, 1), heads=nheads, stride0=stride0, stride1=_lib.real("RefineSearch: stride1", stride1),
                          dilation=dilation, dist=dist_type, interp=_choose("RefineSearch", "itype", itype, _INTERP),
                          border="reflect" if reflect_bounds else "drop", window="slide" if full_ws else "cut")
-        self.kr = kr
+        self.kr, self.options["k"] = kr, k  # not above 0: as many as there are
 
     def _used(self, given):
         if isinstance(self.kr, float):
@@ -156,9 +168,9 @@ class RefineSearch(_Module):
 
 
 class _Aggregate(_Module):
-    def __init__(self, name, ps, stride0, dilation, pt, reflect_bounds, use_adj, itype, layout):
+    def __init__(self, name, op, ps, stride0, dilation, pt, reflect_bounds, use_adj, itype, layout):
         _only(name, pt=(pt, 1), use_adj=(use_adj, False))
-        super().__init__(layout, ps=ps, stride0=stride0, dilation=dilation, interp=_choose(name, "itype", itype, _INTERP),
+        super().__init__(name, op, layout, ps=ps, stride0=stride0, dilation=dilation, interp=_choose(name, "itype", itype, _INTERP),
                          border="reflect" if reflect_bounds else "drop")
 
 
@@ -170,7 +182,7 @@ class NonLocalGather(_Aggregate):
     (B,heads,K,T,H,W,F)."""
 
     def __init__(self, ps, stride0, pt=1, dilation=1, reflect_bounds=True, use_adj=False, itype="float", *, layout="BTCHW"):
-        super().__init__("NonLocalGather", ps, stride0, dilation, pt, reflect_bounds, use_adj, itype, layout)
+        super().__init__("NonLocalGather", "gather", ps, stride0, dilation, pt, reflect_bounds, use_adj, itype, layout)
 
     def forward(self, value, weights, offsets):
         return self.apply_to(functional.gather, value, weights, offsets)
@@ -183,7 +195,7 @@ class WeightedPatchSum(_Aggregate):
     (dt, dy, dx). Returns (B,T,C,H,W). layout "BTHWC": value and result (B,T,H,W,C)."""
 
     def __init__(self, ps, stride0, pt=1, dilation=1, reflect_bounds=True, use_adj=False, itype="float", *, layout="BTCHW"):
-        super().__init__("WeightedPatchSum", ps, stride0, dilation, pt, reflect_bounds, use_adj, itype, layout)
+        super().__init__("WeightedPatchSum", "gather_add", ps, stride0, dilation, pt, reflect_bounds, use_adj, itype, layout)
 
     def forward(self, value, weights, offsets):
         return self.apply_to(functional.gather_add, value, weights, offsets)
@@ -202,7 +214,7 @@ class NonLocalGatherAdd(_Aggregate):
     def __init__(self, ps, strideIn, strideOut=None, outH=0, outW=0, pt=1, dilation=1, reflect_bounds=True, use_adj=False,
                  itype="float", *, layout="BTCHW"):
         _one_stride("NonLocalGatherAdd", strideIn, strideOut, outH, outW)
-        super().__init__("NonLocalGatherAdd", ps, strideIn, dilation, pt, reflect_bounds, use_adj, itype, layout)
+        super().__init__("NonLocalGatherAdd", "gather_add", ps, strideIn, dilation, pt, reflect_bounds, use_adj, itype, layout)
 
     def forward(self, value, weights, offsets):
         return self.apply_to(functional.gather_add, value, weights, offsets)
@@ -217,7 +229,7 @@ class NonLocalScatterAdd(_Aggregate):
     def __init__(self, ps, strideIn, strideOut=None, outH=0, outW=0, pt=1, dilation=1, reflect_bounds=True, use_adj=False,
                  itype="float", *, layout="BTCHW"):
         _one_stride("NonLocalScatterAdd", strideIn, strideOut, outH, outW)
-        super().__init__("NonLocalScatterAdd", ps, strideIn, dilation, pt, reflect_bounds, use_adj, itype, layout)
+        super().__init__("NonLocalScatterAdd", "scatter_add", ps, strideIn, dilation, pt, reflect_bounds, use_adj, itype, layout)
 
     def forward(self, value, weights, offsets):
         return self.apply_to(functional.scatter_add, value, weights, offsets)
@@ -231,6 +243,7 @@ class SoftmaxWeights(torch.nn.Module):
     def __init__(self, scale=10.0, dist_type="l2"):
         super().__init__()
         self.scale, self.dist_type = _lib.real("SoftmaxWeights: scale", scale), dist_type
+        _check_options("SoftmaxWeights", "weights", dict(scale=self.scale, dist=dist_type))
 
     def extra_repr(self):
         return "scale=%r, dist_type=%r" % (self.scale, self.dist_type)

@@ -354,6 +354,37 @@ class Inside(unittest.TestCase):
             snls.search(v, v, ws=3)
         self.assertFalse(any(plan.busy for plan in snls._context.local.plans.values()))
 
+    def test_whose_error_it_is(self):
+        """A call that fails inside one that fails, before or after it has: each hears its own sentence."""
+        v, search, heard = video(1, 1, 6, 6, 4), OPERATORS["search"], []
+        real = search.forward
+
+        def fails(**options):
+            with self.assertRaises(ValueError) as error:
+                snls.search(v, v, **options)
+            return str(error.exception)
+
+        def between(*arguments):
+            depth = len(heard)
+            if depth < 2:
+                heard.append(None)
+                heard[depth] = [fails(heads=3), None]
+            status = real(*arguments)
+            if depth < 2:
+                heard[depth][1] = fails(wt=1)
+            return status
+        wants = fails(heads=3), fails(wt=1)
+        self.assertNotEqual(*wants)
+        search.forward = between
+        try:
+            outer = fails(ws=3, heads=5)
+        finally:
+            search.forward = real
+        self.assertIn("5", outer)
+        self.assertEqual(outer, fails(ws=3, heads=5))
+        self.assertEqual(heard, [list(wants)] * 2)
+        self.assertFalse(any(context.busy for context in snls._context.local.contexts.values()))
+
     def test_contexts_that_are_in_use(self):
         """Nobody closes a context that an interrupted call has."""
         v = video(1, 1, 6, 6, 4)

@@ -133,6 +133,32 @@ class Types(unittest.TestCase):
             shapes = [[o.shape for o in snls.search(v.to(d), v.to(d), flow.to(d), wt=1)] for d in ("cpu", "meta")]
             self.assertEqual(*shapes)
 
+    def test_what_backward_refuses_without_data(self):
+        v, weight, frames = rand(1, 3, 4, 5, 2), rand(1, 1, 3, 4, 5, 2), rand(1, 3, 4, 5, 2)
+        offset, index, ops = rand(1, 1, 3, 4, 5, 2, 3), torch.zeros(1, 1, 3, 4, 5, 2, dtype=torch.int32), torch.ops.snls
+        search = lambda grad, grad_offset, q, k, index, *params: ops.search_backward(grad, grad_offset, q, k, None, index, 3, *(params or (3, 0, 1, 2)))
+        cases = [(search, (weight[..., :1], offset, v, v, index)), (search, (weight[0], offset, v, v, index)), (search, (weight.half(), offset, v, v, index)),
+                 (search, (weight.double(), offset, v, v, index)), (search, (weight, offset[..., :2], v, v, index)),
+                 (search, (weight, offset, v, v, index[..., :1])), (search, (weight, offset, v, v, weight)), (search, (weight, offset, v, v[:, :2], index)),
+                 (lambda *t: search(*t, 0, 0, 1, 2), (weight, offset, v, v, index)), (lambda *t: search(*t, 3, 0, 1, 3), (weight, offset, v, v, index)),
+                 (lambda *t: ops.weights_backward(*t, 1), (weight, weight, weight[..., :1])), (lambda *t: ops.weights_backward(*t, 1), (weight[:, :, :2], weight, weight)),
+                 (lambda *t: ops.gather_add_backward(*t, 7), (v[:, :, :2], v, weight, offset)), (lambda *t: ops.gather_add_backward(*t, 7), (v.double(), v, weight, offset)),
+                 (lambda *t: ops.scatter_add_backward(*t, 7), (v, v[..., :1], v, weight[..., :1, :], offset)),
+                 (lambda *t: ops.flow_compose_backward(*t, 3, 1), (rand(1, 3, 2, 4, 4, 2), frames, frames))]
+        for function, tensors in cases:
+            with self.assertRaises((ValueError, TypeError)) as real:
+                function(*tensors)
+            with self.assertRaises(type(real.exception)) as meta:
+                function(*[t.to("meta") for t in tensors])
+            self.assertEqual(str(meta.exception), str(real.exception))
+        with self.assertRaisesRegex(RuntimeError, "one device, but query is on cpu and gradient of dist on meta"):
+            search(weight.to("meta"), offset, v, v, index)
+        for d in ("cpu", "meta"):  # what may be: a gradient of another type than a video of halves, and none
+            found = ops.gather_add_backward(v.to(d), v.half().to(d), weight.to(d), offset.to(d), 7)
+            self.assertEqual([tuple(t.shape) for t in found], [v.shape, weight.shape, offset.shape])
+            self.assertEqual(search(None, offset.to(d), v.to(d), v.to(d), index.to(d))[0].shape, v.shape)
+            self.assertEqual(search(weight.to(d), None, v.double().to(d), v.double().to(d), index.to(d))[0].shape, v.shape)
+
     def test_a_tensor_without_data(self):
         """Among others: not shapes filled with what was in memory."""
         v = rand(1, 1, 4, 4, 1)

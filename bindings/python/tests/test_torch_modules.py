@@ -131,6 +131,19 @@ class Modules(unittest.TestCase):
                                 ("RefineSearch: kr is nan, must be", lambda: snls.RefineSearch(3, 0, 1, 1, float("nan"), 1)),
                                 ("self_action is \\[\\], must be one of", lambda: snls.NonLocalSearch(3, 0, 1, 1, self_action=[])),
                                 ("NonLocalSearch: stride1 is 'x', must be a number", lambda: snls.NonLocalSearch(3, 0, 1, 1, stride1="x")),
+                                ("NonLocalSearch: dist_type is 'l3', must be one of l2, prod", lambda: snls.NonLocalSearch(3, 0, 1, 1, dist_type="l3")),
+                                ("NonLocalSearch: ws is 0, must be a whole number from 1 to", lambda: snls.NonLocalSearch(0, 0, 1, -1)),
+                                ("NonLocalSearch: nheads is 1.5, must be a whole number", lambda: snls.NonLocalSearch(3, 0, 1, 1, nheads=1.5)),
+                                ("NonLocalSearch: topk_mode is 'some', must be one of", lambda: snls.NonLocalSearch(3, 0, 1, 1, topk_mode="some")),
+                                ("NonLocalSearch: wt is \\[1\\], must be a whole number", lambda: snls.NonLocalSearch(3, [1], 1, 1)),
+                                ("PairedSearch: ws is 'x', must be a whole number", lambda: snls.PairedSearch("x", 1, 1)),
+                                ("PairedSearch: dist_type is None, must be one of", lambda: snls.PairedSearch(3, 1, 1, dist_type=None)),
+                                ("RefineSearch: wr is -1, must be a whole number", lambda: snls.RefineSearch(3, 0, -1, 1, -1, 1)),
+                                ("RefineSearch: dist_type is 'l1', must be one of", lambda: snls.RefineSearch(3, 0, 1, 1, -1, 1, dist_type="l1")),
+                                ("NonLocalGather: ps is 0, must be a whole number", lambda: snls.NonLocalGather(0, 1)),
+                                ("WeightedPatchSum: stride0 is 0, must be a whole number", lambda: snls.WeightedPatchSum(1, 0)),
+                                ("NonLocalScatterAdd: dilation is 0.5, must be a whole number", lambda: snls.NonLocalScatterAdd(1, 1, dilation=0.5)),
+                                ("SoftmaxWeights: dist_type is 'l3', must be one of l2, prod", lambda: snls.SoftmaxWeights(1, "l3")),
                                 ("SoftmaxWeights: scale is None, must be a number", lambda: snls.SoftmaxWeights(None))):
             with self.subTest(sentence), self.assertRaisesRegex(ValueError, sentence):
                 build()
