@@ -303,6 +303,24 @@ with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
         stream.synchronize()
         self.assertTrue(torch.equal(got, want))
 
+    @needs_cuda
+    def test_a_graph_keeps_its_scratch(self):
+        q = rand(1, 3, 32, 32, 32, device="cuda").bfloat16()  # copied to float32 in scratch
+        stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+        with torch.cuda.stream(stream):
+            want = snls.search(q, q.flip(1), ws=5, k=3)[0].clone()
+            with torch.cuda.graph(graph, stream=stream):
+                got = snls.search(q, q.flip(1), ws=5, k=3)[0]
+            large = rand(1, 3, 256, 256, 32, device="cuda").bfloat16()
+            snls.search(large, large, ws=5, k=3)
+            snls.release()
+            others = [torch.full((1 << 20,), 7.0, device="cuda") for _ in range(32)]
+            got.zero_()
+            graph.replay()
+        stream.synchronize()
+        self.assertTrue(torch.equal(got, want))
+        self.assertTrue(all(bool((t == 7).all()) for t in others))
+
     def test_threads(self):
         wrong = []
 
