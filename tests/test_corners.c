@@ -78,6 +78,22 @@ static void beyond_range(int64_t features, int32_t ps)
     }
 }
 
+/* Places of a window a whole number of pixels apart are not when the first is a hair below a pixel: 1 - 1e-16 and one more are 0.9999999999999999 and 2. Windows far from their neighbours' are scored alone. */
+static void hairs(int32_t ps)
+{
+    Rng rng = {4};
+    const int64_t shape[5] = {1, 1, 40, 40, 3}, flow[6] = {1, 1, 1, 40, 40, 2};
+    SnlsSearchParams params;
+    snls_search_defaults(&params);
+    params.ws = 3, params.k = 4, params.ps = ps;
+    for (int n = 0; n < 12; n++) {
+        SnlsSearch s = make_search(&rng, params, shape);
+        s.flow = tensor_new(&rng, SNLS_F32, 6, flow, LAYOUT_PLAIN);
+        for (int64_t i = 0; i < tensor_count(&s.flow); i++) tensor_set(&s.flow, i, RNG_PICK(&rng, -6e-17, -1.2e-16, -2.3e-16, 4.5e-16, -3.6e-15, 1e-17, -13.5, 17.25));
+        check_search("places a hair from a pixel", &rng, s);
+    }
+}
+
 /* A window is one cell; the queries that a warp looks after are up to 23 pixels apart. */
 static void lone_cells(void)
 {
@@ -212,6 +228,8 @@ static void run_all(void)
     beyond_range(4, 1);
     beyond_range(4, 3);
     beyond_range(32, 1);
+    hairs(1);
+    hairs(3);
     lone_cells();
     for (int axis = 1; axis < 4; axis++) keys_that_run_backwards(axis);
     sums_are_rounded_once(gpu ? 256 : 24);

@@ -71,8 +71,9 @@ void snls_arena_plan(SnlsArena *arena, int64_t count, int64_t size)
 bool snls_arena_commit(SnlsArena *arena, const SnlsAllocator *allocator, int64_t limit)
 {
     if (arena->overflow || arena->planned > INT64_MAX - SNLS_ALIGN) return false;
-    if (limit > 0 && arena->planned > limit) return false;
-    if (arena->planned <= arena->capacity) return true;
+    const bool grows = arena->planned > arena->capacity;
+    if (limit > 0 && arena->planned > limit - arena->held_back - (grows && arena->captured ? arena->capacity : 0)) return false;
+    if (!grows) return true;
     snls_arena_release(arena, allocator); /* nothing in it outlives a call */
     arena->base = snls_mem_alloc(allocator, arena->planned + SNLS_ALIGN);
     if (!arena->base) return false;
@@ -80,7 +81,7 @@ bool snls_arena_commit(SnlsArena *arena, const SnlsAllocator *allocator, int64_t
     arena->capacity = arena->planned;
     arena->captured = false;
     if (!arena->device && allocator->alloc) ask_for_large_pages(arena->aligned, arena->capacity);
-    if (arena->capacity > arena->peak) arena->peak = arena->capacity;
+    if (arena->capacity + arena->held_back > arena->peak) arena->peak = arena->capacity + arena->held_back;
     return true;
 }
 

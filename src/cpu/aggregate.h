@@ -109,14 +109,10 @@ static inline SnlsNeighbour snls_cpu_neighbour(const SnlsAggregate *a, const Cpu
 /* Rows and columns of the patch around a neighbour that is not inside. */
 void snls_cpu_axes(const CpuSpace *space, const CpuAggregate *c, const SnlsNeighbour *n);
 
-/* The same where nothing is dropped, pixels do not lie apart and the place is not a hair from one: rows and columns of pixels that are read around a neighbour, one more than its patch has, each reflected on its own.
+/* The same where nothing is dropped and pixels do not lie apart: rows and columns of pixels that are read around a neighbour, one more than its patch has, each reflected on its own.
  * (Reflecting the pixels on both sides of a place is reflecting the place.) The upper, lower and left, right ones have the same weights all over the patch. */
 typedef struct CpuBend { double y[2], x[2]; } CpuBend;
-static inline bool snls_cpu_bends(const SnlsAggregate *a, const SnlsNeighbour *n)
-{
-    const int64_t before = a->ps / 2, after = a->ps - 1 - a->ps / 2;
-    return a->dilation == 1 && !a->drop && snls_stays_between(n->y, before, after) && snls_stays_between(n->x, before, after);
-}
+static inline bool snls_cpu_bends(const SnlsAggregate *a) { return a->dilation == 1 && !a->drop; }
 CpuBend snls_cpu_bend(const CpuSpace *space, const CpuAggregate *c, const CpuQuery *q, const SnlsNeighbour *n);
 
 /* ---- pixels ---- */

@@ -92,7 +92,7 @@ static void add_outside(const CpuAggregate *c, const CpuSpace *space, const Band
     const SnlsNeighbour n = snls_cpu_neighbour(a, q, k);
     const double weight = snls_cpu_weight(a, q, k);
     if (!n.valid) return;
-    if (a->ps > 1 && snls_cpu_bends(a, &n) && !isinf(weight)) {
+    if (a->ps > 1 && snls_cpu_bends(a) && !isinf(weight)) {
         add_reflected(c, space, band, q, k, &n, (float)weight);
         return;
     }

@@ -52,11 +52,11 @@ static Line line_of(const SnlsMatch *m, double centre, int64_t origin, int64_t f
     return (Line){first, apart, count, low, (int64_t)(m->stride1 * (double)apart), place - (double)low};
 }
 
-/* All pixels that patches around these places read are in the frame, and have the same weights for each of them. */
+/* All pixels that patches around these places read are in the frame. */
 static bool line_inside(const SnlsMatch *m, const Line *l, int64_t n)
 {
-    const int64_t before = m->dilation * (m->ps / 2), after = m->dilation * (m->ps - 1 - m->ps / 2), on = (l->count - 1) * l->step + after;
-    return l->count == 0 || (l->low >= before && l->low + on + (l->fraction > 0) < n && snls_stays_between((double)l->low + l->fraction, before, on));
+    const int64_t before = m->dilation * (m->ps / 2), after = m->dilation * (m->ps - 1 - m->ps / 2);
+    return l->count == 0 || (l->low >= before && l->low + (l->count - 1) * l->step + (l->fraction > 0) + after < n);
 }
 
 /* The query's patch and reads of as much. Pixels of a row that lie side by side are one piece. */

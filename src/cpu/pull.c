@@ -84,7 +84,7 @@ static Pull pull_pixels(const CpuAggregate *c, const CpuSpace *space, const CpuQ
 static Pull pull_outside(const CpuAggregate *c, const CpuSpace *space, const CpuQuery *q, int64_t k, const SnlsNeighbour *n)
 {
     CpuBend bend = {{0, 0}, {0, 0}};
-    if (snls_cpu_bends(&c->a, n)) bend = snls_cpu_bend(space, c, q, n);
+    if (snls_cpu_bends(&c->a)) bend = snls_cpu_bend(space, c, q, n);
     const bool between = bend.y[1] != 0 && bend.x[1] != 0;
     Pull pull = between ? pull_bent(c, space, q, k, &bend) : pull_pixels(c, space, q, k, n);
     pull.y *= n->slope_y;

@@ -142,7 +142,7 @@ static void push_outside(const CpuAggregate *c, const CpuSpace *space, const Ban
     const SnlsNeighbour n = snls_cpu_neighbour(&c->a, q, k);
     const float weight = snls_cpu_weight(&c->a, q, k);
     if (!n.valid) return;
-    if (snls_cpu_bends(&c->a, &n)) {
+    if (snls_cpu_bends(&c->a)) {
         const CpuBend bend = snls_cpu_bend(space, c, q, &n);
         push_bent(c, space, band, q, k, &bend, weight);
     } else push_pixel_by_pixel(c, space, band, q, k, &n, weight);

@@ -55,12 +55,14 @@ static float correction(const CpuTile *tile, const Bends *bends, int64_t x, floa
     return sum;
 }
 
-/* Scores at whole pixels around the window, then the candidates between them. false: some score leaves the range where differences are safe. */
+/* Scores at whole pixels around the window, then the candidates between them. false: some score leaves the range where differences are safe, or there is no room: a place that is a hair
+ * below a pixel is on it a few pixels on, rounded to double, and the window is one pixel longer than its places say. */
 static bool interpolate(const CpuTile *tile, const SnlsQuery *q, const SnlsMatchWindow *w, float *out, float *most, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
     const int64_t y0 = snls_floor_inside(snls_match_y(m, w, 0)), x0 = snls_floor_inside(snls_match_x(m, w, 0)), span = tile->span;
     const int64_t rows = snls_floor_inside(snls_match_y(m, w, m->side - 1)) - y0 + 2, columns = snls_floor_inside(snls_match_x(m, w, m->side - 1)) - x0 + 2;
+    if (rows > span || columns > span) return false;
     for (int64_t y = 0; y < rows; y++) snls_cpu_score_whole(tile->c, q, w->frame, y0 + y, x0, 1, columns, s->single, s->grid + y * span);
     for (int64_t y = 0; y < rows; y++)
         for (int64_t x = 0; x < columns; x++)

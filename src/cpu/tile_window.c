@@ -16,23 +16,7 @@ static void set_lane(const CpuTile *tile, CpuAxis *axis, int64_t l, double centr
     }
 }
 
-/* All pixels that a window's patches read along an axis, from its first place on, have the weights that this place gives them. */
-static bool is_steady(const CpuTile *tile, double first)
-{
-    const SnlsMatch *m = &tile->c->m;
-    return snls_stays_between(first, tile->planes.before, (int64_t)((double)(m->side - 1) * m->stride1) + tile->planes.after);
-}
-
-/* Lanes of a run whose plain windows may not be: a flow as small as that is lost in places beyond the first row and column. */
-static uint32_t first_pixels(const SnlsQuery *q, const SnlsTileAxis *y, const SnlsTileAxis *x, int64_t lanes)
-{
-    uint32_t found = 0;
-    for (int64_t l = 0; q->i == 0 && l < lanes; l++) found |= (uint32_t)(y->fraction[l] != 0) << l;
-    if (q->j == 0) found |= x->fraction[0] != 0;
-    return found;
-}
-
-/* A lane whose window is not plain: reflected, slid, cut, undefined, a hair from a pixel. */
+/* A lane whose window is not plain: reflected, slid, cut, undefined. */
 static void set_special(const CpuTile *tile, const CpuTilePlace *p, int64_t r, int64_t l, int64_t slot, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
@@ -45,7 +29,7 @@ static void set_special(const CpuTile *tile, const CpuTilePlace *p, int64_t r, i
     out->x[at] = w.x;
     out->origin_y[at] = (int32_t)w.origin_y;
     out->origin_x[at] = (int32_t)w.origin_x;
-    if (!snls_tile_whole_window(m, &w) || !is_steady(tile, snls_match_y(m, &w, 0)) || !is_steady(tile, snls_match_x(m, &w, 0))) return;
+    if (!snls_tile_whole_window(m, &w)) return;
     s->together[r] |= 1u << l;
     set_lane(tile, &s->y[r], l, w.y, w.origin_y, q.i * m->stride0);
     set_lane(tile, &s->x[r], l, w.x, w.origin_x, q.j * m->stride0);
@@ -82,8 +66,7 @@ static void run_windows(const CpuTile *tile, const CpuTilePlace *p, int64_t r, i
     in->active = (int)active;
     in->y = (double)(q.i * m->stride0);
     in->x = (double)(q.j * m->stride0);
-    uint32_t plain = tile->t.windows(in, &y, &x);
-    if (in->flow && (q.i == 0 || q.j == 0)) plain &= ~first_pixels(&q, &y, &x, tile->lanes);
+    const uint32_t plain = tile->t.windows(in, &y, &x);
     s->window.valid[run] = s->together[r] = plain;
     for (uint32_t rest = snls_tile_lanes(active) & ~plain; rest; rest &= rest - 1) set_special(tile, p, r, __builtin_ctz(rest), slot, s);
     if (!s->together[r]) return;

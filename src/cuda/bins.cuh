@@ -44,7 +44,7 @@ typedef struct SnlsBinCut {
 enum { SNLS_BIN_ENTRY = 8 };
 bool snls_bins_cut(SnlsBinCut *cut, int64_t budget, int64_t entries, int64_t cells, int64_t entry);
 
-/* What a call may take: a little less than 64 MiB and 2 % of its tensors. */
+/* What a call may take: a little less than 64 MiB and 2 % of its tensors; once more for sums of 16-bit outputs that come in parts (spread.cu). */
 int64_t snls_bins_budget(const SnlsTensor *const *tensors, int count);
 
 #endif

@@ -34,7 +34,7 @@ SnlsStatus snls_cuda_commit(SnlsContext *ctx, const char *op)
     if (capture != cudaStreamCaptureStatusNone) {
         SNLS_REQUIRE(ctx, ctx->arena.planned <= ctx->arena.capacity, SNLS_ERR_DEVICE,
                      "%s: needs more scratch, which cannot be taken while the stream is captured; make this call once before", op);
-        ctx->arena.captured = true;
+        ctx->arena.captured |= ctx->arena.planned > 0;
     }
     return snls_scratch_commit(ctx, op);
 }

@@ -337,7 +337,12 @@ static SnlsStatus run_all(SnlsContext *ctx, SpreadJob *s, const SnlsBinCut *cut)
 
 /* ---- 16-bit outputs of many parts: sums of the lines at hand are held in f32, and rounded once ---- */
 
-enum { SUMS_MOST = 16 << 20 }; /* bytes */
+/* No more lines at once than have room for their sums, `line` bytes each. */
+static void hold_fewer_lines(SnlsBinCut *cut, int64_t budget, int64_t line)
+{
+    const int64_t most = budget / line > 1 ? budget / line : 1;
+    if (cut->targets > most) cut->targets = most;
+}
 
 static bool is_narrow(const SnlsTensor *t) { return t->data && t->dtype != SNLS_F32; }
 
@@ -345,20 +350,20 @@ static bool is_narrow(const SnlsTensor *t) { return t->data && t->dtype != SNLS_
 static __global__ void __launch_bounds__(SNLS_AGG_THREADS) settle_sums(const __grid_constant__ SpreadJob s, const __grid_constant__ SnlsTensor to, const __grid_constant__ SnlsTensor total)
 {
     const SnlsAggregate *a = &s.job.a;
-    const int64_t row = a->width * a->features, planes = a->frames * a->height, plane = s.owner / planes, b = plane / a->heads, head = plane - b * a->heads;
+    const int64_t row = a->width * a->features, lines = a->frames * a->height, plane = s.owner / lines, b = plane / a->heads, head = plane - b * a->heads;
     for (SNLS_CUDA_EACH(n, s.owner_lines * row)) {
-        const int64_t line = s.owner + n / row - plane * planes, t = line / a->height, i = line - t * a->height, j = n % row / a->features, c = n % a->features;
+        const int64_t line = s.owner + n / row - plane * lines, t = line / a->height, i = line - t * a->height, j = n % row / a->features, c = n % a->features;
         const int64_t from = snls_at5(&s.job.to, b, t, i, j, head * a->features + c), at = snls_at5(&to, b, t, i, j, head * a->features + c);
         snls_cuda_store(&to, at, snls_cuda_load(&s.job.to, from) + (s.job.add ? snls_cuda_load(&to, at) : 0));
         if (c == 0 && total.data) snls_cuda_store(&total, snls_at5(&total, b, t, i, j, head), snls_cuda_load(&s.total, snls_at5(&s.total, b, t, i, j, head)));
     }
 }
 
-/* Views of sums [lines, width, features] and totals [lines, width] in which line `at` of all planes is the first, by the numbers of the outputs. */
+/* Views of sums [lines, width, features] and totals [lines, width] in which line `at` of all lines is the first, by the numbers of the outputs. */
 static void view_sums(SpreadJob *s, float *sums, float *totals, int64_t at)
 {
     const SnlsAggregate *a = &s->job.a;
-    const int64_t planes = a->frames * a->height, plane = at / planes, line = at - plane * planes, row = a->width * a->features;
+    const int64_t lines = a->frames * a->height, plane = at / lines, line = at - plane * lines, row = a->width * a->features;
     const int64_t to[5] = {0, a->height * row, row, a->features, 1}, total[5] = {0, a->height * a->width, a->width, 1, 0};
     s->job.to.data = sums - line * row - plane % a->heads * a->features;
     s->job.to.dtype = SNLS_F32;
@@ -417,8 +422,7 @@ SnlsStatus snls_agg_spread(SnlsContext *ctx, SnlsAggJob *job, const SnlsTensor *
     SNLS_REQUIRE(ctx, cut.planes < INT32_MAX / cut.target_lines && snls_bins_cut(&cut, snls_bins_budget(tensors, 5), row, a->width, entry), SNLS_ERR_UNSUPPORTED,
                  "%s: more rows of pixels than backend cuda takes in one call", a->op);
     const bool narrow = cut.sources < cut.source_lines && (is_narrow(&job->to) || is_narrow(total));
-    const int64_t row_bytes = a->width * (a->features + 1) * (int64_t)sizeof(float), rows_most = SUMS_MOST / row_bytes > 1 ? SUMS_MOST / row_bytes : 1;
-    if (narrow && cut.targets > rows_most) cut.targets = rows_most;
+    if (narrow) hold_fewer_lines(&cut, snls_bins_budget(tensors, 5), a->width * (a->features + 1) * (int64_t)sizeof(float));
     const int64_t lines = cut.targets + reach < cut.planes * cut.target_lines ? cut.targets + reach : cut.planes * cut.target_lines;
     SpreadJob s;
     memset(&s, 0, sizeof s);

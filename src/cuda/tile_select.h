@@ -314,7 +314,8 @@ template <int LENGTH> static __device__ __forceinline__ void tile_enter_product(
     if (value <= tile_bar_of<LENGTH>(t, r->position, best) && value >= -FLT_MAX) return;
     if (!isfinite(value)) {
         const TileQuery *s = tile_state(t, r->position);
-        value = tile_exact(t, r->position, r->y, snls_window_place(s->x, m->stride1, column, s->origin_x));
+        const TileWork lent = *t;
+        value = tile_exact(&lent, r->position, r->y, snls_window_place(s->x, m->stride1, column, s->origin_x));
     }
     tile_enter<LENGTH>(t, r->position, best, value, (uint32_t)((t->slot * m->side + r->row) * m->side + column));
 }
@@ -351,7 +352,6 @@ template <bool L2, int LENGTH> static __device__ __forceinline__ void tile_scan_
             const TileColumn at = {tile_fraction(t, r->position)[column * positions], tile_cell(t, r->position)[column * positions]};
             const float score = tile_between(r, at.cell, at.fraction);
             value = L2 ? -score : score;
-            if (!L2 && !isfinite(value)) value = tile_exact(t, r->position, r->y, snls_window_place(s->x, m->stride1, column, s->origin_x));
             if (L2 && (at.fraction != 0 || r->fraction != 0)) {
                 const float less = tile_correction(r->plane + at.cell, m->width, r->fraction, at.fraction), bar = tile_bar_of<LENGTH>(t, r->position, best);
                 value = less - score;
@@ -366,7 +366,8 @@ template <bool L2, int LENGTH> static __device__ __forceinline__ void tile_scan_
             const float dist = tile_rescore(&lent, r->position, r->y, contends ? snls_window_place(s->x, m->stride1, column, s->origin_x) : 0, contends);
             if (contends) value = -dist;
         }
-        tile_enter<LENGTH>(t, r->position, best, value, id + (uint32_t)column);
+        if constexpr (L2) tile_enter<LENGTH>(t, r->position, best, value, id + (uint32_t)column);
+        else if (there) tile_enter_product<LENGTH>(t, r, best, value, column);
     }
 }
 

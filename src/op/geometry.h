@@ -67,13 +67,6 @@ static inline SNLS_HD double snls_window_place(double centre, double step, int64
 
 static inline SNLS_HD bool snls_inside(double x, int64_t n) { return x >= 0 && x <= (double)(n - 1); }
 
-/* A place between pixels stays between them `before` pixels up and `after` down, a place on a pixel on one: in double 1e-17 is between, 1e-17 + 1 is not. */
-static inline SNLS_HD bool snls_stays_between(double x, int64_t before, int64_t after)
-{
-    const double first = x - (double)before, last = x + (double)after; /* what lies between them is rounded less */
-    return x == (double)(int64_t)x || (first != (double)(int64_t)first && last != (double)(int64_t)last);
-}
-
 /* floor of a place inside a frame, without a call of the mathematics library */
 static inline SNLS_HD int64_t snls_floor_inside(double x)
 {

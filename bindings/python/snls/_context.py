@@ -33,7 +33,7 @@ class Context:
         self.handle, self.pid = out.value, os.getpid()
 
     def close(self):
-        if self.handle and self.pid == os.getpid() and not _lib.scratch_captured(self.handle):  # a CUDA graph may still use what is there
+        if self.handle and self.pid == os.getpid() and not (_lib.scratch_captured and _lib.scratch_captured(self.handle)):  # a CUDA graph may still use what is there
             _lib.close_context(ctypes.byref(ctypes.c_void_p(self.handle)))
         self.handle = None
 
