@@ -72,6 +72,8 @@ typedef struct ArgTable {
     const char **positional;
     int positional_min, positional_max;
     const char *chosen_by, *chosen; /* options are those of --chosen_by chosen; may be NULL */
+    const char *const *methods;     /* with chosen_by: all that can be chosen and have options (snls_flow_options), NULL behind the last */
+    const char *letters;            /* "io": -i and -o have a value too; may be NULL */
     bool no_device; /* --device, --backend and --threads have no meaning here (but are accepted) */
 } ArgTable;
 
@@ -185,6 +187,6 @@ int cmd_man(int argc, char **argv);
 int cmd_completion(int argc, char **argv);
 int cmd_options(int argc, char **argv);
 
-void print_version(void); /* cmd_info.c */
+int cmd_version(int argc, char **argv); /* snls --version */
 
 #endif

@@ -100,7 +100,7 @@ int cmd_bench(int argc, char **argv)
     Common common;
     BenchParams params = { 0 };
     BenchSettings *s = &report.settings;
-    const Arg args[] = { { "op", "NAME", "only this operator, such as search or gather_add", &s->op },
+    const Arg args[] = { { "op", "search|search-all|refine|compose|weights|gather|gather-add|scatter-add", "only this operator", &s->op },
                          { "case", "TEXT", "only cases with this in operator and name, of the full set too",
                            &s->filter },
                          { "size", "HxW", "rows and columns of every case", &words.size },

@@ -179,14 +179,14 @@ static int run_one(Eval *e, const SnlsTensor *clean, double sigma, Score *score)
 
 /* ---- the table ---- */
 
-static void print_row(const Eval *e, const char *name, double sigma, const Score *s)
+static int print_row(const Eval *e, const char *name, double sigma, const Score *s)
 {
-    if (e->common.json) return;
+    if (e->common.json) return EXIT_DONE;
     printf("%-24s %5g  %7.3f %8.3f %7.4f %9.5f %9.3f %9.3f", name, sigma, s->noisy, s->psnr, s->ssim, s->strred,
            s->seconds, s->processor);
     if (e->blind) printf("   %.2f %.2f %.2f", s->sigma[0], s->sigma[1], s->sigma[2]);
     printf("\n");
-    fflush(stdout);
+    return flush_stdout();
 }
 
 static json_t *row_json(const char *name, double sigma, const Score *s)
@@ -221,15 +221,14 @@ static int run_sigma(Eval *e, double sigma)
         code = load_clip(e, e->clips.path[i], &clean);
         if (!code) code = run_one(e, &clean, sigma, &score);
         snls_array_free(e->ctx, &clean);
+        if (!code) code = print_row(e, name_of(e->clips.path[i]), sigma, &score);
         if (code) break;
-        print_row(e, name_of(e->clips.path[i]), sigma, &score);
         json_array_append_new(e->rows, row_json(name_of(e->clips.path[i]), sigma, &score));
         add_score(&mean, &score, 1 / (double)e->clips.count);
     }
     if (code) return code;
-    print_row(e, "mean", sigma, &mean);
     json_array_append_new(e->rows, row_json("mean", sigma, &mean));
-    return EXIT_DONE;
+    return print_row(e, "mean", sigma, &mean);
 }
 
 static int open_contexts(Eval *e)

@@ -234,6 +234,7 @@ int cmd_flow(int argc, char **argv)
     const ArgTable table = {
         .chosen_by = "method",
         .chosen = chosen,
+        .methods = flow_methods,
         .summary = "the motion between the frames of a clip",
         .examples = "  snls flow frames/ flow.npy\n  snls flow frames/ flow.flo --method tvl1 --truth true.flo --json\n"
                     "  snls flow frames/%05d.png colours%05d.png --method dis\n  snls flow --method dis --help      "
