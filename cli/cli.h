@@ -124,6 +124,7 @@ int open_context(const Common *common, SnlsContext **ctx);
 int load_array(SnlsContext *ctx, const char *path, SnlsTensor *array);
 int convert_array(SnlsContext *ctx, const char *path, SnlsTensor *array, SnlsDtype dtype);
 int require_finite(const char *path, const char *what, const SnlsTensor *array);
+int require_pixels(const char *path, const SnlsTensor *clip); /* f32: no squares that leave the floats */
 int alloc_array(SnlsContext *ctx, const char *what, SnlsTensor *array, SnlsDtype dtype, int32_t ndim,
                 const int64_t *shape);
 int write_array(SnlsContext *ctx, const char *path, const SnlsTensor *array); /* an output that was added */

@@ -100,8 +100,8 @@ int frames_load(SnlsContext *ctx, const char *path, const Reading *reading, int6
     *video = (SnlsTensor){ 0 };
     if (strcmp(path, "-")) input_note(path);
     if (!snls_path_ends(path, ".npy")) return video_load(ctx, path, reading, least, video);
-    int code = array_load(ctx, path, video, 4, "[T,H,W,C]");
-    if (!code) code = require_finite(path, "pixel", video);
+    int code = array_load(ctx, path, video, 4, "[T,H,W,C], [1,T,H,W,C] or [H,W,C]");
+    if (!code) code = require_pixels(path, video);
     return code ? code : too_short(path, video, least);
 }
 
@@ -119,7 +119,7 @@ int flow_load(SnlsContext *ctx, const char *path, SnlsTensor *flow)
     }
     if (!snls_path_ends(path, ".npy"))
         return fail(EXIT_UNSUPPORTED, "%s: flow is read from .flo, .npy and KITTI's .png", path);
-    const int code = array_load(ctx, path, flow, 4, "[T,H,W,2]");
+    const int code = array_load(ctx, path, flow, 4, "[T,H,W,2], [1,T,H,W,2] or [H,W,2]");
     if (!code && flow->shape[3] != 2)
         return fail(EXIT_INPUT, "%s: has shape %s, must be [T,H,W,2]", path, shape_text(flow).text);
     return code;

@@ -52,6 +52,20 @@ for command in "denoise uneven x.npy --sigma 0" "denoise uneven/%05d.png x.npy -
 done
 [ ! -e x.npy ] || bad "uneven: x.npy was written"
 
+# values whose squares would leave the floats: no result of them, but the file, the frame and the place
+numpy() { printf '\x93NUMPY\x01\x00v\x00%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': ($1), }"; } # SHAPE: the header of a .npy file
+{ numpy '3, 16, 16, 3'; head -c $((4 * (768 + 51))) /dev/zero; printf '\xf9\x02\x15\x50'; head -c $((4 * (2 * 768 - 52))) /dev/zero; } >huge.npy
+for command in "denoise huge.npy x.npy --sigma 5" "denoise huge.npy x.npy --sigma 0"; do
+    expect 3 'huge.npy: frame 1 holds 1e+10 at \[1,1,0\]' $command
+done
+has lapack && expect 3 'huge.npy: frame 1 holds 1e+10' denoise huge.npy x.npy --sigma 5 --method stan
+for command in "flow huge.npy x.npy" "align huge.npy x.npy" "noise huge.npy x.npy --sigma 5" "metrics huge.npy huge.npy" "eval --data huge.npy --sigma 5" "train huge.npy x.safetensors --wt 1 --frames 3 --crop 16"; do
+    expect 3 'huge.npy: element \[1,1,1,0\] is 1e+10' $command
+done
+{ numpy '20, 30'; head -c 2400 /dev/zero; } >flat.npy
+for command in "denoise flat.npy x.npy" "noise flat.npy x.npy --sigma 5"; do expect 3 '\[T,H,W,C\], \[1,T,H,W,C\] or \[H,W,C\]' $command; done
+[ ! -e x.npy ] || bad "huge or flat: x.npy was written"
+
 # OUT is what its name says, or nothing is written
 expect 2 'must be a .npy file' synth clip.mp4
 expect 2 'ends in .png' synth clip%d.mp4
@@ -96,6 +110,8 @@ if [ -e "$1/libsnls_ffmpeg.so" ] && command -v ffmpeg >/dev/null && command -v f
     mkdir exr; ffmpeg -v error -f rawvideo -pix_fmt gbrpf32le -s 16x16 -i <(head -c 3072 /dev/zero) -frames:v 1 exr/1.exr
     runs denoise exr exr.npy --sigma 0; grep -q 'outside 0 to 1 is cut' err.log || bad "floats of a folder: $(cat err.log)"
     runs denoise exr/1.exr exr.mkv --sigma 0; grep -q 'outside 0 to 1 is cut' err.log || bad "floats into 16 bits: $(cat err.log)"
+    for _ in $(seq 768); do printf '\xf9\x02\x15\x50'; done >large.raw; ffmpeg -v error -f rawvideo -pix_fmt gbrpf32le -s 16x16 -i large.raw -frames:v 1 large.exr
+    for command in "denoise large.exr x.npy --sigma 5" "noise large.exr x.npy --sigma 5"; do expect 3 'large.exr: frame 0 holds 2.55e+12' $command; done
     ffmpeg -v error -i v.mkv -frames:v 1 -pix_fmt rgba alpha.png
     runs denoise alpha.png opaque.png --sigma 0; grep -q 'transparency of PNG' err.log || bad "lost transparency is not mentioned: $(cat err.log)"
     runs noise v.mkv noisy.mkv --sigma 20; [ "$(probe noisy.mkv)" = "$(probe v.mkv)" ] || bad "noise into a video: $(probe noisy.mkv) instead of $(probe v.mkv)"
