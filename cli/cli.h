@@ -91,6 +91,7 @@ void outputs_drop(void); /* what is there of them goes: for who ends by a signal
 void outputs_after_stop(const char *words); /* a signal says "stopped by SIGTERM", then these: they are kept, not copied */
 
 void input_note(const char *path); /* before the outputs are added: none of them may be this file, or one of this folder or pattern */
+void output_note(const char *path); /* the same for a file that is written by other means than output_add */
 int output_spares_inputs(const char *path); /* refuses (line printed) a path that is one of these: for outputs that are added late */
 
 bool output_special(const char *path); /* a pipe or a device that is there: written in place */

@@ -32,6 +32,17 @@ static bool begins_with_option(const char *op, const char *text)
     return false;
 }
 
+/* "... for the gradient of centre": the option that asked for it; NULL where the sentence ends otherwise. */
+static const char *gradient_named(const Run *r, const char *text)
+{
+    for (int i = 0; i < r->command->slot_count; i++) {
+        const Slot *slot = &r->command->slots[i];
+        const size_t n = strlen(slot->label), length = strlen(text);
+        if (r->path[i] && slot->kind == SLOT_GRAD && length > n && !strcmp(text + length - n, slot->label)) return slot->option;
+    }
+    return NULL;
+}
+
 /* The library says "search: key has shape ..."; the user gave a file: "k.npy: key has shape ...". */
 static int fail_call(Run *r, SnlsStatus status)
 {
@@ -47,7 +58,8 @@ static int fail_call(Run *r, SnlsStatus status)
         longest = n;
     }
     if (best && status == SNLS_ERR_SHAPE) return fail(EXIT_INPUT, "%s: %s", best, text);
-    return fail(code_of(status, false), "%s%s", begins_with_option(r->command->op, text) ? "--" : "", text);
+    const char *gradient = gradient_named(r, text);
+    return fail(code_of(status, false), "%s%s%s%s", begins_with_option(r->command->op, text) ? "--" : "", text, gradient ? ", --" : "", gradient ? gradient : "");
 }
 
 /* ---- arguments ---- */
