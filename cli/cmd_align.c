@@ -163,7 +163,7 @@ static int work(Run *r)
         code = fail(EXIT_USAGE, "--stride0 is %d, must be at most %d with --ps %d: pixels under no patch would stay black",
                     (int)a->params.stride0, (int)(a->params.ps + 1) / 2, (int)a->params.ps);
     if (!code) code = open_context(&r->common, &a->ctx);
-    if (!code) code = frames_load(a->ctx, r->out.in, &r->out.reading, 2, &a->clean);
+    if (!code) code = clip_out_load(&r->out, a->ctx, &r->common, 2, &a->clean);
     if (!code) code = choose_flow(r);
     if (!code) code = add_outputs(r);
     if (!code) code = align_all(r);
@@ -176,7 +176,7 @@ int cmd_align(int argc, char **argv)
 {
     static const char *const names[] = { "IN", "OUT" };
     static const char *const help[] = {
-        "a video, a folder of images, a pattern (dir/%05d.png) or .npy [T,H,W,C], 0..255",
+        "a video, a folder of images, a pattern (dir/%05d.png), .npy [T,H,W,C], 0..255, - for y4m on stdin",
         "OUT.npy [T,H,W,C], a folder, a pattern of PNGs, a video, - for y4m: frame t is t+1 aligned to t"
     };
     int code;
@@ -226,6 +226,7 @@ int cmd_align(int argc, char **argv)
     }
     snls_array_free(a->ctx, &r.result);
     align_free(a);
+    clip_out_free(&r.out);
     snls_close(&a->ctx);
     free(r.corrections.count);
     json_decref(r.pairs);
