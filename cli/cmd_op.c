@@ -32,13 +32,15 @@ static bool begins_with_option(const char *op, const char *text)
     return false;
 }
 
-/* "... for the gradient of centre": the option that asked for it; NULL where the sentence ends otherwise. */
+/* "... no gradient to centre": the option that asked for it; NULL where the sentence ends otherwise. */
 static const char *gradient_named(const Run *r, const char *text)
 {
-    for (int i = 0; i < r->command->slot_count; i++) {
+    static const char words[] = "no gradient to ";
+    const char *member = strstr(text, words);
+    for (int i = 0; member && i < r->command->slot_count; i++) {
         const Slot *slot = &r->command->slots[i];
-        const size_t n = strlen(slot->label), length = strlen(text);
-        if (r->path[i] && slot->kind == SLOT_GRAD && length > n && !strcmp(text + length - n, slot->label)) return slot->option;
+        const char *of = slot->kind == SLOT_GRAD && r->path[i] ? strrchr(slot->label, ' ') : NULL; /* "gradient of centre" */
+        if (of && !strcmp(of + 1, member + sizeof words - 1)) return slot->option;
     }
     return NULL;
 }
@@ -59,7 +61,7 @@ static int fail_call(Run *r, SnlsStatus status)
     }
     if (best && status == SNLS_ERR_SHAPE) return fail(EXIT_INPUT, "%s: %s", best, text);
     const char *gradient = gradient_named(r, text);
-    return fail(code_of(status, false), "%s%s%s%s", begins_with_option(r->command->op, text) ? "--" : "", text, gradient ? ", --" : "", gradient ? gradient : "");
+    return fail(code_of(status, false), "%s%s%s%s%s", begins_with_option(r->command->op, text) ? "--" : "", text, gradient ? " (--" : "", gradient ? gradient : "", gradient ? ")" : "");
 }
 
 /* ---- arguments ---- */

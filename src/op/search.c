@@ -80,7 +80,7 @@ static SnlsStatus check_grad(SnlsContext *ctx, const SnlsSearch *s, const SnlsSe
     SNLS_REQUIRE(ctx, s->index.data || !m->batch, SNLS_ERR_ARG, "%s: backward needs index, the third output of forward", m->op);
     if (!g->flow.data) return SNLS_OK;
     SNLS_REQUIRE(ctx, s->flow.data, SNLS_ERR_ARG, "%s: the gradient of flow is asked for, but there is no flow", m->op);
-    SNLS_REQUIRE(ctx, !m->nearest, SNLS_ERR_UNSUPPORTED, "%s: interp is nearest, must be bilinear for the gradient of flow", m->op);
+    SNLS_REQUIRE(ctx, !m->nearest, SNLS_ERR_UNSUPPORTED, "%s: interp is nearest, which has no gradient to flow", m->op);
     return snls_operand(ctx, m->op, "gradient of flow", &g->flow, s->flow.ndim, s->flow.shape, "the shape of flow", out);
 }
 
