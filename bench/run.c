@@ -135,7 +135,11 @@ static SnlsStatus check_choice(BenchReport *r, const BenchList *list)
     }
     for (int i = 0; i < list->count; i++)
         if (!s->cases || is_chosen(s, &list->items[i])) return SNLS_OK;
-    snprintf(r->why, sizeof r->why, "--case is %s, no case has that in its name", s->filter ? s->filter : "");
+    if (!s->filter) { /* an operator that is there, but not for this device: who names a case gets it */
+        snprintf(r->why, sizeof r->why, "--op is %s, no case of it is timed here unless --case names it, such as --case %s", s->op, s->op);
+        return SNLS_ERR_UNSUPPORTED;
+    }
+    snprintf(r->why, sizeof r->why, "--case is %s, no case%s%s has that in its name", s->filter, s->op ? " of --op " : "", s->op ? s->op : "");
     return SNLS_ERR_ARG;
 }
 

@@ -85,6 +85,18 @@ static void index_text(const SnlsTensor *array, int64_t element, char *text, siz
         at += (size_t)snprintf(text + at, size - at, "%s%lld", i ? "," : "", (long long)index[i]);
 }
 
+int require_pixels(const char *path, const SnlsTensor *clip)
+{
+    const float *x = clip->data;
+    const int64_t elements = snls_tensor_elements(clip);
+    int64_t i = 0;
+    while (i < elements && fabsf(x[i]) <= 1e9f) i++; /* as videos are looked at by the library */
+    if (i == elements) return EXIT_DONE;
+    char at[192];
+    index_text(clip, i, at, sizeof at);
+    return fail(EXIT_INPUT, "%s: element [%s] is %g, every pixel must be finite and within 1e+09", path, at, (double)x[i]);
+}
+
 /* f32 and f64, contiguous: what load_array and convert_array give. */
 int require_finite(const char *path, const char *what, const SnlsTensor *array)
 {

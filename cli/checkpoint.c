@@ -39,8 +39,8 @@ int checkpoint_open(Checkpoint *c, const char *path, bool replace)
     strcat(strcpy(c->part, c->path), ".part");
     code = try_part(c->part);
     if (code) return code;
-    input_note(path);
-    input_note(c->part);
+    output_note(path);
+    output_note(c->part);
     return EXIT_DONE;
 }
 

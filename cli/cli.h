@@ -72,6 +72,8 @@ typedef struct ArgTable {
     const char **positional;
     int positional_min, positional_max;
     const char *chosen_by, *chosen; /* options are those of --chosen_by chosen; may be NULL */
+    const char *const *methods;     /* with chosen_by: all that can be chosen and have options (snls_flow_options), NULL behind the last */
+    const char *letters;            /* "io": -i and -o have a value too; may be NULL */
     bool no_device; /* --device, --backend and --threads have no meaning here (but are accepted) */
 } ArgTable;
 
@@ -89,6 +91,7 @@ void outputs_drop(void); /* what is there of them goes: for who ends by a signal
 void outputs_after_stop(const char *words); /* a signal says "stopped by SIGTERM", then these: they are kept, not copied */
 
 void input_note(const char *path); /* before the outputs are added: none of them may be this file, or one of this folder or pattern */
+void output_note(const char *path); /* the same for a file that is written by other means than output_add */
 int output_spares_inputs(const char *path); /* refuses (line printed) a path that is one of these: for outputs that are added late */
 
 bool output_special(const char *path); /* a pipe or a device that is there: written in place */
@@ -122,6 +125,7 @@ int open_context(const Common *common, SnlsContext **ctx);
 int load_array(SnlsContext *ctx, const char *path, SnlsTensor *array);
 int convert_array(SnlsContext *ctx, const char *path, SnlsTensor *array, SnlsDtype dtype);
 int require_finite(const char *path, const char *what, const SnlsTensor *array);
+int require_pixels(const char *path, const SnlsTensor *clip); /* f32: no squares that leave the floats */
 int alloc_array(SnlsContext *ctx, const char *what, SnlsTensor *array, SnlsDtype dtype, int32_t ndim,
                 const int64_t *shape);
 int write_array(SnlsContext *ctx, const char *path, const SnlsTensor *array); /* an output that was added */
@@ -185,6 +189,6 @@ int cmd_man(int argc, char **argv);
 int cmd_completion(int argc, char **argv);
 int cmd_options(int argc, char **argv);
 
-void print_version(void); /* cmd_info.c */
+int cmd_version(int argc, char **argv); /* snls --version */
 
 #endif

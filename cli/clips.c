@@ -31,7 +31,9 @@ static int keep(Clips *clips, const char *path)
 static int add_clip(Clips *clips, const char *folder, const char *name, const char *only)
 {
     char path[4096];
-    const int written = snprintf(path, sizeof path, "%s/%s", folder, name);
+    size_t length = strlen(folder);
+    while (length > 1 && folder[length - 1] == '/') length--;
+    const int written = snprintf(path, sizeof path, "%.*s%s%s", (int)length, folder, folder[length - 1] == '/' ? "" : "/", name);
     if (name[0] == '.' || written < 0 || (size_t)written >= sizeof path || !is_clip(path)) return EXIT_DONE;
     if (only && !strstr(name, only)) return EXIT_DONE;
     if (clips->count == CLIPS_MAX) return fail(EXIT_INPUT, "%s: holds more than %d clips", folder, CLIPS_MAX);

@@ -45,12 +45,11 @@ static void drop_unknown(const char *path, SnlsTensor *flow)
 
 static int choose_flow(Run *r)
 {
-    static const char *const methods[] = { "farneback", "tvl1", "dis" };
     Align *a = &r->align;
     const char *flow = r->flow ? r->flow : "farneback";
     a->no_flow = !strcmp(flow, "none");
-    for (int i = 0; i < 3; i++)
-        if (!strcmp(flow, methods[i])) return a->params.flow.method = i, EXIT_DONE;
+    for (int i = 0; flow_methods[i]; i++)
+        if (!strcmp(flow, flow_methods[i])) return a->params.flow.method = i, EXIT_DONE;
     if (a->no_flow) return EXIT_DONE;
     if (!strchr(flow, '.'))
         return fail(EXIT_USAGE, "--flow is %s, must be farneback, tvl1, dis, none or a file (.flo, .npy, KITTI's .png)",
@@ -164,7 +163,7 @@ static int work(Run *r)
         code = fail(EXIT_USAGE, "--stride0 is %d, must be at most %d with --ps %d: pixels under no patch would stay black",
                     (int)a->params.stride0, (int)(a->params.ps + 1) / 2, (int)a->params.ps);
     if (!code) code = open_context(&r->common, &a->ctx);
-    if (!code) code = frames_load(a->ctx, r->out.in, &r->out.reading, 2, &a->clean);
+    if (!code) code = clip_out_load(&r->out, a->ctx, &r->common, 2, &a->clean);
     if (!code) code = choose_flow(r);
     if (!code) code = add_outputs(r);
     if (!code) code = align_all(r);
@@ -177,7 +176,7 @@ int cmd_align(int argc, char **argv)
 {
     static const char *const names[] = { "IN", "OUT" };
     static const char *const help[] = {
-        "a video, a folder of images, a pattern (dir/%05d.png) or .npy [T,H,W,C], 0..255",
+        "a video, a folder of images, a pattern (dir/%05d.png), .npy [T,H,W,C], 0..255, - for y4m on stdin",
         "OUT.npy [T,H,W,C], a folder, a pattern of PNGs, a video, - for y4m: frame t is t+1 aligned to t"
     };
     int code;
@@ -186,8 +185,8 @@ int cmd_align(int argc, char **argv)
     SnlsOption list[FLOW_OPTIONS_MAX];
     const char *given[2] = { NULL, NULL };
     const Arg args[] = {
-        { "flow", "NAME", "farneback, tvl1, dis, none, or a file of flow (farneback)", &r.flow },
-        { "way", "NAME", "which alignment is written: none, flow, nls, search, keep (search)", &r.way },
+        { "flow", "farneback|tvl1|dis|none|FILE", "how flow is computed, none, or a file of it (farneback)", &r.flow },
+        { "way", "none|flow|nls|search|keep", "which alignment is written (search)", &r.way },
         { "clean-flow", NULL, "flow is computed from the clean frames", &a->clean_flow },
         { "picture", "P.png", "the first pair, every way side by side", &r.picture },
         { "corrections", "C.png", "what the search adds to the flow: histogram with ellipses of 68 and 90 %",
@@ -198,11 +197,13 @@ int cmd_align(int argc, char **argv)
     const ArgTable table = {
         .chosen_by = "flow",
         .chosen = chosen,
+        .methods = flow_methods,
         .summary = "frame t+1 aligned to frame t, by flow, by search, by search around the flow",
         .examples =
             "  snls align frames/ aligned.npy\n  snls align frames/ aligned/ --flow dis --ws 15 --picture ways.png "
             "--json\n"
-            "  snls align frames/ a.npy --flow farneback --winsize 5 --levels 5 --iterations 10 --poly-sigma 1.2\n",
+            "  snls align frames/ a.npy --flow farneback --winsize 5 --levels 5 --iterations 10 --poly-sigma 1.2\n"
+            "  snls align --flow dis --help      (the parameters of a method)\n",
         .args = args,
         .arg_count = sizeof args / sizeof *args,
         .options = list,
@@ -225,6 +226,7 @@ int cmd_align(int argc, char **argv)
     }
     snls_array_free(a->ctx, &r.result);
     align_free(a);
+    clip_out_free(&r.out);
     snls_close(&a->ctx);
     free(r.corrections.count);
     json_decref(r.pairs);

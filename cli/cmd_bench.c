@@ -75,21 +75,21 @@ static int write_svg(const BenchReport *report, const char *path)
     if (!file) return fail(EXIT_OUTPUT, "%s: cannot be written: %s", path, strerror(errno));
     bench_svg(report, file);
     const bool bad = ferror(file);
-    if (fclose(file) || bad) return fail(EXIT_OUTPUT, "%s: cannot be written: %s", path, strerror(errno));
-    return outputs_commit();
+    return fclose(file) || bad ? fail(EXIT_OUTPUT, "%s: cannot be written: %s", path, strerror(errno)) : EXIT_DONE;
 }
 
 static int finish(const BenchReport *report, bool json, const char *svg)
 {
-    const int code = svg ? write_svg(report, svg) : EXIT_DONE;
-    if (code) return code;
-    if (json) {
+    int code = svg ? write_svg(report, svg) : EXIT_DONE;
+    if (!code && json) {
         json_t *object = report_begin(NULL);
         bench_json(report, object);
-        return report_print(object);
+        code = report_print(object);
+    } else if (!code) {
+        bench_print(report);
+        code = flush_stdout();
     }
-    bench_print(report);
-    return flush_stdout();
+    return code ? code : outputs_commit();
 }
 
 int cmd_bench(int argc, char **argv)
@@ -100,7 +100,7 @@ int cmd_bench(int argc, char **argv)
     Common common;
     BenchParams params = { 0 };
     BenchSettings *s = &report.settings;
-    const Arg args[] = { { "op", "NAME", "only this operator, such as search or gather_add", &s->op },
+    const Arg args[] = { { "op", "search|search-all|refine|compose|weights|gather|gather-add|scatter-add", "only this operator", &s->op },
                          { "case", "TEXT", "only cases with this in operator and name, of the full set too",
                            &s->filter },
                          { "size", "HxW", "rows and columns of every case", &words.size },

@@ -98,6 +98,7 @@ int cmd_denoise(int argc, char **argv)
                        .options = options,
                        .params = &d.params,
                        .options_given = &set,
+                       .letters = "io",
                        .positional_names = names,
                        .positional_help = help,
                        .positional = given,

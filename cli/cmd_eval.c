@@ -179,14 +179,23 @@ static int run_one(Eval *e, const SnlsTensor *clean, double sigma, Score *score)
 
 /* ---- the table ---- */
 
-static void print_row(const Eval *e, const char *name, double sigma, const Score *s)
+/* Of a terminal; printf counts bytes. */
+static int columns_of(const char *text)
 {
-    if (e->common.json) return;
-    printf("%-24s %5g  %7.3f %8.3f %7.4f %9.5f %9.3f %9.3f", name, sigma, s->noisy, s->psnr, s->ssim, s->strred,
+    int columns = 0;
+    for (; *text; text++) columns += (*text & 0xc0) != 0x80; /* UTF-8: bytes that begin a character */
+    return columns;
+}
+
+static int print_row(const Eval *e, const char *name, double sigma, const Score *s)
+{
+    if (e->common.json) return EXIT_DONE;
+    const int columns = columns_of(name);
+    printf("%s%*s %5g  %7.3f %8.3f %7.4f %9.5f %9.3f %9.3f", name, columns < 24 ? 24 - columns : 0, "", sigma, s->noisy, s->psnr, s->ssim, s->strred,
            s->seconds, s->processor);
     if (e->blind) printf("   %.2f %.2f %.2f", s->sigma[0], s->sigma[1], s->sigma[2]);
     printf("\n");
-    fflush(stdout);
+    return flush_stdout();
 }
 
 static json_t *row_json(const char *name, double sigma, const Score *s)
@@ -199,12 +208,27 @@ static json_t *row_json(const char *name, double sigma, const Score *s)
                      s->sigma[1], s->sigma[2]);
 }
 
-static void add_score(Score *sum, const Score *s, double share)
+typedef struct Mean {
+    Score score;
+    int ssims, strreds; /* clips so far that have one */
+} Mean;
+
+/* A clip that is too small for a number is left out of its mean. */
+static void add_known(double *mean, int *count, double value)
 {
+    if (!*count) *mean = NAN;
+    if (isnan(value)) return;
+    *mean = *count ? *mean + (value - *mean) / (*count + 1) : value;
+    ++*count;
+}
+
+static void add_score(Mean *mean, const Score *s, double share)
+{
+    Score *sum = &mean->score;
     sum->noisy += share * s->noisy;
     sum->psnr += share * s->psnr;
-    sum->ssim += share * s->ssim;
-    sum->strred += share * s->strred;
+    add_known(&sum->ssim, &mean->ssims, s->ssim);
+    add_known(&sum->strred, &mean->strreds, s->strred);
     sum->seconds += share * s->seconds;
     sum->processor += share * s->processor;
     for (int i = 0; i < 2; i++) sum->groups[i] += share * s->groups[i];
@@ -213,7 +237,7 @@ static void add_score(Score *sum, const Score *s, double share)
 
 static int run_sigma(Eval *e, double sigma)
 {
-    Score mean = { 0 };
+    Mean mean = { 0 };
     int code = EXIT_DONE;
     for (int i = 0; i < e->clips.count && !code; i++) {
         SnlsTensor clean = { 0 };
@@ -221,15 +245,14 @@ static int run_sigma(Eval *e, double sigma)
         code = load_clip(e, e->clips.path[i], &clean);
         if (!code) code = run_one(e, &clean, sigma, &score);
         snls_array_free(e->ctx, &clean);
+        if (!code) code = print_row(e, name_of(e->clips.path[i]), sigma, &score);
         if (code) break;
-        print_row(e, name_of(e->clips.path[i]), sigma, &score);
         json_array_append_new(e->rows, row_json(name_of(e->clips.path[i]), sigma, &score));
         add_score(&mean, &score, 1 / (double)e->clips.count);
     }
     if (code) return code;
-    print_row(e, "mean", sigma, &mean);
-    json_array_append_new(e->rows, row_json("mean", sigma, &mean));
-    return EXIT_DONE;
+    json_array_append_new(e->rows, row_json("mean", sigma, &mean.score));
+    return print_row(e, "mean", sigma, &mean.score);
 }
 
 static int open_contexts(Eval *e)
@@ -242,10 +265,24 @@ static int open_contexts(Eval *e)
     return code ? code : network_open(&e->network, e->model_ctx, e->model_path, &e->model);
 }
 
+/* Which of them cannot be read at all is known before the first is denoised. */
+static int check_clips(Eval *e)
+{
+    const SnlsReaderParams params = reading_params(&e->reading);
+    for (int i = 0; i < e->clips.count; i++) {
+        SnlsReader *reader;
+        const SnlsStatus status = snls_reader_open(&reader, e->ctx, e->clips.path[i], &params);
+        snls_reader_close(&reader);
+        if (status < 0) return fail_library(e->ctx, status, false);
+    }
+    return EXIT_DONE;
+}
+
 static int work(Eval *e)
 {
     int code = clips_list(&e->clips, e->data, e->only);
     if (!code) code = open_contexts(e);
+    if (!code) code = check_clips(e);
     if (!code && !e->common.json)
         printf("clip                     sigma    noisy     PSNR    SSIM   ST-RRED  s/Mpx/frame processor%s\n",
                e->blind ? "   sigma used" : "");

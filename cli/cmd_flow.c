@@ -85,17 +85,6 @@ static int write_outputs(Flow *f)
     return code;
 }
 
-static double psnr(const SnlsTensor *a, const SnlsTensor *b)
-{
-    const int64_t n = snls_tensor_elements(a);
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const double e = (double)((const float *)a->data)[i] - ((const float *)b->data)[i];
-        sum += e * e;
-    }
-    return 10 * log10(255 * 255 / fmax(sum / (double)n, 1e-10));
-}
-
 /* How well frame t+1 moved back by the flow shows frame t; mean over the pairs. */
 static int measure(Flow *f)
 {
@@ -104,10 +93,13 @@ static int measure(Flow *f)
     for (int64_t t = 0; !code && t < f->pairs; t++) {
         const SnlsTensor from = frame_of(&f->video, t), to = frame_of(&f->video, t + 1),
                          flow = frame_of(&f->forward, t);
-        const SnlsStatus status = snls_flow_warp(f->ctx, &to, &flow, &moved);
+        double none = 0, warped = 0;
+        SnlsStatus status = snls_flow_warp(f->ctx, &to, &flow, &moved);
+        if (status >= 0) status = snls_psnr(f->ctx, &from, &to, &none);
+        if (status >= 0) status = snls_psnr(f->ctx, &from, &moved, &warped);
         if (status < 0) code = fail_library(f->ctx, status, false);
-        f->psnr_none += psnr(&from, &to) / (double)f->pairs;
-        f->psnr_flow += psnr(&from, &moved) / (double)f->pairs;
+        f->psnr_none += none / (double)f->pairs;
+        f->psnr_flow += warped / (double)f->pairs;
         const float *v = flow.data;
         for (int64_t i = 0; i < flow.shape[0] * flow.shape[1]; i++)
             f->length += hypot(v[2 * i], v[2 * i + 1]) / (double)(flow.shape[0] * flow.shape[1] * f->pairs);
@@ -216,7 +208,7 @@ int cmd_flow(int argc, char **argv)
 {
     static const char *const names[] = { "IN", "OUT" };
     static const char *const help[] = {
-        "a video, a folder of images, a pattern (dir/%05d.png) or .npy [T,H,W,C]",
+        "a video, a folder of images, a pattern (dir/%05d.png), .npy [T,H,W,C], - for y4m on stdin",
         "OUT.npy: [T,H,W,2], the last frame's 0; OUT.flo or OUT.png (colours): one pair, or a pattern"
     };
     int code;
@@ -234,6 +226,7 @@ int cmd_flow(int argc, char **argv)
     const ArgTable table = {
         .chosen_by = "method",
         .chosen = chosen,
+        .methods = flow_methods,
         .summary = "the motion between the frames of a clip",
         .examples = "  snls flow frames/ flow.npy\n  snls flow frames/ flow.flo --method tvl1 --truth true.flo --json\n"
                     "  snls flow frames/%05d.png colours%05d.png --method dis\n  snls flow --method dis --help      "

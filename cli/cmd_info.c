@@ -141,9 +141,8 @@ int cmd_info(int argc, char **argv)
     return EXIT_DONE;
 }
 
-void print_version(void)
+int cmd_version(int argc, char **argv)
 {
-    Backend backends[BACKENDS];
-    for (int i = 0; i < BACKENDS; i++) backends[i] = probe(backend_names[i], 0);
-    print_text(backends);
+    command_name = "version";
+    return cmd_info(argc, argv);
 }

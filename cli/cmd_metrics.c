@@ -2,6 +2,7 @@
 #include "frames.h"
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 typedef struct Metrics {
     SnlsContext *ctx;
@@ -91,6 +92,7 @@ static int print_text(const Metrics *m)
 
 static int work(Metrics *m, const char *const *given)
 {
+    if (!strcmp(given[0], "-") && !strcmp(given[1], "-")) return fail(EXIT_USAGE, "CLEAN and TEST are both standard input, which holds one clip");
     int code = open_context(&m->common, &m->ctx);
     if (!code) code = frames_load(m->ctx, given[0], &m->reading, 1, &m->clean);
     if (!code) code = frames_load(m->ctx, given[1], &m->reading, 1, &m->test);

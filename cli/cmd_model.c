@@ -110,7 +110,7 @@ static int print_time(SnlsContext *ctx, const Timing *t, bool json)
     const double megapixels = (double)(t->frames * t->h * t->w) * 1e-6;
     if (!json) {
         printf("%s in %s on %s: %lld frames of %lldx%lld in %.4f s (median of %d runs; the first took %.2f s): %.2f megapixel-frames a second\n", t->info.architecture,
-               snls_dtype_name((SnlsDtype)t->info.dtype), snls_device_name(ctx), (long long)t->frames, (long long)t->h, (long long)t->w, t->median, RUNS, t->first, megapixels / t->median);
+               snls_dtype_name((SnlsDtype)t->info.dtype), snls_device_type(ctx) == SNLS_DEVICE_CPU ? snls_backend_name(ctx) : snls_device_name(ctx), (long long)t->frames, (long long)t->h, (long long)t->w, t->median, RUNS, t->first, megapixels / t->median);
         return flush_stdout();
     }
     json_t *report = report_begin(ctx);
@@ -128,7 +128,9 @@ static int time_model(SnlsContext *ctx, const Network *network, const char *path
     const int64_t shape[4] = { t->frames, t->h, t->w, 3 };
     SnlsTensor frames = { 0 }, out = { 0 };
     SnlsModel *model = NULL;
-    int code = network_open(network, ctx, path, &model);
+    Manifest manifest;
+    int code = snls_path_ends(path, ".safetensors") ? manifest_check(&manifest, path) : EXIT_DONE; /* a folder has none */
+    if (!code) code = network_open(network, ctx, path, &model);
     if (!code) snls_model_info(model, &t->info);
     if (!code) code = alloc_array(ctx, "frames", &frames, SNLS_F32, 4, shape);
     if (!code) code = alloc_array(ctx, "results", &out, SNLS_F32, 4, shape);

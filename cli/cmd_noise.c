@@ -27,7 +27,7 @@ static int add(Noise *n)
 static int work(Noise *n)
 {
     int code = open_context(&n->common, &n->ctx);
-    if (!code) code = frames_load(n->ctx, n->out.in, &n->out.reading, 1, &n->clip);
+    if (!code) code = clip_out_load(&n->out, n->ctx, &n->common, 1, &n->clip);
     if (!code) code = check_sigma_channels(n->sigma_text, n->out.in, n->clip.shape[3]);
     if (!code) code = clip_out_add(&n->out, &n->common, n->clip.shape[0]);
     if (!code) code = add(n);
@@ -49,7 +49,7 @@ int cmd_noise(int argc, char **argv)
     const char *given[2] = { NULL, NULL };
     static const char *const names[] = { "IN", "OUT" };
     static const char *const help[] = {
-        "a video, a folder of images, a pattern (dir/%05d.png), an image or .npy [T,H,W,C]",
+        "a video, a folder of images, a pattern (dir/%05d.png), an image, .npy [T,H,W,C], - for y4m on stdin",
         "clip.npy (neither clipped nor rounded), a folder, a pattern of PNGs, a video, - for y4m on stdout"
     };
     const Arg args[] = { { "sigma", "S", "standard deviation on the 0..255 scale; three with commas for R,G,B",
@@ -72,6 +72,7 @@ int cmd_noise(int argc, char **argv)
     n.out.path = given[1];
     if (!code) code = work(&n);
     snls_array_free(n.ctx, &n.clip);
+    clip_out_free(&n.out);
     snls_close(&n.ctx);
     return code;
 }

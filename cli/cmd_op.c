@@ -32,6 +32,19 @@ static bool begins_with_option(const char *op, const char *text)
     return false;
 }
 
+/* "... no gradient to centre": the option that asked for it; NULL where the sentence ends otherwise. */
+static const char *gradient_named(const Run *r, const char *text)
+{
+    static const char words[] = "no gradient to ";
+    const char *member = strstr(text, words);
+    for (int i = 0; member && i < r->command->slot_count; i++) {
+        const Slot *slot = &r->command->slots[i];
+        const char *of = slot->kind == SLOT_GRAD && r->path[i] ? strrchr(slot->label, ' ') : NULL; /* "gradient of centre" */
+        if (of && !strcmp(of + 1, member + sizeof words - 1)) return slot->option;
+    }
+    return NULL;
+}
+
 /* The library says "search: key has shape ..."; the user gave a file: "k.npy: key has shape ...". */
 static int fail_call(Run *r, SnlsStatus status)
 {
@@ -47,7 +60,8 @@ static int fail_call(Run *r, SnlsStatus status)
         longest = n;
     }
     if (best && status == SNLS_ERR_SHAPE) return fail(EXIT_INPUT, "%s: %s", best, text);
-    return fail(code_of(status, false), "%s%s", begins_with_option(r->command->op, text) ? "--" : "", text);
+    const char *gradient = gradient_named(r, text);
+    return fail(code_of(status, false), "%s%s%s%s%s", begins_with_option(r->command->op, text) ? "--" : "", text, gradient ? " (--" : "", gradient ? gradient : "", gradient ? ")" : "");
 }
 
 /* ---- arguments ---- */

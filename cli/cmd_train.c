@@ -66,7 +66,8 @@ static int load_clips(Train *t)
         SnlsTensor clip = { 0 };
         code = frames_load(t->ctx, t->clips.path[i], &t->reading, p.frames, &clip);
         const SnlsStatus status = code ? SNLS_OK : snls_trainer_add_clip(t->trainer, &clip);
-        if (status < 0) code = fail(EXIT_INPUT, "%s: %s", t->clips.path[i], snls_error(t->ctx));
+        const char *why = snls_error(t->ctx);
+        if (status < 0) code = fail(EXIT_INPUT, "%s: %s", t->clips.path[i], strncmp(why, "train: ", 7) ? why : why + 7);
         snls_array_free(t->ctx, &clip);
     }
     if (!code && !t->other_clips && snls_trainer_same_clips(t->trainer) < 0)
@@ -129,8 +130,8 @@ static int finish(Train *t)
     const SnlsStatus status = snls_trainer_export(t->trainer, output_path(t->out), metadata, 2);
     int code = status < 0 ? fail_library(t->ctx, status, true) : EXIT_DONE;
     if (!code && t->curve) code = train_curve(&t->log, output_path(t->curve));
-    if (!code) code = outputs_commit();
-    return code ? code : report(t);
+    if (!code) code = report(t); /* before the weights are there: nothing remains where it cannot be written */
+    return code ? code : outputs_commit();
 }
 
 /* A run goes on as it began, but for what may change: an option that says otherwise would be passed over in silence. */
@@ -177,10 +178,12 @@ static int spare_inputs(Train *t)
 static int open_files(Train *t)
 {
     if (!snls_path_ends(t->out, ".safetensors")) return fail(EXIT_USAGE, "OUT is %s, must end in .safetensors: by that weights are known again", t->out);
+    if (t->log_path && !strcmp(t->log_path, "-")) return fail(EXIT_USAGE, "--log is -, must be a file: standard output is for --json");
+    if (t->checkpoint && !strcmp(t->checkpoint, "-")) return fail(EXIT_USAGE, "--checkpoint is -, must be a file");
     if (t->log_path && t->checkpoint && !strcmp(t->log_path, t->checkpoint)) return fail(EXIT_USAGE, "--log and --checkpoint are both %s", t->log_path);
     int code = spare_inputs(t);
     if (!code) code = checkpoint_open(&t->state, t->checkpoint, t->resume || t->common.overwrite);
-    if (!code && t->log_path) input_note(t->log_path);
+    if (!code && t->log_path) output_note(t->log_path);
     if (!code) code = output_add(t->out, t->common.overwrite);
     if (!code && t->curve) code = output_add(t->curve, t->common.overwrite);
     return code;

@@ -16,7 +16,7 @@ static int parse_count(const char *option, const char *text, int64_t *to)
     char *end;
     if (!text) return EXIT_DONE;
     const long long value = strtoll(text, &end, 10);
-    if (end == text || *end || value < 0 || value > 1000000000)
+    if (*text < '0' || *text > '9' || *end || value > 1000000000)
         return fail(EXIT_USAGE, "--%s is %s, must be 0 to 1000000000", option, text);
     *to = value;
     return EXIT_DONE;
@@ -26,7 +26,7 @@ static int parse_real(const char *option, const char *text, double low, double h
 {
     char *end;
     if (!text) return EXIT_DONE;
-    const double value = strtod(text, &end);
+    const double value = read_number(text, &end);
     if (end == text || *end || !(value >= low && value <= high))
         return fail(EXIT_USAGE, "--%s is %s, must be %g to %g", option, text, low, high);
     *to = value;
@@ -138,12 +138,6 @@ static int open_contexts(Denoise *d)
 }
 
 /* What could not be kept. */
-static void print_notes(const SnlsVideoInfo *info)
-{
-    for (const char *line = info->notes, *end; *line && (end = strchr(line, '\n')); line = end + 1)
-        fprintf(stderr, "snls denoise: %.*s\n", (int)(end - line), line);
-}
-
 static int open_reader(Denoise *d)
 {
     SnlsReaderParams params;
@@ -394,10 +388,14 @@ static int finish(Denoise *d)
     if (picture_pattern(d, pattern, sizeof pattern)) output_ends(pattern, d->result.frames, d->common.overwrite);
     int code = d->report ? html_write(&d->html, output_path(d->report), d->in, report, d->psnr_before, d->psnr, d->ssim)
                          : EXIT_DONE;
-    if (!code) code = outputs_commit();
-    if (code || !d->common.json) return json_decref(report), code ? code : print_text(d);
-    add_metrics(d, report);
-    return report_print(report);
+    if (code || !d->common.json) {
+        json_decref(report);
+        if (!code) code = print_text(d);
+    } else {
+        add_metrics(d, report);
+        code = report_print(report);
+    }
+    return code ? code : outputs_commit(); /* last: what says that it is done may not be written either */
 }
 
 static int open_model(Denoise *d)

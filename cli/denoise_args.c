@@ -4,13 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+double read_number(const char *text, char **end)
+{
+    const double value = strtod(text, end);
+    if (strspn(text, "0123456789+-.eE") < (size_t)(*end - text)) *end = (char *)text;
+    return value;
+}
+
 /* false: not 1 to most numbers from 0 to 1000. */
 static bool read_numbers(const char *text, double *list, int most, int *count)
 {
     *count = 0;
     for (const char *at = text; *count < most;) {
         char *end;
-        const double value = strtod(at, &end);
+        const double value = read_number(at, &end);
         if (end == at || (*end && *end != ',') || !(value >= 0 && value <= 1000)) return false;
         list[(*count)++] = value;
         if (!*end) return true;

@@ -13,4 +13,6 @@ int check_sigma_channels(const char *text, const char *clip, int64_t channels);
 /* A list of numbers "10,20,50" of 1 to most entries from 0 to 1000; *count of them. */
 int parse_numbers(const char *option, const char *text, double *list, int most, int *count);
 
+double read_number(const char *text, char **end); /* as strtod, but decimal digits only: *end is text for ' 5', 0x5 and inf */
+
 #endif

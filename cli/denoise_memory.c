@@ -2,6 +2,7 @@
  * frames that the denoiser holds lie in a file: it works tile by tile, so that what it looks at is a small part of them. */
 #define _POSIX_C_SOURCE 200809L
 #include "denoise.h"
+#include "denoise_args.h"
 #include "held.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@ static int parse_size(const char *option, const char *text, double *bytes)
 {
     char *end;
     if (!text) return EXIT_DONE;
-    double value = strtod(text, &end);
+    double value = read_number(text, &end);
     const char *const letters = "KMGT";
     const char *letter = *end ? strchr(letters, *end & ~32) : NULL;
     for (long i = letter ? letter - letters : -1; i >= 0; i--) value *= 1024;

@@ -101,7 +101,7 @@ int fail_clip(SnlsStatus status, bool writing, const char *path, const char *tex
 
 int flush_stdout(void)
 {
-    errno = 0;
+    if (!ferror(stdout)) errno = 0; /* else that of the print which failed */
     if (!fflush(stdout) && !ferror(stdout)) return EXIT_DONE;
     return fail(EXIT_OUTPUT, "standard output cannot be written: %s", strerror(errno ? errno : EIO));
 }

@@ -2,6 +2,8 @@
 #include "flow_args.h"
 #include <string.h>
 
+const char *const flow_methods[] = { "farneback", "tvl1", "dis", NULL };
+
 const char *flow_method_given(int argc, char **argv, const char *name, const char *fallback)
 {
     const size_t n = strlen(name);

@@ -10,6 +10,8 @@ enum { FLOW_OPTIONS_MAX = 24 };
  * struct. list has room for FLOW_OPTIONS_MAX. */
 void flow_options(SnlsOption *list, const SnlsOption *more, size_t params_at, const char *method);
 
+extern const char *const flow_methods[]; /* NULL behind the last */
+
 /* The method argv asks for with --name, or fallback. */
 const char *flow_method_given(int argc, char **argv, const char *name, const char *fallback);
 

@@ -1,6 +1,8 @@
 /* frames.c: reading clips and flow. */
 #include "frames.h"
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 SnlsStatus ssim_or_nan(SnlsContext *ctx, const SnlsTensor *clean, const SnlsTensor *test, double *ssim)
@@ -71,8 +73,37 @@ SnlsReaderParams reading_params(const Reading *reading)
     return params;
 }
 
-/* All frames of a video file, of a folder or a pattern of pictures, or of one picture. */
-static int video_load(SnlsContext *ctx, const char *path, const Reading *reading, int64_t least, SnlsTensor *video)
+/* Kept, or freed. */
+static int put_frame(Source *s, SnlsFrame *frame)
+{
+    if (!s || !s->opened) return snls_frame_free(&frame), EXIT_DONE;
+    if (s->count == s->room) {
+        const int64_t room = s->room ? 2 * s->room : 64;
+        SnlsFrame **more = realloc(s->frames, sizeof *more * (size_t)room);
+        if (!more) return snls_frame_free(&frame), fail(EXIT_MEMORY, "out of memory");
+        s->frames = more;
+        s->room = room;
+    }
+    s->frames[s->count++] = frame;
+    return EXIT_DONE;
+}
+
+void source_free(Source *s)
+{
+    for (int64_t i = 0; i < s->count; i++) snls_frame_free(&s->frames[i]);
+    free(s->frames);
+    snls_reader_close(&s->reader);
+    *s = (Source){ 0 };
+}
+
+void print_notes(const SnlsVideoInfo *info)
+{
+    for (const char *line = info->notes, *end; *line && (end = strchr(line, '\n')); line = end + 1)
+        fprintf(stderr, "snls %s: %.*s\n", command_name, (int)(end - line), line);
+}
+
+/* All frames of a video file, of a folder or a pattern of pictures, or of one picture. source may be NULL. */
+static int video_load(SnlsContext *ctx, const char *path, const Reading *reading, int64_t least, SnlsTensor *video, Source *source)
 {
     const SnlsReaderParams params = reading_params(reading);
     SnlsReader *reader;
@@ -83,13 +114,16 @@ static int video_load(SnlsContext *ctx, const char *path, const Reading *reading
     SnlsStatus status = snls_reader_open(&reader, ctx, path, &params);
     if (status < 0) return fail_library(ctx, status, false);
     snls_reader_info(reader, &info);
-    code = grow(ctx, path, &info, info.frames > 0 && info.frames < 100000 ? info.frames : 16, video);
+    if (source) print_notes(&info);
+    if (source && source->opened) source->reader = reader, code = source->opened(source->opaque);
+    if (!code) code = grow(ctx, path, &info, info.frames > 0 && info.frames < 100000 ? info.frames : 16, video);
     while (!code && (status = snls_reader_next(reader, &frame)) == SNLS_OK) {
         if (count == video->shape[0]) code = grow(ctx, path, &info, 2 * count, video);
         if (!code && snls_frame_read(frame, frame_of(video, count++).data) < 0) code = fail(EXIT_MEMORY, "%s: out of memory for a frame", path);
-        snls_frame_free(&frame);
+        const int put = put_frame(source, frame);
+        if (!code) code = put;
     }
-    snls_reader_close(&reader);
+    if (!source || !source->reader) snls_reader_close(&reader);
     if (!code && status < 0) code = fail_library(ctx, status, false);
     video->shape[0] = count;
     return code ? code : too_short(path, video, least);
@@ -97,11 +131,16 @@ static int video_load(SnlsContext *ctx, const char *path, const Reading *reading
 
 int frames_load(SnlsContext *ctx, const char *path, const Reading *reading, int64_t least, SnlsTensor *video)
 {
+    return frames_load_source(ctx, path, reading, least, video, NULL);
+}
+
+int frames_load_source(SnlsContext *ctx, const char *path, const Reading *reading, int64_t least, SnlsTensor *video, Source *source)
+{
     *video = (SnlsTensor){ 0 };
     if (strcmp(path, "-")) input_note(path);
-    if (!snls_path_ends(path, ".npy")) return video_load(ctx, path, reading, least, video);
-    int code = array_load(ctx, path, video, 4, "[T,H,W,C]");
-    if (!code) code = require_finite(path, "pixel", video);
+    if (!snls_path_ends(path, ".npy")) return video_load(ctx, path, reading, least, video, source);
+    int code = array_load(ctx, path, video, 4, "[T,H,W,C], [1,T,H,W,C] or [H,W,C]");
+    if (!code) code = require_pixels(path, video);
     return code ? code : too_short(path, video, least);
 }
 
@@ -119,7 +158,7 @@ int flow_load(SnlsContext *ctx, const char *path, SnlsTensor *flow)
     }
     if (!snls_path_ends(path, ".npy"))
         return fail(EXIT_UNSUPPORTED, "%s: flow is read from .flo, .npy and KITTI's .png", path);
-    const int code = array_load(ctx, path, flow, 4, "[T,H,W,2]");
+    const int code = array_load(ctx, path, flow, 4, "[T,H,W,2], [1,T,H,W,2] or [H,W,2]");
     if (!code && flow->shape[3] != 2)
         return fail(EXIT_INPUT, "%s: has shape %s, must be [T,H,W,2]", path, shape_text(flow).text);
     return code;

@@ -16,6 +16,22 @@ typedef struct Reading {
 
 SnlsReaderParams reading_params(const Reading *reading);
 
+void print_notes(const SnlsVideoInfo *info); /* what a reader or a writer has to say, a line each */
+
+/* What a clip was read from, for who writes one like it. */
+typedef struct Source {
+    int (*opened)(void *opaque); /* keeps the frames as they were read, of a clip that comes once; called before the first. NULL: they are freed */
+    void *opaque;
+    SnlsReader *reader; /* NULL: not kept */
+    SnlsFrame **frames;
+    int64_t count, room;
+} Source;
+
+void source_free(Source *source);
+
+/* As frames_load, and what the reader has to say is told. */
+int frames_load_source(SnlsContext *ctx, const char *path, const Reading *reading, int64_t least, SnlsTensor *video, Source *source);
+
 /* (T,H,W,C), f32, 0..255, contiguous. Needs at least least frames. No output may be what was loaded, here and below. */
 int frames_load(SnlsContext *ctx, const char *path, const Reading *reading, int64_t least, SnlsTensor *video);
 

@@ -30,9 +30,17 @@ void option_default(const SnlsOption *o, char *text, size_t size)
 
 static void print_arg(const char *name, const char *meta, const char *help)
 {
-    char left[64];
+    char left[128];
     snprintf(left, sizeof left, "--%s%s%s", name, meta ? " " : "", meta ? meta : "");
     printf("  %-28s %s\n", left, help);
+}
+
+/* Those of the one that is chosen are in the list. */
+static void print_methods(const ArgTable *t)
+{
+    printf("\nThe parameters of each method:");
+    for (int i = 0; t->methods[i]; i++) printf("%s --%s %s --help", i ? "," : "", t->chosen_by, t->methods[i]);
+    printf("\n");
 }
 
 static void print_parameters(const SnlsOption *options)
@@ -64,6 +72,7 @@ void print_help(const ArgTable *t)
     if (t->arg_count) printf("\nFiles and switches:\n");
     for (int i = 0; i < t->arg_count; i++) print_arg(t->args[i].name, t->args[i].meta, t->args[i].help);
     if (t->options) print_parameters(t->options);
+    if (t->methods) print_methods(t);
     printf("\nEvery command has:\n");
     for (int i = 0; i < COMMON_ARGS; i++)
         if (!t->no_device || i > 2) print_arg(common_args[i].name, common_args[i].meta, common_args[i].help);

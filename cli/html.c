@@ -1,6 +1,7 @@
 /* html.c: the report: some frames of the clip as pictures inside the page, a slider between before and after, and curves. */
 #define _POSIX_C_SOURCE 200809L
 #include "html.h"
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -268,7 +269,7 @@ int html_write(const Html *h, const char *path, const char *title, json_t *setti
                json_t *ssim)
 {
     FILE *to = fopen(path, "w");
-    if (!to) return fail(EXIT_OUTPUT, "%s: cannot be written", path);
+    if (!to) return fail(EXIT_OUTPUT, "%s: cannot be written: %s", path, strerror(errno));
     fprintf(to, "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport "
                 "content=\"width=device-width\"><title>snls denoise: ");
     put_text(to, title);
@@ -282,5 +283,5 @@ int html_write(const Html *h, const char *path, const char *title, json_t *setti
     put_settings(to, "", settings);
     fprintf(to, "</table>\n</body></html>\n");
     const bool bad = ferror(to);
-    return fclose(to) || bad ? fail(EXIT_OUTPUT, "%s: cannot be written", path) : EXIT_DONE;
+    return fclose(to) || bad ? fail(EXIT_OUTPUT, "%s: cannot be written: %s", path, strerror(errno)) : EXIT_DONE;
 }

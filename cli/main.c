@@ -58,13 +58,22 @@ int run_command(const char *name, int argc, char **argv)
     return fail(EXIT_USAGE, "there is no command '%s'; 'snls help' lists them", name);
 }
 
+/* snls help [COMMAND] */
+static int help(int argc, char **argv)
+{
+    const char *word = argc > 1 ? argv[1] : "help";
+    const bool all = !strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h");
+    if (argc > 2) return fail(EXIT_USAGE, "'%s' is one argument too many; 'snls help %s' is about one command", argv[2], all ? "COMMAND" : word);
+    if (!all && *word == '-') return fail(EXIT_USAGE, "help has no option %s; 'snls help COMMAND' tells those of a command", word);
+    return all ? print_commands(), EXIT_DONE : run_command(word, 2, (char *[]){ (char *)word, "--help", NULL });
+}
+
 static int dispatch(int argc, char **argv)
 {
     if (argc < 2) return fail(EXIT_USAGE, "no command given; 'snls help' lists them");
     const char *first = argv[1];
-    if (!strcmp(first, "--version") || !strcmp(first, "version")) return print_version(), EXIT_DONE;
-    if (!strcmp(first, "help") && argc > 2 && strcmp(argv[2], "help") && argv[2][0] != '-') return run_command(argv[2], 2, (char *[]){ argv[2], "--help", NULL });
-    if (!strcmp(first, "help") || !strcmp(first, "--help") || !strcmp(first, "-h")) return print_commands(), EXIT_DONE;
+    if (!strcmp(first, "--version") || !strcmp(first, "version")) return cmd_version(argc - 1, argv + 1);
+    if (!strcmp(first, "help") || !strcmp(first, "--help") || !strcmp(first, "-h")) return help(argc - 1, argv + 1);
     return run_command(first, argc - 1, argv + 1);
 }
 

@@ -23,6 +23,7 @@ int manifest_check(Manifest *m, const char *weights)
     snprintf(m->path, sizeof m->path, "%.*s.json", (int)(length - (sizeof end - 1)), weights);
     FILE *file = fopen(m->path, "rb");
     json_t *root = file ? json_loadf(file, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    if (file && !root) code = fail(EXIT_INPUT, "%s: the manifest of %s is no JSON", m->path, weights);
     const char *want = json_string_value(json_object_get(root, "sha256"));
     if (!want) m->path[0] = 0; /* some other file of that name */
     else if (strcmp(want, m->sha256)) code = fail(EXIT_CHECK, "%s: its checksum is %s, its manifest %s has %.64s: it was changed or is damaged", weights, m->sha256, m->path, want);

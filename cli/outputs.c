@@ -18,6 +18,7 @@ typedef struct Output {
     char *part;                   /* equals target for a pipe or a device, which is written in place */
     bool direct, renamed, folder; /* folder: made by us, goes with its files */
     bool member;                  /* one of many, named by number: no two can be the same */
+    bool kept;                    /* of inputs: is written too, by who noted it */
     struct Output *next;
 } Output;
 
@@ -57,16 +58,27 @@ static void say(const char *text)
     if (write(STDERR_FILENO, text, strlen(text)) < 0) return; /* nobody listens */
 }
 
+static const struct { int number; const char *name; } stops[] = {
+    { SIGINT, "SIGINT" }, { SIGTERM, "SIGTERM" }, { SIGHUP, "SIGHUP" }, { SIGQUIT, "SIGQUIT" }, { SIGXCPU, "SIGXCPU" },
+    { SIGUSR1, "SIGUSR1" }, { SIGUSR2, "SIGUSR2" } /* what batch systems send before the time is up */
+};
+enum { STOPS = sizeof stops / sizeof *stops };
+
+static const char *signal_name(int number)
+{
+    int i = 0;
+    while (i < STOPS - 1 && stops[i].number != number) i++;
+    return stops[i].name;
+}
+
 static void on_signal(int number)
 {
     if (committing) return; /* complete: let the last renames happen */
     outputs_drop();
     say(terminal ? "\nsnls " : "snls "); /* behind a progress bar */
     say(command_name ? command_name : "");
-    say(number == SIGINT    ? ": stopped by SIGINT"
-        : number == SIGTERM ? ": stopped by SIGTERM"
-        : number == SIGUSR1 ? ": stopped by SIGUSR1" /* what batch systems send before the time is up */
-                            : ": stopped by a signal");
+    say(": stopped by ");
+    say(signal_name(number));
     say(after_stop);
     say("\n");
     signal(number, SIG_DFL);
@@ -75,23 +87,15 @@ static void on_signal(int number)
 
 void outputs_init(void)
 {
-    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGUSR1, SIGUSR2 };
     struct sigaction action = { .sa_handler = on_signal }, old;
     sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (!sigaction(numbers[i], NULL, &old) && old.sa_handler != SIG_IGN)
-            sigaction(numbers[i], &action, NULL); /* nohup stays */
+    for (int i = 0; i < STOPS; i++)
+        if (!sigaction(stops[i].number, NULL, &old) && old.sa_handler != SIG_IGN)
+            sigaction(stops[i].number, &action, NULL); /* nohup stays */
     signal(SIGPIPE, SIG_IGN);                     /* a closed stdout is an error like any other */
     signal(SIGXFSZ, SIG_IGN);                     /* so is a file that grows past its limit */
     atexit(remove_parts);
     terminal = isatty(STDERR_FILENO);
-}
-
-static bool same_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    if (!strcmp(a, b)) return true;
-    return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
 static void *need(void *memory)
@@ -106,6 +110,35 @@ static char *joined(const char *a, const char *b)
     char *text = need(malloc(size));
     snprintf(text, size, "%s%s", a, b);
     return text;
+}
+
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = joined(slash == path ? "/" : slash ? path : ".", "");
+    if (slash && slash != path) folder[slash - path] = 0;
+    return folder;
+}
+
+static bool same_place(const char *a, const char *b)
+{
+    struct stat x, y;
+    return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+static const char *last_name(const char *path) { return strrchr(path, '/') ? strrchr(path, '/') + 1 : path; }
+
+/* Under whatever spelling; of files that are not there yet by their folders, x.npy and ./x.npy. */
+static bool same_file(const char *a, const char *b)
+{
+    struct stat info;
+    if (!strcmp(a, b) || same_place(a, b)) return true;
+    if (strcmp(last_name(a), last_name(b)) || !stat(a, &info) || !stat(b, &info)) return false;
+    char *from = folder_of(a), *to = folder_of(b);
+    const bool same = same_place(from, to);
+    free(from);
+    free(to);
+    return same;
 }
 
 /* A pipe or a device is written in place: there is nothing to rename, and nothing old to lose. */
@@ -168,14 +201,6 @@ static bool fits_pattern(const char *input, const char *target)
     return !strncmp(name, given, before) && digits && !strcmp(name + before + digits, behind + 1);
 }
 
-static char *folder_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char *folder = joined(slash == path ? "/" : slash ? path : ".", "");
-    if (slash && slash != path) folder[slash - path] = 0;
-    return folder;
-}
-
 /* Inputs that are a folder or a pattern of pictures: would target, which is there, be one of them? */
 static bool among_pictures(const char *input, const char *target)
 {
@@ -204,6 +229,7 @@ static int check_inputs(const char *path, const char *target, const char *part)
 {
     const Output *input = input_hit(target, part);
     if (!input) return EXIT_DONE;
+    if (input->kept) return fail(EXIT_USAGE, "%s: two outputs would be the same file", path);
     return fail(EXIT_USAGE, "%s: is an input, and the output %s would overwrite it",
                 among_pictures(input->path, target) ? target : input->path, path);
 }
@@ -279,13 +305,17 @@ static int create_part(const Output *o)
     return EXIT_DONE;
 }
 
-void input_note(const char *path)
+static void note(const char *path, bool kept)
 {
     Output *input = need(calloc(1, sizeof *input));
     input->path = joined(path, "");
+    input->kept = kept;
     input->next = inputs;
     inputs = input;
 }
+
+void input_note(const char *path) { note(path, false); }
+void output_note(const char *path) { note(path, true); }
 
 static int discard(Output *o, int code) /* one that was never linked in */
 {
@@ -298,6 +328,7 @@ static int discard(Output *o, int code) /* one that was never linked in */
 
 static int add(const char *path, bool overwrite, bool member)
 {
+    if (!strcmp(path, "-")) return fail(EXIT_USAGE, "-: is standard output, which takes clips only (OUT, as y4m); a file of that name is ./-");
     Output *o = need(calloc(1, sizeof *o));
     o->member = member;
     o->path = joined(path, "");

@@ -77,6 +77,7 @@ static int go_on(TrainLog *log, const char *path, int64_t done)
 
 int train_log_open(TrainLog *log, const char *path, int64_t done)
 {
+    log->path = path;
     const int code = path ? go_on(log, path, done) : EXIT_DONE;
     if (code || !path) return code;
     if (!log->file) log->file = fopen(path, "a");
@@ -91,7 +92,7 @@ int train_log_step(TrainLog *log, const SnlsTrainReport *r, double seconds)
                             json_real_or_null(r->psnr), "psnr_noisy", json_real_or_null(r->psnr_noisy), "rate", r->rate, "norm", r->norm, "seconds", seconds);
     const int bad = json_dumpf(row, log->file, JSON_COMPACT | JSON_REAL_PRECISION(9)) || fputc('\n', log->file) == EOF || fflush(log->file);
     json_decref(row);
-    return bad ? fail(EXIT_OUTPUT, "the log cannot be written: %s", strerror(errno)) : EXIT_DONE;
+    return bad ? fail(EXIT_OUTPUT, "%s: cannot be written: %s", log->path, strerror(errno)) : EXIT_DONE;
 }
 
 void train_log_close(TrainLog *log)

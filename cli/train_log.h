@@ -9,6 +9,7 @@ typedef struct Point { double step, gain; } Point; /* gain: decibels above the n
 
 typedef struct TrainLog {
     FILE *file; /* NULL: none */
+    const char *path;
     Point *points;
     int64_t count, room;
 } TrainLog;

@@ -60,7 +60,7 @@ static bool found(Network *n, const char *folder, const char *below, const char 
 static int parse_precision(const char *name, int32_t *dtype)
 {
     *dtype = !name || !strcmp(name, "auto") ? -1 : strcmp(name, "f32") ? SNLS_BF16 : SNLS_F32;
-    return *dtype == SNLS_BF16 && strcmp(name, "bf16") ? fail(EXIT_USAGE, "--precision %s: auto, f32 or bf16", name) : EXIT_DONE;
+    return *dtype == SNLS_BF16 && strcmp(name, "bf16") ? fail(EXIT_USAGE, "--precision is %s, must be auto, f32 or bf16", name) : EXIT_DONE;
 }
 
 int network_find(Network *n, const char **model)

@@ -10,7 +10,7 @@ typedef struct Network {
     char path[4096];
 } Network;
 /* The option of every command that runs a network. */
-#define PRECISION_ARG(network) { "precision", "NAME", "a network's values between layers: f32, bf16, or auto: bf16 where this machine multiplies matrices of them (auto)", &(network).precision }
+#define PRECISION_ARG(network) { "precision", "auto|f32|bf16", "a network's values between layers; auto: bf16 where this machine multiplies matrices of them (auto)", &(network).precision }
 
 /* The denoiser's table of options, with the networks among the names of --method; ended by an empty one. */
 void network_options(SnlsOption *list, int room);

@@ -25,6 +25,12 @@ bench --op nothing 2>/dev/null
 [ $? = 2 ] || fail "--op nothing is not refused with 2"
 bench --case 'no such case' 2>/dev/null
 [ $? = 2 ] || fail "a --case that names nothing is not refused with 2"
+bench --op weights --device cuda >/dev/null 2>"$work/err"
+[ $? = 4 ] && grep -q -- '--op is weights' "$work/err" || fail "an operator without cases on a GPU: $(cat "$work/err")"
+bench --op weights --case nothing 2>"$work/err"
+[ $? = 2 ] && grep -q -- '--case is nothing, no case of --op weights' "$work/err" || fail "a --case of another operator: $(cat "$work/err")"
+bench --op weights --threads 1 --svg "$work/none.svg" >/dev/full 2>/dev/null
+[ $? = 7 ] && [ ! -e "$work/none.svg" ] || fail "the drawing of a run whose table cannot be written remains"
 bench --op weights --svg "$work/cases.svg" >/dev/null 2>&1
 [ $? = 7 ] || fail "an existing --svg is not refused with 7"
 

@@ -100,6 +100,10 @@ expect 3 "compose without frames" "$snls" compose zero_flow.npy zero_flow.npy --
 expect 2 "too few frames" "$snls" search clip.npy clip.npy --wt 2 --out-dist x.npy
 expect 2 "heads do not divide" "$snls" search clip.npy clip.npy --heads 2 --out-dist x.npy
 expect 2 "nearest with half steps" "$snls" search clip.npy clip.npy --interp nearest --stride1 0.5 --out-dist x.npy
+expect 2 "every candidate with an anchor" "$snls" search-all clip.npy clip.npy --anchor self --out-dist x.npy; names "--anchor is self"
+expect 2 "every candidate, the best of each frame" "$snls" search-all clip.npy clip.npy --topk each --out-dist x.npy; names "--topk is each"
+expect 4 "gradient of places with nearest" "$snls" refine clip.npy clip.npy o_cpu.npy --wr 1 --k 2 --interp nearest --grad-dist rd_cpu.npy --out-grad-offset x.npy
+names "--interp is nearest"; names --out-grad-offset
 expect 2 "unknown backend" "$snls" search clip.npy clip.npy --backend gpu --out-dist x.npy
 expect 2 "no output asked for" "$snls" search clip.npy clip.npy
 expect 2 "output is an input" "$snls" search clip.npy clip.npy --out-dist clip.npy -y
@@ -171,7 +175,7 @@ if [ "$(head -c 1 .stdout)" = "{" ] && [ "$(tail -c 2 .stdout | head -c 1)" = "}
 # signals: killed in the middle of a long search, nothing stays
 "$snls" synth long.npy --frames 5 --height 300 --width 300 > /dev/null 2>&1
 set -m # without job control a background command ignores SIGINT
-for signal in INT TERM HUP; do
+for signal in INT TERM HUP QUIT USR2; do
     "$snls" search long.npy long.npy --ws 33 --wt 2 --ps 7 --k 10 --backend ref --threads 1 --out-dist sd.npy --out-offset so.npy > /dev/null 2> .stderr &
     pid=$!
     for _ in 1 2 3 4 5 6 7 8 9 10; do [ -e sd.npy.part ] && break; sleep 0.2; done
@@ -183,6 +187,7 @@ for signal in INT TERM HUP; do
     kill -KILL -- -$guard 2> /dev/null
     if [ $code -eq 137 ]; then bad "SIG$signal: had to be killed"; fi
     if [ $code -gt 128 ]; then ok; else bad "SIG$signal: exit $code" "$(cat .stderr)"; fi
+    names "search: stopped by SIG$signal"
     if ls sd.npy* so.npy* > /dev/null 2>&1; then bad "SIG$signal leaves $(ls sd.npy* so.npy*)"; rm -f sd.npy* so.npy*; else ok; fi
 done
 

@@ -2,6 +2,7 @@
 # test_files_cli.sh BUILD SOURCE: which files commands on clips write, by the name of OUT, and that none of them is what they read.
 . "$2/tests/cli.sh"
 has png || skip "this build has no PNG"
+build=$1 # the arguments are put to other use below
 expect() # CODE WORDS COMMAND ARGUMENTS...: its exit code, and one line that says so
 {
     local want=$1 words=$2
@@ -52,6 +53,20 @@ for command in "denoise uneven x.npy --sigma 0" "denoise uneven/%05d.png x.npy -
 done
 [ ! -e x.npy ] || bad "uneven: x.npy was written"
 
+# values whose squares would leave the floats: no result of them, but the file, the frame and the place
+numpy() { printf '\x93NUMPY\x01\x00v\x00%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': ($1), }"; } # SHAPE: the header of a .npy file
+{ numpy '3, 16, 16, 3'; head -c $((4 * (768 + 51))) /dev/zero; printf '\xf9\x02\x15\x50'; head -c $((4 * (2 * 768 - 52))) /dev/zero; } >huge.npy
+for command in "denoise huge.npy x.npy --sigma 5" "denoise huge.npy x.npy --sigma 0"; do
+    expect 3 'huge.npy: frame 1 holds 1e+10 at \[1,1,0\]' $command
+done
+has lapack && expect 3 'huge.npy: frame 1 holds 1e+10' denoise huge.npy x.npy --sigma 5 --method stan
+for command in "flow huge.npy x.npy" "align huge.npy x.npy" "noise huge.npy x.npy --sigma 5" "metrics huge.npy huge.npy" "eval --data huge.npy --sigma 5" "train huge.npy x.safetensors --wt 1 --frames 3 --crop 16"; do
+    expect 3 'huge.npy: element \[1,1,1,0\] is 1e+10' $command
+done
+{ numpy '20, 30'; head -c 2400 /dev/zero; } >flat.npy
+for command in "denoise flat.npy x.npy" "noise flat.npy x.npy --sigma 5"; do expect 3 '\[T,H,W,C\], \[1,T,H,W,C\] or \[H,W,C\]' $command; done
+[ ! -e x.npy ] || bad "huge or flat: x.npy was written"
+
 # OUT is what its name says, or nothing is written
 expect 2 'must be a .npy file' synth clip.mp4
 expect 2 'ends in .png' synth clip%d.mp4
@@ -83,12 +98,49 @@ for _ in $(seq 100); do cmp -s piped.npy two.npy && break; sleep 0.02; done; cmp
 "$snls" synth /dev/stdout --frames 2 --json 2>err.log | cat >out.log; [ ! -s out.log ] && grep -q 'so is --json' err.log || bad "/dev/stdout beside --json: $(cat err.log)"
 runs synth /dev/null --frames 2; [ -c /dev/null ] || bad "/dev/null was replaced"
 
+# where what tells the result cannot be written, no result remains
+for command in "denoise clip.npy x.npy --sigma 0" "denoise clip.npy x.npy --sigma 0 --json" "flow clip.npy x.npy --method dis" "noise clip.npy x.npy --sigma 5 --json"; do
+    "$snls" $command >/dev/full 2>err.log; [ $? = 7 ] && grep -q 'No space left' err.log && [ ! -e x.npy ] || bad "$command to a full disk: $(cat err.log; ls x.npy)"
+done
+"$snls" denoise clip.npy x.npy --sigma 5 --preset fast --method nlm --report /dev/full >out.log 2>err.log; [ $? = 7 ] && grep -q '/dev/full: cannot be written: No space' err.log || bad "a report that cannot be written: $(cat err.log)"
+"$snls" eval --data clip.npy --sigma 5 --preset fast --method nlm >/dev/full 2>err.log; [ $? = 7 ] && grep -q 'No space left' err.log || bad "eval to a full disk: $(cat err.log)"
+
+# "-" is standard output for clips, and no file
+expect 2 'is standard output' search clip.npy clip.npy --out-dist -
+expect 2 'is standard output' bench --quick --op weights --svg -
+expect 2 'both standard input' metrics - -
+expect 2 '^snls train: --log is -' train clip.npy x.safetensors --log -
+ls ./- 2>/dev/null && bad "a file of the name - was made"
+
+# numbers are decimal digits, without blanks
+expect 2 ' --stride1 is 0x1' search clip.npy clip.npy --stride1 0x1 --out-dist x.npy
+for sigma in ' 5' 0x5 inf; do "$snls" noise clip.npy x.npy --sigma "$sigma" >out.log 2>err.log; [ $? = 2 ] || bad "--sigma '$sigma' is taken"; done
+
+# equal frames: the PSNR of every command is infinite
+runs denoise in/00000.png still/%d.png --sigma 0; cp still/0.png still/1.png
+runs flow still x.npy --method dis; grep -q 'inf dB as it is' out.log || bad "flow of equal frames: $(cat out.log)"; rm x.npy
+"$snls" flow still x.npy --method dis --json | grep -q '"none": null' || bad "flow --json of equal frames"; rm x.npy
+
+# a clip that SSIM has no meaning on, one that cannot be read, names beyond ASCII
+mkdir clips; cp clip.npy clips/one.npy; cp clip.npy clips/größer.npy; runs synth clips/tiny.npy --frames 2 --height 6 --width 6
+runs eval --data clips// --sigma 5 --preset fast --method nlm --flow none
+awk '$1 == "mean" { ok = $5 + 0 > 0.5 && $5 != "nan" } END { exit !ok }' out.log || bad "a small clip is the whole mean: $(cat out.log)"
+[ "$(grep -v '^clip' out.log | while IFS= read -r line; do printf %s "${line%% 5 *}" | LC_ALL=C.UTF-8 wc -m; done | sort -u | wc -l)" = 1 ] || bad "columns: $(cat out.log)"
+: >clips/zz.npy; expect 3 'clips/zz.npy: is empty' eval --data clips// --sigma 5
+[ "$(wc -l <out.log)" = 0 ] || bad "eval finds a bad clip at its turn only: $(cat out.log)"
+
 # sentences that say what to do
+expect 3 '^snls train: clips/größer.npy: [^t]' train clips/ x.safetensors --crop 64 --wt 1 --frames 3
+network="--width 8 --blocks 1 --ws 3 --wt 1 --frames 3 --crop 16 --batch 1 --steps 1 --warmup 0"
+expect 2 'x.safetensors: two outputs would be the same file' train clip.npy x.safetensors --checkpoint ./x.safetensors $network
+expect 2 'x.safetensors: two outputs would be the same file' train clip.npy x.safetensors --log x.safetensors $network
+"$snls" train clip.npy x.safetensors $network --log /dev/full >out.log 2>err.log; [ $? = 7 ] && grep -q '/dev/full: cannot be written: No space' err.log || bad "a log that cannot be written: $(cat err.log)"
+"$snls" train clip.npy x.safetensors $network --json >/dev/full 2>err.log; [ $? = 7 ] && [ ! -e x.safetensors ] || bad "weights remain where the report cannot be written: $(cat err.log)"
 expect 7 'x/y.npy: cannot be created: its folder is not there' noise clip.npy x/y.npy --sigma 5
 expect 3 'takes many pictures' denoise 'in/*.png' x.npy
 runs help help; grep -q '^Commands:' out.log || bad "snls help help: $(cat out.log)"
 
-if [ -e "$1/libsnls_ffmpeg.so" ] && command -v ffmpeg >/dev/null && command -v ffprobe >/dev/null; then
+if [ -e "$build/libsnls_ffmpeg.so" ] && command -v ffmpeg >/dev/null && command -v ffprobe >/dev/null; then
     probe() { ffprobe -v error -count_frames -show_entries stream=codec_type,pix_fmt,r_frame_rate,nb_read_frames -of csv=p=0 "$1" | tr '\n' ' '; }
     ffmpeg -v error -f lavfi -i testsrc2=s=48x32:r=30:d=0.2 -f lavfi -i sine=d=0.2 -c:v ffv1 -pix_fmt yuv444p -c:a flac v.mkv
     runs synth size.npy --frames 3 --height 32 --width 48
@@ -96,6 +148,8 @@ if [ -e "$1/libsnls_ffmpeg.so" ] && command -v ffmpeg >/dev/null && command -v f
     mkdir exr; ffmpeg -v error -f rawvideo -pix_fmt gbrpf32le -s 16x16 -i <(head -c 3072 /dev/zero) -frames:v 1 exr/1.exr
     runs denoise exr exr.npy --sigma 0; grep -q 'outside 0 to 1 is cut' err.log || bad "floats of a folder: $(cat err.log)"
     runs denoise exr/1.exr exr.mkv --sigma 0; grep -q 'outside 0 to 1 is cut' err.log || bad "floats into 16 bits: $(cat err.log)"
+    for _ in $(seq 768); do printf '\xf9\x02\x15\x50'; done >large.raw; ffmpeg -v error -f rawvideo -pix_fmt gbrpf32le -s 16x16 -i large.raw -frames:v 1 large.exr
+    for command in "denoise large.exr x.npy --sigma 5" "noise large.exr x.npy --sigma 5"; do expect 3 'large.exr: frame 0 holds 2.55e+12' $command; done
     ffmpeg -v error -i v.mkv -frames:v 1 -pix_fmt rgba alpha.png
     runs denoise alpha.png opaque.png --sigma 0; grep -q 'transparency of PNG' err.log || bad "lost transparency is not mentioned: $(cat err.log)"
     runs noise v.mkv noisy.mkv --sigma 20; [ "$(probe noisy.mkv)" = "$(probe v.mkv)" ] || bad "noise into a video: $(probe noisy.mkv) instead of $(probe v.mkv)"
@@ -103,7 +157,16 @@ if [ -e "$1/libsnls_ffmpeg.so" ] && command -v ffmpeg >/dev/null && command -v f
     runs align v.mkv aligned.mkv --flow dis; [ "$(probe aligned.mkv)" = "$(probe v.mkv)" ] || bad "align into a video: $(probe aligned.mkv)"
     "$snls" noise v.mkv - --sigma 5 2>err.log | ffprobe -v error -count_frames -show_entries stream=nb_read_frames -of csv=p=0 - | grep -q '^6$' || bad "noise into a pipe: $(cat err.log)"
     expect 4 'tells no video format' noise v.mkv x.xyz --sigma 5
-    expect 2 'standard input comes once' noise - x.mkv --sigma 5 < <(ffmpeg -v error -i v.mkv -f yuv4mpegpipe -)
+    # standard input comes once, and is enough; a pipe of a name, which may have sound, is not
+    ffmpeg -v error -i v.mkv -f yuv4mpegpipe v.y4m
+    for command in "noise --sigma 5" "align --flow dis"; do
+        "$snls" $command v.y4m want.y4m 2>err.log >out.log || bad "$command: $(cat err.log)"; "$snls" $command - - <v.y4m 2>err.log >got.y4m || bad "$command - -: $(cat err.log)"
+        "$snls" $command - got.mkv <v.y4m 2>err.log >out.log || bad "$command - got.mkv: $(cat err.log)"
+        cmp want.y4m got.y4m && [ "$(ffmpeg -v error -i got.mkv -f md5 -)" = "$(ffmpeg -v error -i want.y4m -f md5 -)" ] || bad "$command of standard input: other frames"
+        rm want.y4m got.y4m got.mkv
+    done
+    mkfifo pipe.y4m; cat v.y4m >pipe.y4m & expect 2 'pipe.y4m comes once' noise pipe.y4m x.mkv --sigma 5
+    runs noise alpha.png opaque2.png --sigma 5; grep -q 'transparency of PNG' err.log || bad "noise: lost transparency is not mentioned: $(cat err.log)"
     expect 2 'one of them' noise v.mkv - --sigma 5 --json
     expect 2 ' --crf is 20, the encoder ffv1 knows no such quality; --vcodec libx264 does' denoise v.mkv x.mkv --sigma 5 --crf 20
     expect 3 'params.first.npy: is not there' denoise params.first.npy x.npy

@@ -15,6 +15,8 @@ got=$(sha256sum < "$weights/stan-s.safetensors" | cut -d' ' -f1)
 [ "$(number model.json "['sha256']")" = "$want" ] || bad "snls model has another checksum than sha256sum"
 cp "$weights/stan-s.safetensors" "$weights/stan-s.json" . && printf x | dd of=stan-s.safetensors bs=1 seek=3000000 conv=notrunc 2>/dev/null
 "$snls" model stan-s.safetensors >/dev/null 2>err; [ $? = 8 ] && grep -q manifest err || bad "a changed byte is not noticed: $(cat err)"
+"$snls" model stan-s.safetensors --time 1x16x16 >/dev/null 2>err; [ $? = 8 ] || bad "a changed byte is timed: $(cat err)"
+echo '{' >stan-s.json; "$snls" model stan-s.safetensors >/dev/null 2>err; [ $? = 3 ] && grep -q 'stan-s.json: the manifest of stan-s.safetensors is no JSON' err || bad "half a manifest: $(cat err)"
 for n in 0 1 55 56 63 64 65 119 120 1000; do # where the last block ends
     head -c $n /dev/zero >a.bin; printf '\075\000\000\000\000\000\000\000{"a":{"dtype":"U8","shape":[%5d],"data_offsets":[0,%5d]}}' $n $n | cat - a.bin >a.safetensors
     [ "$("$snls" model a.safetensors | sed -n 's/^sha256 *//p')" = "$(sha256sum <a.safetensors | cut -d' ' -f1)" ] || bad "checksum of $n bytes more"
@@ -28,6 +30,8 @@ SNLS_WEIGHTS=nowhere "$snls" denoise noisy.npy x.npy --method stan >/dev/null 2>
 [ "$(number time.json "['dtype']")" = f32 ] || bad "--precision f32 runs in $(number time.json "['dtype']")"
 "$snls" model "$weights/stan-s.safetensors" --precision f32 >/dev/null 2>err; [ $? = 2 ] || bad "a precision of nothing that runs: $(cat err)"
 "$snls" denoise noisy.npy x.npy --method stan --precision f64 >/dev/null 2>err; [ $? = 2 ] && [ ! -e x.npy ] || bad "an unknown precision: $(cat err)"
+grep -q -- '--precision is f64, must be auto, f32 or bf16' err || bad "an unknown precision: $(cat err)"
+"$snls" model "$weights/stan-s.safetensors" --time 2x9x7 --backend ref 2>err | grep -q ' on ref: ' || bad "model --time --backend ref does not say so: $(cat err)"
 "$snls" denoise noisy.npy x.npy --precision f32 >/dev/null 2>err; [ $? = 2 ] && [ ! -e x.npy ] || bad "a precision without a network: $(cat err)"
 "$snls" denoise noisy.npy x.npy --method dvdnet >/dev/null 2>err; [ $? = 2 ] && [ ! -e x.npy ] || bad "dvdnet without weights: $(cat err)"
 

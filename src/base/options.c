@@ -1,7 +1,6 @@
 /* options.c: reading, printing and checking the fields that an option table describes. */
 #include "base/options.h"
 #include "base/number.h"
-#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -91,7 +90,7 @@ static bool parse_value(const SnlsOption *o, const char *text, double *value)
     } else {
         *value = snls_number_read(text, &end);
     }
-    const bool number = end != text && !*end && !isspace((unsigned char)text[0]);
+    const bool number = end != text && !*end && !text[strspn(text, "0123456789+-.eE")]; /* no blanks, and no 0x1, which strtod takes */
     return number && errno != ERANGE && isfinite(*value);
 }
 

@@ -38,7 +38,7 @@ static SnlsStatus check_grad(SnlsContext *ctx, const SnlsAggregate *a, const Snl
     SNLS_TRY(snls_operand(ctx, a->op, "gradient of value", value, 5, a->value.shape, video_layout, out));
     SNLS_TRY(snls_operand(ctx, a->op, "gradient of weight", weight, 6, a->weight.shape, weight_layout, out));
     SNLS_TRY(snls_operand(ctx, a->op, "gradient of offset", offset, 7, a->offset.shape, offset_layout, out));
-    SNLS_REQUIRE(ctx, !offset->data || !a->nearest, SNLS_ERR_UNSUPPORTED, "%s: there is no gradient to offset with interp nearest", a->op);
+    SNLS_REQUIRE(ctx, !offset->data || !a->nearest, SNLS_ERR_UNSUPPORTED, "%s: interp is nearest, which has no gradient to offset", a->op);
     return SNLS_OK;
 }
 

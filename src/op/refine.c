@@ -48,7 +48,7 @@ static SnlsStatus check_grad(SnlsContext *ctx, const SnlsRefine *s, const SnlsRe
     SNLS_TRY(snls_operand(ctx, "refine", "gradient of query", &g->query, 5, s->query.shape, "(B,T,H,W,C)", out));
     SNLS_TRY(snls_operand(ctx, "refine", "gradient of key", &g->key, 5, s->query.shape, "(B,T,H,W,C)", out));
     SNLS_TRY(snls_operand(ctx, "refine", "gradient of centre", &g->centre, 7, s->centre.shape, "the shape of centre", out));
-    SNLS_REQUIRE(ctx, !g->centre.data || !m->nearest, SNLS_ERR_UNSUPPORTED, "refine: there is no gradient to centre with interp nearest");
+    SNLS_REQUIRE(ctx, !g->centre.data || !m->nearest, SNLS_ERR_UNSUPPORTED, "refine: interp is nearest, which has no gradient to centre");
     SNLS_REQUIRE(ctx, s->index.data || !m->batch, SNLS_ERR_ARG, "refine: backward needs index, the third output of forward");
     return SNLS_OK;
 }

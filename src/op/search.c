@@ -11,8 +11,9 @@ static SnlsStatus check_params(SnlsContext *ctx, const char *op, const SnlsSearc
     SNLS_REQUIRE(ctx, p->interp != SNLS_INTERP_NEAREST || p->stride1 == rint(p->stride1), SNLS_ERR_ARG,
                  "%s: stride1 is %g, must be an integer with interp nearest", op, p->stride1);
     if (all) {
-        SNLS_REQUIRE(ctx, p->anchor == SNLS_ANCHOR_NONE && p->topk == SNLS_TOPK_ALL, SNLS_ERR_ARG,
-                     "%s: every candidate is returned, so anchor must be none and topk all", op);
+        SNLS_REQUIRE(ctx, p->anchor == SNLS_ANCHOR_NONE, SNLS_ERR_ARG, "%s: anchor is %s, must be none: every candidate is returned", op,
+                     p->anchor == SNLS_ANCHOR_SELF ? "self" : "each");
+        SNLS_REQUIRE(ctx, p->topk == SNLS_TOPK_ALL, SNLS_ERR_ARG, "%s: topk is each, must be all: every candidate is returned", op);
         return SNLS_OK;
     }
     SNLS_REQUIRE(ctx, p->anchor != SNLS_ANCHOR_SELF || p->exclude == SNLS_EXCLUDE_NONE, SNLS_ERR_ARG,
@@ -79,7 +80,7 @@ static SnlsStatus check_grad(SnlsContext *ctx, const SnlsSearch *s, const SnlsSe
     SNLS_REQUIRE(ctx, s->index.data || !m->batch, SNLS_ERR_ARG, "%s: backward needs index, the third output of forward", m->op);
     if (!g->flow.data) return SNLS_OK;
     SNLS_REQUIRE(ctx, s->flow.data, SNLS_ERR_ARG, "%s: the gradient of flow is asked for, but there is no flow", m->op);
-    SNLS_REQUIRE(ctx, !m->nearest, SNLS_ERR_UNSUPPORTED, "%s: there is no gradient to flow with interp nearest", m->op);
+    SNLS_REQUIRE(ctx, !m->nearest, SNLS_ERR_UNSUPPORTED, "%s: interp is nearest, which has no gradient to flow", m->op);
     return snls_operand(ctx, m->op, "gradient of flow", &g->flow, s->flow.ndim, s->flow.shape, "the shape of flow", out);
 }
 

@@ -172,6 +172,17 @@ static SnlsStatus check_ffv1(SnlsWriter *w, const AVCodecContext *e)
     return SNLS_OK;
 }
 
+enum { CUTREE_LEAST = 64 }; /* pixels of a side: one block of x265 */
+
+/* x265 3.5 writes behind its memory where it spreads costs over frames of less than a block. */
+static void set_x265(const SnlsWriter *w, AVDictionary **options)
+{
+    const bool small = w->pixels.width < CUTREE_LEAST || w->pixels.height < CUTREE_LEAST;
+    char text[64];
+    snprintf(text, sizeof text, "log-level=none%s%s", small ? ":cutree=0" : "", w->params.lossless && w->params.crf < 0 ? ":lossless=1" : "");
+    av_dict_set(options, "x265-params", text, 0);
+}
+
 static int set_quality(const SnlsWriter *w, const char *name, AVDictionary **options)
 {
     const bool x264 = !strncmp(name, "libx264", 7), x265 = !strcmp(name, "libx265"), vp9 = !strcmp(name, "libvpx-vp9");
@@ -179,9 +190,7 @@ static int set_quality(const SnlsWriter *w, const char *name, AVDictionary **opt
     int lossless = !strcmp(name, "ffv1") || !strcmp(name, "wrapped_avframe") || !strcmp(name, "rawvideo") ||
                    !strcmp(name, "png") || !strcmp(name, "utvideo") || !strcmp(name, "huffyuv") ||
                    !strcmp(name, "ffvhuff") || !strcmp(name, "apng");
-    if (x265)
-        av_dict_set(options, "x265-params",
-                    w->params.lossless && w->params.crf < 0 ? "log-level=none:lossless=1" : "log-level=none", 0);
+    if (x265) set_x265(w, options);
     if (vp9) av_dict_set(options, "row-mt", "1", 0), av_dict_set(options, "b", "0", 0);
     if (w->params.crf >= 0) {
         snls_number_text(text, sizeof text, "%g", w->params.crf);
@@ -196,6 +205,14 @@ static int set_quality(const SnlsWriter *w, const char *name, AVDictionary **opt
     return lossless;
 }
 
+/* x265 has one option for all of its own: what is asked for comes behind ours, and the last word holds. */
+static void add_option(AVDictionary **options, const char *key, const char *value)
+{
+    const bool joined = !strcmp(key, "x265-params") && av_dict_get(*options, key, NULL, 0);
+    if (joined) av_dict_set(options, key, ":", AV_DICT_APPEND);
+    av_dict_set(options, key, value, joined ? AV_DICT_APPEND : 0);
+}
+
 static SnlsStatus add_options(SnlsWriter *w, AVDictionary **options)
 {
     for (const char *const *o = w->params.options; o && *o; o++) {
@@ -204,7 +221,7 @@ static SnlsStatus add_options(SnlsWriter *w, AVDictionary **options)
         SNLS_REQUIRE(w->ctx, equals && equals > *o && equals - *o < (int)sizeof key, SNLS_ERR_ARG,
                      "writer: params.options holds %.60s, must be key=value", *o);
         snprintf(key, sizeof key, "%.*s", (int)(equals - *o), *o);
-        av_dict_set(options, key, equals + 1, 0);
+        add_option(options, key, equals + 1);
     }
     return SNLS_OK;
 }

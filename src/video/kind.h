@@ -78,6 +78,9 @@ typedef const SnlsVideoBackend *SnlsFfmpegEntry(int32_t api_version, size_t read
 
 SnlsStatus snls_ffmpeg_load(SnlsContext *ctx, const char *path, const SnlsVideoBackend **backend);
 
+/* Refuses a frame (H,W,C) with a value that is not finite or so large that sums of its squares are not; number: of the frame in the file. */
+SnlsStatus snls_reader_check(SnlsReader *r, const SnlsPixels *pixels, const float *values, int64_t number);
+
 SnlsStatus snls_reader_missing(SnlsReader *r); /* fails with a sentence: there is nothing of this name */
 
 /* Adds a sentence to info->notes. */

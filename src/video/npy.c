@@ -3,7 +3,6 @@
 #include "base/tensor.h"
 #include "io/file.h"
 #include "video/kind.h"
-#include <math.h>
 #include <snls/io.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +28,7 @@ static SnlsStatus take_shape(SnlsReader *r, Npy *n, const SnlsNpyHeader *h)
     const SnlsName name = snls_io_name(r->path);
     const int64_t *s = h->shape + (h->ndim == 5 && h->shape[0] == 1);
     const int32_t ndim = h->ndim - (h->ndim == 5 && h->shape[0] == 1);
-    SNLS_REQUIRE(r->ctx, ndim == 3 || ndim == 4, SNLS_ERR_SHAPE, "%s: has %d axes, must be [T,H,W,C] or [H,W,C]",
+    SNLS_REQUIRE(r->ctx, ndim == 3 || ndim == 4, SNLS_ERR_SHAPE, "%s: has %d axes, must be [T,H,W,C], [1,T,H,W,C] or [H,W,C]",
                  name.text, (int)h->ndim);
     n->frames = ndim == 4 ? s[0] : 1;
     s += ndim == 4;
@@ -61,15 +60,6 @@ static SnlsStatus npy_open(SnlsReader *r)
     return SNLS_OK;
 }
 
-static SnlsStatus check_finite(SnlsReader *r, const Npy *n, const float *pixels, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++)
-        SNLS_REQUIRE(r->ctx, isfinite(pixels[i]), SNLS_ERR_FORMAT,
-                     "%s: frame %lld holds %g, every pixel must be finite", snls_io_name(r->path).text,
-                     (long long)n->at, (double)pixels[i]);
-    return SNLS_OK;
-}
-
 static SnlsStatus npy_frame(SnlsReader *r, Npy *n, SnlsFrame *frame)
 {
     int64_t got;
@@ -80,7 +70,7 @@ static SnlsStatus npy_frame(SnlsReader *r, Npy *n, SnlsFrame *frame)
                  (long long)n->at);
     SNLS_TRY(snls_array_copy(r->ctx, &to, &n->stored));
     frame->time = (double)n->at / r->params.rate;
-    return check_finite(r, n, frame->memory, count);
+    return snls_reader_check(r, &n->pixels, frame->memory, n->at);
 }
 
 static SnlsStatus npy_next(SnlsReader *r, SnlsFrame **frame)

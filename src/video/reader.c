@@ -1,4 +1,5 @@
 /* reader.c: which kind reads a path, the first frame, and ranges of frames. */
+#include "base/finite.h"
 #include "base/options.h"
 #include "io/file.h"
 #include "video/kind.h"
@@ -138,6 +139,32 @@ static SnlsStatus check_size(SnlsReader *r, SnlsFrame **frame)
     return status;
 }
 
+#define LARGEST 1e9f
+
+SnlsStatus snls_reader_check(SnlsReader *r, const SnlsPixels *p, const float *values, int64_t number)
+{
+    const int64_t channels = snls_pixels_channels(p), count = p->height * p->width * channels;
+    if (snls_all_up_to(values, count, LARGEST)) return SNLS_OK;
+    int64_t at = 0;
+    while (fabsf(values[at]) <= LARGEST) at++;
+    return snls_fail(r->ctx, SNLS_ERR_FORMAT, "%s: frame %lld holds %g at [%lld,%lld,%lld], every pixel must be finite and within %g", snls_io_name(r->path).text, (long long)number,
+                     (double)values[at], (long long)(at / channels / p->width), (long long)(at / channels % p->width), (long long)(at % channels), (double)LARGEST);
+}
+
+/* Samples that are whole numbers are small; those of arrays are looked at where they are read. */
+static SnlsStatus check_reals(SnlsReader *r, SnlsFrame **frame)
+{
+    const SnlsPixels *p = &(*frame)->pixels;
+    if (!p->real || r->kind == &snls_npy_reader) return SNLS_OK;
+    float *values = snls_mem_alloc(&r->ctx->allocator, p->height * p->width * snls_pixels_channels(p) * (int64_t)sizeof(float));
+    SnlsStatus status = values ? snls_frame_read(*frame, values) : SNLS_ERR_MEMORY;
+    if (status < 0) snls_fail(r->ctx, status, "%s: out of memory for a frame", snls_io_name(r->path).text);
+    else status = snls_reader_check(r, p, values, r->params.first + r->given);
+    snls_mem_free(&r->ctx->allocator, values);
+    if (status < 0) snls_frame_free(frame);
+    return status;
+}
+
 SnlsStatus snls_reader_next(SnlsReader *r, SnlsFrame **frame)
 {
     if (!r) return SNLS_ERR_ARG;
@@ -153,6 +180,7 @@ SnlsStatus snls_reader_next(SnlsReader *r, SnlsFrame **frame)
         if (status != SNLS_OK) return status;
     }
     SNLS_TRY(check_size(r, frame));
+    SNLS_TRY(check_reals(r, frame));
     r->given++;
     return SNLS_OK;
 }
