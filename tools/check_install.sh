@@ -43,6 +43,15 @@ if [ -x "$build/snls" ]; then
     (cd / && "$prefix/bin/snls" --help) >>"$log" 2>&1 || fail "the installed command line does not run"
     ldd "$prefix/bin/snls" | grep -q "libsnls.so.0 => $prefix" || ldd "$prefix/bin/snls" | grep -q "libsnls.so.0 => .*/prefix/" ||
         fail "the installed command line does not use the installed library"
+    # A plugin that is there, and needs a library that is not: that one is named.
+    echo 'int gone(void); int gone(void) { return 1; }' >"$work/gone.c"
+    echo 'int gone(void); int plugin(void); int plugin(void) { return gone(); }' >"$work/plugin.c"
+    run $cc -shared -fPIC "$work/gone.c" -o "$work/libgone.so"
+    rm -f "$lib/libsnls_ffmpeg.so"
+    run $cc -shared -fPIC "$work/plugin.c" -o "$lib/libsnls_ffmpeg.so" -L"$work" -lgone
+    rm "$work/libgone.so"
+    env -u SNLS_FFMPEG_LIBRARY "$prefix/bin/snls" info >"$log" 2>&1
+    grep -q 'libgone\.so' "$log" || fail "a plugin that lacks a library is said to be missing itself"
 fi
 
 # In another project: the library alone, no tests, nothing said about how the whole is built; folders may be given as whole paths.
