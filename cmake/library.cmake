@@ -70,6 +70,18 @@ if(SNLS_HAVE_DNNL)
     list(APPEND SNLS_LINK_WORDS -ldnnl)
 endif()
 
+# The soname's number: a program runs with every library that has the number it was linked to. Before 1.0 a minor version may change structs
+# and values, so each has a number of its own: 0 is that of 0.1, 1 that of 0.2. From 1.0 on a major version has one; they go on above those
+# of 0.x, of which there are as many as SNLS_SONAMES_BEFORE_1 says, to be written here with 1.0.
+set(SNLS_SONAMES_BEFORE_1)
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+    math(EXPR SNLS_SOVERSION "${PROJECT_VERSION_MINOR} - 1")
+elseif(SNLS_SONAMES_BEFORE_1)
+    math(EXPR SNLS_SOVERSION "${SNLS_SONAMES_BEFORE_1} + ${PROJECT_VERSION_MAJOR} - 1")
+else()
+    message(FATAL_ERROR "cmake/library.cmake: SNLS_SONAMES_BEFORE_1 must say how many minor versions there were before 1.0")
+endif()
+
 add_library(snls_objects OBJECT ${SNLS_SOURCES})
 set_target_properties(snls_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
 target_include_directories(snls_objects PRIVATE include src)
@@ -80,7 +92,7 @@ target_compile_definitions(snls_objects PRIVATE $<$<BOOL:${SNLS_HAVE_PNG}>:SNLS_
 add_library(snls_shared SHARED $<TARGET_OBJECTS:snls_objects>)
 target_link_libraries(snls_shared PRIVATE $<BUILD_INTERFACE:snls_flags> ${SNLS_LINK_TARGETS})
 set_target_properties(snls_shared PROPERTIES OUTPUT_NAME snls EXPORT_NAME snls LINKER_LANGUAGE C
-    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+    VERSION ${PROJECT_VERSION} SOVERSION ${SNLS_SOVERSION})
 
 add_library(snls_static STATIC $<TARGET_OBJECTS:snls_objects>)
 target_link_libraries(snls_static INTERFACE "$<BUILD_INTERFACE:${SNLS_LINK_TARGETS}>" "$<INSTALL_INTERFACE:${SNLS_LINK_WORDS}>")

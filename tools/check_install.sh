@@ -15,8 +15,14 @@ mv "$work/first" "$work/prefix"
 prefix=$work/prefix
 pc=$(find "$prefix" -name snls.pc)
 lib=$(dirname "$(dirname "$pc")")
-[ -e "$lib/libsnls.so.0" ] || fail "there is no libsnls.so.0"
-readelf -d "$lib/libsnls.so" | grep -q 'SONAME.*\[libsnls\.so\.0\]' || fail "the SONAME is not libsnls.so.0"
+# Before 1.0 a minor version may change structs, and has a soname of its own: 0 is that of 0.1.
+of_version() { sed -n "s/^#define SNLS_VERSION_$1 //p" "$root/include/snls/types.h"; }
+soname=$(readelf -d "$lib/libsnls.so" | sed -n 's/.*SONAME.*\[\(.*\)\].*/\1/p')
+[ "$(of_version MAJOR)" != 0 ] || [ "$soname" = "libsnls.so.$(($(of_version MINOR) - 1))" ] || fail "the SONAME of version 0.$(of_version MINOR) is $soname"
+[ -e "$lib/$soname" ] || fail "there is no $soname"
+for file in docs/embedding.md bindings/python/snls/_lib.py; do
+    grep -qF "$soname" "$root/$file" || fail "$file does not name $soname"
+done
 find "$prefix" -name LICENSE | grep -q . || fail "the licence is not installed"
 for header in "$root"/include/snls/*.h; do
     cmp -s "$header" "$prefix/include/snls/${header##*/}" || fail "${header##*/} is not installed"
@@ -41,7 +47,7 @@ run "$work/consumer/shared"
 run "$work/consumer/static"
 if [ -x "$build/snls" ]; then
     (cd / && "$prefix/bin/snls" --help) >>"$log" 2>&1 || fail "the installed command line does not run"
-    ldd "$prefix/bin/snls" | grep -q "libsnls.so.0 => $prefix" || ldd "$prefix/bin/snls" | grep -q "libsnls.so.0 => .*/prefix/" ||
+    ldd "$prefix/bin/snls" | grep -q "$soname => $prefix" || ldd "$prefix/bin/snls" | grep -q "$soname => .*/prefix/" ||
         fail "the installed command line does not use the installed library"
     # A plugin that is there, and needs a library that is not: that one is named.
     echo 'int gone(void); int gone(void) { return 1; }' >"$work/gone.c"
