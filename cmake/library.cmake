@@ -37,17 +37,18 @@ if(NOT SNLS_SOURCES)
     message(FATAL_ERROR "src/ holds no C file")
 endif()
 
-# What the archive needs at link time: in this build as targets, outside (pkg-config, CMake package) as linker words.
+# What the archive needs at link time: in this build as targets, outside (pkg-config, CMake package) as linker words. Each stands before what
+# it needs itself, for programs that take archives of all of them (-static): the words of the C library are the last.
 find_package(Threads REQUIRED)
 set(SNLS_LINK_TARGETS m ${CMAKE_DL_LIBS} Threads::Threads)
-set(SNLS_LINK_WORDS -lm -ldl -pthread)
+set(SNLS_LINK_WORDS)
 if(SNLS_HAVE_OPENMP)
     list(APPEND SNLS_LINK_TARGETS OpenMP::OpenMP_C)
     list(APPEND SNLS_LINK_WORDS ${OpenMP_C_FLAGS})
 endif()
 if(SNLS_HAVE_PNG)
     list(APPEND SNLS_LINK_TARGETS PNG::PNG)
-    list(APPEND SNLS_LINK_WORDS -lpng)
+    list(APPEND SNLS_LINK_WORDS -lpng -lz)
 endif()
 if(SNLS_HAVE_LAPACK)
     list(APPEND SNLS_LINK_TARGETS LAPACK::LAPACK)
@@ -69,6 +70,7 @@ if(SNLS_HAVE_DNNL)
     list(APPEND SNLS_LINK_TARGETS ${SNLS_DNNL_LIBRARY})
     list(APPEND SNLS_LINK_WORDS -ldnnl)
 endif()
+list(APPEND SNLS_LINK_WORDS -lm -ldl -pthread)
 
 # The soname's number: a program runs with every library that has the number it was linked to. Before 1.0 a minor version may change structs
 # and values, so each has a number of its own: 0 is that of 0.1, 1 that of 0.2. From 1.0 on a major version has one; they go on above those

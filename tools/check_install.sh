@@ -36,7 +36,10 @@ if command -v pkg-config >/dev/null; then
     cp -r "$prefix" "$work/only_static"
     find "$work/only_static" -name 'libsnls.so*' -delete
     export PKG_CONFIG_PATH=$(dirname "$(find "$work/only_static" -name snls.pc)")
-    run $cc "$root/tests/consumer/main.c" -o "$work/static" $(pkg-config --static --cflags --libs snls)
+    words=$(pkg-config --static --cflags --libs snls)
+    run $cc "$root/tests/consumer/main.c" -o "$work/static" $words
+    # libpng.so names zlib by itself, libpng.a (-static) does not
+    [[ $words != *-lpng* || $words == *-lpng*-lz* ]] || fail "pkg-config --static names no zlib after libpng: $words"
     rm -rf "$work/only_static"
     run "$work/static"
 fi
