@@ -91,6 +91,9 @@ target_link_libraries(snls_objects PRIVATE snls_flags ${SNLS_LINK_TARGETS})
 target_compile_definitions(snls_objects PRIVATE $<$<BOOL:${SNLS_HAVE_PNG}>:SNLS_HAVE_PNG=1> $<$<BOOL:${SNLS_HAVE_JPEG}>:SNLS_HAVE_JPEG=1> $<$<BOOL:${SNLS_HAVE_LAPACK}>:SNLS_HAVE_LAPACK=1> $<$<BOOL:${SNLS_HAVE_AMX}>:SNLS_HAVE_AMX=1> $<$<BOOL:${SNLS_HAVE_BF16}>:SNLS_HAVE_BF16=1>
     $<$<BOOL:${SNLS_HAVE_JANSSON}>:SNLS_HAVE_JANSSON=1> $<$<BOOL:${SNLS_HAVE_DNNL}>:SNLS_HAVE_DNNL=1>)
 
+if(DEFINED BUILD_SHARED_LIBS AND NOT BUILD_SHARED_LIBS)
+    message(NOTICE "snls: BUILD_SHARED_LIBS=OFF changes nothing: both libraries are built, snls::snls-static is the archive")
+endif()
 add_library(snls_shared SHARED $<TARGET_OBJECTS:snls_objects>)
 target_link_libraries(snls_shared PRIVATE $<BUILD_INTERFACE:snls_flags> ${SNLS_LINK_TARGETS})
 set_target_properties(snls_shared PROPERTIES OUTPUT_NAME snls EXPORT_NAME snls LINKER_LANGUAGE C

@@ -68,10 +68,14 @@ mkdir "$work/outer"
 cp "$root/tests/consumer/main.c" "$work/outer"
 printf '%s\n' 'cmake_minimum_required(VERSION 3.22)' 'project(outer LANGUAGES C)' "add_subdirectory($root snls)" 'add_executable(outer main.c)' \
     'target_link_libraries(outer PRIVATE snls::snls)' >"$work/outer/CMakeLists.txt"
-run cmake -S "$work/outer" -B "$work/outer/build" "-DCMAKE_C_COMPILER=$cc" -DSNLS_WITH_CUDA=OFF "-DCMAKE_INSTALL_PREFIX=$work/to" "-DCMAKE_INSTALL_LIBDIR=$work/to/lib64"
+run cmake -S "$work/outer" -B "$work/outer/build" "-DCMAKE_C_COMPILER=$cc" -DSNLS_WITH_CUDA=OFF "-DCMAKE_INSTALL_PREFIX=$work/to" "-DCMAKE_INSTALL_LIBDIR=$work/to/lib64" -DBUILD_SHARED_LIBS=OFF
+grep -q 'BUILD_SHARED_LIBS=OFF changes nothing' "$log" || fail "BUILD_SHARED_LIBS=OFF is ignored without a word"
 grep -q '^CMAKE_BUILD_TYPE:STRING=$' "$work/outer/build/CMakeCache.txt" || fail "a project that adds the tree gets another build type"
 cmake --build "$work/outer/build" --target help >"$log"
 grep -q 'snls_shared' "$log" || fail "a project that adds the tree has no library"
 grep -qE ' (test_|snls$)' "$log" && fail "a project that adds the tree builds tests and the command line"
+grep -q libsnls "$work/outer/build/snls/cmake_install.cmake" && fail "a project that adds the tree installs it"
+run cmake -S "$work/outer" -B "$work/outer/build" -DSNLS_INSTALL=ON
+grep -q libsnls "$work/outer/build/snls/cmake_install.cmake" || fail "with SNLS_INSTALL=ON a project that adds the tree does not install it"
 grep -qxF 'libdir=${prefix}/lib64' "$work/outer/build/snls/snls.pc" || fail "snls.pc has another folder than the one that was given as a whole path"
 echo "check_install: ok"
