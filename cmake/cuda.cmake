@@ -34,7 +34,6 @@ if(SNLS_HAVE_CUDA)
     set_target_properties(snls_cuda PROPERTIES CUDA_RUNTIME_LIBRARY Static
         CUDA_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON)
     target_link_options(snls_cuda PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/cuda.map" LINKER:-z,defs)
-    install(TARGETS snls_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 
 # libsnls_nn_cuda.so: layers of networks, with cuDNN and cuBLAS, where both are found. Loaded like the other.
@@ -64,5 +63,4 @@ if(SNLS_HAVE_NN_CUDA)
     set_target_properties(snls_nn_cuda PROPERTIES CUDA_RUNTIME_LIBRARY Static
         CUDA_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON)
     target_link_options(snls_nn_cuda PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/nn_cuda.map" LINKER:-z,defs)
-    install(TARGETS snls_nn_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()

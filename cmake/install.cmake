@@ -6,6 +6,11 @@ install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY include/snls DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(TARGETS snls_shared snls_static EXPORT snlsTargets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+foreach(plugin snls_ffmpeg snls_cuda snls_nn_cuda) # beside libsnls.so, which looks for them there
+    if(TARGET ${plugin})
+        install(TARGETS ${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    endif()
+endforeach()
 install(EXPORT snlsTargets NAMESPACE snls:: DESTINATION ${package_dir})
 if(SNLS_HAVE_CLI)
     install(TARGETS snls RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

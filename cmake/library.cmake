@@ -37,17 +37,18 @@ if(NOT SNLS_SOURCES)
     message(FATAL_ERROR "src/ holds no C file")
 endif()
 
-# What the archive needs at link time: in this build as targets, outside (pkg-config, CMake package) as linker words.
+# What the archive needs at link time: in this build as targets, outside (pkg-config, CMake package) as linker words. Each stands before what
+# it needs itself, for programs that take archives of all of them (-static): the words of the C library are the last.
 find_package(Threads REQUIRED)
 set(SNLS_LINK_TARGETS m ${CMAKE_DL_LIBS} Threads::Threads)
-set(SNLS_LINK_WORDS -lm -ldl -pthread)
+set(SNLS_LINK_WORDS)
 if(SNLS_HAVE_OPENMP)
     list(APPEND SNLS_LINK_TARGETS OpenMP::OpenMP_C)
     list(APPEND SNLS_LINK_WORDS ${OpenMP_C_FLAGS})
 endif()
 if(SNLS_HAVE_PNG)
     list(APPEND SNLS_LINK_TARGETS PNG::PNG)
-    list(APPEND SNLS_LINK_WORDS -lpng)
+    list(APPEND SNLS_LINK_WORDS -lpng -lz)
 endif()
 if(SNLS_HAVE_LAPACK)
     list(APPEND SNLS_LINK_TARGETS LAPACK::LAPACK)
@@ -69,6 +70,19 @@ if(SNLS_HAVE_DNNL)
     list(APPEND SNLS_LINK_TARGETS ${SNLS_DNNL_LIBRARY})
     list(APPEND SNLS_LINK_WORDS -ldnnl)
 endif()
+list(APPEND SNLS_LINK_WORDS -lm -ldl -pthread)
+
+# The soname's number: a program runs with every library that has the number it was linked to. Before 1.0 a minor version may change structs
+# and values, so each has a number of its own: 0 is that of 0.1, 1 that of 0.2. From 1.0 on a major version has one; they go on above those
+# of 0.x, of which there are as many as SNLS_SONAMES_BEFORE_1 says, to be written here with 1.0.
+set(SNLS_SONAMES_BEFORE_1)
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+    math(EXPR SNLS_SOVERSION "${PROJECT_VERSION_MINOR} - 1")
+elseif(SNLS_SONAMES_BEFORE_1)
+    math(EXPR SNLS_SOVERSION "${SNLS_SONAMES_BEFORE_1} + ${PROJECT_VERSION_MAJOR} - 1")
+else()
+    message(FATAL_ERROR "cmake/library.cmake: SNLS_SONAMES_BEFORE_1 must say how many minor versions there were before 1.0")
+endif()
 
 add_library(snls_objects OBJECT ${SNLS_SOURCES})
 set_target_properties(snls_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
@@ -77,10 +91,13 @@ target_link_libraries(snls_objects PRIVATE snls_flags ${SNLS_LINK_TARGETS})
 target_compile_definitions(snls_objects PRIVATE $<$<BOOL:${SNLS_HAVE_PNG}>:SNLS_HAVE_PNG=1> $<$<BOOL:${SNLS_HAVE_JPEG}>:SNLS_HAVE_JPEG=1> $<$<BOOL:${SNLS_HAVE_LAPACK}>:SNLS_HAVE_LAPACK=1> $<$<BOOL:${SNLS_HAVE_AMX}>:SNLS_HAVE_AMX=1> $<$<BOOL:${SNLS_HAVE_BF16}>:SNLS_HAVE_BF16=1>
     $<$<BOOL:${SNLS_HAVE_JANSSON}>:SNLS_HAVE_JANSSON=1> $<$<BOOL:${SNLS_HAVE_DNNL}>:SNLS_HAVE_DNNL=1>)
 
+if(DEFINED BUILD_SHARED_LIBS AND NOT BUILD_SHARED_LIBS)
+    message(NOTICE "snls: BUILD_SHARED_LIBS=OFF changes nothing: both libraries are built, snls::snls-static is the archive")
+endif()
 add_library(snls_shared SHARED $<TARGET_OBJECTS:snls_objects>)
 target_link_libraries(snls_shared PRIVATE $<BUILD_INTERFACE:snls_flags> ${SNLS_LINK_TARGETS})
 set_target_properties(snls_shared PROPERTIES OUTPUT_NAME snls EXPORT_NAME snls LINKER_LANGUAGE C
-    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+    VERSION ${PROJECT_VERSION} SOVERSION ${SNLS_SOVERSION})
 
 add_library(snls_static STATIC $<TARGET_OBJECTS:snls_objects>)
 target_link_libraries(snls_static INTERFACE "$<BUILD_INTERFACE:${SNLS_LINK_TARGETS}>" "$<INSTALL_INTERFACE:${SNLS_LINK_WORDS}>")

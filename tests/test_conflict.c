@@ -1,5 +1,5 @@
 /* test_conflict.c: calls that are refused or empty as a whole: parameters that conflict, too few frames, channels that heads do
- * not divide, gradients that do not exist, batches of nothing, sizes that overflow, scratch over its limit. */
+ * not divide, gradients that do not exist, outputs over inputs, batches of nothing, sizes that overflow, scratch over its limit. */
 /* ctest: timeout=60 */
 #include "spec.h"
 #include <limits.h>
@@ -84,6 +84,84 @@ static void nearest_gradients(SnlsContext *ctx)
     CHECK(call_forward(&call, ctx) == SNLS_OK, "%s", snls_error(ctx));
     call.s.search.flow.data = NULL;
     refused(ctx, true, SNLS_ERR_ARG, "flow", "gradient of a flow that is not there");
+}
+
+/* ---- outputs over inputs ---- */
+
+enum { SIDE = 6, PIXELS = SIDE * SIDE };
+static float room[8 * PIXELS], before[8 * PIXELS];
+
+/* gather_add that moves a frame by a pixel: each is the one to its right. value and out lie in room, pixels step floats apart. */
+static SnlsGatherAdd frames_in_room(float *value, float *out, int64_t step)
+{
+    SnlsGatherAdd g = {.weight = spec_tensor(SNLS_F32, SHAPE(1, 1, 1, SIDE, SIDE, 1)), .offset = spec_tensor(SNLS_F32, SHAPE(1, 1, 1, SIDE, SIDE, 1, 3))};
+    snls_gather_add_defaults(&g.params);
+    g.value = snls_tensor(value, SNLS_F32, SHAPE(1, 1, SIDE, SIDE, 1));
+    for (int axis = 0; axis < 5; axis++) g.value.stride[axis] *= step;
+    g.out = g.value;
+    g.out.data = out;
+    for (int64_t i = 0; i < PIXELS; i++) tensor_set(&g.weight, i, 1), tensor_set(&g.offset, 3 * i + 2, 1);
+    for (int64_t i = 0; i < 8 * PIXELS; i++) room[i] = before[i] = (float)(i % 97);
+    return g;
+}
+
+static void over(SnlsContext *ctx, const SnlsGatherAdd *g, const char *word, const char *what)
+{
+    const SnlsStatus status = snls_gather_add_forward(ctx, g);
+    CHECK(status == SNLS_ERR_ARG && strstr(snls_error(ctx), word) && !memcmp(room, before, sizeof room), "%s: %d, \"%s\"", what, (int)status, snls_error(ctx));
+}
+
+static void beside(SnlsContext *ctx, const SnlsGatherAdd *g, const char *what)
+{
+    const float *from = g->value.data, *to = g->out.data;
+    const int64_t step = g->value.stride[3];
+    if (!CHECK(snls_gather_add_forward(ctx, g) == SNLS_OK, "%s: %s", what, snls_error(ctx))) return;
+    for (int64_t i = 0; i < PIXELS; i++)
+        CHECK(i % SIDE == SIDE - 1 || to[i * step] == from[(i + 1) * step], "%s: pixel %d is %g", what, (int)i, (double)to[i * step]);
+}
+
+static void gather_add_in_place(SnlsContext *ctx)
+{
+    SnlsGatherAdd g;
+    over(ctx, (g = frames_in_room(room, room, 1), &g), "out shares memory with value", "in place");
+    over(ctx, (g = frames_in_room(room, room + PIXELS - 1, 1), &g), "value", "begins at the last pixel");
+    over(ctx, (g = frames_in_room(room + SIDE, room, 1), &g), "value", "a row before");
+    over(ctx, (g = frames_in_room(room, room, 2), &g), "value", "in place, with gaps");
+    beside(ctx, (g = frames_in_room(room, room + PIXELS, 1), &g), "one after the other");
+    beside(ctx, (g = frames_in_room(room + PIXELS, room, 1), &g), "one before the other");
+    beside(ctx, (g = frames_in_room(room, room + 1, 2), &g), "pixels in turn");
+    beside(ctx, (g = frames_in_room(room + 2, room, 4), &g), "pixels in turn, with gaps");
+    g = frames_in_room(room, room + PIXELS, 1);
+    g.value.data = room + PIXELS; /* backwards: its last pixel is the first of the frame that out is */
+    for (int axis = 0; axis < 5; axis++) g.value.stride[axis] *= -1;
+    over(ctx, &g, "value", "backwards");
+    g = frames_in_room(room, room + PIXELS, 1);
+    g.offset.data = room + 2 * PIXELS - 1;
+    over(ctx, &g, "out shares memory with offset", "offsets that begin at the last pixel");
+    tensors_free();
+}
+
+/* Every output of the three, over every input. */
+static void outputs_over_inputs(SnlsContext *ctx)
+{
+    static const char *const names[] = {"gather", "gather_add", "scatter_add"};
+    gather_add_in_place(ctx);
+    for (int i = 0; i < 3; i++) {
+        fresh(names[i]);
+        if (!CHECK(call_forward(&call, ctx) >= 0, "%s", snls_error(ctx))) continue;
+        for (const Slot *out = call.op->test->slots; out->name; out++)
+            for (const Slot *in = call.op->test->slots; in->name; in++) {
+                const bool backward = out->role == ROLE_GRAD_OUT;
+                if ((out->role != ROLE_OUT && !backward) || (in->role != ROLE_IN && !(backward && in->role == ROLE_GRAD_IN))) continue;
+                SnlsTensor *t = call_tensor(&call, out);
+                const SnlsTensor good = *t;
+                if (!t->data || !call_tensor(&call, in)->data) continue;
+                t->data = call_tensor(&call, in)->data;
+                const SnlsStatus status = backward ? call.op->backward(ctx, &call) : call.op->forward(ctx, &call);
+                CHECK(status == SNLS_ERR_ARG && strstr(snls_error(ctx), "shares memory with"), "%s: %s over %s: %d, \"%s\"", names[i], out->name, in->name, (int)status, snls_error(ctx));
+                *t = good;
+            }
+    }
 }
 
 /* A batch of nothing is done at once, with or without memory. */
@@ -210,6 +288,7 @@ int main(void)
         check_repeat("test_conflict (backend %s)", backends[b]);
         parameters(ctx);
         nearest_gradients(ctx);
+        outputs_over_inputs(ctx);
         empty_batch(ctx);
         huge_shapes(ctx);
         empty_but_long(ctx);

@@ -103,6 +103,25 @@ static void missing(void)
     snls_reader_close(&r);
 }
 
+/* ---- without libpng ---- */
+
+/* Said before the first frame, and of the name that was given, not of the one that a picture has while it is written. */
+static void no_libpng(void)
+{
+#ifndef SNLS_HAVE_PNG
+    SnlsReader *r = NULL;
+    SnlsWriter *w = NULL;
+    SnlsWriterParams p;
+    snls_writer_defaults(&p);
+    CHECK(snls_reader_open(&r, ctx[0], in_folder("clip.npy"), NULL) == SNLS_OK, "%s", snls_error(ctx[0]));
+    p.like = r;
+    p.path = "x%d.png";
+    const SnlsStatus status = snls_writer_open(&w, ctx[1], in_folder("x.part"), &p);
+    CHECK(status == SNLS_ERR_UNSUPPORTED && !w && !strcmp(snls_error(ctx[1]), "x%d.png: this build has no libpng"), "%d, \"%s\"", (int)status, snls_error(ctx[1]));
+    snls_reader_close(&r);
+#endif
+}
+
 /* ---- params ---- */
 
 static void bad_reader(const SnlsReaderParams *p, const char *word)
@@ -191,6 +210,7 @@ int main(void)
     make_clip();
     lifetimes();
     missing();
+    no_libpng();
     params();
     encoders();
     about();

@@ -7,7 +7,8 @@
  *   snls_<op>_forward, snls_<op>_backward
  *
  * docs/operators.md defines what they compute. Tensors are the caller's; nothing is kept after a call returns.
- * Outputs must not overlap themselves, each other, or an input. Videos are (B,T,H,W,C) in any strides, C = heads*F.
+ * Outputs must not overlap themselves, each other, or an input. The first is refused, and, by gather, gather_add and scatter_add, so is
+ * the last where it is told cheaply (docs/operators.md, Views); else it is the caller's duty. Videos are (B,T,H,W,C) in any strides, C = heads*F.
  * Optional tensors are left without data. Params are filled by _defaults and then changed by name; reserved stays zero. */
 #ifndef SNLS_OPS_H
 #define SNLS_OPS_H

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The folder of the library (or program) that this code is part of, with a slash at its end; "" where it is not known. */
 static void own_folder(char *text, size_t size)
@@ -21,7 +22,8 @@ static void own_folder(char *text, size_t size)
     }
 }
 
-/* One that is there and cannot be loaded says why better than the system's search that follows. */
+/* One that is there and cannot be loaded says why better than the system's search that follows. Whether it is there the file system
+ * tells: dlerror has the same words, in the language of the program, for a library that is missing and for one that needs a missing one. */
 static void *open_beside(const char *name, char *why, size_t size)
 {
     char folder[1024], beside[1200];
@@ -30,7 +32,7 @@ static void *open_beside(const char *name, char *why, size_t size)
     snprintf(beside, sizeof beside, "%s%s", folder, name);
     void *library = dlopen(beside, RTLD_NOW | RTLD_LOCAL);
     const char *said = library ? NULL : dlerror();
-    if (said && !strstr(said, "No such file")) snprintf(why, size, "%.300s", said);
+    if (said && !access(beside, F_OK)) snprintf(why, size, "%.300s", said);
     return library;
 }
 

@@ -112,6 +112,36 @@ bool snls_tensor_is_injective(const SnlsTensor *t)
     return true;
 }
 
+/* Of a view that has elements: its first byte and its last, and whether all between are its own. */
+typedef struct Span { uintptr_t first, last; bool dense; } Span;
+
+static Span span_of(const SnlsTensor *t)
+{
+    SnlsTensor once = *t; /* a broadcast axis adds no places */
+    int64_t low = 0, high = 0;
+    for (int32_t i = 0; i < t->ndim; i++) {
+        if (t->stride[i] == 0) once.shape[i] = 1;
+        const int64_t reach = (once.shape[i] - 1) * t->stride[i]; /* fits: extent_fits was asked first */
+        if (reach < 0) low += reach;
+        else high += reach;
+    }
+    const uintptr_t size = (uintptr_t)snls_dtype_size((SnlsDtype)t->dtype), data = (uintptr_t)t->data;
+    return (Span){ data + (uintptr_t)low * size, data + (uintptr_t)high * size + size - 1,
+                   snls_tensor_is_injective(&once) && snls_tensor_elements(&once) == high - low + 1 };
+}
+
+static bool meets(const Span *dense, const Span *other)
+{
+    return dense->dense && ((other->first >= dense->first && other->first <= dense->last) || (other->last >= dense->first && other->last <= dense->last));
+}
+
+bool snls_tensor_shares(const SnlsTensor *a, const SnlsTensor *b)
+{
+    if (!a->data || !b->data || snls_tensor_elements(a) <= 0 || snls_tensor_elements(b) <= 0) return false;
+    const Span one = span_of(a), two = span_of(b);
+    return a->data == b->data || meets(&one, &two) || meets(&two, &one);
+}
+
 static SnlsStatus require_shape(SnlsContext *ctx, const char *op, const char *name, const SnlsTensor *t, int32_t ndim,
                                 const int64_t *want, const char *layout)
 {

@@ -64,6 +64,10 @@ void snls_tensor_contiguous(SnlsTensor *t);
 /* True when every element lies at its own place: sorted by stride, each axis steps over all of the one below. */
 bool snls_tensor_is_injective(const SnlsTensor *t);
 
+/* True only when the two have a byte in common: they begin at one place, or one has no gaps and the other's first or last byte lies in it.
+ * Two views with gaps may also be found apart that are not: whether they meet between their ends is not told so cheaply. */
+bool snls_tensor_shares(const SnlsTensor *a, const SnlsTensor *b);
+
 /* "(1,5,8,8,3)" */
 void snls_shape_text(char *text, size_t size, const int64_t *shape, int32_t ndim);
 

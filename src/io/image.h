@@ -34,5 +34,7 @@ typedef struct SnlsPngOut {
     void *opaque;
 } SnlsPngOut;
 SnlsStatus snls_png_out(SnlsContext *ctx, const char *path, const SnlsPngOut *out);
+/* Refuses where this build has no libpng, of a name that the caller knows: snls_png_out may write under another until all is well. */
+SnlsStatus snls_png_writable(SnlsContext *ctx, const char *name);
 
 #endif

@@ -88,6 +88,12 @@ static void write_png(Writer *w, const SnlsPngOut *out, uint8_t *row)
     if (png_end) png_destroy_write_struct(&png_end, &info_end);
 }
 
+SnlsStatus snls_png_writable(SnlsContext *ctx, const char *name)
+{
+    (void)ctx, (void)name;
+    return SNLS_OK;
+}
+
 SnlsStatus snls_png_out(SnlsContext *ctx, const char *path, const SnlsPngOut *out)
 {
     Writer w = { .ctx = ctx, .path = path, .fd = -1, .status = SNLS_OK };
@@ -104,10 +110,15 @@ SnlsStatus snls_png_out(SnlsContext *ctx, const char *path, const SnlsPngOut *ou
 
 #else
 
+SnlsStatus snls_png_writable(SnlsContext *ctx, const char *name)
+{
+    return snls_fail(ctx, SNLS_ERR_UNSUPPORTED, "%s: this build has no libpng", snls_io_name(name).text);
+}
+
 SnlsStatus snls_png_out(SnlsContext *ctx, const char *path, const SnlsPngOut *out)
 {
     (void)out;
-    return snls_fail(ctx, SNLS_ERR_UNSUPPORTED, "%s: this build has no libpng", snls_io_name(path).text);
+    return snls_png_writable(ctx, path);
 }
 
 #endif

@@ -21,6 +21,15 @@ SnlsStatus snls_operand(SnlsContext *ctx, const char *op, const char *name, cons
     return SNLS_OK;
 }
 
+SnlsStatus snls_outputs_apart(SnlsContext *ctx, const char *op, const SnlsNamed *outputs, const SnlsNamed *inputs)
+{
+    for (; outputs->name; outputs++)
+        for (const SnlsNamed *in = inputs; in->name; in++)
+            SNLS_REQUIRE(ctx, !snls_tensor_shares(outputs->tensor, in->tensor), SNLS_ERR_ARG, "%s: %s shares memory with %s, must be apart from all that is read", op,
+                         outputs->name, in->name);
+    return SNLS_OK;
+}
+
 void snls_output_shape(SnlsTensor *t, int32_t ndim, const int64_t *shape)
 {
     if (t->data) return;

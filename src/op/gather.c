@@ -42,6 +42,22 @@ static SnlsStatus check_grad(SnlsContext *ctx, const SnlsAggregate *a, const Snl
     return SNLS_OK;
 }
 
+/* Places are read long after others were written. total: of scatter_add, else NULL. */
+static SnlsStatus check_apart(SnlsContext *ctx, const SnlsAggregate *a, const SnlsTensor *out, const SnlsTensor *total)
+{
+    const SnlsNamed inputs[] = {{"value", &a->value}, {"weight", &a->weight}, {"offset", &a->offset}, {NULL, NULL}};
+    const SnlsNamed outputs[] = {{"out", out}, {total ? "total" : NULL, total}, {NULL, NULL}};
+    return snls_outputs_apart(ctx, a->op, outputs, inputs);
+}
+
+static SnlsStatus check_grad_apart(SnlsContext *ctx, const SnlsAggregate *a, const SnlsGatherGrad *g, const SnlsTensor *total)
+{
+    const SnlsNamed inputs[] = {{"value", &a->value}, {"weight", &a->weight}, {"offset", &a->offset}, {"gradient of out", &g->out},
+                                {total ? "gradient of total" : NULL, total}, {NULL, NULL}};
+    const SnlsNamed outputs[] = {{"gradient of value", &g->value}, {"gradient of weight", &g->weight}, {"gradient of offset", &g->offset}, {NULL, NULL}};
+    return snls_outputs_apart(ctx, a->op, outputs, inputs);
+}
+
 static SnlsStatus gather_check(SnlsContext *ctx, const SnlsGather *s, bool stack, int32_t output, SnlsAggregate *a)
 {
     SNLS_TRY(check_inputs(ctx, stack ? "gather" : "gather_add", &s->params, &s->value, &s->weight, &s->offset, SNLS_ROLE_IN));
@@ -54,7 +70,8 @@ static SnlsStatus gather_check_grad(SnlsContext *ctx, const SnlsGather *s, const
     SnlsAggregate a;
     SNLS_TRY(gather_check(ctx, s, stack, SNLS_ROLE_OPTIONAL, &a));
     SNLS_TRY(check_output(ctx, &a, "gradient of out", &g->out, SNLS_ROLE_IN));
-    return check_grad(ctx, &a, &g->value, &g->weight, &g->offset);
+    SNLS_TRY(check_grad(ctx, &a, &g->value, &g->weight, &g->offset));
+    return check_grad_apart(ctx, &a, g, NULL);
 }
 
 static SnlsStatus gather_fill_shape(SnlsContext *ctx, SnlsGather *s, bool stack)
@@ -91,6 +108,7 @@ SnlsStatus snls_gather_forward(SnlsContext *ctx, const SnlsGather *s)
     SnlsAggregate a;
     SNLS_CHECK_CALL(ctx, "gather", s);
     SNLS_TRY(gather_check(ctx, s, true, SNLS_ROLE_OUT, &a));
+    SNLS_TRY(check_apart(ctx, &a, &s->out, NULL));
     return covered(SNLS_DISPATCH(ctx, "gather", s->value.shape[0], gather_forward, s), &a);
 }
 
@@ -112,6 +130,7 @@ SnlsStatus snls_gather_add_forward(SnlsContext *ctx, const SnlsGatherAdd *s)
     SnlsAggregate a;
     SNLS_CHECK_CALL(ctx, "gather_add", s);
     SNLS_TRY(gather_check(ctx, s, false, SNLS_ROLE_OUT, &a));
+    SNLS_TRY(check_apart(ctx, &a, &s->out, NULL));
     return covered(SNLS_DISPATCH(ctx, "gather_add", s->value.shape[0], gather_add_forward, s), &a);
 }
 
@@ -146,6 +165,7 @@ SnlsStatus snls_scatter_add_forward(SnlsContext *ctx, const SnlsScatterAdd *s)
     SnlsAggregate a;
     SNLS_CHECK_CALL(ctx, "scatter_add", s);
     SNLS_TRY(scatter_check(ctx, s, SNLS_ROLE_OUT, &a));
+    SNLS_TRY(check_apart(ctx, &a, &s->out, &s->total));
     return SNLS_DISPATCH(ctx, "scatter_add", s->value.shape[0], scatter_add_forward, s);
 }
 
@@ -158,5 +178,7 @@ SnlsStatus snls_scatter_add_backward(SnlsContext *ctx, const SnlsScatterAdd *s, 
     SNLS_TRY(check_output(ctx, &a, "gradient of out", &g->out, SNLS_ROLE_OPTIONAL));
     SNLS_TRY(snls_operand(ctx, "scatter_add", "gradient of total", &g->total, 5, total, total_layout, SNLS_ROLE_OPTIONAL));
     SNLS_TRY(check_grad(ctx, &a, &g->value, &g->weight, &g->offset));
+    const SnlsGatherGrad grad = {.out = g->out, .value = g->value, .weight = g->weight, .offset = g->offset};
+    SNLS_TRY(check_grad_apart(ctx, &a, &grad, &g->total));
     return SNLS_DISPATCH(ctx, "scatter_add", s->value.shape[0], scatter_add_backward, s, g);
 }

@@ -16,6 +16,11 @@ SnlsStatus snls_params_check(SnlsContext *ctx, const char *op, const SnlsOption 
 SnlsStatus snls_operand(SnlsContext *ctx, const char *op, const char *name, const SnlsTensor *t, int32_t ndim, const int64_t *want,
                         const char *layout, int32_t role);
 
+/* Outputs (checked, like inputs, by snls_operand) that share memory with an input, as far as that is told cheaply (snls_tensor_shares), are refused.
+ * Lists end with a name NULL; those without data are passed over. */
+typedef struct SnlsNamed { const char *name; const SnlsTensor *tensor; } SnlsNamed;
+SnlsStatus snls_outputs_apart(SnlsContext *ctx, const char *op, const SnlsNamed *outputs, const SnlsNamed *inputs);
+
 /* Gives an output without data its shape, contiguous; keeps dtype and device. */
 void snls_output_shape(SnlsTensor *t, int32_t ndim, const int64_t *shape);
 

@@ -281,6 +281,7 @@ static SnlsStatus images_create(SnlsWriter *w)
     const int32_t depth = info->depth > 8 && info->depth < 32 ? 16 : 8;
     SNLS_REQUIRE(w->ctx, !strchr(w->name, '%') || snls_path_ends(w->name, ".png"), SNLS_ERR_UNSUPPORTED,
                  "%s: pictures are written as .png", snls_io_name(w->name).text);
+    SNLS_TRY(snls_png_writable(w->ctx, w->name));
     SNLS_TRY(picture_name(w, info->frames > 1 ? 1 : 0, name, sizeof name));
     w->pixels = snls_pixels_packed(info->height, info->width, info->channels, depth);
     w->info.depth = depth;
