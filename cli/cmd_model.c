@@ -18,9 +18,9 @@ static int print_json(SnlsContext *ctx, const SnlsSafetensors *file, const Manif
 {
     json_t *report = report_begin(ctx), *metadata = json_object();
     for (int64_t i = 0; i < file->metadata_count; i++) json_object_set_new(metadata, file->metadata[2 * i], json_text(file->metadata[2 * i + 1]));
-    const char *architecture = snls_model_architecture(file);
+    const char *named = snls_safetensors_metadata(file, "architecture"), *architecture = named ? named : snls_model_architecture(file);
     json_object_set_new(report, "metadata", metadata);
-    json_object_set_new(report, "architecture", architecture ? json_string(architecture) : json_null());
+    json_object_set_new(report, "architecture", architecture ? json_text(architecture) : json_null());
     json_object_set_new(report, "elements", json_integer(elements));
     json_object_set_new(report, "sha256", json_string(m->sha256));
     json_object_set_new(report, "manifest", *m->path ? json_text(m->path) : json_null());

@@ -65,7 +65,7 @@ SnlsStatus snls_blas_require(SnlsContext *ctx, const char *op, int32_t threads)
     const bool there = !more || is_there((size_t)more * BUFFER * MIB);
     if (there) had += more;
     pthread_mutex_unlock(&lock);
-    SNLS_REQUIRE(ctx, there, SNLS_ERR_MEMORY, "%s: OpenBLAS takes up to %d MiB for each of %d threads, which this process may not have", op, BUFFER, (int)threads);
+    SNLS_REQUIRE(ctx, there, SNLS_ERR_MEMORY, "%s: OpenBLAS takes up to %d MiB for each of %d threads, which this process may not have: fewer threads, or a higher limit of address space", op, BUFFER, (int)threads);
     return SNLS_OK;
 }
 #else

@@ -231,8 +231,8 @@ def check_without_data(op, views, params, context):
 
 
 def _check_as_output(op, what, name, view, shape, backend):
-    """An array of backward that belongs to the output name, which has this shape: what the library says where there is data, in the
-    caller's order of axes."""
+    """An array of backward that belongs to the output name, which has this shape, in the caller's order of axes. Said here and not by the
+    library, so that arrays with data and without hear the same."""
     text = lambda numbers: "(%s)" % ",".join(map(str, numbers))
     known = all(type(n) is int for n in view.shape + shape)
     if len(view.shape) != len(shape) or known and view.shape != shape:
