@@ -40,7 +40,10 @@ static int load_clip(Eval *e, const char *path, SnlsTensor *clip)
 {
     SnlsTensor whole;
     int code = frames_load(e->ctx, path, &e->reading, 1, &whole);
-    if (code) return code;
+    if (code) {
+        snls_array_free(e->ctx, &whole);
+        return code;
+    }
     int64_t shape[4] = { whole.shape[0], whole.shape[1], whole.shape[2], whole.shape[3] }, from[3] = { 0 };
     const int64_t wanted[3] = { e->frames, e->crop, e->crop };
     for (int i = 0; i < 3; i++)

@@ -59,7 +59,7 @@ if ffmpeg -hide_banner -encoders 2>/dev/null | grep -q libx265; then
     make -f lavfi -i testsrc=s=40x40:d=0.3:r=25 -pix_fmt yuv420p12le -c:v ffv1 little12.mkv
     for more in '' '--enc-opt x265-params=ref=2'; do
         "$snls" denoise little12.mkv little12.mp4 -y --sigma 5 --preset fast $more >log 2>err || bad "H.265 of 40 x 40 $more: $?"
-        [ ! -s err ] && [ "$(frames little12.mp4 | wc -l)" = 8 ] || bad "H.265 of 40 x 40 $more: $(head -2 err)"
+        ! grep -q 'x265 \[' err && [ "$(frames little12.mp4 | wc -l)" = 8 ] || bad "H.265 of 40 x 40 $more: $(head -2 err)"
     done
     "$snls" denoise little12.mkv little12.mp4 -y --sigma 0 --lossless --enc-opt x265-params=ref=2 >log 2>err; same little12.mkv little12.mp4
 fi
