@@ -175,6 +175,7 @@ if [ "$(head -c 1 .stdout)" = "{" ] && [ "$(tail -c 2 .stdout | head -c 1)" = "}
 # signals: killed in the middle of a long search, nothing stays
 "$snls" synth long.npy --frames 5 --height 300 --width 300 > /dev/null 2>&1
 set -m # without job control a background command ignores SIGINT
+ulimit -c 0 # SIGQUIT would leave a core
 for signal in INT TERM HUP QUIT USR2; do
     "$snls" search long.npy long.npy --ws 33 --wt 2 --ps 7 --k 10 --backend ref --threads 1 --out-dist sd.npy --out-offset so.npy > /dev/null 2> .stderr &
     pid=$!
