@@ -200,8 +200,8 @@ static int work(Flow *f)
     code = add_outputs(f);
     if (!code) code = compute(f);
     if (!code) code = write_outputs(f);
-    if (!code) code = print_result(f);
-    return code ? code : outputs_commit();
+    if (!code) code = outputs_commit();
+    return code ? code : print_result(f);
 }
 
 int cmd_flow(int argc, char **argv)
