@@ -80,7 +80,7 @@ typedef struct ArgTable {
 /* True: go on. False: *code is the exit code, help or the error line is printed. */
 bool parse_args(int argc, char **argv, const ArgTable *table, Common *common, int *code);
 
-void print_help(const ArgTable *table);
+int print_help(const ArgTable *table, bool json);
 void option_accepts(const SnlsOption *option, char *text, size_t size); /* "1 to 32767", "l2|prod" */
 void option_default(const SnlsOption *option, char *text, size_t size);
 
