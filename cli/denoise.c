@@ -16,7 +16,7 @@ static int parse_count(const char *option, const char *text, int64_t *to)
     char *end;
     if (!text) return EXIT_DONE;
     const long long value = strtoll(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end || value > 1000000000)
+    if (!strchr("+0123456789", *text) || end == text || *end || value > 1000000000)
         return fail(EXIT_USAGE, "--%s is %s, must be 0 to 1000000000", option, text);
     *to = value;
     return EXIT_DONE;

@@ -119,12 +119,17 @@ ls ./- 2>/dev/null && bad "a file of the name - was made"
 
 # numbers are decimal digits, without blanks
 expect 2 ' --stride1 is 0x1' search clip.npy clip.npy --stride1 0x1 --out-dist x.npy
+for mem in '2 ' '2@' G; do "$snls" denoise clip.npy x.npy --sigma 0 --mem "$mem" >out.log 2>err.log; [ $? = 2 ] && grep -q 'a size such as' err.log || bad "--mem '$mem' is taken: $(cat err.log)"; done
+for frames in + -2 ++2 ' 2'; do "$snls" denoise clip.npy x.npy --sigma 0 --frames="$frames" >out.log 2>err.log; [ $? = 2 ] || bad "--frames '$frames' is taken"; done
+runs denoise clip.npy x.npy --sigma 0 --first +1 --frames +2 --mem 2g --threads +1; grep -q '^2 frames' out.log || bad "numbers with a plus: $(cat out.log)"; rm -f x.npy
 for sigma in ' 5' 0x5 inf; do "$snls" noise clip.npy x.npy --sigma "$sigma" >out.log 2>err.log; [ $? = 2 ] || bad "--sigma '$sigma' is taken"; done
 
 # equal frames: the PSNR of every command is infinite
 runs denoise in/00000.png still/%d.png --sigma 0; cp still/0.png still/1.png
 runs flow still x.npy --method dis; grep -q 'inf dB as it is' out.log || bad "flow of equal frames: $(cat out.log)"; rm x.npy
 "$snls" flow still x.npy --method dis --json | grep -q '"none": null' || bad "flow --json of equal frames"; rm x.npy
+cp kept/00001.png still/2.png; "$snls" flow still x.npy --method dis --json >out.log; rm x.npy # of the pair that differs
+"$snls" metrics still/1.png still/2.png --json | grep -o '"mean": [0-9.]\{6\}' | head -1 | sed 's/mean/none/' | grep -q -f - out.log || bad "one equal pair makes the mean infinite: $(cat out.log)"
 
 # a clip that SSIM has no meaning on, one that cannot be read, names beyond ASCII
 mkdir clips; cp clip.npy clips/one.npy; cp clip.npy clips/größer.npy; runs synth clips/tiny.npy --frames 2 --height 6 --width 6
@@ -178,6 +183,10 @@ if [ -e "$build/libsnls_ffmpeg.so" ] && command -v ffmpeg >/dev/null && command 
         [ "${PIPESTATUS[1]}" = $code ] && [ ! -s out.log ] && grep -q -- "${words//./ }" err.log || bad "$*: $(wc -c <out.log) bytes on stdout, says $(cat err.log)"
     done
     mkfifo pipe.y4m; timeout 60 "$snls" noise pipe.y4m x.mkv --sigma 5 >out.log 2>err.log; [ $? = 2 ] && grep -q 'pipe.y4m comes once' err.log || bad "a pipe that nobody writes to is waited for: $(cat err.log)"
+    # a pipe among the clips of eval is opened once
+    mkdir once; mkfifo once/a.y4m; cat v.y4m >once/a.y4m & writer=$!
+    timeout 60 "$snls" eval --data once --sigma 5 --preset fast --method nlm >out.log 2>err.log && grep -q '^a.y4m' out.log || bad "eval of a pipe: $(cat err.log)"
+    kill $writer 2>/dev/null; wait $writer 2>/dev/null
     runs noise alpha.png opaque2.png --sigma 5; grep -q 'transparency of PNG' err.log || bad "noise: lost transparency is not mentioned: $(cat err.log)"
     expect 2 'one of them' noise v.mkv - --sigma 5 --json
     expect 2 ' --crf is 20, the encoder ffv1 knows no such quality; --vcodec libx264 does' denoise v.mkv x.mkv --sigma 5 --crf 20
