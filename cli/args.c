@@ -76,7 +76,7 @@ static bool set_number(Parser *p, const char *option, const char *value, uint64_
     char *end;
     errno = 0;
     const unsigned long long number = strtoull(value, &end, 10);
-    if (*value < '0' || *value > '9' || *end || errno || number > max)
+    if (!*value || !strchr("+0123456789", *value) || end == value || *end || errno || number > max)
         return refuse(p, fail(EXIT_USAGE, "--%s is %s, must be 0 to %llu", option, *value ? value : "empty",
                               (unsigned long long)max));
     *to = number;
@@ -145,10 +145,11 @@ static bool parse_positional(Parser *p, const char *arg)
     return true;
 }
 
-static bool wants_help(int argc, char **argv)
+/* Among the options, wherever: help is given whatever is wrong with the rest. */
+static bool has_word(int argc, char **argv, const char *word)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
-        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return true;
+        if (!strcmp(argv[i], word)) return true;
     return false;
 }
 
@@ -157,7 +158,8 @@ bool parse_args(int argc, char **argv, const ArgTable *table, Common *common, in
     Parser p = { .table = table, .common = common, .argc = argc, .at = 1, .argv = argv };
     *common = (Common){ 0 };
     *code = EXIT_DONE;
-    if (wants_help(argc, argv)) return print_help(table), false;
+    if (has_word(argc, argv, "--help") || has_word(argc, argv, "-h"))
+        return *code = print_help(table, has_word(argc, argv, "--json")), false;
     bool options = true, good = true;
     while (good && p.at < argc) {
         const char *arg = argv[p.at++];

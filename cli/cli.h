@@ -1,5 +1,5 @@
 /* cli.h: what the commands share. A command parses its arguments (args.c), reserves its outputs (outputs.c), opens a
- * context and loads arrays (arrays.c), works, reports (report.c) and commits its outputs. Of snls it sees the public
+ * context and loads arrays (arrays.c), works, commits its outputs and reports (report.c). Of snls it sees the public
  * headers only. */
 #ifndef SNLS_CLI_H
 #define SNLS_CLI_H
@@ -80,7 +80,7 @@ typedef struct ArgTable {
 /* True: go on. False: *code is the exit code, help or the error line is printed. */
 bool parse_args(int argc, char **argv, const ArgTable *table, Common *common, int *code);
 
-void print_help(const ArgTable *table);
+int print_help(const ArgTable *table, bool json);
 void option_accepts(const SnlsOption *option, char *text, size_t size); /* "1 to 32767", "l2|prod" */
 void option_default(const SnlsOption *option, char *text, size_t size);
 
@@ -90,10 +90,12 @@ void outputs_init(void); /* signal handlers, removal at exit */
 void outputs_drop(void); /* what is there of them goes: for who ends by a signal of its own */
 void outputs_after_stop(const char *words); /* a signal says "stopped by SIGTERM", then these: they are kept, not copied */
 
+const char *input_name(const char *path); /* as sentences name it: "-" is standard input */
 void input_note(const char *path); /* before the outputs are added: none of them may be this file, or one of this folder or pattern */
 void output_note(const char *path); /* the same for a file that is written by other means than output_add */
 int output_spares_inputs(const char *path); /* refuses (line printed) a path that is one of these: for outputs that are added late */
 
+bool same_file(const char *a, const char *b); /* or would be, of names that are not there yet */
 bool output_special(const char *path); /* a pipe or a device that is there: written in place */
 struct stat;
 bool leads_to_stdout(const struct stat *place); /* a terminal and /dev/null are no harm: no program reads from there */
@@ -112,6 +114,7 @@ void output_ends(const char *pattern, int64_t count, bool overwrite);
 int output_folder(const char *path);       /* makes it where it is missing; removed again on failure */
 const char *output_path(const char *path); /* where to write what will become path */
 int outputs_commit(void);
+bool outputs_committed(void); /* there were some, and they are there to stay */
 
 /* ---- memory.c, arrays.c ---- */
 

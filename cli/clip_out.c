@@ -43,8 +43,6 @@ int clip_out_add(ClipOut *o, const Common *common, int64_t frames)
     o->overwrite = common->overwrite;
     const bool standard = !strcmp(o->path, "-");
     int code = o->array || standard ? EXIT_DONE : choose_pattern(o);
-    if (!code && !o->array && !*o->pattern && comes_once(o->in))
-        return fail(EXIT_USAGE, "%s: a video needs IN a second time, and %s comes once; .npy or a folder need not", o->path, o->in);
     if (standard)
         return common->json ? fail(EXIT_USAGE, "OUT is standard output, and so is --json: one of them") : EXIT_DONE;
     if (!code && !*o->pattern) code = output_add(o->path, o->overwrite);
@@ -149,6 +147,8 @@ int clip_out_load(ClipOut *o, SnlsContext *ctx, const Common *common, int64_t le
 {
     const char *to = clip_name(o->path);
     const bool video = !strcmp(to, "-") || !(snls_path_ends(to, ".npy") || is_pattern(to) || is_folder(to));
+    if (video && comes_once(o->in))
+        return fail(EXIT_USAGE, "%s: a video needs IN a second time, and %s comes once; .npy or a folder need not", o->path, o->in);
     o->ctx = ctx;
     o->common = common;
     o->source = (Source){ .opened = video && !strcmp(o->in, "-") ? begin : NULL, .opaque = o };

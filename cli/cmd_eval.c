@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 enum { SIGMAS_MAX = 16 };
@@ -274,6 +275,8 @@ static int check_clips(Eval *e)
     const SnlsReaderParams params = reading_params(&e->reading);
     for (int i = 0; i < e->clips.count; i++) {
         SnlsReader *reader;
+        struct stat info;
+        if (!stat(e->clips.path[i], &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) continue; /* a pipe comes once */
         const SnlsStatus status = snls_reader_open(&reader, e->ctx, e->clips.path[i], &params);
         snls_reader_close(&reader);
         if (status < 0) return fail_library(e->ctx, status, false);

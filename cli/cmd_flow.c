@@ -85,10 +85,24 @@ static int write_outputs(Flow *f)
     return code;
 }
 
-/* How well frame t+1 moved back by the flow shows frame t; mean over the pairs. */
+/* Of the values that are finite; infinite where none is. */
+typedef struct Mean {
+    double sum;
+    int64_t count;
+} Mean;
+
+static void mean_add(Mean *m, double value)
+{
+    if (isfinite(value)) m->sum += value, m->count++;
+}
+
+static double mean_of(const Mean *m) { return m->count ? m->sum / (double)m->count : INFINITY; }
+
+/* How well frame t+1 moved back by the flow shows frame t: mean over the pairs. One that shows it exactly, as where a camera's frame comes twice, tells nothing of the others. */
 static int measure(Flow *f)
 {
     SnlsTensor moved;
+    Mean as_is = { 0 }, by_flow = { 0 };
     int code = alloc_array(f->ctx, "moved frame", &moved, SNLS_F32, 3, f->video.shape + 1);
     for (int64_t t = 0; !code && t < f->pairs; t++) {
         const SnlsTensor from = frame_of(&f->video, t), to = frame_of(&f->video, t + 1),
@@ -98,12 +112,14 @@ static int measure(Flow *f)
         if (status >= 0) status = snls_psnr(f->ctx, &from, &to, &none);
         if (status >= 0) status = snls_psnr(f->ctx, &from, &moved, &warped);
         if (status < 0) code = fail_library(f->ctx, status, false);
-        f->psnr_none += none / (double)f->pairs;
-        f->psnr_flow += warped / (double)f->pairs;
+        mean_add(&as_is, none);
+        mean_add(&by_flow, warped);
         const float *v = flow.data;
         for (int64_t i = 0; i < flow.shape[0] * flow.shape[1]; i++)
             f->length += hypot(v[2 * i], v[2 * i + 1]) / (double)(flow.shape[0] * flow.shape[1] * f->pairs);
     }
+    f->psnr_none = mean_of(&as_is);
+    f->psnr_flow = mean_of(&by_flow);
     snls_array_free(f->ctx, &moved);
     return code;
 }
@@ -200,8 +216,8 @@ static int work(Flow *f)
     code = add_outputs(f);
     if (!code) code = compute(f);
     if (!code) code = write_outputs(f);
-    if (!code) code = print_result(f);
-    return code ? code : outputs_commit();
+    if (!code) code = outputs_commit();
+    return code ? code : print_result(f);
 }
 
 int cmd_flow(int argc, char **argv)

@@ -130,8 +130,8 @@ static int finish(Train *t)
     const SnlsStatus status = snls_trainer_export(t->trainer, output_path(t->out), metadata, 2);
     int code = status < 0 ? fail_library(t->ctx, status, true) : EXIT_DONE;
     if (!code && t->curve) code = train_curve(&t->log, output_path(t->curve));
-    if (!code) code = report(t); /* before the weights are there: nothing remains where it cannot be written */
-    return code ? code : outputs_commit();
+    if (!code) code = outputs_commit();
+    return code ? code : report(t);
 }
 
 /* A run goes on as it began, but for what may change: an option that says otherwise would be passed over in silence. */
@@ -162,6 +162,20 @@ static int open_trainer(Train *t)
     return noted < 0 ? fail_library(t->ctx, noted, false) : EXIT_DONE;
 }
 
+/* A checkpoint comes as NAME.part, takes the place of the one before, and is guarded by NAME.lock: a log of one of these names would be gone. */
+static int log_apart(const Train *t)
+{
+    static const char *const ends[] = { "", ".part", ".lock" };
+    char *real = realpath(t->checkpoint, NULL), name[4200];
+    bool apart = true;
+    for (int i = 0; i < 6 && apart; i++) {
+        snprintf(name, sizeof name, "%s%s", i < 3 || !real ? t->checkpoint : real, ends[i % 3]);
+        apart = !same_file(t->log_path, name);
+    }
+    free(real);
+    return apart ? EXIT_DONE : fail(EXIT_USAGE, "--log %s and --checkpoint %s would be the same file, or what that is written by", t->log_path, t->checkpoint);
+}
+
 /* What is read must not be written to, -y or not. */
 static int spare_inputs(Train *t)
 {
@@ -169,6 +183,7 @@ static int spare_inputs(Train *t)
     for (int i = 0; i < t->clips.count; i++) input_note(t->clips.path[i]);
     if (t->init) input_note(t->init);
     if (!code && t->checkpoint) code = output_spares_inputs(t->checkpoint);
+    if (!code && t->checkpoint && t->log_path) code = log_apart(t);
     if (!code && t->checkpoint) code = output_lock(t->checkpoint);
     if (!code && t->log_path) code = output_spares_inputs(t->log_path);
     return code;
@@ -180,7 +195,6 @@ static int open_files(Train *t)
     if (!snls_path_ends(t->out, ".safetensors")) return fail(EXIT_USAGE, "OUT is %s, must end in .safetensors: by that weights are known again", t->out);
     if (t->log_path && !strcmp(t->log_path, "-")) return fail(EXIT_USAGE, "--log is -, must be a file: standard output is for --json");
     if (t->checkpoint && !strcmp(t->checkpoint, "-")) return fail(EXIT_USAGE, "--checkpoint is -, must be a file");
-    if (t->log_path && t->checkpoint && !strcmp(t->log_path, t->checkpoint)) return fail(EXIT_USAGE, "--log and --checkpoint are both %s", t->log_path);
     int code = spare_inputs(t);
     if (!code) code = checkpoint_open(&t->state, t->checkpoint, t->resume || t->common.overwrite);
     if (!code && t->log_path) output_note(t->log_path);

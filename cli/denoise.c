@@ -16,7 +16,7 @@ static int parse_count(const char *option, const char *text, int64_t *to)
     char *end;
     if (!text) return EXIT_DONE;
     const long long value = strtoll(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end || value > 1000000000)
+    if (!strchr("+0123456789", *text) || end == text || *end || value > 1000000000)
         return fail(EXIT_USAGE, "--%s is %s, must be 0 to 1000000000", option, text);
     *to = value;
     return EXIT_DONE;
@@ -137,7 +137,6 @@ static int open_contexts(Denoise *d)
     return code;
 }
 
-/* What could not be kept. */
 static int open_reader(Denoise *d)
 {
     SnlsReaderParams params;
@@ -388,14 +387,10 @@ static int finish(Denoise *d)
     if (picture_pattern(d, pattern, sizeof pattern)) output_ends(pattern, d->result.frames, d->common.overwrite);
     int code = d->report ? html_write(&d->html, output_path(d->report), d->in, report, d->psnr_before, d->psnr, d->ssim)
                          : EXIT_DONE;
-    if (code || !d->common.json) {
-        json_decref(report);
-        if (!code) code = print_text(d);
-    } else {
-        add_metrics(d, report);
-        code = report_print(report);
-    }
-    return code ? code : outputs_commit(); /* last: what says that it is done may not be written either */
+    if (!code) code = outputs_commit(); /* before anything says that it is done: who reads that may look for OUT at once */
+    if (code || !d->common.json) return json_decref(report), code ? code : print_text(d);
+    add_metrics(d, report);
+    return report_print(report);
 }
 
 static int open_model(Denoise *d)

@@ -49,5 +49,5 @@ int parse_sigma(const char *text, bool may_be_auto, double sigma[3])
 int check_sigma_channels(const char *text, const char *clip, int64_t channels)
 {
     if (channels > 1 || !text || !strchr(text, ',')) return EXIT_DONE;
-    return fail(EXIT_USAGE, "--sigma is %s, but %s is grey: it has one", text, clip);
+    return fail(EXIT_USAGE, "--sigma is %s, but %s is grey: it has one", text, input_name(clip));
 }

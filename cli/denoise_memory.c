@@ -16,9 +16,9 @@ static int parse_size(const char *option, const char *text, double *bytes)
     char *end;
     if (!text) return EXIT_DONE;
     double value = read_number(text, &end);
-    const char *const letters = "KMGT";
-    const char *letter = *end ? strchr(letters, *end & ~32) : NULL;
-    for (long i = letter ? letter - letters : -1; i >= 0; i--) value *= 1024;
+    const char *const letters = "KkMmGgTt";
+    const char *letter = *end ? strchr(letters, *end) : NULL;
+    for (long i = letter ? (letter - letters) / 2 : -1; i >= 0; i--) value *= 1024;
     if (letter) end++;
     if (letter && (!strcmp(end, "iB") || !strcmp(end, "B") || !strcmp(end, "b"))) end += strlen(end);
     if (end == text || *end || !(value > 0))

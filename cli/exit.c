@@ -103,7 +103,8 @@ int flush_stdout(void)
 {
     if (!ferror(stdout)) errno = 0; /* else that of the print which failed */
     if (!fflush(stdout) && !ferror(stdout)) return EXIT_DONE;
-    return fail(EXIT_OUTPUT, "standard output cannot be written: %s", strerror(errno ? errno : EIO));
+    return fail(EXIT_OUTPUT, "standard output cannot be written: %s%s", strerror(errno ? errno : EIO),
+                outputs_committed() ? "; the outputs are complete" : "");
 }
 
 void guard_streams(void)

@@ -47,7 +47,7 @@ static int array_load(SnlsContext *ctx, const char *path, SnlsTensor *array, int
 static int too_short(const char *path, const SnlsTensor *video, int64_t least)
 {
     if (video->shape[0] >= least) return EXIT_DONE;
-    return fail(EXIT_INPUT, "%s: holds %lld frame%s, at least %lld are needed", path, (long long)video->shape[0],
+    return fail(EXIT_INPUT, "%s: holds %lld frame%s, at least %lld are needed", input_name(path), (long long)video->shape[0],
                 video->shape[0] == 1 ? "" : "s", (long long)least);
 }
 

@@ -36,7 +36,7 @@ const int command_count = COMMANDS;
 
 static void print_commands(void)
 {
-    printf("snls: Shifted Non-Local Search\n\nExamples:\n"
+    fprintf(page, "snls: Shifted Non-Local Search\n\nExamples:\n"
            "  snls denoise in.mp4 out.mp4\n"
            "  snls synth clip.npy --out-fflow f.npy --out-bflow b.npy\n"
            "  snls compose f.npy b.npy --wt 1 --out flow.npy\n"
@@ -44,8 +44,8 @@ static void print_commands(void)
            "  snls weights d.npy --scale 0.001 --out w.npy\n"
            "  snls gather-add clip.npy w.npy o.npy --ps 3 --out y.npy\n\n"
            "Usage: snls COMMAND [ARGUMENTS]\n\nCommands:\n");
-    for (int i = 0; i < COMMANDS; i++) printf("  %-12s %s\n", commands[i].name, commands[i].help);
-    printf("\nsnls help COMMAND (or snls COMMAND --help) tells more; snls --version tells what was built.\n");
+    for (int i = 0; i < COMMANDS; i++) fprintf(page, "  %-12s %s\n", commands[i].name, commands[i].help);
+    fprintf(page, "\nsnls help COMMAND (or snls COMMAND --help) tells more; snls --version tells what was built.\n");
 }
 
 int run_command(const char *name, int argc, char **argv)
@@ -58,14 +58,28 @@ int run_command(const char *name, int argc, char **argv)
     return fail(EXIT_USAGE, "there is no command '%s'; 'snls help' lists them", name);
 }
 
-/* snls help [COMMAND] */
+static int help_all(bool json)
+{
+    const int code = page_begin();
+    if (code) return code;
+    print_commands();
+    return page_end("help", json);
+}
+
+/* snls help [COMMAND] [--json] */
 static int help(int argc, char **argv)
 {
-    const char *word = argc > 1 ? argv[1] : "help";
-    const bool all = !strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h");
-    if (argc > 2) return fail(EXIT_USAGE, "'%s' is one argument too many; 'snls help %s' is about one command", argv[2], all ? "COMMAND" : word);
-    if (!all && *word == '-') return fail(EXIT_USAGE, "help has no option %s; 'snls help COMMAND' tells those of a command", word);
-    return all ? print_commands(), EXIT_DONE : run_command(word, 2, (char *[]){ (char *)word, "--help", NULL });
+    const char *word = NULL;
+    bool json = false;
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--json")) json = true;
+        else if (!strcmp(argv[i], "-y")) continue; /* every command has it */
+        else if (word) return fail(EXIT_USAGE, "'%s' is one argument too many; 'snls help %s' is about one command", argv[i], *word == '-' ? "COMMAND" : word);
+        else word = argv[i];
+    }
+    if (!word || !strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h")) return help_all(json);
+    if (*word == '-') return fail(EXIT_USAGE, "help has no option %s; 'snls help COMMAND' tells those of a command", word);
+    return run_command(word, 2 + json, (char *[]){ (char *)word, "--help", json ? "--json" : NULL, NULL });
 }
 
 static int dispatch(int argc, char **argv)

@@ -2,6 +2,10 @@
 #include "pages.h"
 #include <string.h>
 
+#ifndef SNLS_DATE /* the build's, where a packager says so (SOURCE_DATE_EPOCH) */
+#  define SNLS_DATE SNLS_VERSION_DATE
+#endif
+
 static void roff(const char *text)
 {
     for (const char *c = text; *c; c++) {

@@ -129,7 +129,7 @@ static bool same_place(const char *a, const char *b)
 static const char *last_name(const char *path) { return strrchr(path, '/') ? strrchr(path, '/') + 1 : path; }
 
 /* Under whatever spelling; of files that are not there yet by their folders, x.npy and ./x.npy. */
-static bool same_file(const char *a, const char *b)
+bool same_file(const char *a, const char *b)
 {
     struct stat info;
     if (!strcmp(a, b) || same_place(a, b)) return true;
@@ -314,6 +314,7 @@ static void note(const char *path, bool kept)
     inputs = input;
 }
 
+const char *input_name(const char *path) { return strcmp(path, "-") ? path : "standard input"; }
 void input_note(const char *path) { note(path, false); }
 void output_note(const char *path) { note(path, true); }
 
@@ -412,3 +413,5 @@ int outputs_commit(void)
     } else tell_older();
     return code;
 }
+
+bool outputs_committed(void) { return committing && outputs; }

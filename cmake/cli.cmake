@@ -18,8 +18,10 @@ if(SNLS_HAVE_CLI)
     foreach(name OPENMP PNG JPEG LAPACK DNNL) # for snls info
         target_compile_definitions(snls PRIVATE SNLS_WITH_${name}=$<BOOL:${SNLS_HAVE_${name}}>)
     endforeach()
-    string(TIMESTAMP date "%Y-%m-%d" UTC) # or of SOURCE_DATE_EPOCH, where a packager sets it
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/cli/man.c PROPERTIES COMPILE_DEFINITIONS "SNLS_DATE=\"${date}\"")
+    if(DEFINED ENV{SOURCE_DATE_EPOCH}) # a packager's date in the manual pages; else that of the version
+        string(TIMESTAMP date "%Y-%m-%d" UTC)
+        set_source_files_properties(${PROJECT_SOURCE_DIR}/cli/man.c PROPERTIES COMPILE_DEFINITIONS "SNLS_DATE=\"${date}\"")
+    endif()
     # weights that come with snls, for the program in the build folder, wherever that is
     file(RELATIVE_PATH build_to_weights ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR}/weights)
     file(CREATE_LINK ${build_to_weights} ${PROJECT_BINARY_DIR}/weights SYMBOLIC)

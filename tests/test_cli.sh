@@ -168,13 +168,18 @@ if (ulimit -v 4000000 && "$snls" --version) > /dev/null 2>&1; then # not under A
     expect 5 "an output larger than memory" bash -c "ulimit -v 4000000; exec '$snls' search clip.npy clip.npy --k 16000000 --out-dist x.npy"
 fi
 
-# --json: one object, and the same outputs
+# --json: one object, and the same outputs; help too, where the list is its text
+for words in "help --json" "--help --json" "-h -y --json" "help search --json" "search --help --json"; do
+    "$snls" $words > .stdout 2> .stderr && [ "$(wc -l < .stdout)" = 1 ] && grep -q '^{.*"text": "snls.*Usage: snls.*}$' .stdout && ok || bad "$words: $(head -c 80 .stdout)" "$(cat .stderr)"
+done
+"$snls" help -y > .stdout 2> .stderr && grep -q '^Commands:' .stdout && ok || bad "help -y" "$(cat .stderr)"
 expect 0 "json" "$snls" weights d_cpu.npy --json --out j.npy
 if [ "$(head -c 1 .stdout)" = "{" ] && [ "$(tail -c 2 .stdout | head -c 1)" = "}" ]; then ok; else bad "--json: $(head -c 80 .stdout)"; fi
 
 # signals: killed in the middle of a long search, nothing stays
 "$snls" synth long.npy --frames 5 --height 300 --width 300 > /dev/null 2>&1
 set -m # without job control a background command ignores SIGINT
+ulimit -c 0 # SIGQUIT would leave a core
 for signal in INT TERM HUP QUIT USR2; do
     "$snls" search long.npy long.npy --ws 33 --wt 2 --ps 7 --k 10 --backend ref --threads 1 --out-dist sd.npy --out-offset so.npy > /dev/null 2> .stderr &
     pid=$!

@@ -98,10 +98,15 @@ for _ in $(seq 100); do cmp -s piped.npy two.npy && break; sleep 0.02; done; cmp
 "$snls" synth /dev/stdout --frames 2 --json 2>err.log | cat >out.log; [ ! -s out.log ] && grep -q 'so is --json' err.log || bad "/dev/stdout beside --json: $(cat err.log)"
 runs synth /dev/null --frames 2; [ -c /dev/null ] || bad "/dev/null was replaced"
 
-# where what tells the result cannot be written, no result remains
-for command in "denoise clip.npy x.npy --sigma 0" "denoise clip.npy x.npy --sigma 0 --json" "flow clip.npy x.npy --method dis" "noise clip.npy x.npy --sigma 5 --json"; do
-    "$snls" $command >/dev/full 2>err.log; [ $? = 7 ] && grep -q 'No space left' err.log && [ ! -e x.npy ] || bad "$command to a full disk: $(cat err.log; ls x.npy)"
+# where what tells the result cannot be written, the result, which took the time, remains
+for command in "denoise clip.npy x.npy --sigma 0" "denoise clip.npy x.npy --sigma 0 --json" "flow clip.npy x.npy --method dis" "noise clip.npy x.npy --sigma 5 --json" "align clip.npy x.npy --flow dis" \
+    "synth x.npy --frames 2 --json" "search clip.npy clip.npy --out-dist x.npy --json"; do
+    "$snls" $command >/dev/full 2>err.log; [ $? = 7 ] && grep -q 'No space left on device; the outputs are complete' err.log && [ -s x.npy ] || bad "$command to a full disk: $(cat err.log; ls x.npy)"
+    rm -f x.npy
 done
+# and it is there when that is told
+mkfifo told; "$snls" denoise clip.npy x.npy --sigma 0 --json >told 2>err.log & run=$!
+IFS= read -r -n 1 _ <told; [ -s x.npy ] || bad "the report comes before the result"; wait $run; rm -f x.npy told
 "$snls" denoise clip.npy x.npy --sigma 5 --preset fast --method nlm --report /dev/full >out.log 2>err.log; [ $? = 7 ] && grep -q '/dev/full: cannot be written: No space' err.log || bad "a report that cannot be written: $(cat err.log)"
 "$snls" eval --data clip.npy --sigma 5 --preset fast --method nlm >/dev/full 2>err.log; [ $? = 7 ] && grep -q 'No space left' err.log || bad "eval to a full disk: $(cat err.log)"
 
@@ -114,18 +119,23 @@ ls ./- 2>/dev/null && bad "a file of the name - was made"
 
 # numbers are decimal digits, without blanks
 expect 2 ' --stride1 is 0x1' search clip.npy clip.npy --stride1 0x1 --out-dist x.npy
+for mem in '2 ' '2@' G; do "$snls" denoise clip.npy x.npy --sigma 0 --mem "$mem" >out.log 2>err.log; [ $? = 2 ] && grep -q 'a size such as' err.log || bad "--mem '$mem' is taken: $(cat err.log)"; done
+for frames in + -2 ++2 ' 2'; do "$snls" denoise clip.npy x.npy --sigma 0 --frames="$frames" >out.log 2>err.log; [ $? = 2 ] || bad "--frames '$frames' is taken"; done
+runs denoise clip.npy x.npy --sigma 0 --first +1 --frames +2 --mem 2g --threads +1; grep -q '^2 frames' out.log || bad "numbers with a plus: $(cat out.log)"; rm -f x.npy
 for sigma in ' 5' 0x5 inf; do "$snls" noise clip.npy x.npy --sigma "$sigma" >out.log 2>err.log; [ $? = 2 ] || bad "--sigma '$sigma' is taken"; done
 
 # equal frames: the PSNR of every command is infinite
 runs denoise in/00000.png still/%d.png --sigma 0; cp still/0.png still/1.png
 runs flow still x.npy --method dis; grep -q 'inf dB as it is' out.log || bad "flow of equal frames: $(cat out.log)"; rm x.npy
 "$snls" flow still x.npy --method dis --json | grep -q '"none": null' || bad "flow --json of equal frames"; rm x.npy
+cp kept/00001.png still/2.png; "$snls" flow still x.npy --method dis --json >out.log; rm x.npy # of the pair that differs
+"$snls" metrics still/1.png still/2.png --json | grep -o '"mean": [0-9.]\{6\}' | head -1 | sed 's/mean/none/' | grep -q -f - out.log || bad "one equal pair makes the mean infinite: $(cat out.log)"
 
 # a clip that SSIM has no meaning on, one that cannot be read, names beyond ASCII
 mkdir clips; cp clip.npy clips/one.npy; cp clip.npy clips/größer.npy; runs synth clips/tiny.npy --frames 2 --height 6 --width 6
 runs eval --data clips// --sigma 5 --preset fast --method nlm --flow none
 awk '$1 == "mean" { ok = $5 + 0 > 0.5 && $5 != "nan" } END { exit !ok }' out.log || bad "a small clip is the whole mean: $(cat out.log)"
-[ "$(grep -v '^clip' out.log | while IFS= read -r line; do printf %s "${line%% 5 *}" | LC_ALL=C.UTF-8 wc -m; done | sort -u | wc -l)" = 1 ] || bad "columns: $(cat out.log)"
+[ "$(grep -v '^clip' out.log | while IFS= read -r line; do printf %s "${line%% 5 *}" | LC_ALL=C tr -d '\200-\277' | wc -c; done | sort -u | wc -l)" = 1 ] || bad "columns: $(cat out.log)"
 : >clips/zz.npy; expect 3 'clips/zz.npy: is empty' eval --data clips// --sigma 5
 [ "$(wc -l <out.log)" = 0 ] || bad "eval finds a bad clip at its turn only: $(cat out.log)"
 
@@ -135,7 +145,7 @@ network="--width 8 --blocks 1 --ws 3 --wt 1 --frames 3 --crop 16 --batch 1 --ste
 expect 2 'x.safetensors: two outputs would be the same file' train clip.npy x.safetensors --checkpoint ./x.safetensors $network
 expect 2 'x.safetensors: two outputs would be the same file' train clip.npy x.safetensors --log x.safetensors $network
 "$snls" train clip.npy x.safetensors $network --log /dev/full >out.log 2>err.log; [ $? = 7 ] && grep -q '/dev/full: cannot be written: No space' err.log || bad "a log that cannot be written: $(cat err.log)"
-"$snls" train clip.npy x.safetensors $network --json >/dev/full 2>err.log; [ $? = 7 ] && [ ! -e x.safetensors ] || bad "weights remain where the report cannot be written: $(cat err.log)"
+"$snls" train clip.npy x.safetensors $network --json >/dev/full 2>err.log; [ $? = 7 ] && [ -s x.safetensors ] || bad "weights are gone where the report cannot be written: $(cat err.log)"; rm -f x.safetensors
 expect 7 'x/y.npy: cannot be created: its folder is not there' noise clip.npy x/y.npy --sigma 5
 expect 3 'takes many pictures' denoise 'in/*.png' x.npy
 runs help help; grep -q '^Commands:' out.log || bad "snls help help: $(cat out.log)"
@@ -165,7 +175,18 @@ if [ -e "$build/libsnls_ffmpeg.so" ] && command -v ffmpeg >/dev/null && command 
         cmp want.y4m got.y4m && [ "$(ffmpeg -v error -i got.mkv -f md5 -)" = "$(ffmpeg -v error -i want.y4m -f md5 -)" ] || bad "$command of standard input: other frames"
         rm want.y4m got.y4m got.mkv
     done
-    mkfifo pipe.y4m; cat v.y4m >pipe.y4m & expect 2 'pipe.y4m comes once' noise pipe.y4m x.mkv --sigma 5
+    # what fails before its first frame writes nothing, no header either
+    ffmpeg -v error -i v.y4m -pix_fmt gray -frames:v 2 -f yuv4mpegpipe -strict -1 grey.y4m
+    for command in "3 standard.input: noise - - --sigma 5" "3 standard.input: align - - --flow dis" "2 grey noise - - --sigma 1,2,3"; do
+        set -- $command; code=$1 words=$2; shift 2
+        if [ $code = 3 ]; then head -c 9000 v.y4m; else cat grey.y4m; fi | "$snls" "$@" >out.log 2>err.log
+        [ "${PIPESTATUS[1]}" = $code ] && [ ! -s out.log ] && grep -q -- "${words//./ }" err.log || bad "$*: $(wc -c <out.log) bytes on stdout, says $(cat err.log)"
+    done
+    mkfifo pipe.y4m; timeout 60 "$snls" noise pipe.y4m x.mkv --sigma 5 >out.log 2>err.log; [ $? = 2 ] && grep -q 'pipe.y4m comes once' err.log || bad "a pipe that nobody writes to is waited for: $(cat err.log)"
+    # a pipe among the clips of eval is opened once
+    mkdir once; mkfifo once/a.y4m; cat v.y4m >once/a.y4m & writer=$!
+    timeout 60 "$snls" eval --data once --sigma 5 --preset fast --method nlm >out.log 2>err.log && grep -q '^a.y4m' out.log || bad "eval of a pipe: $(cat err.log)"
+    kill $writer 2>/dev/null; wait $writer 2>/dev/null
     runs noise alpha.png opaque2.png --sigma 5; grep -q 'transparency of PNG' err.log || bad "noise: lost transparency is not mentioned: $(cat err.log)"
     expect 2 'one of them' noise v.mkv - --sigma 5 --json
     expect 2 ' --crf is 20, the encoder ffv1 knows no such quality; --vcodec libx264 does' denoise v.mkv x.mkv --sigma 5 --crf 20

@@ -78,6 +78,13 @@ fails 7 "$snls" train clips new.safetensors $options --checkpoint whole.state
 fails 7 "$snls" train clips new.safetensors $options --checkpoint nowhere/run.state
 fails 7 "$snls" train clips new.safetensors $options --checkpoint /dev/null; [ -c /dev/null ] || die "/dev/null was replaced"
 fails 2 "$snls" train clips new.safetensors $options --checkpoint new.safetensors
+echo kept >new.state.part
+for log in new.state ./new.state ../"${work##*/}"/new.state new.state.part new.state.lock; do
+    fails 2 "$snls" train clips new.safetensors $options --checkpoint new.state --log $log; grep -q 'would be the same file' err || die "--log $log beside --checkpoint: $(cat err)"
+done
+ln -s whole.state linked.state; fails 2 "$snls" train clips new.safetensors --resume --checkpoint linked.state --log whole.state.part
+[ "$(cat new.state.part)" = kept ] && [ ! -e new.state ] && [ ! -e whole.state.part ] || die "a refused log was written to"
+rm new.state.part linked.state
 fails 2 "$snls" train clips new.safetensors --resume --checkpoint whole.state --width 9; grep -q -- '--width is 9, but the run began with 8' err || die "another width: $(cat err)"
 fails 2 "$snls" train clips new.safetensors --resume --checkpoint whole.state --width 32; grep -q -- '--width is 32, but the run began with 8' err || die "a width that is the default: $(cat err)"
 fails 2 "$snls" train clips new.safetensors --resume --checkpoint whole.state --seed 2; grep -q -- '--seed is 2, but the run began with 1' err || die "another seed: $(cat err)"

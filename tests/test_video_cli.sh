@@ -57,7 +57,7 @@ done
 # H.265 of frames smaller than a block of x265, whose rate control writes behind its memory there; its chatter stays away, whatever it is asked for
 if ffmpeg -hide_banner -encoders 2>/dev/null | grep -q libx265; then
     make -f lavfi -i testsrc=s=40x40:d=0.3:r=25 -pix_fmt yuv420p12le -c:v ffv1 little12.mkv
-    for more in '' '--enc-opt x265-params=ref=2'; do
+    for more in '' '--enc-opt x265-params=ref=2' '--enc-opt x265-params=cutree=1' '--enc-opt x265-params=no-cutree=0:ref=2'; do
         "$snls" denoise little12.mkv little12.mp4 -y --sigma 5 --preset fast $more >log 2>err || bad "H.265 of 40 x 40 $more: $?"
         ! grep -q 'x265 \[' err && [ "$(frames little12.mp4 | wc -l)" = 8 ] || bad "H.265 of 40 x 40 $more: $(head -2 err)"
     done

@@ -17,6 +17,12 @@ cp "$weights/stan-s.safetensors" "$weights/stan-s.json" . && printf x | dd of=st
 "$snls" model stan-s.safetensors >/dev/null 2>err; [ $? = 8 ] && grep -q manifest err || bad "a changed byte is not noticed: $(cat err)"
 "$snls" model stan-s.safetensors --time 1x16x16 >/dev/null 2>err; [ $? = 8 ] || bad "a changed byte is timed: $(cat err)"
 echo '{' >stan-s.json; "$snls" model stan-s.safetensors >/dev/null 2>err; [ $? = 3 ] && grep -q 'stan-s.json: the manifest of stan-s.safetensors is no JSON' err || bad "half a manifest: $(cat err)"
+for other in '[1, 2]' '"text"' 7 null '{"a": 1, "a": 2}' '{"sha256": 5}'; do # some other file of that name
+    echo "$other" >stan-s.json; "$snls" model stan-s.safetensors >/dev/null 2>err || bad "beside $other: $(cat err)"
+done
+for make in mkdir mkfifo; do
+    rm -rf stan-s.json; $make stan-s.json; timeout 60 "$snls" model stan-s.safetensors >/dev/null 2>err || bad "beside what $make makes: $(cat err)"
+done
 for n in 0 1 55 56 63 64 65 119 120 1000; do # where the last block ends
     head -c $n /dev/zero >a.bin; printf '\075\000\000\000\000\000\000\000{"a":{"dtype":"U8","shape":[%5d],"data_offsets":[0,%5d]}}' $n $n | cat - a.bin >a.safetensors
     [ "$("$snls" model a.safetensors | sed -n 's/^sha256 *//p')" = "$(sha256sum <a.safetensors | cut -d' ' -f1)" ] || bad "checksum of $n bytes more"

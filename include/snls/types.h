@@ -22,6 +22,7 @@ extern "C" {
 #define SNLS_VERSION_MAJOR 0
 #define SNLS_VERSION_MINOR 1
 #define SNLS_VERSION_PATCH 0
+#define SNLS_VERSION_DATE "2026-11-15" /* of that version; manual pages bear it */
 #define SNLS_API_VERSION 0x000100 /* 0x00XXYYZZ */
 
 SNLS_API const char *snls_version(void);     /* "0.1.0"; static */

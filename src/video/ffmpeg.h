@@ -60,12 +60,6 @@ typedef struct SnlsAvReader {
 
 extern const SnlsReaderKind snls_av_reader;
 
-/* The input as sentences name it. */
-static inline const char *snls_av_name(const SnlsReader *r)
-{
-    return strcmp(r->path, "-") ? r->path : "standard input";
-}
-
 /* Opens what libavformat is not to open by its name, and puts it into a->in; a->in stays NULL for all else. */
 SnlsStatus snls_av_input_open(SnlsReader *r, SnlsAvReader *a);
 void snls_av_input_close(SnlsReader *r, SnlsAvReader *a); /* after a->in */
@@ -108,7 +102,6 @@ SnlsStatus snls_av_encoder_open(SnlsWriter *w, SnlsAvWriter *a, const AVFrame *f
 
 /* y4m, which is not encoded: a->encoder only tells its format. */
 static inline bool snls_av_is_y4m(const SnlsAvWriter *a) { return a->encoder->codec_id == AV_CODEC_ID_WRAPPED_AVFRAME; }
-SnlsStatus snls_av_y4m_header(SnlsWriter *w, SnlsAvWriter *a);
 SnlsStatus snls_av_y4m_frame(SnlsWriter *w, SnlsAvWriter *a, const SnlsFrame *frame);
 SnlsStatus snls_av_y4m_finish(SnlsWriter *w, SnlsAvWriter *a);
 

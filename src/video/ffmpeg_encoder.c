@@ -174,13 +174,16 @@ static SnlsStatus check_ffv1(SnlsWriter *w, const AVCodecContext *e)
 
 enum { CUTREE_LEAST = 64 }; /* pixels of a side: one block of x265 */
 
-/* x265 3.5 writes behind its memory where it spreads costs over frames of less than a block. */
 static void set_x265(const SnlsWriter *w, AVDictionary **options)
 {
+    av_dict_set(options, "x265-params", w->params.lossless && w->params.crf < 0 ? "log-level=none:lossless=1" : "log-level=none", 0);
+}
+
+/* x265 3.5 writes behind its memory where it spreads costs over frames of less than a block. Behind what is asked for: the last word holds. */
+static void guard_x265(const SnlsWriter *w, AVDictionary **options)
+{
     const bool small = w->pixels.width < CUTREE_LEAST || w->pixels.height < CUTREE_LEAST;
-    char text[64];
-    snprintf(text, sizeof text, "log-level=none%s%s", small ? ":cutree=0" : "", w->params.lossless && w->params.crf < 0 ? ":lossless=1" : "");
-    av_dict_set(options, "x265-params", text, 0);
+    if (small) av_dict_set(options, "x265-params", ":cutree=0", AV_DICT_APPEND);
 }
 
 static int set_quality(const SnlsWriter *w, const char *name, AVDictionary **options)
@@ -259,6 +262,7 @@ static SnlsStatus try_open(SnlsWriter *w, SnlsAvWriter *a, const AVCodec *codec,
         a->encoder->thread_count = w->params.threads;
     w->info.lossless = set_quality(w, codec->name, &options);
     SnlsStatus status = add_options(w, &options);
+    if (!strcmp(codec->name, "libx265")) guard_x265(w, &options);
     const int error = status < 0 ? 0 : avcodec_open2(a->encoder, codec, &options);
     char what[64];
     snprintf(what, sizeof what, "the encoder %s does not start", codec->name);

@@ -45,11 +45,11 @@ static const uint8_t *line_end(const SnlsAvInput *in) { return memchr(in->head, 
 static SnlsStatus read_head(SnlsReader *r, SnlsAvInput *in)
 {
     in->head = snls_mem_alloc(&r->ctx->allocator, LINE_MOST);
-    SNLS_REQUIRE(r->ctx, in->head, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(snls_av_name(r)).text);
+    SNLS_REQUIRE(r->ctx, in->head, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(snls_reader_name(r)).text);
     while (in->size < MAGIC_SIZE || (is_y4m(in) && !line_end(in) && in->size < LINE_MOST)) {
         const int64_t room = (in->size < MAGIC_SIZE ? MAGIC_SIZE : LINE_MOST) - in->size,
                       n = read_some(in->fd, in->head + in->size, room);
-        SNLS_REQUIRE(r->ctx, n >= 0, SNLS_ERR_IO, "%s: cannot be read: %s", snls_io_name(snls_av_name(r)).text,
+        SNLS_REQUIRE(r->ctx, n >= 0, SNLS_ERR_IO, "%s: cannot be read: %s", snls_io_name(snls_reader_name(r)).text,
                      strerror(errno));
         if (!n) break;
         in->size += n;
@@ -73,7 +73,7 @@ static SnlsStatus check_size(SnlsReader *r, const char *line)
                       av_image_check_size((unsigned)width, (unsigned)height, 0, NULL) >= 0;
     SNLS_REQUIRE(r->ctx, fits, SNLS_ERR_FORMAT,
                  "%s: its y4m header gives frames of %lld x %lld pixels, which FFmpeg does not take",
-                 snls_io_name(snls_av_name(r)).text, width, height);
+                 snls_io_name(snls_reader_name(r)).text, width, height);
     return SNLS_OK;
 }
 
@@ -98,7 +98,7 @@ static SnlsStatus shorten(SnlsReader *r, SnlsAvInput *in)
 {
     char *line = (char *)in->head, *end = (char *)line_end(in);
     SNLS_REQUIRE(r->ctx, end, SNLS_ERR_FORMAT, "%s: ends inside the first line of y4m, or that has more than %d bytes",
-                 snls_io_name(snls_av_name(r)).text, (int)LINE_MOST);
+                 snls_io_name(snls_reader_name(r)).text, (int)LINE_MOST);
     *end = 0;
     SNLS_TRY(check_size(r, line));
     char *to = drop_words(line);
@@ -140,7 +140,7 @@ static SnlsStatus give(SnlsReader *r, SnlsAvReader *a)
                                                        a->input.pipe ? NULL : input_seek)
                                   : NULL;
     if (!a->input.io) av_free(buffer);
-    SNLS_REQUIRE(r->ctx, a->input.io, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(snls_av_name(r)).text);
+    SNLS_REQUIRE(r->ctx, a->input.io, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(snls_reader_name(r)).text);
     a->in->pb = a->input.io;
     return SNLS_OK;
 }
@@ -148,7 +148,7 @@ static SnlsStatus give(SnlsReader *r, SnlsAvReader *a)
 SnlsStatus snls_av_input_open(SnlsReader *r, SnlsAvReader *a)
 {
     SnlsAvInput *in = &a->input;
-    const SnlsName name = snls_io_name(snls_av_name(r));
+    const SnlsName name = snls_io_name(snls_reader_name(r));
     SNLS_TRY(open_file(r, in));
     SNLS_TRY(read_head(r, in));
     SNLS_REQUIRE(r->ctx, in->size, SNLS_ERR_FORMAT, "%s: is empty", name.text);

@@ -9,7 +9,7 @@
 
 static SnlsStatus no_memory(SnlsReader *r)
 {
-    return snls_fail(r->ctx, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(r->path).text);
+    return snls_fail(r->ctx, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(snls_reader_name(r)).text);
 }
 
 /* The path is always a file's: no name can become an address of the network or another protocol of libav. */
@@ -24,12 +24,12 @@ static SnlsStatus open_input(SnlsReader *r, SnlsAvReader *a)
     const int error = avformat_open_input(&a->in, url, y4m ? av_find_input_format("yuv4mpegpipe") : NULL, &options);
     av_dict_free(&options);
     if (error == AVERROR(ENOENT) || error == AVERROR(EACCES) || error == AVERROR(EISDIR))
-        return snls_av_fail(r->ctx, SNLS_ERR_IO, r->path, "cannot be opened", error);
+        return snls_av_fail(r->ctx, SNLS_ERR_IO, snls_reader_name(r), "cannot be opened", error);
     SNLS_REQUIRE(r->ctx, error >= 0 || !y4m, SNLS_ERR_FORMAT, "%s: FFmpeg does not read this y4m header: %s",
-                 snls_io_name(snls_av_name(r)).text, a->input.line);
-    if (error < 0) return snls_av_fail(r->ctx, SNLS_ERR_FORMAT, r->path, "is no video that FFmpeg can read", error);
+                 snls_io_name(snls_reader_name(r)).text, a->input.line);
+    if (error < 0) return snls_av_fail(r->ctx, SNLS_ERR_FORMAT, snls_reader_name(r), "is no video that FFmpeg can read", error);
     const int found = avformat_find_stream_info(a->in, NULL);
-    return found < 0 ? snls_av_fail(r->ctx, SNLS_ERR_FORMAT, r->path, "cannot be parsed", found) : SNLS_OK;
+    return found < 0 ? snls_av_fail(r->ctx, SNLS_ERR_FORMAT, snls_reader_name(r), "cannot be parsed", found) : SNLS_OK;
 }
 
 static SnlsStatus open_decoder(SnlsReader *r, SnlsAvReader *a)
@@ -37,12 +37,12 @@ static SnlsStatus open_decoder(SnlsReader *r, SnlsAvReader *a)
     const AVCodec *codec = NULL;
     const int index = av_find_best_stream(a->in, AVMEDIA_TYPE_VIDEO, -1, -1, &codec, 0);
     SNLS_REQUIRE(r->ctx, index != AVERROR_STREAM_NOT_FOUND, SNLS_ERR_FORMAT, "%s: holds no video",
-                 snls_io_name(r->path).text);
+                 snls_io_name(snls_reader_name(r)).text);
     SNLS_REQUIRE(r->ctx, index >= 0 && codec, SNLS_ERR_UNSUPPORTED, "%s: this FFmpeg has no decoder for its video",
-                 snls_io_name(r->path).text);
+                 snls_io_name(snls_reader_name(r)).text);
     a->stream = a->in->streams[index];
     SNLS_REQUIRE(r->ctx, !(a->stream->disposition & AV_DISPOSITION_ATTACHED_PIC), SNLS_ERR_FORMAT,
-                 "%s: holds no video, only a cover picture", snls_io_name(r->path).text);
+                 "%s: holds no video, only a cover picture", snls_io_name(snls_reader_name(r)).text);
     for (unsigned i = 0; i < a->in->nb_streams; i++)
         if (a->in->streams[i] != a->stream) a->in->streams[i]->discard = AVDISCARD_ALL;
     a->decoder = avcodec_alloc_context3(codec);
@@ -52,7 +52,7 @@ static SnlsStatus open_decoder(SnlsReader *r, SnlsAvReader *a)
     a->decoder->pkt_timebase = a->stream->time_base;
     a->decoder->thread_count = r->params.threads;
     const int error = avcodec_open2(a->decoder, codec, NULL);
-    return error < 0 ? snls_av_fail(r->ctx, SNLS_ERR_UNSUPPORTED, r->path, "its decoder does not start", error)
+    return error < 0 ? snls_av_fail(r->ctx, SNLS_ERR_UNSUPPORTED, snls_reader_name(r), "its decoder does not start", error)
                      : SNLS_OK;
 }
 
@@ -98,14 +98,14 @@ static SnlsStatus refuse_interlaced(SnlsReader *r)
     return snls_fail(r->ctx, SNLS_ERR_UNSUPPORTED,
                      "%s: is interlaced; make whole frames of its fields first (ffmpeg -i IN -vf bwdif OUT), or, if "
                      "the mark is wrong, use params.progressive",
-                     snls_io_name(r->path).text);
+                     snls_io_name(snls_reader_name(r)).text);
 }
 
 static SnlsStatus refuse_cut(SnlsReader *r)
 {
     return snls_fail(r->ctx, SNLS_ERR_FORMAT,
                      "%s: is cut off: it ends before the last part of it does (params.lenient takes what is there)",
-                     snls_io_name(r->path).text);
+                     snls_io_name(snls_reader_name(r)).text);
 }
 
 static SnlsStatus open_file(SnlsReader *r)
@@ -139,7 +139,7 @@ static SnlsStatus damaged(SnlsReader *r, const SnlsAvReader *a, const char *what
     char words[AV_ERROR_MAX_STRING_SIZE] = "damaged data";
     if (error) av_strerror(error, words, sizeof words);
     return snls_fail(r->ctx, SNLS_ERR_FORMAT, "%s: %s behind frame %lld: %s (params.lenient goes on with what can be read)",
-                     snls_io_name(r->path).text, what, (long long)a->frames, words);
+                     snls_io_name(snls_reader_name(r)).text, what, (long long)a->frames, words);
 }
 
 /* Not a claim of this video's: ASF has one time for all streams. Matroska and AVI say how long the last frame is to be seen in their time alone, so
@@ -166,7 +166,7 @@ static SnlsStatus check_end(SnlsReader *r, const SnlsAvReader *a)
     if (end + 1.5 * longest >= claims) return SNLS_END;
     return snls_fail(r->ctx, SNLS_ERR_FORMAT,
                      "%s: ends after %.2f of the %.2f seconds it claims to have (params.lenient takes what is there)",
-                     snls_io_name(r->path).text, end - stream_begin(a), claims - stream_begin(a));
+                     snls_io_name(snls_reader_name(r)).text, end - stream_begin(a), claims - stream_begin(a));
 }
 
 /* y4m tells no length, and FFmpeg takes half a frame for the end. */
@@ -184,7 +184,7 @@ static SnlsStatus feed(SnlsReader *r, SnlsAvReader *a)
         error = av_read_frame(a->in, a->packet);
     } while (error >= 0 && a->packet->stream_index != a->stream->index);
     if (error < 0 && error != AVERROR_EOF && !r->params.lenient) return damaged(r, a, "reading fails", error);
-    if (error < 0 && ends_inside(a) && !r->params.lenient) return damaged(r, a, "the file is cut off", 0);
+    if (error < 0 && ends_inside(a) && !r->params.lenient) return damaged(r, a, "is cut off", 0);
     if (error < 0) {
         a->draining = true;
         avcodec_send_packet(a->decoder, NULL);
@@ -192,7 +192,7 @@ static SnlsStatus feed(SnlsReader *r, SnlsAvReader *a)
     }
     a->behind = a->packet->pos + a->packet->size;
     if (a->packet->flags & AV_PKT_FLAG_CORRUPT && !r->params.lenient)
-        return damaged(r, a, "the file is cut off or damaged", 0);
+        return damaged(r, a, "is cut off or damaged", 0);
     error = avcodec_send_packet(a->decoder, a->packet);
     return error < 0 && error != AVERROR(EAGAIN) && !r->params.lenient ? damaged(r, a, "decoding fails", error)
                                                                        : SNLS_OK;

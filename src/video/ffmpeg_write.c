@@ -97,7 +97,7 @@ static void frame_tags(SnlsAvWriter *a, const AVFrame *first)
 
 static SnlsStatus write_header(SnlsWriter *w, SnlsAvWriter *a)
 {
-    if (snls_av_is_y4m(a)) return snls_av_y4m_header(w, a);
+    if (snls_av_is_y4m(a)) return SNLS_OK; /* comes with the first frame */
     const int error = avformat_write_header(a->out, NULL);
     if (error == AVERROR(ENOSPC) || error == AVERROR(EPIPE) || error == AVERROR(EIO))
         return snls_av_fail(w->ctx, SNLS_ERR_IO, w->name, "cannot be written", error);

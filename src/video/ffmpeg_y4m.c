@@ -29,8 +29,10 @@ static SnlsStatus check(SnlsWriter *w, const SnlsAvWriter *a)
                      : SNLS_OK;
 }
 
-SnlsStatus snls_av_y4m_header(SnlsWriter *w, SnlsAvWriter *a)
+/* With the first frame: what fails before it leaves nothing on standard output. */
+static void write_header(const SnlsWriter *w, SnlsAvWriter *a)
 {
+    if (a->header) return;
     char name[16], text[256];
     const AVRational rate = a->encoder->framerate, aspect = a->encoder->sample_aspect_ratio;
     name_of(&w->pixels, a->like->chroma_location, name, sizeof name);
@@ -41,12 +43,13 @@ SnlsStatus snls_av_y4m_header(SnlsWriter *w, SnlsAvWriter *a)
                            : a->like->color_range == AVCOL_RANGE_MPEG ? " XCOLORRANGE=LIMITED"
                                                                       : "");
     avio_write(a->out->pb, (const unsigned char *)text, n);
-    return check(w, a);
+    a->header = true;
 }
 
 SnlsStatus snls_av_y4m_frame(SnlsWriter *w, SnlsAvWriter *a, const SnlsFrame *frame)
 {
     const SnlsPixels *p = &frame->pixels;
+    write_header(w, a);
     avio_write(a->out->pb, (const unsigned char *)"FRAME\n", 6);
     for (int32_t i = 0; i < snls_pixels_planes(p); i++) {
         int64_t rows, bytes;
@@ -59,6 +62,7 @@ SnlsStatus snls_av_y4m_frame(SnlsWriter *w, SnlsAvWriter *a, const SnlsFrame *fr
 
 SnlsStatus snls_av_y4m_finish(SnlsWriter *w, SnlsAvWriter *a)
 {
+    write_header(w, a);
     avio_flush(a->out->pb);
     const SnlsStatus status = check(w, a);
     const int closed = avio_closep(&a->out->pb);

@@ -42,6 +42,9 @@ struct SnlsReader {
     char path[SNLS_PATH_MAX];
 };
 
+/* The input as sentences name it. */
+static inline const char *snls_reader_name(const SnlsReader *r) { return r->path[0] == '-' && !r->path[1] ? "standard input" : r->path; }
+
 typedef struct SnlsWriterKind {
     SnlsStatus (*open)(SnlsWriter *writer); /* fills priv, info and pixels */
     SnlsStatus (*blank)(SnlsWriter *writer, const SnlsFrame *like,

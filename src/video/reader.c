@@ -21,7 +21,7 @@ static bool is_picture(const char *path)
 SnlsStatus snls_reader_missing(SnlsReader *r)
 {
     const bool glob = strpbrk(r->path, "*?");
-    return snls_fail(r->ctx, SNLS_ERR_IO, "%s: is not there%s", snls_io_name(r->path).text,
+    return snls_fail(r->ctx, SNLS_ERR_IO, "%s: is not there%s", snls_io_name(snls_reader_name(r)).text,
                      glob ? "; the folder, or a pattern such as %05d.png, takes many pictures" : "");
 }
 
@@ -35,7 +35,7 @@ static SnlsStatus choose_kind(SnlsReader *r)
         return r->kind = &snls_images_reader, SNLS_OK;
     if (!there) return snls_reader_missing(r);
     SNLS_REQUIRE(r->ctx, !S_ISREG(info.st_mode) || info.st_size > 0, SNLS_ERR_FORMAT, "%s: is empty",
-                 snls_io_name(r->path).text);
+                 snls_io_name(snls_reader_name(r)).text);
     if (snls_path_ends(r->path, ".npy")) return r->kind = &snls_npy_reader, SNLS_OK;
 ffmpeg:
     SNLS_TRY(snls_ffmpeg_load(r->ctx, r->path, &backend));
@@ -51,7 +51,7 @@ static SnlsStatus skip(SnlsReader *r)
         const SnlsStatus status = r->kind->next(r, &frame);
         if (status == SNLS_END)
             return snls_fail(r->ctx, SNLS_ERR_ARG, "%s: has %lld frames, the first wanted is number %lld",
-                             snls_io_name(r->path).text, (long long)i, (long long)r->params.first);
+                             snls_io_name(snls_reader_name(r)).text, (long long)i, (long long)r->params.first);
         if (status < 0) return status;
         snls_frame_free(&frame);
     }
@@ -73,7 +73,7 @@ static SnlsStatus open_reader(SnlsReader *r)
     const SnlsStatus status = r->kind->next(r, &r->peeked);
     if (status == SNLS_END)
         return snls_fail(r->ctx, r->params.first ? SNLS_ERR_ARG : SNLS_ERR_FORMAT, "%s: holds no frame%s",
-                         snls_io_name(r->path).text, r->params.first ? " behind those that are skipped" : "");
+                         snls_io_name(snls_reader_name(r)).text, r->params.first ? " behind those that are skipped" : "");
     if (status < 0) return status;
     r->origin = r->params.first ? r->peeked->time : 0;
     r->info.width = r->peeked->pixels.width;
@@ -133,7 +133,7 @@ static SnlsStatus check_size(SnlsReader *r, SnlsFrame **frame)
         r->kind == &snls_images_reader ? SNLS_ERR_SHAPE
                                        : SNLS_ERR_UNSUPPORTED, /* pictures are shapes that do not agree */
         "%s: frame %lld is %lld x %lld pixels of %d channels, those before are %lld x %lld of %d",
-        snls_io_name(r->path).text, (long long)(r->params.first + r->given), (long long)p->width, (long long)p->height,
+        snls_io_name(snls_reader_name(r)).text, (long long)(r->params.first + r->given), (long long)p->width, (long long)p->height,
         (int)snls_pixels_channels(p), (long long)r->info.width, (long long)r->info.height, (int)r->info.channels);
     snls_frame_free(frame);
     return status;
@@ -147,7 +147,7 @@ SnlsStatus snls_reader_check(SnlsReader *r, const SnlsPixels *p, const float *va
     if (snls_all_up_to(values, count, LARGEST)) return SNLS_OK;
     int64_t at = 0;
     while (fabsf(values[at]) <= LARGEST) at++;
-    return snls_fail(r->ctx, SNLS_ERR_FORMAT, "%s: frame %lld holds %g at [%lld,%lld,%lld], every pixel must be finite and within %g", snls_io_name(r->path).text, (long long)number,
+    return snls_fail(r->ctx, SNLS_ERR_FORMAT, "%s: frame %lld holds %g at [%lld,%lld,%lld], every pixel must be finite and within %g", snls_io_name(snls_reader_name(r)).text, (long long)number,
                      (double)values[at], (long long)(at / channels / p->width), (long long)(at / channels % p->width), (long long)(at % channels), (double)LARGEST);
 }
 
@@ -158,7 +158,7 @@ static SnlsStatus check_reals(SnlsReader *r, SnlsFrame **frame)
     if (!p->real || r->kind == &snls_npy_reader) return SNLS_OK;
     float *values = snls_mem_alloc(&r->ctx->allocator, p->height * p->width * snls_pixels_channels(p) * (int64_t)sizeof(float));
     SnlsStatus status = values ? snls_frame_read(*frame, values) : SNLS_ERR_MEMORY;
-    if (status < 0) snls_fail(r->ctx, status, "%s: out of memory for a frame", snls_io_name(r->path).text);
+    if (status < 0) snls_fail(r->ctx, status, "%s: out of memory for a frame", snls_io_name(snls_reader_name(r)).text);
     else status = snls_reader_check(r, p, values, r->params.first + r->given);
     snls_mem_free(&r->ctx->allocator, values);
     if (status < 0) snls_frame_free(frame);
