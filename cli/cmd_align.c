@@ -168,8 +168,8 @@ static int work(Run *r)
     if (!code) code = add_outputs(r);
     if (!code) code = align_all(r);
     if (!code) code = clip_out_write(&r->out, a->ctx, &r->result);
-    if (!code) code = outputs_commit();
-    return code ? code : print_result(r);
+    if (!code) code = print_result(r);
+    return code ? code : outputs_commit();
 }
 
 int cmd_align(int argc, char **argv)

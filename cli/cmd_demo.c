@@ -138,9 +138,9 @@ static int work(Demo *d, const Common *common, const char *folder)
     if (!code) code = demo_make(d);
     if (!code) code = align_all(d, r);
     if (!code) code = draw(d, r, path);
-    if (!code) code = outputs_commit();
     if (!code && common->json) code = report_print(make_report(d, r, path));
     if (!code && !common->json) print_table(d, r, path), code = flush_stdout();
+    if (!code) code = outputs_commit();
     for (int i = FLOW; i < RESULTS && d->ctx; i++) snls_array_free(d->ctx, &r[i].video);
     if (d->ctx) demo_free(d);
     snls_close(&d->ctx);

@@ -216,8 +216,8 @@ static int work(Flow *f)
     code = add_outputs(f);
     if (!code) code = compute(f);
     if (!code) code = write_outputs(f);
-    if (!code) code = outputs_commit();
-    return code ? code : print_result(f);
+    if (!code) code = print_result(f);
+    return code ? code : outputs_commit();
 }
 
 int cmd_flow(int argc, char **argv)

@@ -32,7 +32,6 @@ static int work(Noise *n)
     if (!code) code = clip_out_add(&n->out, &n->common, n->clip.shape[0]);
     if (!code) code = add(n);
     if (!code) code = clip_out_write(&n->out, n->ctx, &n->clip);
-    if (!code) code = outputs_commit();
     if (!code && n->common.json) {
         json_t *report = report_begin(n->ctx);
         json_object_set_new(report, "sigma", json_pack("[f,f,f]", n->sigma[0], n->sigma[1], n->sigma[2]));
@@ -40,7 +39,7 @@ static int work(Noise *n)
         json_object_set_new(report, "shape", json_shape(&n->clip));
         code = report_print(report);
     }
-    return code;
+    return code ? code : outputs_commit();
 }
 
 int cmd_noise(int argc, char **argv)

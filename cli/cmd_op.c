@@ -309,8 +309,8 @@ static json_t *make_report(Run *r)
 static int finish(Run *r)
 {
     int code = write_outputs(r);
-    if (!code) code = outputs_commit();
     if (!code && r->common.json) code = report_print(make_report(r));
+    if (!code) code = outputs_commit();
     if (code) return code;
     if (r->status == SNLS_UNCOVERED)
         fprintf(stderr,

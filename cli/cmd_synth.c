@@ -153,8 +153,8 @@ static int work(Job *j)
     if (!code) code = write_flow(j, j->fflow, 1);
     if (!code) code = write_flow(j, j->bflow, -1);
     if (!code) code = write_occlusion(j);
-    if (!code) code = outputs_commit();
     if (!code && j->common.json) code = report_print(make_report(j));
+    if (!code) code = outputs_commit();
     snls_close(&j->ctx);
     return code;
 }
