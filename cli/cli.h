@@ -1,5 +1,5 @@
 /* cli.h: what the commands share. A command parses its arguments (args.c), reserves its outputs (outputs.c), opens a
- * context and loads arrays (arrays.c), works, commits its outputs and reports (report.c). Of snls it sees the public
+ * context and loads arrays (arrays.c), works, reports (report.c) and commits its outputs. Of snls it sees the public
  * headers only. */
 #ifndef SNLS_CLI_H
 #define SNLS_CLI_H
