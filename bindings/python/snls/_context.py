@@ -33,7 +33,8 @@ class Context:
         self.handle, self.pid = out.value, os.getpid()
 
     def close(self):
-        if self.handle and self.pid == os.getpid() and not (_lib.scratch_captured and _lib.scratch_captured(self.handle)):  # a CUDA graph may still use what is there
+        ours = self.handle and self.pid == os.getpid()
+        if ours and not (_lib.scratch_captured and _lib.scratch_captured(self.handle)):  # which a CUDA graph may still use
             _lib.close_context(ctypes.byref(ctypes.c_void_p(self.handle)))
         self.handle = None
 
@@ -48,20 +49,20 @@ class Context:
             return self._call_inside(function, arguments)
         self.busy = True
         try:
-            status = function(*arguments)
-            if status < 0:
-                _lib.raise_status(status, self.handle)
-            return status
+            return self._checked(function, arguments)
         finally:
             self.busy = False
+
+    def _checked(self, function, arguments):
+        status = function(*arguments)
+        if status < 0:
+            _lib.raise_status(status, self.handle)
+        return status
 
     def _call_inside(self, function, arguments):
         sentence = _lib.error_text(self.handle)
         try:
-            status = function(*arguments)
-            if status < 0:
-                _lib.raise_status(status, self.handle)
-            return status
+            return self._checked(function, arguments)
         finally:
             if _lib.set_error:
                 _lib.set_error(self.handle, sentence)
