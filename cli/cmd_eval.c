@@ -3,6 +3,7 @@
 #include "clips.h"
 #include "denoise_args.h"
 #include "frames.h"
+#include "mean.h"
 #include "weights.h"
 #include <math.h>
 #include <stdio.h>
@@ -212,27 +213,18 @@ static json_t *row_json(const char *name, double sigma, const Score *s)
                      s->sigma[1], s->sigma[2]);
 }
 
-typedef struct Mean {
+typedef struct MeanScore {
     Score score;
-    int ssims, strreds; /* clips so far that have one */
-} Mean;
+    Mean ssim, strred; /* which a clip may be too small for */
+} MeanScore;
 
-/* A clip that is too small for a number is left out of its mean. */
-static void add_known(double *mean, int *count, double value)
-{
-    if (!*count) *mean = NAN;
-    if (isnan(value)) return;
-    *mean = *count ? *mean + (value - *mean) / (*count + 1) : value;
-    ++*count;
-}
-
-static void add_score(Mean *mean, const Score *s, double share)
+static void add_score(MeanScore *mean, const Score *s, double share)
 {
     Score *sum = &mean->score;
     sum->noisy += share * s->noisy;
     sum->psnr += share * s->psnr;
-    add_known(&sum->ssim, &mean->ssims, s->ssim);
-    add_known(&sum->strred, &mean->strreds, s->strred);
+    mean_add(&mean->ssim, s->ssim), sum->ssim = mean_of(&mean->ssim, NAN);
+    mean_add(&mean->strred, s->strred), sum->strred = mean_of(&mean->strred, NAN);
     sum->seconds += share * s->seconds;
     sum->processor += share * s->processor;
     for (int i = 0; i < 2; i++) sum->groups[i] += share * s->groups[i];
@@ -241,7 +233,7 @@ static void add_score(Mean *mean, const Score *s, double share)
 
 static int run_sigma(Eval *e, double sigma)
 {
-    Mean mean = { 0 };
+    MeanScore mean = { 0 };
     int code = EXIT_DONE;
     for (int i = 0; i < e->clips.count && !code; i++) {
         SnlsTensor clean = { 0 };

@@ -1,6 +1,7 @@
 /* cmd_flow.c: the motion between the frames of a clip. */
 #include "flow_args.h"
 #include "frames.h"
+#include "mean.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -85,19 +86,6 @@ static int write_outputs(Flow *f)
     return code;
 }
 
-/* Of the values that are finite; infinite where none is. */
-typedef struct Mean {
-    double sum;
-    int64_t count;
-} Mean;
-
-static void mean_add(Mean *m, double value)
-{
-    if (isfinite(value)) m->sum += value, m->count++;
-}
-
-static double mean_of(const Mean *m) { return m->count ? m->sum / (double)m->count : INFINITY; }
-
 /* How well frame t+1 moved back by the flow shows frame t: mean over the pairs. One that shows it exactly, as where a camera's frame comes twice, tells nothing of the others. */
 static int measure(Flow *f)
 {
@@ -118,8 +106,8 @@ static int measure(Flow *f)
         for (int64_t i = 0; i < flow.shape[0] * flow.shape[1]; i++)
             f->length += hypot(v[2 * i], v[2 * i + 1]) / (double)(flow.shape[0] * flow.shape[1] * f->pairs);
     }
-    f->psnr_none = mean_of(&as_is);
-    f->psnr_flow = mean_of(&by_flow);
+    f->psnr_none = mean_of(&as_is, INFINITY);
+    f->psnr_flow = mean_of(&by_flow, INFINITY);
     snls_array_free(f->ctx, &moved);
     return code;
 }

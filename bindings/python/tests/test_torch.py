@@ -107,6 +107,14 @@ class Types(unittest.TestCase):
         self.assertEqual(([tuple(t.shape) for t in shapes], shapes[0].device.type), ([(1, 1, 3, 4, 4, 1), (1, 1, 3, 4, 4, 1, 3),
                                                                                       (1, 1, 3, 4, 4, 1)], "meta"))
 
+    def refused_alike(self, function, tensors):
+        """With data and without: the same error, the same sentence."""
+        with self.assertRaises((ValueError, TypeError)) as real:
+            function(*tensors)
+        with self.assertRaises(type(real.exception)) as meta:
+            function(*[t.to("meta") for t in tensors])
+        self.assertEqual(str(meta.exception), str(real.exception))
+
     def test_what_is_refused_without_data(self):
         """Meta and fake tensors hear the same sentences as others."""
         v, flow, weight = rand(1, 3, 4, 5, 2), rand(1, 3, 2, 4, 5, 2), rand(1, 1, 3, 4, 5, 2)
@@ -124,11 +132,7 @@ class Types(unittest.TestCase):
                  (lambda f, b: snls.flow_compose(f, b, 1), (v, v[:, :2])), (lambda *a: snls.gather(*a), (v, weight, offset[..., :1, :])),
                  (lambda *a: snls.gather_add(*a, stride0=2), (v, weight, offset)), (lambda *a: snls.scatter_add(*a, heads=2), (v, weight, offset))]
         for function, tensors in cases:
-            with self.assertRaises((ValueError, TypeError)) as real:
-                function(*tensors)
-            with self.assertRaises(type(real.exception)) as meta:
-                function(*[t.to("meta") for t in tensors])
-            self.assertEqual(str(meta.exception), str(real.exception))
+            self.refused_alike(function, tensors)
         for flow in (flow, flow[:, None], flow.repeat(1, 1, 2, 1, 1, 1)[:, :, :3]):
             shapes = [[o.shape for o in snls.search(v.to(d), v.to(d), flow.to(d), wt=1)] for d in ("cpu", "meta")]
             self.assertEqual(*shapes)
@@ -146,11 +150,7 @@ class Types(unittest.TestCase):
                  (lambda *t: ops.scatter_add_backward(*t, 7), (v, v[..., :1], v, weight[..., :1, :], offset)),
                  (lambda *t: ops.flow_compose_backward(*t, 3, 1), (rand(1, 3, 2, 4, 4, 2), frames, frames))]
         for function, tensors in cases:
-            with self.assertRaises((ValueError, TypeError)) as real:
-                function(*tensors)
-            with self.assertRaises(type(real.exception)) as meta:
-                function(*[t.to("meta") for t in tensors])
-            self.assertEqual(str(meta.exception), str(real.exception))
+            self.refused_alike(function, tensors)
         with self.assertRaisesRegex(RuntimeError, "one device, but query is on cpu and gradient of dist on meta"):
             search(weight.to("meta"), offset, v, v, index)
         for d in ("cpu", "meta"):  # what may be: a gradient of another type than a video of halves, and none
