@@ -1,11 +1,13 @@
 /* test_close.c: candidates that are much alike: so near each other that bf16 can not tell them apart, but f32 can. What a machine with matrix tiles sifts out first
  * (src/cpu/sieve_pick.c) must not be one of the best. Against ref, distance by distance: one that was lost leaves a larger one in its place.
- *   test_close [--worst] [SEED [COUNT]]
+ *   test_close [--worst|--below] [SEED [COUNT]]
  * Most of the frame is random, and has candidates of all kinds; where too many are near each other a search would take another way. Here and there is a block of pixels about
  * a vector of its own, longer or shorter than others, with little or less between them. Some videos also have lone pixels far beyond the others, or features that are no numbers.
- * --worst: numbers that rounding to bf16 takes the most off, and in such a way that the best candidate seems to be worse than another by as much as that can make it. */
+ * --worst: numbers that rounding to bf16 takes the most off, and in such a way that the best candidate seems to be worse than another by as much as that can make it.
+ * --below: places a little below a pixel, or next to each other, where a candidate that is nearly the query lies beside one that is far from it: interpolation must leave the near one its digits. */
 /* ctest: sanitized=2 args=1 8 */
 /* ctest: name=worst args=--worst 1 12 */
+/* ctest: name=below args=--below 1 24 */
 /* ctest: name=many label=slow timeout=600 args=1000 14 */
 #include "case.h"
 #include <math.h>
@@ -126,6 +128,36 @@ static SnlsSearch draw_worst(Rng *rng)
     return s;
 }
 
+/* ---- near ones beside far ones ---- */
+
+static double tile_of_four(int64_t y, int64_t x, int64_t f) { return (double)((y % 2 * 2 + x % 2) * 7919 * (f + 1) % 5); }
+
+/* The same four pixels again and again, in the key with a little noise. */
+static SnlsSearch draw_below(Rng *rng)
+{
+    SnlsSearch s = {0};
+    snls_search_defaults(&s.params);
+    const bool fine = rng_one_in(rng, 3); /* candidates nearly at the same place, in no flow */
+    s.params.ws = 5, s.params.k = (int32_t)RNG_PICK(rng, 1, 1, 2, 8), s.params.ps = (int32_t)RNG_PICK(rng, 1, 1, 3);
+    if (fine) s.params.stride1 = RNG_PICK(rng, 1e-6, 1e-5, 1e-4), s.params.window = SNLS_WINDOW_CUT;
+    const int64_t height = 24, width = 40, features = (int64_t)RNG_PICK(rng, 3, 6, 16, 32), video[] = {1, 1, height, width, features}, flow[] = {1, 1, 1, height, width, 2};
+    const int64_t field[] = {1, 1, 1, height, width, s.params.k, 3};
+    const double noise = fine ? 0 : exp2(rng_real(rng, -18, -6)), below = exp2(rng_real(rng, -20, -5)), turn = RNG_PICK(rng, 0, 0, 1);
+    s.query = tensor_new(rng, SNLS_F32, 5, video, LAYOUT_PLAIN);
+    s.key = tensor_new(rng, SNLS_F32, 5, video, LAYOUT_PLAIN);
+    s.dist = tensor_new(rng, SNLS_F32, 6, field, LAYOUT_PLAIN);
+    s.offset = tensor_new(rng, SNLS_F32, 7, field, LAYOUT_PLAIN);
+    for (int64_t i = 0; i < tensor_count(&s.key); i++) {
+        const double at = tile_of_four(i / features / width, i / features % width, i % features);
+        tensor_set(&s.query, i, at);
+        tensor_set(&s.key, i, at + noise * rng_real(rng, 0, 1));
+    }
+    if (fine) return s;
+    s.flow = tensor_new(rng, SNLS_F32, 6, flow, LAYOUT_PLAIN); /* some are far from their neighbours', and are scored alone */
+    for (int64_t i = 0; i < tensor_count(&s.flow); i++) tensor_set(&s.flow, i, 1 - below + (turn && i / 2 % 7 == 3 ? 8 : 0));
+    return s;
+}
+
 /* Length of a video's longest pixel, and of one pixel. */
 static double length_at(const SnlsTensor *v, int64_t pixel)
 {
@@ -142,21 +174,22 @@ static double longest(const SnlsTensor *v)
     return most;
 }
 
-/* What sums in f32 may be off. Squared distances: of differences, whose pixels are rounded when they are mixed. */
-static double allowed(const SnlsSearch *s, double dist, double query, double key)
+/* What sums in f32 may be off. Squared distances: of differences, whose pixels are rounded when they are mixed; near_ones: with others like the query only. */
+static double allowed(const SnlsSearch *s, double dist, double query, double key, bool near_ones)
 {
-    const double unit = 0x1p-24, n = (double)s->query.shape[4];
+    const double unit = 0x1p-24, n = (double)s->query.shape[4] * s->params.ps * s->params.ps;
+    query *= s->params.ps, key *= s->params.ps; /* of patches of such pixels */
     if (s->params.dist == SNLS_DIST_PROD) return unit * (n / 2 + 16) * query * key;
-    const double d = sqrt(fmax(dist, 0)), near = query + d;
+    const double d = sqrt(fmax(dist, 0)), near = (near_ones ? query : key) + d;
     return unit * ((n + 16) * dist + 16 * near * d + 64 * unit * near * near);
 }
 
-static void compare(const SnlsSearch *s, const double *want)
+static void compare(const SnlsSearch *s, const double *want, bool near_ones)
 {
     const int64_t k = s->params.k;
     const double key = longest(&s->key);
     for (int64_t i = 0; i < tensor_count(&s->dist); i++) {
-        const double have = tensor_get(&s->dist, i), most = allowed(s, want[i], length_at(&s->query, i / k), key);
+        const double have = tensor_get(&s->dist, i), most = allowed(s, want[i], length_at(&s->query, i / k), key, near_ones);
         const bool same = isfinite(want[i]) ? fabs(have - want[i]) <= most : isnan(want[i]) ? isnan(have) : have == want[i];
         if (!CHECK(same, "neighbour %d of query %d: %.9g, %.9g in ref", (int)(i % k), (int)(i / k), have, want[i])) return;
     }
@@ -164,20 +197,20 @@ static void compare(const SnlsSearch *s, const double *want)
 
 int main(int argc, char **argv)
 {
-    const bool worst = argc > 1 && !strcmp(argv[1], "--worst");
-    argv += worst, argc -= worst;
+    const bool worst = argc > 1 && !strcmp(argv[1], "--worst"), below = argc > 1 && !strcmp(argv[1], "--below");
+    argv += worst || below, argc -= worst || below;
     const long long seed = argc > 1 ? atoll(argv[1]) : 1, count = argc > 2 ? atoll(argv[2]) : 1;
     SnlsContext *ref = context_open("ref", 0, 1);
     for (long long n = seed; n < seed + count; n++) {
         Rng rng = {(uint64_t)n};
-        SnlsSearch s = worst ? draw_worst(&rng) : draw(&rng);
+        SnlsSearch s = worst ? draw_worst(&rng) : below ? draw_below(&rng) : draw(&rng);
         CHECK(snls_search_forward(ref, &s) >= 0, "%s", snls_error(ref));
         const double *want = tensor_doubles(&s.dist);
         for (int32_t level = SNLS_CPU_C; level <= snls_cpu_level_max(); level++) {
-            check_repeat("test_close %s%lld # level %s", worst ? "--worst " : "", n, snls_cpu_level_name(level));
+            check_repeat("test_close %s%lld # level %s", worst ? "--worst " : below ? "--below " : "", n, snls_cpu_level_name(level));
             SnlsContext *cpu = context_open("cpu", level, (int32_t)rng_int(&rng, 1, 3));
             CHECK(snls_search_forward(cpu, &s) >= 0, "%s", snls_error(cpu));
-            compare(&s, want);
+            compare(&s, want, !below);
             snls_close(&cpu);
         }
         tensors_free();

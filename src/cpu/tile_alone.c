@@ -34,8 +34,8 @@ static int64_t column_of(const CpuTile *tile, int64_t x)
     return stride0 == 1 ? at : at % stride0 * tile->planes.phase + at / stride0; /* divisions would be most of the time */
 }
 
-/* a + f*(b - a), b not looked at where f is 0 */
-static float between(const float *a, const float *b, float f) { return f == 0 ? *a : *a + f * (*b - *a); }
+/* b not looked at where f is 0. Shares of both, as in simd/tile_body.h (bent). */
+static float between(const float *a, const float *b, float f) { return f == 0 ? *a : (1 - f) * *a + f * *b; }
 
 /* What linear interpolation of squared distances is too large by (docs/performance.md). */
 static float correction(const CpuTile *tile, const Bends *bends, int64_t x, float fy, float fx)
@@ -43,15 +43,10 @@ static float correction(const CpuTile *tile, const Bends *bends, int64_t x, floa
     const int64_t pitch = tile->planes.pitch, at = column_of(tile, x);
     float sum = 0;
     if (fx != 0) {
-        float right = bends->here[at];
-        if (fy != 0) right += fy * (bends->below[at] - right) - fy * (1 - fy) * bends->here[2 * pitch + at];
-        sum += fx * (1 - fx) * right;
+        const float right = between(&bends->here[at], &bends->below[at], fy);
+        sum += fx * (1 - fx) * (fy == 0 ? right : right - fy * (1 - fy) * bends->here[2 * pitch + at]);
     }
-    if (fy != 0) {
-        float lower = bends->here[pitch + at];
-        if (fx != 0) lower += fx * (bends->here[pitch + column_of(tile, x + 1)] - lower);
-        sum += fy * (1 - fy) * lower;
-    }
+    if (fy != 0) sum += fy * (1 - fy) * between(&bends->here[pitch + at], &bends->here[pitch + (fx == 0 ? at : column_of(tile, x + 1))], fx);
     return sum;
 }
 

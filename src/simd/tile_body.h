@@ -127,10 +127,11 @@ static float planes(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step
     return top > more && top > rest ? top : more > rest ? more : rest;
 }
 
-/* (1-f)*a + f*b - f*(1-f)*e of one item; see tile.h */
-ALWAYS Vec bent(Mask between, Vec f, Vec a, Vec b, int bends, Vec curve, Vec e, Vec *most)
+/* g*a + f*b - f*g*e of one item, g = 1-f; see tile.h. Not a + f*(b-a): distances are not negative, so that a sum of two shares of them has their digits, where a difference
+ * that is rounded to those of a large a has none left for a small b with f near 1. */
+ALWAYS Vec bent(Mask between, Vec f, Vec g, Vec a, Vec b, int bends, Vec curve, Vec e, Vec *most)
 {
-    const Vec line = v_fma_where(between, f, v_sub(b, a), a);
+    const Vec line = v_fma_where(between, f, b, v_mul(g, a)); /* where f is 0, g is 1 */
     if (!bends) return line;
     *most = v_max(v_pick(between, v_zero(), v_mul(curve, e)), *most);
     return v_fma_where(between, v_sub(v_zero(), curve), e, line);
@@ -140,7 +141,7 @@ ALWAYS Vec bent(Mask between, Vec f, Vec a, Vec b, int bends, Vec curve, Vec e, 
 ALWAYS void mix_of(float *out, const float *const *in, const ptrdiff_t *item, ptrdiff_t n, int low, const int more, const int32_t *index, const float *fraction,
                    const float *const *bend, const ptrdiff_t *bend_item, float *most, const int bends, const int h)
 {
-    const Vec f = v_load(fraction + h), curve = v_mul(f, v_sub(v_set(1), f));
+    const Vec f = v_load(fraction + h), g = v_sub(v_set(1), f), curve = v_mul(f, g);
     const Mask between = m_nonzero(f);
     Vec top = most ? v_load(most + h) : v_zero();
     for (ptrdiff_t i = 0; i < n; i++) {
@@ -153,7 +154,7 @@ UNROLLED(4)
             b = v_pick(here, b, v_load(in[low + j + 1] + at));
             if (bends) e = v_pick(here, e, v_load(bend[low + j] + bow));
         }
-        v_store(out + i * LANES + h, bent(between, f, a, b, bends, curve, e, &top));
+        v_store(out + i * LANES + h, bent(between, f, g, a, b, bends, curve, e, &top));
     }
     if (most) v_store(most + h, top);
 }
@@ -179,7 +180,7 @@ static void mix(float *out, const float *const *in, const ptrdiff_t *item, ptrdi
 ALWAYS void mix_even(float *out, const float *in, const float *bend, ptrdiff_t n, const int *first, int low, const int more, const int32_t *index,
                      const float *fraction, float *most, const int bends, const int h)
 {
-    const Vec f = v_load(fraction + h), curve = v_mul(f, v_sub(v_set(1), f));
+    const Vec f = v_load(fraction + h), g = v_sub(v_set(1), f), curve = v_mul(f, g);
     const Mask between = m_nonzero(f);
     Vec top = bends ? v_load(most + h) : v_zero();
     for (ptrdiff_t i = 0; i < n; i++) {
@@ -192,7 +193,7 @@ UNROLLED(4)
             b = v_pick(here, b, v_load(at + (j + 1) * LANES));
             if (bends) e = v_pick(here, e, v_load(bow + j * LANES));
         }
-        v_store(out + i * LANES + h, bent(between, f, a, b, bends, curve, e, &top));
+        v_store(out + i * LANES + h, bent(between, f, g, a, b, bends, curve, e, &top));
     }
     if (bends) v_store(most + h, top);
 }
