@@ -257,6 +257,50 @@ static void refuses(void)
     snls_trainer_close(&t);
 }
 
+/* The file at `path` with the first number of a tensor, or an entry of its metadata, changed. */
+static void alter(const char *tensor, float number, const char *key, const char *text)
+{
+    SnlsSafetensors file;
+    if (!CHECK(snls_safetensors_read(ctx, path, &file) >= 0, "%s", snls_error(ctx))) return;
+    for (int64_t i = 0; tensor && i < file.count; i++)
+        if (!strcmp(file.tensors[i].name, tensor)) *(float *)file.tensors[i].tensor.data = number;
+    for (int64_t i = 0; key && i < file.metadata_count; i++)
+        if (!strcmp(file.metadata[2 * i], key)) file.metadata[2 * i + 1] = text;
+    CHECK(snls_safetensors_write(ctx, path, &file) >= 0, "%s", snls_error(ctx));
+    snls_safetensors_free(ctx, &file);
+}
+
+/* Files that no training has written, and numbers that no file can hold. */
+static void refuses_odd_numbers(void)
+{
+    static const struct { const char *tensor; float number; const char *key, *text, *why; } odd[] = {
+        { "square_mean", -1, NULL, NULL, "must not be negative" }, { "weights", INFINITY, NULL, NULL, "must be finite" }, { NULL, 0, "crop", "15", "crop is 15" } };
+    SnlsTrainer *t = NULL;
+    SnlsTrainParams p = tiny(3);
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        CHECK(snls_trainer_open(&t, ctx, &p) >= 0 && snls_trainer_save(t, path) >= 0, "%s", snls_error(ctx));
+        snls_trainer_close(&t);
+        alter(odd[i].tensor, odd[i].number, odd[i].key, odd[i].text);
+        CHECK(snls_trainer_resume(&t, ctx, path) == SNLS_ERR_FORMAT && !t && strstr(snls_error(ctx), odd[i].why) && strstr(snls_error(ctx), path), "a checkpoint with odd numbers: %s", snls_error(ctx));
+    }
+    char first[128] = "";
+    SnlsSafetensors file;
+    CHECK(snls_trainer_open(&t, ctx, &p) >= 0 && snls_trainer_export(t, path, NULL, 0) >= 0, "%s", snls_error(ctx));
+    snls_trainer_close(&t);
+    if (CHECK(snls_safetensors_read(ctx, path, &file) >= 0, "%s", snls_error(ctx))) {
+        snprintf(first, sizeof first, "%s", file.tensors[0].name);
+        snls_safetensors_free(ctx, &file);
+    }
+    alter(first, 1e5f, NULL, NULL);
+    p.store = SNLS_STORE_F16;
+    CHECK(snls_trainer_open(&t, ctx, &p) >= 0 && snls_trainer_load(t, path) >= 0, "%s", snls_error(ctx));
+    CHECK(snls_trainer_save(t, path) >= 0, "%s", snls_error(ctx));
+    CHECK(snls_trainer_export(t, path, NULL, 0) == SNLS_ERR_ARG && strstr(snls_error(ctx), "f16"), "a weight beyond f16: %s", snls_error(ctx));
+    snls_trainer_close(&t);
+    CHECK(snls_trainer_resume(&t, ctx, path) >= 0, "the file that was there is gone: %s", snls_error(ctx));
+    snls_trainer_close(&t);
+}
+
 /* Blocks beyond this are refused. */
 static void *small_alloc(size_t bytes, void *opaque) { return bytes > *(const size_t *)opaque ? NULL : malloc(bytes); }
 static void small_free(void *memory, void *opaque) { (void)opaque; free(memory); }
@@ -293,6 +337,7 @@ int main(int argc, char **argv)
     ctx = gpu ? context_open_cuda(true) : NULL; /* skips the test where there is none */
     if (!ctx && snls_open(&ctx, &(SnlsContextParams){ .backend = "cpu", .threads = 1 }) < 0) return 1;
     refuses();
+    refuses_odd_numbers();
     refuses_sizes_that_lie();
     resumed_equals_uninterrupted();
     keeps_its_history();

@@ -89,7 +89,7 @@ SNLS_API SnlsStatus snls_trainer_step(SnlsTrainer *trainer, SnlsTrainReport *rep
 SNLS_API int64_t    snls_trainer_done(const SnlsTrainer *trainer);       /* steps */
 SNLS_API int64_t    snls_trainer_parameters(const SnlsTrainer *trainer); /* how many */
 SNLS_API SnlsStatus snls_trainer_params(const SnlsTrainer *trainer, SnlsTrainParams *params);
-/* The file is path itself: write to a temporary name and rename it. */
+/* The file is path itself: write to a temporary name and rename it. SNLS_ERR_ARG, and nothing is written, where a number is not finite (export: in the type that store says). */
 SNLS_API SnlsStatus snls_trainer_save(SnlsTrainer *trainer, const char *path);
 /* The mean weights as a model's file; metadata: count pairs of texts that are added to what describes the network. */
 SNLS_API SnlsStatus snls_trainer_export(SnlsTrainer *trainer, const char *path, const char *const *metadata, int64_t count);

@@ -166,10 +166,10 @@ static SnlsStatus take_memory(Header *h, int64_t data_bytes, SnlsSafetensors *fi
 SnlsStatus snls_safetensors_layout(SnlsContext *ctx, const char *name, const char *header, int64_t header_bytes, int64_t data_bytes,
                                    SnlsSafetensors *file, void **data)
 {
-    json_error_t error;
+    json_error_t error = { .text = "it does not begin with {" };
     Header h = { .ctx = ctx, .file = name };
     json_t *root = header_bytes && header[0] == '{' ? json_loadb(header, (size_t)header_bytes, JSON_REJECT_DUPLICATES, &error) : NULL;
-    SNLS_REQUIRE(ctx, json_is_object(root), SNLS_ERR_FORMAT, "%s: the header of %lld bytes is no JSON object", name, (long long)header_bytes);
+    SNLS_REQUIRE(ctx, json_is_object(root), SNLS_ERR_FORMAT, "%s: the header of %lld bytes is no JSON object: %s", name, (long long)header_bytes, error.text);
     h.entries = snls_mem_alloc(&ctx->allocator, (int64_t)(json_object_size(root) * sizeof(Entry)));
     SnlsStatus status = h.entries ? read_header(&h, root, data_bytes) : snls_fail(ctx, SNLS_ERR_MEMORY, "%s: no memory for its list of tensors", name);
     if (status >= 0) status = take_memory(&h, data_bytes, file, data);

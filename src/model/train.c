@@ -47,7 +47,7 @@ void snls_train_defaults(SnlsTrainParams *params)
     snls_options_default(table, params);
 }
 
-static SnlsStatus check_params(SnlsContext *ctx, const SnlsTrainParams *p)
+SnlsStatus snls_train_check(SnlsContext *ctx, const SnlsTrainParams *p)
 {
     SNLS_TRY(snls_options_check(ctx, "train", table, p));
     SNLS_TRY(snls_reserved_check(ctx, "train", "snls_train_defaults", p->reserved, sizeof p->reserved / sizeof *p->reserved));
@@ -90,7 +90,7 @@ SnlsStatus snls_trainer_open(SnlsTrainer **out, SnlsContext *ctx, const SnlsTrai
     SNLS_REQUIRE(ctx, out, SNLS_ERR_ARG, "trainer_open: out is NULL");
     *out = NULL;
     SNLS_REQUIRE(ctx, params, SNLS_ERR_ARG, "trainer_open: params is NULL");
-    SNLS_TRY(check_params(ctx, params));
+    SNLS_TRY(snls_train_check(ctx, params));
     SnlsTrainer *t = snls_mem_alloc(&ctx->allocator, sizeof *t);
     SNLS_REQUIRE(ctx, t, SNLS_ERR_MEMORY, "train: no memory");
     *t = (SnlsTrainer){ .ctx = ctx, .p = *params };
@@ -138,7 +138,7 @@ SnlsStatus snls_trainer_change(SnlsTrainer *t, const SnlsTrainParams *params)
 {
     if (!t) return SNLS_ERR_ARG;
     SNLS_REQUIRE(t->ctx, params, SNLS_ERR_ARG, "trainer_change: params is NULL");
-    SNLS_TRY(check_params(t->ctx, params));
+    SNLS_TRY(snls_train_check(t->ctx, params));
     for (const SnlsOption *o = table; o->name; o++) {
         char now[48], then[48];
         if (may_change(o) || !memcmp((const char *)params + o->offset, (const char *)&t->p + o->offset, size_of(o))) continue;

@@ -63,7 +63,8 @@ void       snls_train_clips_text(const SnlsTrainer *t, char text[TRAIN_CLIPS_TEX
 SnlsStatus snls_train_history_read(SnlsTrainer *t, const SnlsSafetensors *file);
 void       snls_train_history_free(SnlsTrainer *t);
 
-/* train.c: means from sums. SNLS_ERR_ARG where they are not finite. */
+/* train.c: means from sums, SNLS_ERR_ARG where they are not finite; whether parameters can be trained with */
 SnlsStatus snls_train_report(SnlsTrainer *t, int64_t step, const double *numbers, SnlsTrainReport *report);
+SnlsStatus snls_train_check(SnlsContext *ctx, const SnlsTrainParams *params);
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT = 48, OPTIONS = 32, STATES = 4 };
+enum { TEXT = 48, OPTIONS = 32, STATES = 4, SQUARES = 2 };
 static const char *const state_names[STATES] = { "weights", "gradient_mean", "square_mean", "weights_mean" };
 #define CHECKPOINT "stan-s checkpoint"
 
@@ -17,9 +17,20 @@ static SnlsTensor flat(const SnlsTrainer *t, int i)
     return snls_tensor(blocks[i], SNLS_F32, 1, &t->params.total);
 }
 
+/* What no training could go on with, and no network could use, is not written: the file that is there stays. */
+static SnlsStatus require_sound(SnlsTrainer *t, const char *path, const SnlsNamedTensor *list, int64_t tensors)
+{
+    for (int64_t n = 0; n < tensors; n++)
+        for (int64_t i = 0; i < snls_tensor_elements(&list[n].tensor); i++)
+            SNLS_REQUIRE(t->ctx, isfinite(snls_load(&list[n].tensor, i)), SNLS_ERR_ARG, "%.200s: not written, since number %lld of %.80s is not finite%s", path, (long long)i, list[n].name,
+                         list[n].tensor.dtype == SNLS_F16 ? " in f16; store f32 has the range" : "; a smaller rate may help");
+    return SNLS_OK;
+}
+
 /* Writes own pairs of metadata and, behind them, those of the history and count more. */
 static SnlsStatus write_file(SnlsTrainer *t, const char *path, const char *const *own, int64_t own_count, const char *const *more, int64_t count, SnlsNamedTensor *list, int64_t tensors)
 {
+    SNLS_TRY(require_sound(t, path, list, tensors));
     const struct { const char *const *pair; int64_t count; } parts[] = { { own, own_count }, { (const char *const *)t->history.pair, t->history.count }, { more, count } };
     const char **metadata = snls_mem_alloc(&t->ctx->allocator, 2 * (own_count + t->history.count + count) * (int64_t)sizeof *metadata);
     int64_t texts = 0;
@@ -64,6 +75,11 @@ static SnlsStatus read_params(SnlsContext *ctx, const char *path, const SnlsSafe
         SNLS_REQUIRE(ctx, text, SNLS_ERR_FORMAT, "%.200s: the checkpoint does not tell %s", path, o->name);
         SNLS_REQUIRE(ctx, snls_option_parse(o, p, text, why, sizeof why) >= 0, SNLS_ERR_FORMAT, "%.200s: %s %s", path, o->name, why);
     }
+    if (snls_train_check(ctx, p) < 0) { /* it is the file that is wrong */
+        char why[160];
+        snprintf(why, sizeof why, "%s", snls_error(ctx));
+        return snls_fail(ctx, SNLS_ERR_FORMAT, "%.200s: %s", path, why);
+    }
     return SNLS_OK;
 }
 
@@ -90,6 +106,14 @@ static SnlsStatus require_finite(SnlsContext *ctx, const char *path, const char 
     return SNLS_OK;
 }
 
+/* Means of squares; a step takes their roots. */
+static SnlsStatus require_squares(SnlsContext *ctx, const char *path, const char *name, const SnlsTensor *list)
+{
+    for (int64_t i = 0; i < snls_tensor_elements(list); i++)
+        SNLS_REQUIRE(ctx, snls_load(list, i) >= 0, SNLS_ERR_FORMAT, "%.200s: number %lld of %s is %g, must not be negative", path, (long long)i, name, snls_load(list, i));
+    return SNLS_OK;
+}
+
 /* Before memory is taken for what a few bytes of metadata may ask for. */
 static SnlsStatus check_state(SnlsContext *ctx, const char *path, const SnlsSafetensors *file, const SnlsTrainParams *p)
 {
@@ -100,6 +124,7 @@ static SnlsStatus check_state(SnlsContext *ctx, const char *path, const SnlsSafe
         SNLS_REQUIRE(ctx, from && from->dtype == SNLS_F32 && from->ndim == 1, SNLS_ERR_FORMAT, "%.200s: %s is missing or no list of numbers in f32", path, state_names[i]);
         SNLS_REQUIRE(ctx, from->shape[0] == total, SNLS_ERR_FORMAT, "%.200s: %s has %lld numbers, a network of its options has %lld", path, state_names[i], (long long)from->shape[0], (long long)total);
         SNLS_TRY(require_finite(ctx, path, state_names[i], from));
+        if (i == SQUARES) SNLS_TRY(require_squares(ctx, path, state_names[i], from));
     }
     return SNLS_OK;
 }
