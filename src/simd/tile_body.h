@@ -225,6 +225,7 @@ ALWAYS void mix_window_of(const SnlsTileMix *in, const int low_y, const int low_
     const SnlsTileMix w = *in;
     const int32_t *const index_y = w.index_y + h, *const index_x = w.index_x + h;
     const Vec fy = v_load(w.fraction_y + h), fx = v_load(w.fraction_x + h);
+    const Vec gy = v_sub(v_set(1), fy), gx = v_sub(v_set(1), fx); /* shares of both, as in bent */
     const Mask between_y = m_nonzero(fy), between_x = m_nonzero(fx);
     const ptrdiff_t n = (w.side + 1 + more_x) * LANES;
     const float *at = w.in + low_y * w.row + low_x * LANES + h;
@@ -235,12 +236,12 @@ ALWAYS void mix_window_of(const SnlsTileMix *in, const int low_y, const int low_
         for (ptrdiff_t x = 0; x < n; x += LANES) {
             const Vec upper = v_load(above + x), lower = pick_run(at + x, w.row, low_y, more_y, index_y);
             v_store(above + x, lower);
-            v_store(mixed + x, v_fma_where(between_y, fy, v_sub(lower, upper), upper));
+            v_store(mixed + x, v_fma_where(between_y, fy, lower, v_mul(gy, upper)));
         }
         Vec left = pick_run(mixed, LANES, low_x, more_x, index_x);
         for (ptrdiff_t i = 1; i <= w.side; i++, out += LANES) {
             const Vec right = pick_run(mixed + i * LANES, LANES, low_x, more_x, index_x);
-            v_store(out, v_fma_where(between_x, fx, v_sub(right, left), left));
+            v_store(out, v_fma_where(between_x, fx, right, v_mul(gx, left)));
             left = right;
         }
     }
