@@ -48,8 +48,14 @@ class ManagedVersioned(ctypes.Structure):
 
 # ---- in ----
 
+def resolved(array):
+    """array, or a copy of a tensor that is yet to be negated, which PyTorch exports as its memory is."""
+    return array.resolve_neg() if hasattr(array, "resolve_neg") else array
+
+
 def _export(array, stream):
     """The capsule of an array: the newer protocol where the array knows it."""
+    array = resolved(array)
     keywords = {} if stream is None else {"stream": stream}
     try:
         return array.__dlpack__(max_version=(1, 0), **keywords)
