@@ -152,11 +152,11 @@ def raise_status(status, context=None, sentence=None):
 
 
 class OptionRow:
-    """One row of an option table: name, help, kind ("int", "real", "enum"), offset, default, names (of an enum)."""
+    """One row of an option table: name, help, kind ("int", "real", "enum"), types of plain values, offset, default, names (of an enum)."""
 
     def __init__(self, row):
         self.name, self.help = row.name.decode(), row.help.decode()
-        self.kind = ("int", "real", "enum")[row.type]
+        self.kind, self.types = (("int", (int,)), ("real", (float, int)), ("enum", (str,)))[row.type]
         self.offset, self.min, self.max = row.offset, row.min, row.max
         self.names = self._names(row) if self.kind == "enum" else ()
         self.default = self.names[int(row.default)] if self.names else row.default if self.kind == "real" else int(row.default)
@@ -174,12 +174,13 @@ class OptionRow:
         raise ValueError("%s: %s is %r, must be a %snumber from %.10g to %.10g"
                          % (op, name or self.name, value, "whole " if self.kind == "int" else "", self.min, self.max))
 
-    def check(self, op, value, name=None):
-        """Refuses what store would refuse; name: what op calls it, where that is another."""
+    def plain(self, op, value, name=None):
+        """value as an int, float or str. Refuses what store would refuse; name: what op calls it, where that is another."""
         if not self.names:
-            self._number(op, value, name)
-        elif value not in self.names:
+            return self._number(op, value, name)
+        if value not in self.names:
             self._refuse(op, value, name)
+        return str(value)
 
     def _number(self, op, value, name=None):
         """value as a float or int in the row's range."""

@@ -147,6 +147,13 @@ def _callers_level():
     return level
 
 
+def plain_params(op, params):
+    """params as ints, floats and strings: shapes are computed from them, in which np.uint8(16)**2 is 0 and 2.0 no length."""
+    if type(params[-1]) is not bool:
+        raise TypeError("%s: channels_first is %r, must be True or False" % (op.name, params[-1]))
+    return (*[row.plain(op.name, value) for row, value in zip(op.params, params)], params[-1])
+
+
 class Plan:
     """A forward call: block with inputs and outputs, the outputs' shapes and element types, and the backend."""
     busy = False
@@ -154,7 +161,8 @@ class Plan:
     def __init__(self, op, views, params):
         check_ndim(op, [v and v.shape for v in views])
         _check_agree(op, views)
-        self.op, self.params, self.views = op, params, views
+        self.op, self.params, self.views = op, plain_params(op, params), views
+        params = self.params
         self.backend, self.device, self.device_id = backend_of(views[0]), views[0].device, views[0].device_id
         self.block = Block(op.param_bytes, len(op.inputs) + len(op.outputs))
         self._store_params()
@@ -175,8 +183,6 @@ class Plan:
         return outputs[:-1]
 
     def _store_params(self):
-        if type(self.params[-1]) is not bool:
-            raise TypeError("%s: channels_first is %r, must be True or False" % (self.op.name, self.params[-1]))
         for row, value in zip(self.op.params, self.params):
             row.store(self.op.name, self.block.bytes, 0, value)
         for row in self.op.other_params:

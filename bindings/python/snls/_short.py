@@ -8,6 +8,7 @@ import threading
 import torch
 
 from ._context import local
+from ._plan import plain_params
 from ._torch import (REGISTERED, context_of, key_of, long_backward, needs_grad, new_backward_plan, new_plan, new_zeros,
                      run_backward, run_forward)
 
@@ -129,6 +130,8 @@ _FUNCTIONS = {name: _make_function(op, call_backward) for name, (op, _, call_bac
 
 
 def _go_long_way(op, long_way, tensors, params, with_index):
+    if any([type(value) not in row.types for row, value in zip(op.params, params)]):  # the dispatcher takes no other
+        params = plain_params(op, params)
     return long_way(*tensors, *params, with_index) if op.matches else long_way(*tensors, *params)
 
 

@@ -33,11 +33,10 @@ def _only(module, **given):
 _THEIRS = {"heads": "nheads", "dist": "dist_type", "topk": "topk_mode"}  # as stnls calls them
 
 
-def _check_options(module, op, options):
-    """Refuses when a module is made what its operator would refuse when it is called."""
-    for row in OPERATORS[op].params:
-        if row.name in options:
-            row.check(module, options[row.name], _THEIRS.get(row.name))
+def _plain_options(module, op, options):
+    """options as ints, floats and strings. Refuses when a module is made what its operator would refuse when it is called."""
+    rows = {row.name: row for row in OPERATORS[op].params}
+    return {name: rows[name].plain(module, value, _THEIRS.get(name)) for name, value in options.items()}
 
 
 class _Module(torch.nn.Module):
@@ -46,8 +45,7 @@ class _Module(torch.nn.Module):
     def __init__(self, name, op, layout, **options):
         super().__init__()
         functional._first(layout)
-        _check_options(name, op, options)
-        self.layout, self.options = layout, options
+        self.layout, self.options = layout, _plain_options(name, op, options)
 
     def extra_repr(self):
         return ", ".join("%s=%r" % item for item in {**self.options, "layout": self.layout}.items())
@@ -242,8 +240,8 @@ class SoftmaxWeights(torch.nn.Module):
 
     def __init__(self, scale=10.0, dist_type="l2"):
         super().__init__()
-        self.scale, self.dist_type = _lib.real("SoftmaxWeights: scale", scale), dist_type
-        _check_options("SoftmaxWeights", "weights", dict(scale=self.scale, dist=dist_type))
+        options = dict(scale=_lib.real("SoftmaxWeights: scale", scale), dist=dist_type)
+        self.scale, self.dist_type = _plain_options("SoftmaxWeights", "weights", options).values()
 
     def extra_repr(self):
         return "scale=%r, dist_type=%r" % (self.scale, self.dist_type)

@@ -7,6 +7,7 @@ import re
 import threading
 import unittest
 import weakref
+from fractions import Fraction
 
 import numpy as np
 
@@ -185,6 +186,18 @@ class Errors(unittest.TestCase):
         self.refused(ValueError, "weights: scale is '1', must be", snls.weights, np.zeros((1, 1, 1, 2, 2, 3), "float32"), scale="1")
         self.refused(ValueError, r"layout is \['BTHWC'\]", snls.search, v, v, layout=["BTHWC"])
         self.refused(ValueError, "set_num_threads: n is 'a'", snls.set_num_threads, "a")
+
+    def test_numbers_of_every_kind(self):
+        """What passes the check is used as the number it is, also where a product of NumPy's small integers would not fit."""
+        v = video(1, 3, 18, 17, 4)
+        for options in (dict(k=3), dict(ws=16, k=2), dict(wt=1, k=100, ws=6, topk="each"), dict(heads=2, stride0=2, ps=3), dict(stride1=1)):
+            want = snls.search(v, v, **options)
+            for kind in (np.int64, np.uint8, np.int8, np.float32, np.float64, float, Fraction):
+                snls.release()  # a plan that the plain numbers made would do for all
+                given = {name: n if name == "topk" else kind(n) for name, n in options.items()}
+                got = snls.search(v, v, **given)
+                self.assertTrue(all(np.array_equal(a, b) for a, b in zip(got, want)), given)
+        self.assertEqual(snls.search_all(v, v, ws=np.uint8(16))[0].shape[-1], 256)
 
     def test_shapes(self):
         v = self.v

@@ -3,7 +3,9 @@ import copy
 import pickle
 import unittest
 
-from common import DEVICES, needs_torch, snls, torch
+import numpy as np
+
+from common import DEVICES, has, needs_torch, snls, torch
 from test_torch import rand
 
 
@@ -110,6 +112,26 @@ class Modules(unittest.TestCase):
             with self.assertWarnsRegex(UserWarning, "under no query patch") as seen:
                 call()
             self.assertEqual(seen.filename, __file__)
+
+    def test_numbers_of_every_kind(self):
+        """NumPy's integers and whole floats, by every way that a call may go; modules keep plain numbers."""
+        v = rand(1, 3, 8, 7, 4)
+        ways = [lambda f: f(v), lambda f: f(v.clone().requires_grad_(True)), lambda f: f(v.to("meta"))]
+        if has(2, 0):
+            ways.append(lambda f: torch.func.vmap(f)(v[None]))
+        for options in (dict(k=3), dict(ws=16, k=2), dict(wt=1, k=100, ws=6, topk="each"), dict(heads=2, stride0=2)):
+            for kind in (np.int64, np.uint8, float):
+                given = {name: n if name == "topk" else kind(n) for name, n in options.items()}
+                for way in ways:
+                    snls.release()
+                    got, want = (way(lambda v: snls.search(v, v, **o)[0]) for o in (given, options))
+                    self.assertEqual(got.shape, want.shape, given)
+                    self.assertTrue(got.is_meta or torch.equal(got, want), given)
+        first = v.permute(0, 1, 4, 2, 3)
+        self.assertEqual(snls.NonLocalSearch(np.uint8(16), 0, 1, np.int8(-1), stride0=1)(first, first)[0].shape[-1], 256)
+        refine = snls.RefineSearch(3, 0, np.uint8(16), -1, -1, 1, stride0=1)
+        self.assertEqual(refine(first, first, torch.zeros(1, 1, 3, 8, 7, 2, 3))[0].shape[-1], 512)
+        self.assertEqual({type(n) for n in refine.options.values()}, {int, float, str})
 
     def test_copies(self):
         v = rand(1, 3, 4, 9, 8)
