@@ -5,6 +5,8 @@ last instead: (B,T,H,W,C), (B,T,S,nH,nW,2), (B,T,H,W,2). Distances are (B,heads,
 (B,heads,T,nH,nW,K,3) as (dt, dy, dx), in both. Names, order and defaults of the arguments are those of stnls; what an
 argument cannot do here is refused with a sentence. Modules have no parameters; they may be copied, pickled and compiled.
 """
+import numbers
+
 import torch
 
 from . import _lib, functional
@@ -48,7 +50,11 @@ class _Module(torch.nn.Module):
         self.layout, self.options = layout, _plain_options(name, op, options)
 
     def extra_repr(self):
-        return ", ".join("%s=%r" % item for item in {**self.options, "layout": self.layout}.items())
+        return ", ".join("%s=%r" % item for item in {**self.options, **self.beside(), "layout": self.layout}.items())
+
+    def beside(self):
+        """What the module was made with and its function is not told."""
+        return {}
 
     def apply_to(self, function, *tensors):
         return function(*tensors, **self.options, layout=self.layout)
@@ -92,6 +98,9 @@ class NonLocalSearch(_Module):
         super().__init__("NonLocalSearch", "search", layout, **options, **kept)
         self.all = not kept
 
+    def beside(self):
+        return {"k": -1} if self.all else {}
+
     def forward(self, query, key, flow=None, bflow=None, *, fflow=None):
         if fflow is not None and (flow is not None or bflow is None) or bflow is not None and flow is None and fflow is None:
             raise TypeError("NonLocalSearch: give flow, or fflow and bflow")
@@ -122,6 +131,9 @@ class PairedSearch(_Module):
                          exclude=exclude, **kept)
         self.all = not kept
 
+    def beside(self):
+        return {"k": -1} if self.all else {}
+
     def forward(self, query, key, flow=None):
         if query.dim() == 4:
             query, key, flow = query[:, None], key[:, None], None if flow is None else flow[:, None]
@@ -129,12 +141,22 @@ class PairedSearch(_Module):
                              None if flow is None else flow[:, :, None])
 
 
+def _share(kr):
+    """kr of RefineSearch: an int, how many, or a float, what share of them."""
+    if isinstance(kr, numbers.Integral):
+        return int(kr)
+    share = _lib.real("RefineSearch: kr", kr)
+    if not share <= 1:
+        raise ValueError("RefineSearch: kr is %r, must be a whole number, or a share of at most 1.0" % (kr,))
+    return share
+
+
 class RefineSearch(_Module):
     """refine as a module: searches again in wr x wr windows around given places; wr 1 ranks the places anew.
 
     forward(query, key, offsets): query, key (B,T,C,H,W), or (B,T,H,W,C) with layout "BTHWC"; offsets
     (B,heads,T,nH,nW,Kin,3), (dt, dy, dx) as a search returned them. Returns dists (B,heads,T,nH,nW,k) and offsets.
-    kr: how many of the given places are used, a number (8), a share (0.5), or -1 or 1.0 for all. ws and wt are accepted
+    kr: how many of the given places are used, a whole number (8), a share as a float (0.5), or -1 or 1.0 for all. ws and wt are accepted
     for the sake of stnls and not looked at. k <= 0: all Kin*wr*wr candidates, best first."""
 
     def __init__(self, ws, wt, wr, k, kr, ps, nheads=1, stride0=4, stride1=1, strideQ=None, dilation=1, pt=1,
@@ -145,17 +167,18 @@ class RefineSearch(_Module):
               k_agg=(k_agg, -1), off_Hq=(off_Hq, 0), off_Wq=(off_Wq, 0), strideQ=(strideQ, None),
               restricted_radius=(restricted_radius, False), topk_mode=(topk_mode, "all"), self_action=(self_action, None))
         k = _lib.whole("RefineSearch: k", k, -2**31, 2**31 - 1)
-        if _lib.real("RefineSearch: kr", kr) != kr:
-            raise ValueError("RefineSearch: kr is %r, must be a number" % (kr,))
         super().__init__("RefineSearch", "refine", layout, wr=wr, ps=ps, k=max(k, 1), heads=nheads, stride0=stride0, stride1=_lib.real("RefineSearch: stride1", stride1),
                          dilation=dilation, dist=dist_type, interp=_choose("RefineSearch", "itype", itype, _INTERP),
                          border="reflect" if reflect_bounds else "drop", window="slide" if full_ws else "cut")
-        self.kr, self.options["k"] = kr, k  # not above 0: as many as there are
+        self.kr, self.options["k"] = _share(kr), k  # not above 0: as many as there are
+
+    def beside(self):
+        return {"kr": self.kr}
 
     def _used(self, given):
-        if isinstance(self.kr, float):
-            return given if self.kr <= 0 else max(1, min(given, int(self.kr * given)))
-        return given if self.kr <= 0 else min(given, self.kr)
+        if self.kr <= 0:
+            return given
+        return max(1, int(self.kr * given)) if isinstance(self.kr, float) else min(given, self.kr)
 
     def forward(self, query, key, offsets):
         offsets = offsets[..., :self._used(offsets.shape[-2]), :]

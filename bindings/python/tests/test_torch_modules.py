@@ -2,6 +2,7 @@
 import copy
 import pickle
 import unittest
+from fractions import Fraction
 
 import numpy as np
 
@@ -133,6 +134,21 @@ class Modules(unittest.TestCase):
         self.assertEqual(refine(first, first, torch.zeros(1, 1, 3, 8, 7, 2, 3))[0].shape[-1], 512)
         self.assertEqual({type(n) for n in refine.options.values()}, {int, float, str})
 
+    def test_how_many_places(self):
+        """kr: a whole number of any kind is a count, any other a share."""
+        v, offsets = rand(1, 3, 4, 8, 7), torch.zeros(1, 1, 3, 8, 7, 4, 3)
+        for kr, used in ((2, 2), (np.int64(2), 2), (9, 4), (True, 1), (0.5, 2), (np.float32(0.5), 2), (Fraction(1, 2), 2), (0.01, 1), (1.0, 4), (0, 4),
+                         (-1, 4), (-1.0, 4)):
+            module = snls.RefineSearch(3, 0, 1, -1, kr, 1, stride0=1)
+            self.assertEqual(module(v, v, offsets)[0].shape[-1], used, kr)
+            self.assertIn(type(module.kr), (int, float))
+            self.assertIn("kr=%r" % module.kr, repr(module))
+
+    def test_what_is_shown(self):
+        self.assertIn("k=-1", repr(snls.NonLocalSearch(3, 0, 1, -1)))
+        self.assertIn("k=-1", repr(snls.PairedSearch(3, 1, -1)))
+        self.assertIn("k=5", repr(snls.NonLocalSearch(3, 0, 1, 5)))
+
     def test_copies(self):
         v = rand(1, 3, 4, 9, 8)
         search = torch.nn.Sequential(snls.NonLocalSearch(3, 1, 3, 5, stride0=1), snls.SoftmaxWeights())
@@ -151,6 +167,9 @@ class Modules(unittest.TestCase):
                                 ("PairedSearch: k is None, must be", lambda: snls.PairedSearch(3, 1, None)),
                                 ("RefineSearch: k is 1.5, must be", lambda: snls.RefineSearch(3, 0, 1, 1.5, -1, 1)),
                                 ("RefineSearch: kr is nan, must be", lambda: snls.RefineSearch(3, 0, 1, 1, float("nan"), 1)),
+                                ("RefineSearch: kr is 1.5, must be a whole number, or a share", lambda: snls.RefineSearch(3, 0, 1, 1, 1.5, 1)),
+                                ("RefineSearch: kr is 2.0, must be", lambda: snls.RefineSearch(3, 0, 1, 1, 2.0, 1)),
+                                ("RefineSearch: kr is None, must be a number", lambda: snls.RefineSearch(3, 0, 1, 1, None, 1)),
                                 ("self_action is \\[\\], must be one of", lambda: snls.NonLocalSearch(3, 0, 1, 1, self_action=[])),
                                 ("NonLocalSearch: stride1 is 'x', must be a number", lambda: snls.NonLocalSearch(3, 0, 1, 1, stride1="x")),
                                 ("NonLocalSearch: dist_type is 'l3', must be one of l2, prod", lambda: snls.NonLocalSearch(3, 0, 1, 1, dist_type="l3")),
