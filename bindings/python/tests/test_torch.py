@@ -78,6 +78,14 @@ class Gradients(unittest.TestCase):
             self.assertIsNone(q.grad)
             self.assertEqual(k.grad.shape, k.shape)
 
+    def test_names_of_nodes(self):
+        """A graph says which operator made it, by either way."""
+        v = rand(1, 1, 4, 4, 2, grad=True)
+        dist, offset = snls.search(v, v.detach(), ws=3)
+        for tensor, name in ((dist, "search"), (snls.weights(dist), "weights"), (snls.gather_add(v, snls.weights(dist), offset), "gather_add"),
+                             (torch.ops.snls.search(v, v)[0], "search")):
+            self.assertEqual(tensor.grad_fn.name(), "Snls_%sBackward" % name)
+
     def test_no_second_derivative(self):
         q = rand(1, 1, 4, 4, 2, grad=True)
         (g,) = torch.autograd.grad(snls.search(q, q.detach(), ws=3)[0].sum(), q, create_graph=True)
