@@ -28,16 +28,23 @@ from .functional import flow_compose, gather, gather_add, refine, scatter_add, s
 __version__ = _lib.version
 _MODULES = ("NonLocalSearch", "RefineSearch", "PairedSearch", "NonLocalGather", "NonLocalGatherAdd", "NonLocalScatterAdd",
             "NonLocalStack", "WeightedPatchSum", "SoftmaxWeights", "search_flow")
+_SEARCHES = _MODULES[:3]
 _no_torch = "SNLS_TORCH is 0"
 
 
+def _refuse(name, kind):
+    raise kind("snls.%s needs PyTorch; %s" % (name, _no_torch))
+
+
 def _searches(nn):
-    """snls.search is a function; it has the modules too, and `from snls.search import NonLocalSearch` finds them."""
-    place = _types.ModuleType("snls.search", "The searching modules, where stnls has them.")
-    for name in ("NonLocalSearch", "RefineSearch", "PairedSearch"):
+    """snls.search is a function; it has the modules too, and `from snls.search import NonLocalSearch` finds them, or hears why not."""
+    place = _sys.modules["snls.search"] = _types.ModuleType("snls.search", "The searching modules, where stnls has them.")
+    if nn is None:
+        place.__getattr__ = lambda name: _refuse(name, ImportError if name in _SEARCHES else AttributeError)
+        return
+    for name in _SEARCHES:
         setattr(search, name, getattr(nn, name))
         setattr(place, name, getattr(nn, name))
-    _sys.modules["snls.search"] = place
 
 
 def _use_torch():
@@ -57,11 +64,18 @@ def _use_torch():
 
 if _os.environ.get("SNLS_TORCH", "1") != "0":
     _use_torch()
+if _no_torch:
+    _searches(None)
+
+
+def _is_import(frame):
+    """Is it `from snls import name` that asks? Of an AttributeError, which hasattr wants, it would keep nothing but the name."""
+    return frame.f_globals.get("__name__") == "importlib._bootstrap"
 
 
 def __getattr__(name):
     if _no_torch and name in (*_MODULES, "nn", "agg"):
-        raise ImportError("snls.%s needs PyTorch; %s" % (name, _no_torch))
+        _refuse(name, ImportError if _is_import(_sys._getframe(1)) else AttributeError)
     raise AttributeError("module 'snls' has no attribute %r" % name)
 
 

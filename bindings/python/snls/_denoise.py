@@ -35,7 +35,7 @@ OPTIONS = {row.name: row for row in _lib._rows(_lib.function("snls_denoise_optio
 def sigma_values(what, sigma):
     """One number, or one for each of three channels, as a list."""
     try:
-        values = [float(sigma)] if np.ndim(sigma) == 0 else [float(s) for s in sigma]
+        values = [_lib.real(what, s) for s in ((sigma,) if np.ndim(sigma) == 0 else sigma)]
     except (TypeError, ValueError):
         raise ValueError("%s: sigma is %r, must be one number, or one for each of 1 or 3 channels" % (what, sigma)) from None
     if len(values) not in (1, 3):
@@ -43,6 +43,19 @@ def sigma_values(what, sigma):
     if not all(s >= 0 for s in values):
         raise ValueError("%s: sigma is %s, must be 0 or more, or None: estimated" % (what, sigma))
     return values
+
+
+def cut_numbers(what, cuts):
+    """Numbers of frames, as a set."""
+    try:
+        return {_lib.whole(what + ": a number of cuts", n, 0, 2**63 - 1) for n in cuts}
+    except TypeError:
+        raise TypeError("%s: cuts is %r, must be numbers of frames, such as (%r,)" % (what, cuts, cuts)) from None
+
+
+def as_float32(video):
+    """A clip without frames as what a denoised one would be."""
+    return video.detach().float() if _is_torch(video) else video.astype(np.float32)
 
 
 def _params(sigma, options):
@@ -135,6 +148,9 @@ class Denoiser:
             self._context.call(_finish, self._handle)
             return self._ready()
 
+    def __reduce__(self):
+        raise TypeError("Denoiser: cannot be copied or pickled, it holds frames that are under way: make one where it is used")
+
     def _open_or_raise(self):
         if not self._handle:
             raise ValueError("Denoiser: is closed")
@@ -187,7 +203,7 @@ def denoise(video, sigma=None, *, cuts=(), layout="HWC", method=None, device=Non
     sigma   standard deviation of the noise on the 0..255 scale, one number or one for each channel; None: estimated
     cuts    numbers of frames that begin a new scene
     method  "vnlb" or "nlm", with options preset="fast", "medium" or "slow", flow="dis" and others of docs/denoising.md; or a
-            network: "stan", or the path of a file of weights (.safetensors), which takes colour alone
+            network: "stan", or the path of a file of weights (.safetensors)
     device  of a network: "cpu", "cuda" or "cuda:1"; None: where a PyTorch tensor lies, otherwise the CPU
     For clips that do not fit in memory: Denoiser, or snls.Model and its stream."""
     first = channels_first(layout)
@@ -206,8 +222,9 @@ def denoise(video, sigma=None, *, cuts=(), layout="HWC", method=None, device=Non
     if video.ndim != 4:
         raise ValueError("denoise: video has %d axes, must have 4" % video.ndim)
     channels, height, width = video.shape[1:] if first else (video.shape[3], *video.shape[1:3])
+    cuts = cut_numbers("denoise", cuts)
     if not len(video):
-        return video
+        return as_float32(video)
     with Denoiser(height, width, channels, sigma, layout=layout, **options) as denoiser:
         frames = [done for t, frame in enumerate(video) for done in denoiser.push(frame, t in cuts)] + denoiser.finish()
     return denoiser._torch.stack(frames) if _is_torch(video) else np.stack(frames)

@@ -39,6 +39,7 @@ def as_array(what, array):
     if _is_torch(array):
         return resolved(array)
     if isinstance(array, np.ndarray):
+        _numpy.refuse_masked(what, array)
         return array
     if hasattr(array, "__dlpack__"):
         return np.from_dlpack(resolved(array))

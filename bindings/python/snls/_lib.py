@@ -12,6 +12,8 @@ API_VERSION = 0x000100
 MAX_DIM = 8
 F32, F64, F16, BF16, I32, U8 = range(6)
 DTYPE_NAMES = ("f32", "f64", "f16", "bf16", "i32", "u8")
+DTYPE_WORDS = ("float32", "float64", "float16", "bfloat16", "int32", "uint8")  # as NumPy and PyTorch call them, for sentences
+FLOATS = "float32, float16, bfloat16 or float64"
 DTYPE_BYTES = (4, 8, 2, 2, 4, 1)
 CPU, CUDA = 0, 1
 OK, END, UNCOVERED = 0, 1, 2
@@ -125,9 +127,11 @@ def whole(what, n, least, most):
 def real(what, x):
     """x as a float. what: operator and parameter, "noise_add: sigma"."""
     try:
-        return float(x)
+        if not isinstance(x, (str, bytes, bytearray)):  # float("20") is a number, but "20" is none
+            return float(x)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError("%s is %r, must be a number" % (what, x)) from None
+        pass
+    raise ValueError("%s is %r, must be a number" % (what, x))
 
 
 def path_bytes(path):

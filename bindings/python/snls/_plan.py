@@ -77,7 +77,7 @@ def _check_agree(op, views):
             _check_device(op, first, name, view)
     if op.inputs[:2] == ("query", "key") and views[0].dtype != views[1].dtype:
         raise TypeError("%s: query is %s and key is %s, they must have one element type"
-                        % (op.name, _lib.DTYPE_NAMES[views[0].dtype], _lib.DTYPE_NAMES[views[1].dtype]))
+                        % (op.name, _lib.DTYPE_WORDS[views[0].dtype], _lib.DTYPE_WORDS[views[1].dtype]))
     _check_numbers(op, views)
 
 
@@ -88,18 +88,17 @@ def _check_device(op, first, name, view):
 
 
 def _check_numbers(op, views):
-    """Flow, offsets, distances and weights are f32 (beside f64 videos: f64)."""
+    """Flow, offsets, distances and weights are float32 (beside float64 videos: float64)."""
     videos = ("query", "key", "value")
     want = views[0].dtype if op.inputs[0] in videos else None
     want = _lib.F64 if _lib.F64 in (want, views[0].dtype) else _lib.F32
     for name, view in zip(op.inputs, views):
         if view is None or name in videos:
             if view is not None and view.dtype not in (_lib.F32, _lib.F64, _lib.F16, _lib.BF16):
-                raise TypeError("%s: %s is %s, must be f32, f16, bf16 or f64"
-                                % (op.name, name, _lib.DTYPE_NAMES[view.dtype]))
+                raise TypeError("%s: %s is %s, must be %s" % (op.name, name, _lib.DTYPE_WORDS[view.dtype], _lib.FLOATS))
         elif view.dtype != want:
-            raise TypeError("%s: %s is %s, must be %s (videos may be f16 or bf16, other inputs may not)"
-                            % (op.name, name, _lib.DTYPE_NAMES[view.dtype], _lib.DTYPE_NAMES[want]))
+            raise TypeError("%s: %s is %s, must be %s (videos may be float16 or bfloat16, other inputs may not)"
+                            % (op.name, name, _lib.DTYPE_WORDS[view.dtype], _lib.DTYPE_WORDS[want]))
 
 
 def device_text(view):
@@ -246,8 +245,8 @@ def _check_as_output(op, what, name, view, shape, backend):
     floats = (_lib.F32, _lib.F16, _lib.BF16, _lib.F64)
     takes = (_lib.I32,) if name == "index" else floats if backend == "ref" else floats[:3] if name == "out" else floats[:1]
     if view.dtype not in takes:
-        raise TypeError("%s: %s is %s, must be %s" % (op.name, what, _lib.DTYPE_NAMES[view.dtype],
-                                                      " or ".join(_lib.DTYPE_NAMES[t] for t in takes)))
+        raise TypeError("%s: %s is %s, must be %s" % (op.name, what, _lib.DTYPE_WORDS[view.dtype],
+                                                      " or ".join(_lib.DTYPE_WORDS[t] for t in takes)))
 
 
 def check_backward(op, views, params, saved, grads):

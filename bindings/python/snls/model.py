@@ -17,7 +17,7 @@ import threading
 import numpy as np
 
 from . import _context, _lib
-from ._denoise import _plain, noise_level, sigma_values
+from ._denoise import _plain, as_float32, cut_numbers, noise_level, sigma_values
 from ._frames import _is_torch, as_array, channels_first, ref
 
 NETWORKS = {"stan": "stan-s", "stan-s": "stan-s", "dvdnet": None, "fastdvdnet": None}  # method: the file that comes with snls
@@ -176,7 +176,7 @@ class Model:
         sigma   standard deviation of the noise, 0..255, one number, or one for each channel, of which the mean counts;
                 None: estimated from the first frames (snls.noise_level)
         cuts    numbers of frames that begin a new scene: nothing is looked for across one"""
-        first, kind = channels_first(layout), None
+        first, kind, cuts = channels_first(layout), None, cut_numbers("stream", cuts)
         with _Stream(self, sigma) as stream:
             for t, frame in enumerate(frames):
                 if t in cuts:
@@ -193,7 +193,7 @@ class Model:
             raise ValueError("model: video has %d axes, must have 4" % video.ndim)
         done = list(self.stream(video, sigma, cuts=cuts, layout=layout))
         if not done:
-            return video
+            return as_float32(video)
         return sys.modules["torch"].stack(done) if _is_torch(video) else np.stack(done)
 
 

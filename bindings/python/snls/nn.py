@@ -134,8 +134,19 @@ class PairedSearch(_Module):
     def beside(self):
         return {"k": -1} if self.all else {}
 
+    @staticmethod
+    def _check_axes(query, key, flow):
+        """Said before axes are added, so that a sentence counts those that were given."""
+        for name, t, want in (("query", query, (4, 5)), ("key", key, (getattr(query, "ndim", 0),)), ("flow", flow, (getattr(query, "ndim", 0),))):
+            if t is None and name != "flow":
+                raise TypeError("PairedSearch: %s is missing" % name)
+            if t is not None and getattr(t, "ndim", 0) not in want:
+                raise ValueError("PairedSearch: %s has %d axes, must have %s" % (name, getattr(t, "ndim", 0), " or ".join(map(str, want)) +
+                                                                               " as query" * (name != "query")))
+
     def forward(self, query, key, flow=None):
-        if query.dim() == 4:
+        self._check_axes(query, key, flow)
+        if query.ndim == 4:
             query, key, flow = query[:, None], key[:, None], None if flow is None else flow[:, None]
         return self.apply_to(functional.search_all if self.all else functional.search, query, key,
                              None if flow is None else flow[:, :, None])

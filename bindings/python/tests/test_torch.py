@@ -183,12 +183,12 @@ class Types(unittest.TestCase):
 
     def test_wrong_types(self):
         v = rand(1, 1, 4, 4, 2)
-        for query, key, sentence in ((v, v.half(), "query is f32 and key is f16"), (v.int(), v.int(), "query is i32"),
-                                     (v.long(), v.long(), "query is torch.int64")):
+        for query, key, sentence in ((v, v.half(), "query is float32 and key is float16"), (v.int(), v.int(), "query is int32, must be float32"),
+                                     (v.long(), v.long(), "query is int64, must be float32, float16")):
             for device in DEVICES:
                 with self.assertRaisesRegex(TypeError, sentence):
                     snls.search(query.to(device), key.to(device))
-        with self.assertRaisesRegex(TypeError, "flow is f16"):
+        with self.assertRaisesRegex(TypeError, "flow is float16"):
             snls.search(v, v, torch.zeros(1, 1, 1, 4, 4, 2).half())
         with self.assertRaisesRegex(ValueError, r"k is tensor\(2\), must be a whole number"):
             snls.search(v, v, k=torch.tensor(2))

@@ -157,6 +157,16 @@ class Modules(unittest.TestCase):
             self.assertTrue(torch.equal(other[0](v, v)[0], search[0](v, v)[0]))
         self.assertEqual(list(search.parameters()), [])
 
+    def test_axes_of_pairs(self):
+        """Sentences count the axes that were given."""
+        v, search = rand(1, 3, 4, 9, 8), snls.PairedSearch(3, 1, 1)
+        for kind, sentence, tensors in ((TypeError, "query is missing", (None, None)), (TypeError, "key is missing", (v, None)),
+                                        (ValueError, "query has 3 axes, must have 4 or 5", (v[0, 0], v[0, 0])), (ValueError, "query has 0 axes", ([1], v)),
+                                        (ValueError, "key has 5 axes, must have 4 as query", (v[0], v)),
+                                        (ValueError, "flow has 6 axes, must have 5 as query", (v, v, rand(1, 3, 1, 2, 3, 2)))):
+            with self.assertRaisesRegex(kind, "PairedSearch: " + sentence):
+                search(*tensors)
+
     def test_refused(self):
         for build in (lambda: snls.NonLocalSearch(3, 1, 3, 5, pt=2), lambda: snls.NonLocalSearch(3, 1, 3, 5, self_action="x"),
                       lambda: snls.NonLocalSearch(3, 1, 3, 5, itype="cubic"), lambda: snls.NonLocalGatherAdd(3, 1, 2),
@@ -172,6 +182,7 @@ class Modules(unittest.TestCase):
                                 ("RefineSearch: kr is None, must be a number", lambda: snls.RefineSearch(3, 0, 1, 1, None, 1)),
                                 ("self_action is \\[\\], must be one of", lambda: snls.NonLocalSearch(3, 0, 1, 1, self_action=[])),
                                 ("NonLocalSearch: stride1 is 'x', must be a number", lambda: snls.NonLocalSearch(3, 0, 1, 1, stride1="x")),
+                                ("NonLocalSearch: stride1 is '1', must be a number", lambda: snls.NonLocalSearch(3, 0, 1, 1, stride1="1")),
                                 ("NonLocalSearch: dist_type is 'l3', must be one of l2, prod", lambda: snls.NonLocalSearch(3, 0, 1, 1, dist_type="l3")),
                                 ("NonLocalSearch: ws is 0, must be a whole number from 1 to", lambda: snls.NonLocalSearch(0, 0, 1, -1)),
                                 ("NonLocalSearch: nheads is 1.5, must be a whole number", lambda: snls.NonLocalSearch(3, 0, 1, 1, nheads=1.5)),
