@@ -5,11 +5,15 @@ last instead: (B,T,H,W,C), (B,T,S,nH,nW,2), (B,T,H,W,2). Distances are (B,heads,
 (B,heads,T,nH,nW,K,3) as (dt, dy, dx), in both. Names, order and defaults of the arguments are those of stnls; what an
 argument cannot do here is refused with a sentence. Modules have no parameters; they may be copied, pickled and compiled.
 """
+from __future__ import annotations
+
 import numbers
 
 import torch
+from torch import Tensor
 
 from . import _lib, functional
+from ._hints import Dist, Itype, SelfAction, Topk, VideoLayout
 from ._operators import OPERATORS
 
 _SELF = {None: ("none", "none"), "none": ("none", "none"), "anchor": ("self", "none"), "anchor_self": ("self", "none"),
@@ -49,10 +53,10 @@ class _Module(torch.nn.Module):
         functional._first(layout)
         self.layout, self.options = layout, _plain_options(name, op, options)
 
-    def extra_repr(self):
-        return ", ".join("%s=%r" % item for item in {**self.options, **self.beside(), "layout": self.layout}.items())
+    def extra_repr(self) -> str:
+        return ", ".join("%s=%r" % item for item in {**self.options, **self._beside(), "layout": self.layout}.items())
 
-    def beside(self):
+    def _beside(self):
         """What the module was made with and its function is not told."""
         return {}
 
@@ -84,9 +88,11 @@ class NonLocalSearch(_Module):
     "remove_ref_frame". itype "float" (bilinear) or "int" (whole pixels). full_ws: windows slide inside the frame;
     otherwise they are cut. reflect_bounds: patch pixels outside are mirrored; otherwise dropped."""
 
-    def __init__(self, ws, wt, ps, k, nheads=1, stride0=4, stride1=1, dist_type="l2", dilation=1, pt=1,
-                 self_action=None, topk_mode="all", ws_interior=0, reflect_bounds=True, full_ws=True, use_adj=False,
-                 normalize_bwd=False, k_agg=-1, off_Hq=0, off_Wq=0, strideQ=None, itype="float", *, layout="BTCHW"):
+    def __init__(self, ws: int, wt: int, ps: int, k: int, nheads: int = 1, stride0: int = 4, stride1: float = 1,
+                 dist_type: Dist = "l2", dilation: int = 1, pt: int = 1, self_action: SelfAction | None = None,
+                 topk_mode: Topk = "all", ws_interior: int = 0, reflect_bounds: bool = True, full_ws: bool = True,
+                 use_adj: bool = False, normalize_bwd: bool = False, k_agg: int = -1, off_Hq: int = 0, off_Wq: int = 0,
+                 strideQ: int | None = None, itype: Itype = "float", *, layout: VideoLayout = "BTCHW") -> None:
         _only("NonLocalSearch", pt=(pt, 1), ws_interior=(ws_interior, 0), use_adj=(use_adj, False),
               normalize_bwd=(normalize_bwd, False), k_agg=(k_agg, -1), off_Hq=(off_Hq, 0), off_Wq=(off_Wq, 0),
               strideQ=(strideQ, None))
@@ -98,10 +104,11 @@ class NonLocalSearch(_Module):
         super().__init__("NonLocalSearch", "search", layout, **options, **kept)
         self.all = not kept
 
-    def beside(self):
+    def _beside(self):
         return {"k": -1} if self.all else {}
 
-    def forward(self, query, key, flow=None, bflow=None, *, fflow=None):
+    def forward(self, query: Tensor, key: Tensor, flow: Tensor | None = None, bflow: Tensor | None = None, *,
+                fflow: Tensor | None = None) -> tuple[Tensor, Tensor]:
         if fflow is not None and (flow is not None or bflow is None) or bflow is not None and flow is None and fflow is None:
             raise TypeError("NonLocalSearch: give flow, or fflow and bflow")
         if bflow is not None:
@@ -118,9 +125,10 @@ class PairedSearch(_Module):
     Returns dists (B,heads,T,nH,nW,k) and offsets (B,heads,T,nH,nW,k,3), (dt, dy, dx), dt = 0; T = 1 for (B,C,H,W).
     k <= 0 returns all candidates, in raster order."""
 
-    def __init__(self, ws, ps, k, nheads=1, dist_type="l2", stride0=4, stride1=1, dilation=1, pt=1, reflect_bounds=True,
-                 full_ws=True, self_action=None, use_adj=False, normalize_bwd=False, k_agg=-1, off_Hq=0, off_Wq=0,
-                 itype="float", *, layout="BTCHW"):
+    def __init__(self, ws: int, ps: int, k: int, nheads: int = 1, dist_type: Dist = "l2", stride0: int = 4, stride1: float = 1,
+                 dilation: int = 1, pt: int = 1, reflect_bounds: bool = True, full_ws: bool = True,
+                 self_action: SelfAction | None = None, use_adj: bool = False, normalize_bwd: bool = False, k_agg: int = -1,
+                 off_Hq: int = 0, off_Wq: int = 0, itype: Itype = "float", *, layout: VideoLayout = "BTCHW") -> None:
         _only("PairedSearch", pt=(pt, 1), use_adj=(use_adj, False), normalize_bwd=(normalize_bwd, False), k_agg=(k_agg, -1),
               off_Hq=(off_Hq, 0), off_Wq=(off_Wq, 0))
         anchor, exclude = _choose("PairedSearch", "self_action", self_action, _SELF)
@@ -131,7 +139,7 @@ class PairedSearch(_Module):
                          exclude=exclude, **kept)
         self.all = not kept
 
-    def beside(self):
+    def _beside(self):
         return {"k": -1} if self.all else {}
 
     @staticmethod
@@ -144,7 +152,7 @@ class PairedSearch(_Module):
                 raise ValueError("PairedSearch: %s has %d axes, must have %s" % (name, getattr(t, "ndim", 0), " or ".join(map(str, want)) +
                                                                                " as query" * (name != "query")))
 
-    def forward(self, query, key, flow=None):
+    def forward(self, query: Tensor, key: Tensor, flow: Tensor | None = None) -> tuple[Tensor, Tensor]:
         self._check_axes(query, key, flow)
         if query.ndim == 4:
             query, key, flow = query[:, None], key[:, None], None if flow is None else flow[:, None]
@@ -170,10 +178,11 @@ class RefineSearch(_Module):
     kr: how many of the given places are used, a whole number (8), a share as a float (0.5), or -1 or 1.0 for all. ws and wt are accepted
     for the sake of stnls and not looked at. k <= 0: all Kin*wr*wr candidates, best first."""
 
-    def __init__(self, ws, wt, wr, k, kr, ps, nheads=1, stride0=4, stride1=1, strideQ=None, dilation=1, pt=1,
-                 dist_type="l2", restricted_radius=False, reflect_bounds=True, full_ws=True, topk_mode="all",
-                 self_action=None, use_adj=False, normalize_bwd=False, k_agg=-1, off_Hq=0, off_Wq=0, itype="float", *,
-                 layout="BTCHW"):
+    def __init__(self, ws: int, wt: int, wr: int, k: int, kr: float, ps: int, nheads: int = 1, stride0: int = 4,
+                 stride1: float = 1, strideQ: int | None = None, dilation: int = 1, pt: int = 1, dist_type: Dist = "l2",
+                 restricted_radius: bool = False, reflect_bounds: bool = True, full_ws: bool = True, topk_mode: Topk = "all",
+                 self_action: SelfAction | None = None, use_adj: bool = False, normalize_bwd: bool = False, k_agg: int = -1,
+                 off_Hq: int = 0, off_Wq: int = 0, itype: Itype = "float", *, layout: VideoLayout = "BTCHW") -> None:
         _only("RefineSearch", pt=(pt, 1), use_adj=(use_adj, False), normalize_bwd=(normalize_bwd, False),
               k_agg=(k_agg, -1), off_Hq=(off_Hq, 0), off_Wq=(off_Wq, 0), strideQ=(strideQ, None),
               restricted_radius=(restricted_radius, False), topk_mode=(topk_mode, "all"), self_action=(self_action, None))
@@ -183,7 +192,7 @@ class RefineSearch(_Module):
                          border="reflect" if reflect_bounds else "drop", window="slide" if full_ws else "cut")
         self.kr, self.options["k"] = _share(kr), k  # not above 0: as many as there are
 
-    def beside(self):
+    def _beside(self):
         return {"kr": self.kr}
 
     def _used(self, given):
@@ -191,7 +200,7 @@ class RefineSearch(_Module):
             return given
         return max(1, int(self.kr * given)) if isinstance(self.kr, float) else min(given, self.kr)
 
-    def forward(self, query, key, offsets):
+    def forward(self, query: Tensor, key: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
         offsets = offsets[..., :self._used(offsets.shape[-2]), :]
         options = dict(self.options)
         if options["k"] <= 0:
@@ -213,10 +222,11 @@ class NonLocalGather(_Aggregate):
     (dt, dy, dx). Returns (B,heads,K,T,F,H,W), F = C/heads. layout "BTHWC": value (B,T,H,W,C), result
     (B,heads,K,T,H,W,F)."""
 
-    def __init__(self, ps, stride0, pt=1, dilation=1, reflect_bounds=True, use_adj=False, itype="float", *, layout="BTCHW"):
+    def __init__(self, ps: int, stride0: int, pt: int = 1, dilation: int = 1, reflect_bounds: bool = True, use_adj: bool = False,
+                 itype: Itype = "float", *, layout: VideoLayout = "BTCHW") -> None:
         super().__init__("NonLocalGather", "gather", ps, stride0, dilation, pt, reflect_bounds, use_adj, itype, layout)
 
-    def forward(self, value, weights, offsets):
+    def forward(self, value: Tensor, weights: Tensor, offsets: Tensor) -> Tensor:
         return self.apply_to(functional.gather, value, weights, offsets)
 
 
@@ -226,10 +236,11 @@ class WeightedPatchSum(_Aggregate):
     forward(value, weights, offsets): value (B,T,C,H,W); weights (B,heads,T,nH,nW,K); offsets (B,heads,T,nH,nW,K,3),
     (dt, dy, dx). Returns (B,T,C,H,W). layout "BTHWC": value and result (B,T,H,W,C)."""
 
-    def __init__(self, ps, stride0, pt=1, dilation=1, reflect_bounds=True, use_adj=False, itype="float", *, layout="BTCHW"):
+    def __init__(self, ps: int, stride0: int, pt: int = 1, dilation: int = 1, reflect_bounds: bool = True, use_adj: bool = False,
+                 itype: Itype = "float", *, layout: VideoLayout = "BTCHW") -> None:
         super().__init__("WeightedPatchSum", "gather_add", ps, stride0, dilation, pt, reflect_bounds, use_adj, itype, layout)
 
-    def forward(self, value, weights, offsets):
+    def forward(self, value: Tensor, weights: Tensor, offsets: Tensor) -> Tensor:
         return self.apply_to(functional.gather_add, value, weights, offsets)
 
 
@@ -243,12 +254,13 @@ class NonLocalGatherAdd(_Aggregate):
     """WeightedPatchSum under its later name. Returns (B,T,C,H,W), heads one after the other in C; layout "BTHWC":
     (B,T,H,W,C). value (B,T,C,H,W), weights (B,heads,T,nH,nW,K), offsets (B,heads,T,nH,nW,K,3), (dt, dy, dx)."""
 
-    def __init__(self, ps, strideIn, strideOut=None, outH=0, outW=0, pt=1, dilation=1, reflect_bounds=True, use_adj=False,
-                 itype="float", *, layout="BTCHW"):
+    def __init__(self, ps: int, strideIn: int, strideOut: int | None = None, outH: int = 0, outW: int = 0, pt: int = 1,
+                 dilation: int = 1, reflect_bounds: bool = True, use_adj: bool = False, itype: Itype = "float", *,
+                 layout: VideoLayout = "BTCHW") -> None:
         _one_stride("NonLocalGatherAdd", strideIn, strideOut, outH, outW)
         super().__init__("NonLocalGatherAdd", "gather_add", ps, strideIn, dilation, pt, reflect_bounds, use_adj, itype, layout)
 
-    def forward(self, value, weights, offsets):
+    def forward(self, value: Tensor, weights: Tensor, offsets: Tensor) -> Tensor:
         return self.apply_to(functional.gather_add, value, weights, offsets)
 
 
@@ -258,12 +270,13 @@ class NonLocalScatterAdd(_Aggregate):
     forward(value, weights, offsets) as NonLocalGatherAdd. Returns out (B,T,C,H,W) and total (B,T,heads,H,W), the weight
     that arrived at each pixel; layout "BTHWC": (B,T,H,W,C) and (B,T,H,W,heads)."""
 
-    def __init__(self, ps, strideIn, strideOut=None, outH=0, outW=0, pt=1, dilation=1, reflect_bounds=True, use_adj=False,
-                 itype="float", *, layout="BTCHW"):
+    def __init__(self, ps: int, strideIn: int, strideOut: int | None = None, outH: int = 0, outW: int = 0, pt: int = 1,
+                 dilation: int = 1, reflect_bounds: bool = True, use_adj: bool = False, itype: Itype = "float", *,
+                 layout: VideoLayout = "BTCHW") -> None:
         _one_stride("NonLocalScatterAdd", strideIn, strideOut, outH, outW)
         super().__init__("NonLocalScatterAdd", "scatter_add", ps, strideIn, dilation, pt, reflect_bounds, use_adj, itype, layout)
 
-    def forward(self, value, weights, offsets):
+    def forward(self, value: Tensor, weights: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
         return self.apply_to(functional.scatter_add, value, weights, offsets)
 
 
@@ -272,19 +285,19 @@ class SoftmaxWeights(torch.nn.Module):
 
     forward(dists): (B,heads,T,nH,nW,K); the same shape back. A neighbour that does not exist weighs 0."""
 
-    def __init__(self, scale=10.0, dist_type="l2"):
+    def __init__(self, scale: float = 10.0, dist_type: Dist = "l2") -> None:
         super().__init__()
         options = dict(scale=_lib.real("SoftmaxWeights: scale", scale), dist=dist_type)
         self.scale, self.dist_type = _plain_options("SoftmaxWeights", "weights", options).values()
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return "scale=%r, dist_type=%r" % (self.scale, self.dist_type)
 
-    def forward(self, dists):
+    def forward(self, dists: Tensor) -> Tensor:
         return functional.weights(dists, self.scale, self.dist_type)
 
 
-def search_flow(fflow, bflow, wt, stride0=1, *, layout="BTCHW"):
+def search_flow(fflow: Tensor, bflow: Tensor, wt: int, stride0: int = 1, *, layout: VideoLayout = "BTCHW") -> Tensor:
     """Frame-to-frame flow to the flow of every slot of a search; flow_compose in stnls's order of axes.
 
     fflow, bflow (B,T,2,H,W), (x, y): motion from frame t to t+1, and to t-1. Returns (B,T,2*wt,2,nH,nW). layout "BTHWC":
