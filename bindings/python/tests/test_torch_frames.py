@@ -45,6 +45,14 @@ class Frames(unittest.TestCase):
         for call in self.calls():
             self.same(plain(call(self.clip.as_subclass(Frame), self.flow.as_subclass(Frame))), call(self.clip, self.flow))
 
+    def test_no_gradients(self):
+        """But of align; the others take tensors that require one, and give what does not."""
+        clip, flow = self.clip.requires_grad_(True), self.flow.requires_grad_(True)
+        for result in (snls.flow(clip[0], clip[1], "dis"), *snls.flow_clip(clip, "dis"), snls.warp(clip[0], flow), snls.flow_resize(flow, 9, 9),
+                       snls.noise_add(clip, 3), snls.denoise(clip, 20, method="nlm", preset="fast"), snls.denoise(clip[:0], 20, method="nlm")):
+            self.assertFalse(result.requires_grad)
+        self.assertTrue(snls.align(clip[0], clip[1], flow).requires_grad)
+
     def test_left_alone(self):
         """SNLS_TORCH=0: a tensor is an array with __dlpack__, and results are NumPy's; also of one that is yet to be negated."""
         code = """
