@@ -148,6 +148,18 @@ static void take_away(Call *call, SnlsContext *ctx, const Slot *s)
     }
 }
 
+/* What forward wrote backward only reads: its elements may overlap, as those of a tensor that is the same for all of a batch. */
+static void lay_on_itself(Call *call, SnlsContext *ctx, const Slot *s)
+{
+    SnlsTensor *t = call_tensor(call, s);
+    const SnlsTensor good = *t;
+    for (int32_t axis = 0; axis < good.ndim && s->role == ROLE_OUT; axis++) {
+        t->stride[axis] = 0;
+        CHECK(call->op->backward(ctx, call) >= 0, "%s backward with stride 0 of %s: %s", call->op->name, s->name, snls_error(ctx));
+        *t = good;
+    }
+}
+
 static void spoil_tensors(const Operator *op, SnlsContext *ctx)
 {
     Call call;
@@ -160,6 +172,7 @@ static void spoil_tensors(const Operator *op, SnlsContext *ctx)
         spoil_strides(&call, ctx, s);
         CHECK(everything(&call) == before, "%s: a refused call wrote something (%s spoiled)", op->name, s->name);
         take_away(&call, ctx, s);
+        lay_on_itself(&call, ctx, s);
     }
 }
 

@@ -30,6 +30,6 @@ numpy) export SNLS_TORCH=0; run 'test_[dmn]*.py' ;; # denoise, model, numpy
 install) run test_install.py ;;
 torch)
     find_torch || skip "there is no PyTorch (Debian: apt-get install python3-torch): skipped"
-    run 'test_[cemt]*.py' ;; # compile, equal, examples, model, torch
+    run 'test_[cdemt]*.py' ;; # compile, denoise, equal, examples, model, torch
 *) echo "test_python: no part is called '$what'" >&2; exit 2 ;;
 esac

@@ -117,7 +117,7 @@ def _read(path):
 
 def _python_files():
     package = os.path.join(HERE, "snls")
-    return {"snls/" + name: _read(os.path.join(package, name)) for name in sorted(os.listdir(package)) if name.endswith(".py")}
+    return {"snls/" + name: _read(os.path.join(package, name)) for name in sorted(os.listdir(package)) if name.endswith((".py", ".typed"))}
 
 
 def _weights():

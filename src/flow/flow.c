@@ -56,16 +56,19 @@ SnlsStatus snls_flow_check_field(SnlsContext *ctx, const char *who, const char *
     return check_size(ctx, who, name, t->shape[0], t->shape[1]);
 }
 
-/* Luma of one pixel; three channels are red, green, blue. */
-static double pixel_luma(const SnlsTensor *image, int64_t y, int64_t x)
+/* Luma of one pixel; three channels are red, green, blue, summed in float as the loop over packed rows does: methods make more of a
+ * difference in the last bit than the bit is worth, and a frame's strides and type are not to show. */
+static float pixel_luma(const SnlsTensor *image, int64_t y, int64_t x)
 {
-    static const double rgb[3] = { 0.299, 0.587, 0.114 };
     const int64_t at = y * image->stride[0] + x * image->stride[1], channels = image->ndim == 2 ? 1 : image->shape[2];
+    if (channels == 3) {
+        float rgb[3];
+        for (int64_t c = 0; c < 3; c++) rgb[c] = (float)snls_flow_load(image, at + c * image->stride[2]);
+        return 0.299f * rgb[0] + 0.587f * rgb[1] + 0.114f * rgb[2];
+    }
     double sum = 0;
-    for (int64_t c = 0; c < channels; c++)
-        sum += (channels == 3 ? rgb[c] : 1.0 / (double)channels) *
-               snls_flow_load(image, at + (channels > 1 ? c * image->stride[2] : 0));
-    return sum;
+    for (int64_t c = 0; c < channels; c++) sum += 1.0 / (double)channels * snls_flow_load(image, at + (channels > 1 ? c * image->stride[2] : 0));
+    return (float)sum;
 }
 
 /* Before the first of several pairs is begun: a call that fails writes nothing. */
@@ -94,7 +97,7 @@ static SnlsStatus load_luma(const SnlsFlowJob *job, const SnlsPlane *plane, cons
         float *row = snls_plane_row(plane, y);
         if (packed) job->loops.luma(row, (const float *)image->data + y * image->stride[0], plane->width);
         else
-            for (int64_t x = 0; x < plane->width; x++) row[x] = (float)pixel_luma(image, y, x);
+            for (int64_t x = 0; x < plane->width; x++) row[x] = pixel_luma(image, y, x);
         bad |= !snls_all_finite(row, plane->width);
     }
     SNLS_REQUIRE(job->ctx, !bad, SNLS_ERR_ARG, "flow: frame %s holds a value that is not finite", name);

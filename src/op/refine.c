@@ -36,7 +36,7 @@ static SnlsStatus check_call(SnlsContext *ctx, const SnlsRefine *s, int32_t outp
     const int64_t shape[7] = {m->batch, m->heads, m->frames, m->rows, m->columns, m->kept, 3};
     SNLS_TRY(snls_operand(ctx, "refine", "dist", &s->dist, 6, shape, "(B,heads,T,nH,nW,k)", outputs));
     SNLS_TRY(snls_operand(ctx, "refine", "offset", &s->offset, 7, shape, "(B,heads,T,nH,nW,k,3)", outputs));
-    return snls_operand(ctx, "refine", "index", &s->index, 6, shape, "(B,heads,T,nH,nW,k)", SNLS_ROLE_OUT | SNLS_ROLE_OPTIONAL | SNLS_ROLE_INDEX);
+    return snls_operand(ctx, "refine", "index", &s->index, 6, shape, "(B,heads,T,nH,nW,k)", outputs | SNLS_ROLE_OPTIONAL | SNLS_ROLE_INDEX);
 }
 
 static SnlsStatus check_grad(SnlsContext *ctx, const SnlsRefine *s, const SnlsRefineGrad *g, const SnlsMatch *m)

@@ -52,7 +52,7 @@ static SnlsStatus check_flow(SnlsContext *ctx, const char *op, const char *name,
                     : snls_operand(ctx, op, name, flow, 6, plain, "(B,T,2*wt or 2*wt+1,nH,nW,2)", role);
 }
 
-/* outputs: the role of dist and offset; backward does without them */
+/* outputs: the role of dist, offset and index; backward does without the first two and only reads the third */
 static SnlsStatus check_call(SnlsContext *ctx, const SnlsSearch *s, bool all, int32_t outputs, SnlsMatch *m)
 {
     const char *op = all ? "search_all" : "search";
@@ -66,7 +66,7 @@ static SnlsStatus check_call(SnlsContext *ctx, const SnlsSearch *s, bool all, in
     const int64_t shape[7] = {m->batch, m->heads, m->frames, m->rows, m->columns, m->kept, 3};
     SNLS_TRY(snls_operand(ctx, op, "dist", &s->dist, 6, shape, "(B,heads,T,nH,nW,K)", outputs));
     SNLS_TRY(snls_operand(ctx, op, "offset", &s->offset, 7, shape, "(B,heads,T,nH,nW,K,3)", outputs));
-    return snls_operand(ctx, op, "index", &s->index, 6, shape, "(B,heads,T,nH,nW,K)", SNLS_ROLE_OUT | SNLS_ROLE_OPTIONAL | SNLS_ROLE_INDEX);
+    return snls_operand(ctx, op, "index", &s->index, 6, shape, "(B,heads,T,nH,nW,K)", outputs | SNLS_ROLE_OPTIONAL | SNLS_ROLE_INDEX);
 }
 
 static SnlsStatus check_grad(SnlsContext *ctx, const SnlsSearch *s, const SnlsSearchGrad *g, const SnlsMatch *m)

@@ -4,6 +4,8 @@ A context may not be used by two threads at once, so the caches are thread-local
 means that scratch memory is never shared by two streams. A forked child (a DataLoader worker) must not touch what its
 parent opened: it starts anew, with one thread, since OpenMP's threads do not survive a fork.
 """
+from __future__ import annotations
+
 import ctypes
 import os
 import threading
@@ -80,14 +82,14 @@ class _Local(threading.local):
 local = _Local()
 
 
-def set_num_threads(n):
+def set_num_threads(n: int) -> None:
     """Threads of the cpu backend, for every thread of this program; 0: with PyTorch its own number
     (torch.get_num_threads()), otherwise as many as the process may use. After a fork the child starts at 1."""
     global _threads
     _threads = _lib.whole("set_num_threads: n", n, 0, MOST_THREADS)
 
 
-def get_num_threads():
+def get_num_threads() -> int:
     """The number that set_num_threads set (0: automatic)."""
     return _threads
 
@@ -120,7 +122,7 @@ def get_for(plan, threads=0):
     return get(plan.backend, threads=threads)
 
 
-def release():
+def release() -> None:
     """Closes this thread's contexts and so gives their scratch memory back; the next call opens what it needs."""
     local.contexts.clear()  # each closes when nobody uses it
     local.plans.clear()

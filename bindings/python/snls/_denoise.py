@@ -2,14 +2,18 @@
 
 Frames are (H,W,C), or (C,H,W) with layout "CHW"; C is 1 or 3 (red, green, blue); 0..255, neither clipped nor rounded.
 """
+from __future__ import annotations
+
 import ctypes
 import os
 import threading
+from typing import Any, Iterable
 
 import numpy as np
 
 from . import _context, _lib
 from ._frames import _is_torch, as_array, channels_first, ref
+from ._hints import AnyArray, FrameLayout, Option, Path, Sigma
 
 
 class _Params(ctypes.Structure):
@@ -35,7 +39,7 @@ OPTIONS = {row.name: row for row in _lib._rows(_lib.function("snls_denoise_optio
 def sigma_values(what, sigma):
     """One number, or one for each of three channels, as a list."""
     try:
-        values = [float(sigma)] if np.ndim(sigma) == 0 else [float(s) for s in sigma]
+        values = [_lib.real(what, s) for s in ((sigma,) if np.ndim(sigma) == 0 else sigma)]
     except (TypeError, ValueError):
         raise ValueError("%s: sigma is %r, must be one number, or one for each of 1 or 3 channels" % (what, sigma)) from None
     if len(values) not in (1, 3):
@@ -43,6 +47,19 @@ def sigma_values(what, sigma):
     if not all(s >= 0 for s in values):
         raise ValueError("%s: sigma is %s, must be 0 or more, or None: estimated" % (what, sigma))
     return values
+
+
+def cut_numbers(what, cuts):
+    """Numbers of frames, as a set."""
+    try:
+        return {_lib.whole(what + ": a number of cuts", n, 0, 2**63 - 1) for n in cuts}
+    except TypeError:
+        raise TypeError("%s: cuts is %r, must be numbers of frames, such as (%r,)" % (what, cuts, cuts)) from None
+
+
+def as_float32(video):
+    """A clip without frames as what a denoised one would be."""
+    return video.detach().float() if _is_torch(video) else video.astype(np.float32)
 
 
 def _params(sigma, options):
@@ -97,7 +114,8 @@ class Denoiser:
     layout "CHW": frames are (C,H,W). Frames are NumPy arrays or PyTorch tensors; what comes out is of the kind of the last
     frame pushed, float32."""
 
-    def __init__(self, height, width, channels=3, sigma=None, *, layout="HWC", threads=0, **options):
+    def __init__(self, height: int, width: int, channels: int = 3, sigma: Sigma | None = None, *, layout: FrameLayout = "HWC",
+                 threads: int = 0, **options: Option) -> None:
         self._handle, self._first = ctypes.c_void_p(), channels_first(layout)
         self._shape, self._torch, self._lock = _sizes(height, width, channels), None, threading.RLock()
         self._context = _context.Context("cpu", threads=_context.threads_for(_threads(threads)))
@@ -117,7 +135,7 @@ class Denoiser:
         frame = np.moveaxis(frame, -1, -3) if self._first else frame
         return self._torch.from_numpy(frame) if self._torch else frame
 
-    def push(self, frame, cut=False):
+    def push(self, frame: AnyArray, cut: bool = False) -> list[Any]:
         """Takes one frame, returns a list of the frames that are done, in order. cut: this frame begins a new scene."""
         self._torch = __import__("torch") if _is_torch(frame) else None
         data = _plain("push: frame", frame, self._first, 3)
@@ -128,12 +146,15 @@ class Denoiser:
             self._context.call(_push, self._handle, data.ctypes.data, bool(cut))
             return self._ready()
 
-    def finish(self):
+    def finish(self) -> list[Any]:
         """No more frames: returns the rest."""
         with self._lock:
             self._open_or_raise()
             self._context.call(_finish, self._handle)
             return self._ready()
+
+    def __reduce__(self):
+        raise TypeError("Denoiser: cannot be copied or pickled, it holds frames that are under way: make one where it is used")
 
     def _open_or_raise(self):
         if not self._handle:
@@ -142,14 +163,14 @@ class Denoiser:
             raise RuntimeError("Denoiser: was made before a fork, a child makes its own")
 
     @property
-    def sigma(self):
+    def sigma(self) -> tuple[float, ...] | None:
         """The noise in use, for each channel; None until it is estimated."""
         values = (ctypes.c_double * 3)()
         with self._lock:
             self._open_or_raise()
             return None if self._context.call(_sigma, self._handle, values) == _lib.END else tuple(values)[:self._shape[2]]
 
-    def close(self):
+    def close(self) -> None:
         if getattr(self, "_handle", None) and self._context.pid == os.getpid():
             with self._lock:
                 if self._handle:  # nobody has come first
@@ -159,10 +180,10 @@ class Denoiser:
 
     __del__ = close
 
-    def __enter__(self):
+    def __enter__(self) -> Denoiser:
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
@@ -181,13 +202,14 @@ def _network_denoise(video, sigma, cuts, layout, method, device, options):
         return network(video, sigma, cuts=cuts, layout=layout)
 
 
-def denoise(video, sigma=None, *, cuts=(), layout="HWC", method=None, device=None, **options):
+def denoise(video: AnyArray, sigma: Sigma | None = None, *, cuts: Iterable[int] = (), layout: FrameLayout = "HWC",
+            method: Path | None = None, device: str | None = None, **options: Option) -> Any:
     """Denoises a clip: (T,H,W,C), or (T,C,H,W) with layout "CHW"; C 1 or 3; 0..255. The same shape back, float32.
 
     sigma   standard deviation of the noise on the 0..255 scale, one number or one for each channel; None: estimated
     cuts    numbers of frames that begin a new scene
     method  "vnlb" or "nlm", with options preset="fast", "medium" or "slow", flow="dis" and others of docs/denoising.md; or a
-            network: "stan", or the path of a file of weights (.safetensors), which takes colour alone
+            network: "stan", or the path of a file of weights (.safetensors)
     device  of a network: "cpu", "cuda" or "cuda:1"; None: where a PyTorch tensor lies, otherwise the CPU
     For clips that do not fit in memory: Denoiser, or snls.Model and its stream."""
     first = channels_first(layout)
@@ -206,14 +228,16 @@ def denoise(video, sigma=None, *, cuts=(), layout="HWC", method=None, device=Non
     if video.ndim != 4:
         raise ValueError("denoise: video has %d axes, must have 4" % video.ndim)
     channels, height, width = video.shape[1:] if first else (video.shape[3], *video.shape[1:3])
+    cuts = cut_numbers("denoise", cuts)
     if not len(video):
-        return video
+        return as_float32(video)
     with Denoiser(height, width, channels, sigma, layout=layout, **options) as denoiser:
         frames = [done for t, frame in enumerate(video) for done in denoiser.push(frame, t in cuts)] + denoiser.finish()
     return denoiser._torch.stack(frames) if _is_torch(video) else np.stack(frames)
 
 
-def denoise_memory(height, width, channels=3, sigma=None, threads=0, **options):
+def denoise_memory(height: int, width: int, channels: int = 3, sigma: Sigma | None = None, threads: int = 0,
+                   **options: Option) -> int:
     """Most bytes that a denoiser of such frames will hold, known before anything is allocated."""
     found = _memory(ref(_params(sigma, options)), *_sizes(height, width, channels), _threads(threads))
     if found < 0:
@@ -221,7 +245,7 @@ def denoise_memory(height, width, channels=3, sigma=None, threads=0, **options):
     return found
 
 
-def noise_estimate(video, layout="HWC"):
+def noise_estimate(video: AnyArray, layout: FrameLayout = "HWC") -> tuple[float, ...]:
     """Standard deviation of white noise in each channel of (T,H,W,C), or (T,C,H,W) with layout "CHW", on the 0..255 scale."""
     data, values = _plain("noise_estimate: video", video, channels_first(layout), 4), (ctypes.c_double * 3)()
     ctx = _context.get("cpu")
@@ -229,7 +253,7 @@ def noise_estimate(video, layout="HWC"):
     return tuple(values)[:data.shape[3]]
 
 
-def noise_level(video, layout="HWC"):
+def noise_level(video: AnyArray, layout: FrameLayout = "HWC") -> float:
     """The noise of (T,H,W,C), or (T,C,H,W) with layout "CHW", on the 0..255 scale, as the one number that networks are told: of colour that
     of brightness or of a channel of colour, whichever is strongest; white noise of sigma in red, green and blue gives sigma."""
     data, value = _plain("noise_level: video", video, channels_first(layout), 4), ctypes.c_double()
@@ -238,7 +262,7 @@ def noise_level(video, layout="HWC"):
     return value.value
 
 
-def noise_add(array, sigma, seed=0):
+def noise_add(array: AnyArray, sigma: float, seed: int = 0) -> Any:
     """A float32 copy of array with noise: sigma * N(0,1), not clipped; the same on every machine. Any shape."""
     array, seed = as_array("noise_add: array", array), _lib.whole("noise_add: seed", seed, 0, 2**64 - 1)
     _require_real("noise_add: array", array)

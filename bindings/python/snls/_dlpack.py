@@ -3,8 +3,11 @@
 https://dmlc.github.io/dlpack. Both protocols, with and without version, in both directions. What comes in is lent: it is
 kept until the call is done, and its deleter is called once.
 """
+from __future__ import annotations
+
 import ctypes
 import threading
+from typing import Any
 
 from . import _context, _lib
 from ._plan import View, backend_of, contiguous
@@ -48,8 +51,14 @@ class ManagedVersioned(ctypes.Structure):
 
 # ---- in ----
 
+def resolved(array):
+    """array, or a copy of a tensor that is yet to be negated, which PyTorch exports as its memory is."""
+    return array.resolve_neg() if hasattr(array, "resolve_neg") else array
+
+
 def _export(array, stream):
     """The capsule of an array: the newer protocol where the array knows it."""
+    array = resolved(array)
     keywords = {} if stream is None else {"stream": stream}
     try:
         return array.__dlpack__(max_version=(1, 0), **keywords)
@@ -141,7 +150,7 @@ class Array:
     Give it to yours: torch.from_dlpack(a), cupy.from_dlpack(a), numpy.from_dlpack(a). shape, dtype ("f32") and
     device ("cpu", "cuda:0") are as you expect; it holds its memory until nobody uses it any more."""
 
-    def __init__(self, view):
+    def __init__(self, view: View) -> None:
         self._view, count = view, 1
         for n in view.shape:
             count *= n
@@ -149,15 +158,15 @@ class Array:
         self._data = self._memory.take(max(count, 1) * _lib.DTYPE_BYTES[view.dtype])
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, ...]:
         return self._view.shape
 
     @property
-    def dtype(self):
+    def dtype(self) -> str:
         return _lib.DTYPE_NAMES[self._view.dtype]
 
     @property
-    def device(self):
+    def device(self) -> str:
         return "cpu" if self._view.device == _lib.CPU else "cuda:%d" % self._view.device_id
 
     def __repr__(self):
@@ -168,10 +177,11 @@ class Array:
         if data:
             self._memory.give(data)
 
-    def __dlpack_device__(self):
+    def __dlpack_device__(self) -> tuple[int, int]:
         return (DL_CPU if self._view.device == _lib.CPU else DL_CUDA, self._view.device_id)
 
-    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+    def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+                   dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
         if dl_device not in (None, self.__dlpack_device__()) or copy:
             raise BufferError("snls.Array: is given out where it lies and without a copy only")
         versioned = max_version is not None and max_version[0] >= 1

@@ -3,10 +3,14 @@
 Frames are on the 0..255 scale, float or uint8, with any strides: (H,W) or (H,W,C), or (C,H,W) with layout "CHW". Flow is
 (x, y) in pixels, (H,W,2) or (2,H,W): what one frame shows at (x, y) the other has at (x + flow_x, y + flow_y).
 """
+from __future__ import annotations
+
 import ctypes
+from typing import Any
 
 from . import _lib, functional
 from ._frames import as_array, channels_first, context, lend, logical, new, ref
+from ._hints import AnyArray, FlowMethod, FrameLayout, Interp, Option
 
 METHODS = ("farneback", "tvl1", "dis")
 
@@ -43,7 +47,8 @@ def _params(method, options):
     return params
 
 
-def flow(frame0, frame1, method="farneback", layout="HWC", **options):
+def flow(frame0: AnyArray, frame1: AnyArray, method: FlowMethod = "farneback", layout: FrameLayout = "HWC",
+         **options: Option) -> Any:
     """Optical flow from frame0 to frame1: (H,W,2), (x, y) in pixels, float32; (2,H,W) with layout "CHW".
 
     frame0, frame1  (H,W) or (H,W,C); with "CHW" (H,W) or (C,H,W); 0..255, float or uint8
@@ -58,7 +63,8 @@ def flow(frame0, frame1, method="farneback", layout="HWC", **options):
     return out
 
 
-def flow_clip(video, method="farneback", layout="HWC", **options):
+def flow_clip(video: AnyArray, method: FlowMethod = "farneback", layout: FrameLayout = "HWC",
+              **options: Option) -> tuple[Any, Any]:
     """Flow of a clip, as flow_compose takes it: forward[t] leads from frame t to t+1, backward[t] to t-1; 0 where there is
     no such frame. video (T,H,W,C), or (T,C,H,W) with layout "CHW"; returns two arrays (T,H,W,2) or (T,2,H,W), (x, y)."""
     video, first = as_array("flow_clip: video", video), channels_first(layout)
@@ -71,7 +77,7 @@ def flow_clip(video, method="farneback", layout="HWC", **options):
     return forward, backward
 
 
-def warp(image, flow, layout="HWC"):
+def warp(image: AnyArray, flow: AnyArray, layout: FrameLayout = "HWC") -> Any:
     """image (H,W,C) read at x + flow(x), bilinear, clamped to the border: frame1 moved onto frame0 by the flow from 0 to 1.
     layout "CHW": image (C,H,W), flow (2,H,W). float32."""
     image, flow, first = as_array("warp: image", image), as_array("warp: flow", flow), channels_first(layout)
@@ -82,7 +88,7 @@ def warp(image, flow, layout="HWC"):
     return out
 
 
-def flow_resize(flow, height, width, layout="HWC"):
+def flow_resize(flow: AnyArray, height: int, width: int, layout: FrameLayout = "HWC") -> Any:
     """A flow at another resolution: resampled, and its vectors scaled. (H,W,2) to (height,width,2); "CHW": (2,H,W)."""
     flow, first = as_array("flow_resize: flow", flow), channels_first(layout)
     given = lend("flow_resize: flow", flow, first, (3,))
@@ -93,7 +99,7 @@ def flow_resize(flow, height, width, layout="HWC"):
     return out
 
 
-def flow_consistency(forward, backward, layout="HWC"):
+def flow_consistency(forward: AnyArray, backward: AnyArray, layout: FrameLayout = "HWC") -> tuple[Any, Any]:
     """Where a flow and the flow back agree: error (H,W), |forward(x) + backward(x + forward(x))|, and mask (H,W), uint8, 1
     where they do (Sundaram, Brox, Keutzer, 2010). forward, backward (H,W,2), or (2,H,W) with layout "CHW"."""
     forward, backward = as_array("flow_consistency: forward", forward), as_array("flow_consistency: backward", backward)
@@ -106,7 +112,7 @@ def flow_consistency(forward, backward, layout="HWC"):
     return error, mask
 
 
-def flow_error(flow, truth, layout="HWC"):
+def flow_error(flow: AnyArray, truth: AnyArray, layout: FrameLayout = "HWC") -> float:
     """Mean end-point error in pixels over the pixels where truth is known (components below 1e9). (H,W,2) or (2,H,W)."""
     flow, truth, first = as_array("flow_error: flow", flow), as_array("flow_error: truth", truth), channels_first(layout)
     a, b, out = lend("flow", flow, first, (3,)), lend("truth", truth, first, (3,)), ctypes.c_double()
@@ -115,7 +121,7 @@ def flow_error(flow, truth, layout="HWC"):
     return out.value
 
 
-def flow_color(flow, largest=0.0, layout="HWC"):
+def flow_color(flow: AnyArray, largest: float = 0.0, layout: FrameLayout = "HWC") -> Any:
     """A flow as a picture, uint8 (H,W,3), or (3,H,W) with layout "CHW": hue is direction, saturation length beside largest
     (0: the longest vector)."""
     flow, first = as_array("flow_color: flow", flow), channels_first(layout)
@@ -134,8 +140,9 @@ def _given_flow(reference, frame, flow_or_method, layout, options):
     return flow_or_method
 
 
-def align(frame, reference, flow="farneback", ws=11, ps=3, stride0=1, stride1=1.0, interp="bilinear", *, layout="HWC",
-          with_offset=False, **options):
+def align(frame: AnyArray, reference: AnyArray, flow: AnyArray | FlowMethod | None = "farneback", ws: int = 11, ps: int = 3,
+          stride0: int = 1, stride1: float = 1.0, interp: Interp = "bilinear", *, layout: FrameLayout = "HWC",
+          with_offset: bool = False, **options: Option) -> Any:
     """frame moved onto reference by a shifted search: around where the flow points, the best of ws x ws places is taken for
     every pixel, and its patch moved.
 

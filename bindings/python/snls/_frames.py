@@ -6,7 +6,8 @@ import ctypes
 
 import numpy as np
 
-from . import _context, _lib, _numpy
+from . import _context, _lib, _numpy, functional
+from ._dlpack import resolved
 from ._plan import View, contiguous, fill_tensor
 
 _LAYOUTS = {"HWC": False, "CHW": True}
@@ -19,7 +20,8 @@ def channels_first(layout):
 
 
 def _is_torch(array):
-    return type(array).__module__.split(".")[0] == "torch"
+    """Is it a tensor, also of a subclass? Never where PyTorch is left alone (SNLS_TORCH=0): there a tensor is one more array with __dlpack__."""
+    return isinstance(array, functional._Tensor)
 
 
 def _view(what, array):
@@ -33,11 +35,14 @@ def _view(what, array):
 
 
 def as_array(what, array):
-    """array as NumPy or PyTorch has it; other arrays that speak DLPack as NumPy arrays."""
-    if isinstance(array, np.ndarray) or _is_torch(array):
+    """array as NumPy or PyTorch has it; other arrays that speak DLPack as NumPy arrays. The caller keeps it while its memory is in use."""
+    if _is_torch(array):
+        return resolved(array)
+    if isinstance(array, np.ndarray):
+        _numpy.refuse_masked(what, array)
         return array
     if hasattr(array, "__dlpack__"):
-        return np.from_dlpack(array)
+        return np.from_dlpack(resolved(array))
     raise TypeError("%s is a %s: give a NumPy array, a PyTorch tensor or anything with __dlpack__" % (what, type(array).__name__))
 
 

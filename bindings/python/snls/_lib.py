@@ -12,6 +12,8 @@ API_VERSION = 0x000100
 MAX_DIM = 8
 F32, F64, F16, BF16, I32, U8 = range(6)
 DTYPE_NAMES = ("f32", "f64", "f16", "bf16", "i32", "u8")
+DTYPE_WORDS = ("float32", "float64", "float16", "bfloat16", "int32", "uint8")  # as NumPy and PyTorch call them, for sentences
+FLOATS = "float32, float16, bfloat16 or float64"
 DTYPE_BYTES = (4, 8, 2, 2, 4, 1)
 CPU, CUDA = 0, 1
 OK, END, UNCOVERED = 0, 1, 2
@@ -125,9 +127,11 @@ def whole(what, n, least, most):
 def real(what, x):
     """x as a float. what: operator and parameter, "noise_add: sigma"."""
     try:
-        return float(x)
+        if not isinstance(x, (str, bytes, bytearray)):  # float("20") is a number, but "20" is none
+            return float(x)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError("%s is %r, must be a number" % (what, x)) from None
+        pass
+    raise ValueError("%s is %r, must be a number" % (what, x))
 
 
 def path_bytes(path):
@@ -152,11 +156,11 @@ def raise_status(status, context=None, sentence=None):
 
 
 class OptionRow:
-    """One row of an option table: name, help, kind ("int", "real", "enum"), offset, default, names (of an enum)."""
+    """One row of an option table: name, help, kind ("int", "real", "enum"), types of plain values, offset, default, names (of an enum)."""
 
     def __init__(self, row):
         self.name, self.help = row.name.decode(), row.help.decode()
-        self.kind = ("int", "real", "enum")[row.type]
+        self.kind, self.types = (("int", (int,)), ("real", (float, int)), ("enum", (str,)))[row.type]
         self.offset, self.min, self.max = row.offset, row.min, row.max
         self.names = self._names(row) if self.kind == "enum" else ()
         self.default = self.names[int(row.default)] if self.names else row.default if self.kind == "real" else int(row.default)
@@ -174,12 +178,13 @@ class OptionRow:
         raise ValueError("%s: %s is %r, must be a %snumber from %.10g to %.10g"
                          % (op, name or self.name, value, "whole " if self.kind == "int" else "", self.min, self.max))
 
-    def check(self, op, value, name=None):
-        """Refuses what store would refuse; name: what op calls it, where that is another."""
+    def plain(self, op, value, name=None):
+        """value as an int, float or str. Refuses what store would refuse; name: what op calls it, where that is another."""
         if not self.names:
-            self._number(op, value, name)
-        elif value not in self.names:
+            return self._number(op, value, name)
+        if value not in self.names:
             self._refuse(op, value, name)
+        return str(value)
 
     def _number(self, op, value, name=None):
         """value as a float or int in the row's range."""

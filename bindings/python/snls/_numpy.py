@@ -17,7 +17,7 @@ def dtype_code(what, dtype):
     if code is None and dtype.name == "bfloat16":  # of the package ml_dtypes
         return _lib.BF16
     if code is None:
-        raise TypeError("%s is %s, must be float32, float16 or float64 in this machine's byte order" % (what, dtype))
+        raise TypeError("%s is %s, must be %s (frames also uint8) in this machine's byte order" % (what, dtype, _lib.FLOATS))
     return code
 
 
@@ -35,17 +35,29 @@ def empty(view, like=None):
     return np.empty(view.shape, dtype)
 
 
-def _is_numpy(arrays):
+def refuse_masked(what, array):
+    """Elements that are masked would be read like any other."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError("%s is a masked array, and masks are not looked at: give what stands for masked elements, by its filled()" % what)
+
+
+def _is_numpy(op, arrays):
     for a in arrays:
-        if type(a) is not np.ndarray and a is not None and not isinstance(a, np.ndarray):
-            return False
+        if type(a) is not np.ndarray and a is not None:
+            return _are_subclasses(op, arrays)
     return True
+
+
+def _are_subclasses(op, arrays):
+    for name, a in zip(op.inputs, arrays):
+        refuse_masked("%s: %s" % (op.name, name), a)
+    return all(a is None or isinstance(a, np.ndarray) for a in arrays)
 
 
 def call(name, arrays, params, with_index=True):
     """One forward call; its output, or a tuple of its outputs, as new arrays; without the index where a search is told so."""
     op = OPERATORS[name]
-    if not _is_numpy(arrays):
+    if not _is_numpy(op, arrays):
         return _call_foreign(op, arrays, params, with_index)
     key = (name, "numpy", params, *[None if a is None else (a.shape, a.strides, a.dtype) for a in arrays])
     plan = local.plans.get(key)

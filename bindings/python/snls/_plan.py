@@ -77,7 +77,7 @@ def _check_agree(op, views):
             _check_device(op, first, name, view)
     if op.inputs[:2] == ("query", "key") and views[0].dtype != views[1].dtype:
         raise TypeError("%s: query is %s and key is %s, they must have one element type"
-                        % (op.name, _lib.DTYPE_NAMES[views[0].dtype], _lib.DTYPE_NAMES[views[1].dtype]))
+                        % (op.name, _lib.DTYPE_WORDS[views[0].dtype], _lib.DTYPE_WORDS[views[1].dtype]))
     _check_numbers(op, views)
 
 
@@ -88,18 +88,17 @@ def _check_device(op, first, name, view):
 
 
 def _check_numbers(op, views):
-    """Flow, offsets, distances and weights are f32 (beside f64 videos: f64)."""
+    """Flow, offsets, distances and weights are float32 (beside float64 videos: float64)."""
     videos = ("query", "key", "value")
     want = views[0].dtype if op.inputs[0] in videos else None
     want = _lib.F64 if _lib.F64 in (want, views[0].dtype) else _lib.F32
     for name, view in zip(op.inputs, views):
         if view is None or name in videos:
             if view is not None and view.dtype not in (_lib.F32, _lib.F64, _lib.F16, _lib.BF16):
-                raise TypeError("%s: %s is %s, must be f32, f16, bf16 or f64"
-                                % (op.name, name, _lib.DTYPE_NAMES[view.dtype]))
+                raise TypeError("%s: %s is %s, must be %s" % (op.name, name, _lib.DTYPE_WORDS[view.dtype], _lib.FLOATS))
         elif view.dtype != want:
-            raise TypeError("%s: %s is %s, must be %s (videos may be f16 or bf16, other inputs may not)"
-                            % (op.name, name, _lib.DTYPE_NAMES[view.dtype], _lib.DTYPE_NAMES[want]))
+            raise TypeError("%s: %s is %s, must be %s (videos may be float16 or bfloat16, other inputs may not)"
+                            % (op.name, name, _lib.DTYPE_WORDS[view.dtype], _lib.DTYPE_WORDS[want]))
 
 
 def device_text(view):
@@ -147,6 +146,13 @@ def _callers_level():
     return level
 
 
+def plain_params(op, params):
+    """params as ints, floats and strings: shapes are computed from them, in which np.uint8(16)**2 is 0 and 2.0 no length."""
+    if type(params[-1]) is not bool:
+        raise TypeError("%s: channels_first is %r, must be True or False" % (op.name, params[-1]))
+    return (*[row.plain(op.name, value) for row, value in zip(op.params, params)], params[-1])
+
+
 class Plan:
     """A forward call: block with inputs and outputs, the outputs' shapes and element types, and the backend."""
     busy = False
@@ -154,7 +160,8 @@ class Plan:
     def __init__(self, op, views, params):
         check_ndim(op, [v and v.shape for v in views])
         _check_agree(op, views)
-        self.op, self.params, self.views = op, params, views
+        self.op, self.params, self.views = op, plain_params(op, params), views
+        params = self.params
         self.backend, self.device, self.device_id = backend_of(views[0]), views[0].device, views[0].device_id
         self.block = Block(op.param_bytes, len(op.inputs) + len(op.outputs))
         self._store_params()
@@ -175,8 +182,6 @@ class Plan:
         return outputs[:-1]
 
     def _store_params(self):
-        if type(self.params[-1]) is not bool:
-            raise TypeError("%s: channels_first is %r, must be True or False" % (self.op.name, self.params[-1]))
         for row, value in zip(self.op.params, self.params):
             row.store(self.op.name, self.block.bytes, 0, value)
         for row in self.op.other_params:
@@ -240,8 +245,8 @@ def _check_as_output(op, what, name, view, shape, backend):
     floats = (_lib.F32, _lib.F16, _lib.BF16, _lib.F64)
     takes = (_lib.I32,) if name == "index" else floats if backend == "ref" else floats[:3] if name == "out" else floats[:1]
     if view.dtype not in takes:
-        raise TypeError("%s: %s is %s, must be %s" % (op.name, what, _lib.DTYPE_NAMES[view.dtype],
-                                                      " or ".join(_lib.DTYPE_NAMES[t] for t in takes)))
+        raise TypeError("%s: %s is %s, must be %s" % (op.name, what, _lib.DTYPE_WORDS[view.dtype],
+                                                      " or ".join(_lib.DTYPE_WORDS[t] for t in takes)))
 
 
 def check_backward(op, views, params, saved, grads):

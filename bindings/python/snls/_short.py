@@ -8,6 +8,7 @@ import threading
 import torch
 
 from ._context import local
+from ._plan import plain_params
 from ._torch import (REGISTERED, context_of, key_of, long_backward, needs_grad, new_backward_plan, new_plan, new_zeros,
                      run_backward, run_forward)
 
@@ -104,23 +105,21 @@ def _make_function(op, call_backward):
         run_backward(backward_plan, context, grads, tensors, wanted)
         return wanted
 
-    class Function(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, plan, outputs, *inputs):
-            ctx.save_for_backward(*inputs, *[outputs[i] for i in at_saved])
-            ctx.plan = plan
-            ctx.set_materialize_grads(False)
-            if matches:  # the numbers of candidates have no gradient, and offsets none where flow (or centre) needs none
-                return tuple(outputs[:2]) if ctx.needs_input_grad[4] else outputs[0]
-            return tuple(outputs) if grad_count > 1 else outputs[0]
+    def forward(ctx, plan, outputs, *inputs):
+        ctx.save_for_backward(*inputs, *[outputs[i] for i in at_saved])
+        ctx.plan = plan
+        ctx.set_materialize_grads(False)
+        if matches:  # the numbers of candidates have no gradient, and offsets none where flow (or centre) needs none
+            return tuple(outputs[:2]) if ctx.needs_input_grad[4] else outputs[0]
+        return tuple(outputs) if grad_count > 1 else outputs[0]
 
-        @staticmethod
-        def backward(ctx, *grads):
-            grads += (None,) * (grad_count - len(grads))
-            return None, None, *gradients(ctx.plan, ctx.needs_input_grad[2:], grads, ctx.saved_tensors)
+    def backward(ctx, *grads):
+        grads += (None,) * (grad_count - len(grads))
+        return None, None, *gradients(ctx.plan, ctx.needs_input_grad[2:], grads, ctx.saved_tensors)
 
-    Function.__name__ = Function.__qualname__ = "Snls_" + op.name
-    return super(torch.autograd.Function, Function).apply  # what torch.autograd.Function.apply adds to it is for transforms
+    methods = dict(forward=staticmethod(forward), backward=staticmethod(backward))
+    function = type("Snls_" + op.name, (torch.autograd.Function,), methods)  # grad_fn is called after the name that a class is made with
+    return super(torch.autograd.Function, function).apply  # what torch.autograd.Function.apply adds to it is for transforms
 
 
 # ---- calls ----
@@ -129,6 +128,8 @@ _FUNCTIONS = {name: _make_function(op, call_backward) for name, (op, _, call_bac
 
 
 def _go_long_way(op, long_way, tensors, params, with_index):
+    if any([type(value) not in row.types for row, value in zip(op.params, params)]):  # the dispatcher takes no other
+        params = plain_params(op, params)
     return long_way(*tensors, *params, with_index) if op.matches else long_way(*tensors, *params)
 
 

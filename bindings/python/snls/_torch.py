@@ -33,7 +33,7 @@ _empty_cpu, _empty_cuda = getattr(_guards, "_empty_strided_cpu", None), getattr(
 
 def _code_of(what, t):
     if t.dtype not in _CODES:
-        raise TypeError("%s is %s, must be torch.float32, float16, bfloat16 or float64" % (what, t.dtype))
+        raise TypeError("%s is %s, must be %s (frames also uint8)" % (what, str(t.dtype).replace("torch.", ""), _lib.FLOATS))
     return _CODES[t.dtype]
 
 

@@ -14,7 +14,12 @@ Flow is (x, y) in pixels. Offsets are (dt, dy, dx) in pixels, relative to the qu
 Videos are float32, float16 or bfloat16; distances, offsets, weights and flow are float32. float64 (all inputs of a call)
 runs on the reference backend: slow, for checks of gradients.
 """
+from __future__ import annotations
+
+from typing import Any
+
 from . import _numpy
+from ._hints import Anchor, AnyArray, Border, Dist, Exclude, Interp, Topk, VideoLayout, Window
 from ._operators import OPERATORS
 
 _LAYOUTS = {"BTHWC": False, "BTCHW": True}
@@ -22,7 +27,7 @@ _torch_call = None  # of _torch.py, where torch is there
 _Tensor = ()
 
 
-def use_torch(tensor_class, call):
+def use_torch(tensor_class: type, call: Any) -> None:
     """From now on tensors of this class go to this function."""
     global _torch_call, _Tensor
     _torch_call, _Tensor = call, tensor_class
@@ -46,9 +51,11 @@ def _call(name, arrays, params, with_index=True):
         raise
 
 
-def search(query, key, flow=None, ws=9, wt=0, ps=1, k=1, heads=1, stride0=1, stride1=1.0, dilation=1, dist="l2",
-           interp="bilinear", border="reflect", window="slide", anchor="none", exclude="none", topk="all", *,
-           layout="BTHWC", with_index=False):
+def search(query: AnyArray, key: AnyArray, flow: AnyArray | None = None, ws: int = 9, wt: int = 0, ps: int = 1, k: int = 1,
+           heads: int = 1, stride0: int = 1, stride1: float = 1.0, dilation: int = 1, dist: Dist = "l2",
+           interp: Interp = "bilinear", border: Border = "reflect", window: Window = "slide", anchor: Anchor = "none",
+           exclude: Exclude = "none", topk: Topk = "all", *, layout: VideoLayout = "BTHWC",
+           with_index: bool = False) -> tuple[Any, ...]:
     """The k best matches of every query pixel, in 2*wt+1 frames, around where the flow says it went.
 
     query, key  (B,T,H,W,C), or (B,T,C,H,W) with layout "BTCHW"
@@ -68,8 +75,10 @@ def search(query, key, flow=None, ws=9, wt=0, ps=1, k=1, heads=1, stride0=1, str
     return found if with_index else found[:2]
 
 
-def search_all(query, key, flow=None, ws=9, wt=0, ps=1, heads=1, stride0=1, stride1=1.0, dilation=1, dist="l2",
-               interp="bilinear", border="reflect", window="slide", exclude="none", *, layout="BTHWC", with_index=False):
+def search_all(query: AnyArray, key: AnyArray, flow: AnyArray | None = None, ws: int = 9, wt: int = 0, ps: int = 1,
+               heads: int = 1, stride0: int = 1, stride1: float = 1.0, dilation: int = 1, dist: Dist = "l2",
+               interp: Interp = "bilinear", border: Border = "reflect", window: Window = "slide", exclude: Exclude = "none", *,
+               layout: VideoLayout = "BTHWC", with_index: bool = False) -> tuple[Any, ...]:
     """Every candidate of a search in raster order (slot, row, column), for study: K = (2*wt+1)*ws*ws. As search otherwise:
 
     query, key (B,T,H,W,C) or (B,T,C,H,W); flow (B,T,S,nH,nW,2) or (B,T,S,2,nH,nW), (x, y);
@@ -80,8 +89,10 @@ def search_all(query, key, flow=None, ws=9, wt=0, ps=1, heads=1, stride0=1, stri
     return found if with_index else found[:2]
 
 
-def refine(query, key, centre, wr=1, ps=1, k=1, heads=1, stride0=1, stride1=1.0, dilation=1, dist="l2", interp="bilinear",
-           border="reflect", window="slide", *, layout="BTHWC", with_index=False):
+def refine(query: AnyArray, key: AnyArray, centre: AnyArray, wr: int = 1, ps: int = 1, k: int = 1, heads: int = 1,
+           stride0: int = 1, stride1: float = 1.0, dilation: int = 1, dist: Dist = "l2", interp: Interp = "bilinear",
+           border: Border = "reflect", window: Window = "slide", *, layout: VideoLayout = "BTHWC",
+           with_index: bool = False) -> tuple[Any, ...]:
     """Searches again in windows of wr x wr around given places; wr 1 ranks the places themselves anew.
 
     query, key  (B,T,H,W,C), or (B,T,C,H,W) with layout "BTCHW"
@@ -93,7 +104,7 @@ def refine(query, key, centre, wr=1, ps=1, k=1, heads=1, stride0=1, stride1=1.0,
     return found if with_index else found[:2]
 
 
-def flow_compose(fflow, bflow, wt=0, stride0=1, *, layout="BTHWC"):
+def flow_compose(fflow: AnyArray, bflow: AnyArray, wt: int = 0, stride0: int = 1, *, layout: VideoLayout = "BTHWC") -> Any:
     """Frame-to-frame flow to the flow of every slot of a search with temporal radius wt.
 
     fflow, bflow  (B,T,H,W,2), or (B,T,2,H,W) with layout "BTCHW"; (x, y): motion from frame t to t+1, and to t-1
@@ -102,7 +113,7 @@ def flow_compose(fflow, bflow, wt=0, stride0=1, *, layout="BTHWC"):
     return _call("flow_compose", (fflow, bflow), (wt, stride0, _first(layout)))
 
 
-def weights(dists, scale=10.0, dist="l2"):
+def weights(dists: AnyArray, scale: float = 10.0, dist: Dist = "l2") -> Any:
     """softmax(-scale*dists) for dist "l2", softmax(scale*dists) for "prod", over the last axis.
 
     dists (B,heads,T,nH,nW,K) as search returns them. A neighbour that does not exist gets 0, and a query without any gets 0
@@ -110,8 +121,8 @@ def weights(dists, scale=10.0, dist="l2"):
     return _call("weights", (dists,), (scale, dist, False))
 
 
-def gather_add(value, weight, offset, ps=1, stride0=1, dilation=1, heads=0, interp="bilinear", border="reflect", *,
-               layout="BTHWC"):
+def gather_add(value: AnyArray, weight: AnyArray, offset: AnyArray, ps: int = 1, stride0: int = 1, dilation: int = 1,
+               heads: int = 0, interp: Interp = "bilinear", border: Border = "reflect", *, layout: VideoLayout = "BTHWC") -> Any:
     """Weighted sum of the neighbours' patches, divided by the number of query patches over each pixel.
 
     value   (B,T,H,W,C), or (B,T,C,H,W) with layout "BTCHW"
@@ -121,8 +132,8 @@ def gather_add(value, weight, offset, ps=1, stride0=1, dilation=1, heads=0, inte
     return _call("gather_add", (value, weight, offset), (ps, stride0, dilation, heads, interp, border, _first(layout)))
 
 
-def gather(value, weight, offset, ps=1, stride0=1, dilation=1, heads=0, interp="bilinear", border="reflect", *,
-           layout="BTHWC"):
+def gather(value: AnyArray, weight: AnyArray, offset: AnyArray, ps: int = 1, stride0: int = 1, dilation: int = 1, heads: int = 0,
+           interp: Interp = "bilinear", border: Border = "reflect", *, layout: VideoLayout = "BTHWC") -> Any:
     """As gather_add, but the K neighbours are not summed: a stack, for a learned reduction.
 
     value   (B,T,H,W,C), or (B,T,C,H,W) with layout "BTCHW"
@@ -132,8 +143,9 @@ def gather(value, weight, offset, ps=1, stride0=1, dilation=1, heads=0, interp="
     return _call("gather", (value, weight, offset), (ps, stride0, dilation, heads, interp, border, _first(layout)))
 
 
-def scatter_add(value, weight, offset, ps=1, stride0=1, dilation=1, heads=0, interp="bilinear", border="reflect", *,
-                layout="BTHWC"):
+def scatter_add(value: AnyArray, weight: AnyArray, offset: AnyArray, ps: int = 1, stride0: int = 1, dilation: int = 1,
+                heads: int = 0, interp: Interp = "bilinear", border: Border = "reflect", *,
+                layout: VideoLayout = "BTHWC") -> tuple[Any, Any]:
     """The adjoint of gather_add before its division: query patches pushed to the neighbours' places and summed there.
 
     value   (B,T,H,W,C), or (B,T,C,H,W) with layout "BTCHW": what the query patches are cut from

@@ -8,17 +8,21 @@
 Frames are (H,W,3), red, green, blue, or (3,H,W) with layout "CHW"; grey ones have one channel; 0..255, not rounded. dvdnet and
 fastdvdnet clamp what they give to 0..255, as their authors' programs do; stan does not.
 """
+from __future__ import annotations
+
 import ctypes
 import math
 import os
 import sys
 import threading
+from typing import Any, Iterable, Iterator
 
 import numpy as np
 
 from . import _context, _lib
-from ._denoise import _plain, noise_level, sigma_values
+from ._denoise import _plain, as_float32, cut_numbers, noise_level, sigma_values
 from ._frames import _is_torch, as_array, channels_first, ref
+from ._hints import AnyArray, FlowMethod, FrameLayout, NetworkType, Path, Sigma
 
 NETWORKS = {"stan": "stan-s", "stan-s": "stan-s", "dvdnet": None, "fastdvdnet": None}  # method: the file that comes with snls
 SAMPLE = 5  # frames that an estimate of the noise looks at, at most (as snls denoise)
@@ -68,7 +72,7 @@ def _folders():
             yield os.path.join(base, "..", "weights")
 
 
-def find(method):
+def find(method: str) -> str:
     """The file of the weights of "stan", in the folder that the environment variable SNLS_WEIGHTS names, or else where snls is
     installed."""
     if method not in NETWORKS:
@@ -113,7 +117,14 @@ class Model:
     May be used by several threads, one after the other. Copies, pickled ones and forked children open the file anew; a stream
     ends with the process that began it."""
 
-    def __init__(self, weights="stan", *, device="cpu", dtype="auto", flow="dis", threads=0):
+    path: str
+    architecture: str
+    parameters: int
+    radius: int
+    dtype: str | None
+
+    def __init__(self, weights: Path = "stan", *, device: str = "cpu", dtype: NetworkType = "auto", flow: FlowMethod = "dis",
+                 threads: int = 0) -> None:
         self._handle, self._lock, self._streams = ctypes.c_void_p(), threading.RLock(), set()
         self._how = dict(device=str(device), dtype=dtype, flow=flow, threads=threads)
         params = _Params(_DTYPES[_choice("dtype", dtype, _DTYPES)], _FLOWS.index(_choice("flow", flow, _FLOWS)))
@@ -141,7 +152,7 @@ class Model:
                     self.__dict__.update(own.__dict__)
                     own._handle = None
 
-    def close(self):
+    def close(self) -> None:
         """Gives its memory back; also at the end of a with block."""
         if getattr(self, "_handle", None) and self._context.pid == os.getpid():
             with self._lock:
@@ -154,20 +165,21 @@ class Model:
 
     __del__ = close
 
-    def __enter__(self):
+    def __enter__(self) -> Model:
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     @property
-    def delay(self):
+    def delay(self) -> int:
         """Most frames that stream takes before it gives the first of them; the same for frames of any size."""
         with _Stream(self, 0) as stream:
             stream._open((16, 16, 3))
             return _stream_delay(stream.handle)
 
-    def stream(self, frames, sigma=None, *, cuts=(), layout="HWC"):
+    def stream(self, frames: Iterable[AnyArray], sigma: Sigma | None = None, *, cuts: Iterable[int] = (),
+               layout: FrameLayout = "HWC") -> Iterator[Any]:
         """A generator: takes any iterable of frames, gives the denoised ones in order, up to `delay` frames later (11 of
         "stan"). A frame is computed once, and memory does not grow with the clip.
 
@@ -176,7 +188,7 @@ class Model:
         sigma   standard deviation of the noise, 0..255, one number, or one for each channel, of which the mean counts;
                 None: estimated from the first frames (snls.noise_level)
         cuts    numbers of frames that begin a new scene: nothing is looked for across one"""
-        first, kind = channels_first(layout), None
+        first, kind, cuts = channels_first(layout), None, cut_numbers("stream", cuts)
         with _Stream(self, sigma) as stream:
             for t, frame in enumerate(frames):
                 if t in cuts:
@@ -185,7 +197,8 @@ class Model:
                 yield from (kind(done) for done in stream.push(_frame("stream: frame", frame, first)))
             yield from (kind(done) for done in stream.finish())
 
-    def __call__(self, video, sigma=None, *, cuts=(), layout="HWC"):
+    def __call__(self, video: AnyArray, sigma: Sigma | None = None, *, cuts: Iterable[int] = (),
+                 layout: FrameLayout = "HWC") -> Any:
         """Denoises a clip (T,H,W,3), or (T,3,H,W) with layout "CHW", or grey with one channel: NumPy array or PyTorch tensor, on any device; the same
         shape back, float32. sigma and cuts as stream."""
         video = as_array("model: video", video)
@@ -193,7 +206,7 @@ class Model:
             raise ValueError("model: video has %d axes, must have 4" % video.ndim)
         done = list(self.stream(video, sigma, cuts=cuts, layout=layout))
         if not done:
-            return video
+            return as_float32(video)
         return sys.modules["torch"].stack(done) if _is_torch(video) else np.stack(done)
 
 

@@ -5,9 +5,15 @@ last instead: (B,T,H,W,C), (B,T,S,nH,nW,2), (B,T,H,W,2). Distances are (B,heads,
 (B,heads,T,nH,nW,K,3) as (dt, dy, dx), in both. Names, order and defaults of the arguments are those of stnls; what an
 argument cannot do here is refused with a sentence. Modules have no parameters; they may be copied, pickled and compiled.
 """
+from __future__ import annotations
+
+import numbers
+
 import torch
+from torch import Tensor
 
 from . import _lib, functional
+from ._hints import Dist, Itype, SelfAction, Topk, VideoLayout
 from ._operators import OPERATORS
 
 _SELF = {None: ("none", "none"), "none": ("none", "none"), "anchor": ("self", "none"), "anchor_self": ("self", "none"),
@@ -33,11 +39,10 @@ def _only(module, **given):
 _THEIRS = {"heads": "nheads", "dist": "dist_type", "topk": "topk_mode"}  # as stnls calls them
 
 
-def _check_options(module, op, options):
-    """Refuses when a module is made what its operator would refuse when it is called."""
-    for row in OPERATORS[op].params:
-        if row.name in options:
-            row.check(module, options[row.name], _THEIRS.get(row.name))
+def _plain_options(module, op, options):
+    """options as ints, floats and strings. Refuses when a module is made what its operator would refuse when it is called."""
+    rows = {row.name: row for row in OPERATORS[op].params}
+    return {name: rows[name].plain(module, value, _THEIRS.get(name)) for name, value in options.items()}
 
 
 class _Module(torch.nn.Module):
@@ -46,11 +51,14 @@ class _Module(torch.nn.Module):
     def __init__(self, name, op, layout, **options):
         super().__init__()
         functional._first(layout)
-        _check_options(name, op, options)
-        self.layout, self.options = layout, options
+        self.layout, self.options = layout, _plain_options(name, op, options)
 
-    def extra_repr(self):
-        return ", ".join("%s=%r" % item for item in {**self.options, "layout": self.layout}.items())
+    def extra_repr(self) -> str:
+        return ", ".join("%s=%r" % item for item in {**self.options, **self._beside(), "layout": self.layout}.items())
+
+    def _beside(self):
+        """What the module was made with and its function is not told."""
+        return {}
 
     def apply_to(self, function, *tensors):
         return function(*tensors, **self.options, layout=self.layout)
@@ -80,9 +88,11 @@ class NonLocalSearch(_Module):
     "remove_ref_frame". itype "float" (bilinear) or "int" (whole pixels). full_ws: windows slide inside the frame;
     otherwise they are cut. reflect_bounds: patch pixels outside are mirrored; otherwise dropped."""
 
-    def __init__(self, ws, wt, ps, k, nheads=1, stride0=4, stride1=1, dist_type="l2", dilation=1, pt=1,
-                 self_action=None, topk_mode="all", ws_interior=0, reflect_bounds=True, full_ws=True, use_adj=False,
-                 normalize_bwd=False, k_agg=-1, off_Hq=0, off_Wq=0, strideQ=None, itype="float", *, layout="BTCHW"):
+    def __init__(self, ws: int, wt: int, ps: int, k: int, nheads: int = 1, stride0: int = 4, stride1: float = 1,
+                 dist_type: Dist = "l2", dilation: int = 1, pt: int = 1, self_action: SelfAction | None = None,
+                 topk_mode: Topk = "all", ws_interior: int = 0, reflect_bounds: bool = True, full_ws: bool = True,
+                 use_adj: bool = False, normalize_bwd: bool = False, k_agg: int = -1, off_Hq: int = 0, off_Wq: int = 0,
+                 strideQ: int | None = None, itype: Itype = "float", *, layout: VideoLayout = "BTCHW") -> None:
         _only("NonLocalSearch", pt=(pt, 1), ws_interior=(ws_interior, 0), use_adj=(use_adj, False),
               normalize_bwd=(normalize_bwd, False), k_agg=(k_agg, -1), off_Hq=(off_Hq, 0), off_Wq=(off_Wq, 0),
               strideQ=(strideQ, None))
@@ -94,7 +104,11 @@ class NonLocalSearch(_Module):
         super().__init__("NonLocalSearch", "search", layout, **options, **kept)
         self.all = not kept
 
-    def forward(self, query, key, flow=None, bflow=None, *, fflow=None):
+    def _beside(self):
+        return {"k": -1} if self.all else {}
+
+    def forward(self, query: Tensor, key: Tensor, flow: Tensor | None = None, bflow: Tensor | None = None, *,
+                fflow: Tensor | None = None) -> tuple[Tensor, Tensor]:
         if fflow is not None and (flow is not None or bflow is None) or bflow is not None and flow is None and fflow is None:
             raise TypeError("NonLocalSearch: give flow, or fflow and bflow")
         if bflow is not None:
@@ -111,9 +125,10 @@ class PairedSearch(_Module):
     Returns dists (B,heads,T,nH,nW,k) and offsets (B,heads,T,nH,nW,k,3), (dt, dy, dx), dt = 0; T = 1 for (B,C,H,W).
     k <= 0 returns all candidates, in raster order."""
 
-    def __init__(self, ws, ps, k, nheads=1, dist_type="l2", stride0=4, stride1=1, dilation=1, pt=1, reflect_bounds=True,
-                 full_ws=True, self_action=None, use_adj=False, normalize_bwd=False, k_agg=-1, off_Hq=0, off_Wq=0,
-                 itype="float", *, layout="BTCHW"):
+    def __init__(self, ws: int, ps: int, k: int, nheads: int = 1, dist_type: Dist = "l2", stride0: int = 4, stride1: float = 1,
+                 dilation: int = 1, pt: int = 1, reflect_bounds: bool = True, full_ws: bool = True,
+                 self_action: SelfAction | None = None, use_adj: bool = False, normalize_bwd: bool = False, k_agg: int = -1,
+                 off_Hq: int = 0, off_Wq: int = 0, itype: Itype = "float", *, layout: VideoLayout = "BTCHW") -> None:
         _only("PairedSearch", pt=(pt, 1), use_adj=(use_adj, False), normalize_bwd=(normalize_bwd, False), k_agg=(k_agg, -1),
               off_Hq=(off_Hq, 0), off_Wq=(off_Wq, 0))
         anchor, exclude = _choose("PairedSearch", "self_action", self_action, _SELF)
@@ -124,11 +139,35 @@ class PairedSearch(_Module):
                          exclude=exclude, **kept)
         self.all = not kept
 
-    def forward(self, query, key, flow=None):
-        if query.dim() == 4:
+    def _beside(self):
+        return {"k": -1} if self.all else {}
+
+    @staticmethod
+    def _check_axes(query, key, flow):
+        """Said before axes are added, so that a sentence counts those that were given."""
+        for name, t, want in (("query", query, (4, 5)), ("key", key, (getattr(query, "ndim", 0),)), ("flow", flow, (getattr(query, "ndim", 0),))):
+            if t is None and name != "flow":
+                raise TypeError("PairedSearch: %s is missing" % name)
+            if t is not None and getattr(t, "ndim", 0) not in want:
+                raise ValueError("PairedSearch: %s has %d axes, must have %s" % (name, getattr(t, "ndim", 0), " or ".join(map(str, want)) +
+                                                                               " as query" * (name != "query")))
+
+    def forward(self, query: Tensor, key: Tensor, flow: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        self._check_axes(query, key, flow)
+        if query.ndim == 4:
             query, key, flow = query[:, None], key[:, None], None if flow is None else flow[:, None]
         return self.apply_to(functional.search_all if self.all else functional.search, query, key,
                              None if flow is None else flow[:, :, None])
+
+
+def _share(kr):
+    """kr of RefineSearch: an int, how many, or a float, what share of them."""
+    if isinstance(kr, numbers.Integral):
+        return int(kr)
+    share = _lib.real("RefineSearch: kr", kr)
+    if not share <= 1:
+        raise ValueError("RefineSearch: kr is %r, must be a whole number, or a share of at most 1.0" % (kr,))
+    return share
 
 
 class RefineSearch(_Module):
@@ -136,30 +175,32 @@ class RefineSearch(_Module):
 
     forward(query, key, offsets): query, key (B,T,C,H,W), or (B,T,H,W,C) with layout "BTHWC"; offsets
     (B,heads,T,nH,nW,Kin,3), (dt, dy, dx) as a search returned them. Returns dists (B,heads,T,nH,nW,k) and offsets.
-    kr: how many of the given places are used, a number (8), a share (0.5), or -1 or 1.0 for all. ws and wt are accepted
+    kr: how many of the given places are used, a whole number (8), a share as a float (0.5), or -1 or 1.0 for all. ws and wt are accepted
     for the sake of stnls and not looked at. k <= 0: all Kin*wr*wr candidates, best first."""
 
-    def __init__(self, ws, wt, wr, k, kr, ps, nheads=1, stride0=4, stride1=1, strideQ=None, dilation=1, pt=1,
-                 dist_type="l2", restricted_radius=False, reflect_bounds=True, full_ws=True, topk_mode="all",
-                 self_action=None, use_adj=False, normalize_bwd=False, k_agg=-1, off_Hq=0, off_Wq=0, itype="float", *,
-                 layout="BTCHW"):
+    def __init__(self, ws: int, wt: int, wr: int, k: int, kr: float, ps: int, nheads: int = 1, stride0: int = 4,
+                 stride1: float = 1, strideQ: int | None = None, dilation: int = 1, pt: int = 1, dist_type: Dist = "l2",
+                 restricted_radius: bool = False, reflect_bounds: bool = True, full_ws: bool = True, topk_mode: Topk = "all",
+                 self_action: SelfAction | None = None, use_adj: bool = False, normalize_bwd: bool = False, k_agg: int = -1,
+                 off_Hq: int = 0, off_Wq: int = 0, itype: Itype = "float", *, layout: VideoLayout = "BTCHW") -> None:
         _only("RefineSearch", pt=(pt, 1), use_adj=(use_adj, False), normalize_bwd=(normalize_bwd, False),
               k_agg=(k_agg, -1), off_Hq=(off_Hq, 0), off_Wq=(off_Wq, 0), strideQ=(strideQ, None),
               restricted_radius=(restricted_radius, False), topk_mode=(topk_mode, "all"), self_action=(self_action, None))
         k = _lib.whole("RefineSearch: k", k, -2**31, 2**31 - 1)
-        if _lib.real("RefineSearch: kr", kr) != kr:
-            raise ValueError("RefineSearch: kr is %r, must be a number" % (kr,))
         super().__init__("RefineSearch", "refine", layout, wr=wr, ps=ps, k=max(k, 1), heads=nheads, stride0=stride0, stride1=_lib.real("RefineSearch: stride1", stride1),
                          dilation=dilation, dist=dist_type, interp=_choose("RefineSearch", "itype", itype, _INTERP),
                          border="reflect" if reflect_bounds else "drop", window="slide" if full_ws else "cut")
-        self.kr, self.options["k"] = kr, k  # not above 0: as many as there are
+        self.kr, self.options["k"] = _share(kr), k  # not above 0: as many as there are
+
+    def _beside(self):
+        return {"kr": self.kr}
 
     def _used(self, given):
-        if isinstance(self.kr, float):
-            return given if self.kr <= 0 else max(1, min(given, int(self.kr * given)))
-        return given if self.kr <= 0 else min(given, self.kr)
+        if self.kr <= 0:
+            return given
+        return max(1, int(self.kr * given)) if isinstance(self.kr, float) else min(given, self.kr)
 
-    def forward(self, query, key, offsets):
+    def forward(self, query: Tensor, key: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
         offsets = offsets[..., :self._used(offsets.shape[-2]), :]
         options = dict(self.options)
         if options["k"] <= 0:
@@ -181,10 +222,11 @@ class NonLocalGather(_Aggregate):
     (dt, dy, dx). Returns (B,heads,K,T,F,H,W), F = C/heads. layout "BTHWC": value (B,T,H,W,C), result
     (B,heads,K,T,H,W,F)."""
 
-    def __init__(self, ps, stride0, pt=1, dilation=1, reflect_bounds=True, use_adj=False, itype="float", *, layout="BTCHW"):
+    def __init__(self, ps: int, stride0: int, pt: int = 1, dilation: int = 1, reflect_bounds: bool = True, use_adj: bool = False,
+                 itype: Itype = "float", *, layout: VideoLayout = "BTCHW") -> None:
         super().__init__("NonLocalGather", "gather", ps, stride0, dilation, pt, reflect_bounds, use_adj, itype, layout)
 
-    def forward(self, value, weights, offsets):
+    def forward(self, value: Tensor, weights: Tensor, offsets: Tensor) -> Tensor:
         return self.apply_to(functional.gather, value, weights, offsets)
 
 
@@ -194,10 +236,11 @@ class WeightedPatchSum(_Aggregate):
     forward(value, weights, offsets): value (B,T,C,H,W); weights (B,heads,T,nH,nW,K); offsets (B,heads,T,nH,nW,K,3),
     (dt, dy, dx). Returns (B,T,C,H,W). layout "BTHWC": value and result (B,T,H,W,C)."""
 
-    def __init__(self, ps, stride0, pt=1, dilation=1, reflect_bounds=True, use_adj=False, itype="float", *, layout="BTCHW"):
+    def __init__(self, ps: int, stride0: int, pt: int = 1, dilation: int = 1, reflect_bounds: bool = True, use_adj: bool = False,
+                 itype: Itype = "float", *, layout: VideoLayout = "BTCHW") -> None:
         super().__init__("WeightedPatchSum", "gather_add", ps, stride0, dilation, pt, reflect_bounds, use_adj, itype, layout)
 
-    def forward(self, value, weights, offsets):
+    def forward(self, value: Tensor, weights: Tensor, offsets: Tensor) -> Tensor:
         return self.apply_to(functional.gather_add, value, weights, offsets)
 
 
@@ -211,12 +254,13 @@ class NonLocalGatherAdd(_Aggregate):
     """WeightedPatchSum under its later name. Returns (B,T,C,H,W), heads one after the other in C; layout "BTHWC":
     (B,T,H,W,C). value (B,T,C,H,W), weights (B,heads,T,nH,nW,K), offsets (B,heads,T,nH,nW,K,3), (dt, dy, dx)."""
 
-    def __init__(self, ps, strideIn, strideOut=None, outH=0, outW=0, pt=1, dilation=1, reflect_bounds=True, use_adj=False,
-                 itype="float", *, layout="BTCHW"):
+    def __init__(self, ps: int, strideIn: int, strideOut: int | None = None, outH: int = 0, outW: int = 0, pt: int = 1,
+                 dilation: int = 1, reflect_bounds: bool = True, use_adj: bool = False, itype: Itype = "float", *,
+                 layout: VideoLayout = "BTCHW") -> None:
         _one_stride("NonLocalGatherAdd", strideIn, strideOut, outH, outW)
         super().__init__("NonLocalGatherAdd", "gather_add", ps, strideIn, dilation, pt, reflect_bounds, use_adj, itype, layout)
 
-    def forward(self, value, weights, offsets):
+    def forward(self, value: Tensor, weights: Tensor, offsets: Tensor) -> Tensor:
         return self.apply_to(functional.gather_add, value, weights, offsets)
 
 
@@ -226,12 +270,13 @@ class NonLocalScatterAdd(_Aggregate):
     forward(value, weights, offsets) as NonLocalGatherAdd. Returns out (B,T,C,H,W) and total (B,T,heads,H,W), the weight
     that arrived at each pixel; layout "BTHWC": (B,T,H,W,C) and (B,T,H,W,heads)."""
 
-    def __init__(self, ps, strideIn, strideOut=None, outH=0, outW=0, pt=1, dilation=1, reflect_bounds=True, use_adj=False,
-                 itype="float", *, layout="BTCHW"):
+    def __init__(self, ps: int, strideIn: int, strideOut: int | None = None, outH: int = 0, outW: int = 0, pt: int = 1,
+                 dilation: int = 1, reflect_bounds: bool = True, use_adj: bool = False, itype: Itype = "float", *,
+                 layout: VideoLayout = "BTCHW") -> None:
         _one_stride("NonLocalScatterAdd", strideIn, strideOut, outH, outW)
         super().__init__("NonLocalScatterAdd", "scatter_add", ps, strideIn, dilation, pt, reflect_bounds, use_adj, itype, layout)
 
-    def forward(self, value, weights, offsets):
+    def forward(self, value: Tensor, weights: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
         return self.apply_to(functional.scatter_add, value, weights, offsets)
 
 
@@ -240,19 +285,19 @@ class SoftmaxWeights(torch.nn.Module):
 
     forward(dists): (B,heads,T,nH,nW,K); the same shape back. A neighbour that does not exist weighs 0."""
 
-    def __init__(self, scale=10.0, dist_type="l2"):
+    def __init__(self, scale: float = 10.0, dist_type: Dist = "l2") -> None:
         super().__init__()
-        self.scale, self.dist_type = _lib.real("SoftmaxWeights: scale", scale), dist_type
-        _check_options("SoftmaxWeights", "weights", dict(scale=self.scale, dist=dist_type))
+        options = dict(scale=_lib.real("SoftmaxWeights: scale", scale), dist=dist_type)
+        self.scale, self.dist_type = _plain_options("SoftmaxWeights", "weights", options).values()
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return "scale=%r, dist_type=%r" % (self.scale, self.dist_type)
 
-    def forward(self, dists):
+    def forward(self, dists: Tensor) -> Tensor:
         return functional.weights(dists, self.scale, self.dist_type)
 
 
-def search_flow(fflow, bflow, wt, stride0=1, *, layout="BTCHW"):
+def search_flow(fflow: Tensor, bflow: Tensor, wt: int, stride0: int = 1, *, layout: VideoLayout = "BTCHW") -> Tensor:
     """Frame-to-frame flow to the flow of every slot of a search; flow_compose in stnls's order of axes.
 
     fflow, bflow (B,T,2,H,W), (x, y): motion from frame t to t+1, and to t-1. Returns (B,T,2*wt,2,nH,nW). layout "BTHWC":

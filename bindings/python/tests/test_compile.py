@@ -101,6 +101,22 @@ class Transforms(unittest.TestCase):
             (found,) = torch.autograd.grad(torch.func.vmap(self.attend, (None, 0))(video, leaf).sum(), leaf)
             self.assertTrue(torch.allclose(found, torch.stack([g[1] for g in want]), atol=1e-5))
 
+    def test_rows_of_a_jacobian(self):
+        """jacrev maps a backward pass over tensors that are the same for every row: with B = 1 views that lie on themselves."""
+        q, k, flow = torch.rand(1, 3, 3, 2, 2), torch.rand(1, 3, 3, 2, 2), torch.rand(1, 3, 1, 3, 2, 2)
+        offset, weight = torch.rand(1, 1, 3, 3, 2, 2, 3), torch.rand(1, 1, 3, 3, 2, 2)
+        for function, inputs in ((lambda *a: snls.search(*a, ws=2, k=2)[0], (q, k, flow)), (lambda *a: snls.search_all(*a, ws=2)[0], (q, k)),
+                                 (lambda *a: snls.refine(*a, wr=2, k=2)[0], (q, k, offset)), (snls.gather_add, (q, weight, offset)),
+                                 (lambda *a: snls.scatter_add(*a)[0], (q, weight, offset)), (lambda f: snls.flow_compose(f, f, 1), (q,))):
+            want = torch.autograd.functional.jacobian(function, inputs)
+            got = torch.func.jacrev(function, tuple(range(len(inputs))))(*inputs)
+            for a, b in zip(got, want):
+                self.assertTrue(torch.allclose(a, b, atol=1e-5))
+            _, back = torch.func.vjp(function, *inputs)
+            rows = torch.eye(want[0][..., 0, 0, 0, 0, 0].numel())[:3].unflatten(1, want[0].shape[:-5])
+            for a, b in zip(torch.func.vmap(back)(rows), want):
+                self.assertTrue(torch.allclose(a, b.flatten(0, -a.dim())[:3], atol=1e-5))
+
     def test_vmap(self):
         """Any axis, any operator: as one call for each element."""
         v, weight, offset = torch.rand(2, 3, 6, 5, 4, 3), torch.rand(2, 1, 3, 6, 5, 2), torch.rand(2, 1, 3, 6, 5, 2, 3)

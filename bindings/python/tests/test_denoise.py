@@ -1,4 +1,6 @@
 """test_denoise.py: the denoiser and its noise, for NumPy and PyTorch, whole clips and streams."""
+import copy
+import pickle
 import unittest
 
 import numpy as np
@@ -37,6 +39,9 @@ class Denoise(unittest.TestCase):
         self.assertEqual((done.shape, done.dtype), (self.noisy.shape, np.float32))
         self.assertGreater(snls.metrics.psnr(self.clean, done), snls.metrics.psnr(self.clean, self.noisy) + 6)
         self.assertTrue((self.denoised(self.noisy, 0) == self.noisy).all())
+        self.assertTrue((self.denoised(self.noisy, 20, cuts=np.array([2])) == self.denoised(self.noisy, 20, cuts={2.0})).all())
+        none = snls.denoise(self.noisy[:0].astype("uint8"), 20, method="nlm")
+        self.assertEqual((none.shape, none.dtype), ((0, *self.noisy.shape[1:]), np.float32))
         grey = self.denoised(self.noisy[..., :1], 20)
         self.assertEqual(grey.shape, self.noisy[..., :1].shape)
 
@@ -69,6 +74,9 @@ class Denoise(unittest.TestCase):
                                                    (ValueError, "sigma has 2 values", (self.noisy, (1, 2)), {}),
                                                    (ValueError, "sigma is -1, must be", (self.noisy, -1), {}),
                                                    (ValueError, "sigma is 'x', must be", (self.noisy, "x"), {}),
+                                                   (ValueError, "sigma is '20', must be", (self.noisy, "20"), {}),
+                                                   (TypeError, r"denoise: cuts is 1, must be numbers of frames, such as \(1,\)", (self.noisy, 20), dict(cuts=1)),
+                                                   (ValueError, "denoise: a number of cuts is 1.5, must be a whole", (self.noisy, 20), dict(cuts=(2, 1.5))),
                                                    (ValueError, "layout is array", (self.noisy, 20), dict(layout=np.zeros(2))),
                                                    (TypeError, "frame is complex64, must be real", (self.noisy.astype("complex64"), 20), {}),
                                                    (ValueError, "method is 'x', must be vnlb, nlm, stan or", (self.noisy, 20), dict(method="x")),
@@ -78,8 +86,12 @@ class Denoise(unittest.TestCase):
         for seed in (2**64, -1, 0.5, "1", None):
             with self.assertRaisesRegex(ValueError, "noise_add: seed is .*, must be a whole number from 0 to 18446744073709551615"):
                 snls.noise_add(self.clean, 20, seed=seed)
-        with self.assertRaisesRegex(ValueError, "noise_add: sigma is 'x', must be a number"):
-            snls.noise_add(self.clean, "x")
+        for sigma in ("x", "3"):
+            with self.assertRaisesRegex(ValueError, "noise_add: sigma is '.', must be a number"):
+                snls.noise_add(self.clean, sigma)
+        for copied in (copy.copy, pickle.dumps):
+            with self.assertRaisesRegex(TypeError, "Denoiser: cannot be copied or pickled"):
+                copied(snls.Denoiser(40, 40, method="nlm"))
         with self.assertRaisesRegex(TypeError, "noise_add: array is complex64, must be real"):
             snls.noise_add(self.clean.astype("complex64"), 3)
         with self.assertRaisesRegex(TypeError, "denoise: method is .*, must be a name"):

@@ -72,6 +72,7 @@ class Install(unittest.TestCase):
             self.assertIsNone(archive.testzip())
             names = archive.namelist()
         self.assertIn("snls/lib/libsnls.so", names)
+        self.assertIn("snls/py.typed", names)  # without it type checkers do not look
         self.assertIn("snls/weights/stan-s.safetensors", names)
         self.assertFalse([n for n in names if "test" in n or n.endswith(".pyc")])
         self.pip("install", "--quiet", "--no-index", wheel)

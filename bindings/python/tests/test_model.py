@@ -91,7 +91,8 @@ class Networks(unittest.TestCase):
             want = net(self.noisy[:4], 30)
         self.assertTrue((snls.denoise(self.noisy[:4], 30, method="stan") == want).all())
         self.assertTrue((snls.denoise(self.noisy[:4], 30, method=snls.model.find("stan")) == want).all())
-        self.assertEqual(snls.denoise(self.noisy[:0], 30, method="stan").shape, (0, *self.noisy.shape[1:]))
+        none = snls.denoise(self.noisy[:0].astype("uint8"), 30, method="stan")
+        self.assertEqual((none.shape, none.dtype), ((0, *self.noisy.shape[1:]), np.float32))
 
     @needs_torch
     def test_torch(self):
@@ -161,6 +162,7 @@ print("well", (next(stream) == want[1]).all())
                                      (ValueError, "sigma is 300", lambda: self.net(self.noisy, 300)),
                                      (ValueError, "sigma is 'x'", lambda: self.net(self.noisy, "x")),
                                      (ValueError, "sigma has 0 values", lambda: self.net(self.noisy, ())),
+                                     (TypeError, "stream: cuts is 1, must be numbers", lambda: self.net(self.noisy, 30, cuts=1)),
                                      (ValueError, "not finite", lambda: self.net(self.noisy * np.nan, 30)),
                                      (ValueError, "no weights of dvdnet", lambda: snls.Model("dvdnet")),
                                      (ValueError, "device is 'tpu'", lambda: snls.Model(device="tpu")),

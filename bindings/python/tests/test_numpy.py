@@ -7,6 +7,7 @@ import re
 import threading
 import unittest
 import weakref
+from fractions import Fraction
 
 import numpy as np
 
@@ -186,6 +187,18 @@ class Errors(unittest.TestCase):
         self.refused(ValueError, r"layout is \['BTHWC'\]", snls.search, v, v, layout=["BTHWC"])
         self.refused(ValueError, "set_num_threads: n is 'a'", snls.set_num_threads, "a")
 
+    def test_numbers_of_every_kind(self):
+        """What passes the check is used as the number it is, also where a product of NumPy's small integers would not fit."""
+        v = video(1, 3, 18, 17, 4)
+        for options in (dict(k=3), dict(ws=16, k=2), dict(wt=1, k=100, ws=6, topk="each"), dict(heads=2, stride0=2, ps=3), dict(stride1=1)):
+            want = snls.search(v, v, **options)
+            for kind in (np.int64, np.uint8, np.int8, np.float32, np.float64, float, Fraction):
+                snls.release()  # a plan that the plain numbers made would do for all
+                given = {name: n if name == "topk" else kind(n) for name, n in options.items()}
+                got = snls.search(v, v, **given)
+                self.assertTrue(all(np.array_equal(a, b) for a, b in zip(got, want)), given)
+        self.assertEqual(snls.search_all(v, v, ws=np.uint8(16))[0].shape[-1], 256)
+
     def test_shapes(self):
         v = self.v
         self.refused(ValueError, "query has 4 axes, must have 5", snls.search, v[0], v[0])
@@ -196,13 +209,17 @@ class Errors(unittest.TestCase):
 
     def test_types(self):
         v = self.v
-        self.refused(TypeError, "query is float32|query is f32", snls.search, v, v.astype("float64"))
-        self.refused(TypeError, "uint8|u8", snls.search, v.astype("uint8"), v.astype("uint8"))
-        self.refused(TypeError, "int64", snls.search, v.astype("int64"), v.astype("int64"))
+        self.refused(TypeError, "query is float32 and key is float64", snls.search, v, v.astype("float64"))
+        self.refused(TypeError, "query is uint8, must be float32, float16, bfloat16 or float64", snls.search, v.astype("uint8"), v.astype("uint8"))
+        self.refused(TypeError, "query is int64, must be float32, float16, bfloat16 or float64", snls.search, v.astype("int64"), v.astype("int64"))
         self.refused(TypeError, "byte order", snls.search, v.astype(">f4"), v.astype(">f4"))
         self.refused(TypeError, "list is no array", snls.search, [1.0], [1.0])
-        self.refused(TypeError, "flow is f16", snls.search, v, v, np.zeros((1, 3, 1, 8, 8, 2), "float16"))
+        self.refused(TypeError, "flow is float16, must be float32", snls.search, v, v, np.zeros((1, 3, 1, 8, 8, 2), "float16"))
         self.refused(TypeError, "key is missing", snls.search, v, None)
+        masked = np.ma.masked_less(v, 0.5)
+        self.refused(TypeError, "search: key is a masked array", snls.search, v, masked)
+        self.refused(TypeError, "flow: frame0 is a masked array", snls.flow, masked[0, 0], masked[0, 0])
+        self.refused(TypeError, "denoise: video is a masked array", snls.denoise, masked[0], 3)
         self.refused(TypeError, "query is missing", snls.search, None, None)
 
     def test_memory(self):
@@ -216,8 +233,20 @@ class Errors(unittest.TestCase):
             run_python("import snls", SNLS_LIBRARY="libc.so.6")
 
     def test_modules_need_torch(self):
-        out = run_python("import snls\ntry:\n    snls.NonLocalSearch\nexcept ImportError as error: print(error)", SNLS_TORCH="0")
-        self.assertIn("needs PyTorch", out)
+        """Who asks whether there are modules hears no; who takes one hears why there is none."""
+        code = """
+import snls
+print([hasattr(snls, name) for name in ("nn", "agg", "NonLocalSearch")])
+for line in ("snls.NonLocalSearch", "from snls import NonLocalSearch", "from snls import nn", "from snls.search import NonLocalSearch"):
+    try:
+        exec(line)
+    except (AttributeError, ImportError) as error:
+        print(type(error).__name__, error)
+"""
+        out = run_python(code, SNLS_TORCH="0").splitlines()
+        self.assertEqual(out[0], "[False, False, False]")
+        self.assertEqual([line.split()[0] for line in out[1:]], ["AttributeError", "ImportError", "ImportError", "ImportError"])
+        self.assertTrue(all("needs PyTorch; SNLS_TORCH is 0" in line for line in out[1:]), out)
 
 
 class DLPack(unittest.TestCase):

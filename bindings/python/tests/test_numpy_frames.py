@@ -31,6 +31,18 @@ class Frames(unittest.TestCase):
         self.assertFalse(np.array_equal(snls.flow(self.a, self.b, "farneback", winsize=9), snls.flow(self.a, self.b)))
         self.assertEqual(snls.flow(self.a.astype("uint8")[..., 0], self.b.astype("uint8")[..., 0], "dis").shape, (64, 64, 2))
 
+    def test_strides_and_types_do_not_show(self):
+        """The same pixels give the same bits, however they lie in memory: tvl1 makes pixels of a difference in the last bit."""
+        rng = np.random.default_rng(3)
+        a, b = (rng.integers(0, 256, (40, 40, 3)).astype("uint8") for _ in range(2))
+        turned = lambda frame: np.ascontiguousarray(frame.transpose(2, 1, 0)).transpose(2, 1, 0)
+        views = (lambda frame: frame, lambda frame: frame.astype("float64"), lambda frame: turned(frame.astype("float32")),
+                 lambda frame: np.ascontiguousarray(frame.astype("float32")[:, ::-1])[:, ::-1], lambda frame: np.repeat(frame.astype("float32"), 2, 1)[:, ::2])
+        for method in ("farneback", "tvl1", "dis"):
+            want = snls.flow(a.astype("float32"), b.astype("float32"), method)
+            for view in views:
+                self.assertTrue((snls.flow(view(a), view(b), method) == want).all(), method)
+
     def test_names_of_options(self):
         """Every option is a keyword: _ in place of -, and behind what is a word of Python."""
         for method in ("farneback", "tvl1", "dis"):

@@ -78,6 +78,14 @@ class Gradients(unittest.TestCase):
             self.assertIsNone(q.grad)
             self.assertEqual(k.grad.shape, k.shape)
 
+    def test_names_of_nodes(self):
+        """A graph says which operator made it, by either way."""
+        v = rand(1, 1, 4, 4, 2, grad=True)
+        dist, offset = snls.search(v, v.detach(), ws=3)
+        for tensor, name in ((dist, "search"), (snls.weights(dist), "weights"), (snls.gather_add(v, snls.weights(dist), offset), "gather_add"),
+                             (torch.ops.snls.search(v, v)[0], "search")):
+            self.assertEqual(tensor.grad_fn.name(), "Snls_%sBackward" % name)
+
     def test_no_second_derivative(self):
         q = rand(1, 1, 4, 4, 2, grad=True)
         (g,) = torch.autograd.grad(snls.search(q, q.detach(), ws=3)[0].sum(), q, create_graph=True)
@@ -175,12 +183,12 @@ class Types(unittest.TestCase):
 
     def test_wrong_types(self):
         v = rand(1, 1, 4, 4, 2)
-        for query, key, sentence in ((v, v.half(), "query is f32 and key is f16"), (v.int(), v.int(), "query is i32"),
-                                     (v.long(), v.long(), "query is torch.int64")):
+        for query, key, sentence in ((v, v.half(), "query is float32 and key is float16"), (v.int(), v.int(), "query is int32, must be float32"),
+                                     (v.long(), v.long(), "query is int64, must be float32, float16")):
             for device in DEVICES:
                 with self.assertRaisesRegex(TypeError, sentence):
                     snls.search(query.to(device), key.to(device))
-        with self.assertRaisesRegex(TypeError, "flow is f16"):
+        with self.assertRaisesRegex(TypeError, "flow is float16"):
             snls.search(v, v, torch.zeros(1, 1, 1, 4, 4, 2).half())
         with self.assertRaisesRegex(ValueError, r"k is tensor\(2\), must be a whole number"):
             snls.search(v, v, k=torch.tensor(2))

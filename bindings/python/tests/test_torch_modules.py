@@ -2,8 +2,11 @@
 import copy
 import pickle
 import unittest
+from fractions import Fraction
 
-from common import DEVICES, needs_torch, snls, torch
+import numpy as np
+
+from common import DEVICES, has, needs_torch, snls, torch
 from test_torch import rand
 
 
@@ -111,6 +114,41 @@ class Modules(unittest.TestCase):
                 call()
             self.assertEqual(seen.filename, __file__)
 
+    def test_numbers_of_every_kind(self):
+        """NumPy's integers and whole floats, by every way that a call may go; modules keep plain numbers."""
+        v = rand(1, 3, 8, 7, 4)
+        ways = [lambda f: f(v), lambda f: f(v.clone().requires_grad_(True)), lambda f: f(v.to("meta"))]
+        if has(2, 0):
+            ways.append(lambda f: torch.func.vmap(f)(v[None]))
+        for options in (dict(k=3), dict(ws=16, k=2), dict(wt=1, k=100, ws=6, topk="each"), dict(heads=2, stride0=2)):
+            for kind in (np.int64, np.uint8, float):
+                given = {name: n if name == "topk" else kind(n) for name, n in options.items()}
+                for way in ways:
+                    snls.release()
+                    got, want = (way(lambda v: snls.search(v, v, **o)[0]) for o in (given, options))
+                    self.assertEqual(got.shape, want.shape, given)
+                    self.assertTrue(got.is_meta or torch.equal(got, want), given)
+        first = v.permute(0, 1, 4, 2, 3)
+        self.assertEqual(snls.NonLocalSearch(np.uint8(16), 0, 1, np.int8(-1), stride0=1)(first, first)[0].shape[-1], 256)
+        refine = snls.RefineSearch(3, 0, np.uint8(16), -1, -1, 1, stride0=1)
+        self.assertEqual(refine(first, first, torch.zeros(1, 1, 3, 8, 7, 2, 3))[0].shape[-1], 512)
+        self.assertEqual({type(n) for n in refine.options.values()}, {int, float, str})
+
+    def test_how_many_places(self):
+        """kr: a whole number of any kind is a count, any other a share."""
+        v, offsets = rand(1, 3, 4, 8, 7), torch.zeros(1, 1, 3, 8, 7, 4, 3)
+        for kr, used in ((2, 2), (np.int64(2), 2), (9, 4), (True, 1), (0.5, 2), (np.float32(0.5), 2), (Fraction(1, 2), 2), (0.01, 1), (1.0, 4), (0, 4),
+                         (-1, 4), (-1.0, 4)):
+            module = snls.RefineSearch(3, 0, 1, -1, kr, 1, stride0=1)
+            self.assertEqual(module(v, v, offsets)[0].shape[-1], used, kr)
+            self.assertIn(type(module.kr), (int, float))
+            self.assertIn("kr=%r" % module.kr, repr(module))
+
+    def test_what_is_shown(self):
+        self.assertIn("k=-1", repr(snls.NonLocalSearch(3, 0, 1, -1)))
+        self.assertIn("k=-1", repr(snls.PairedSearch(3, 1, -1)))
+        self.assertIn("k=5", repr(snls.NonLocalSearch(3, 0, 1, 5)))
+
     def test_copies(self):
         v = rand(1, 3, 4, 9, 8)
         search = torch.nn.Sequential(snls.NonLocalSearch(3, 1, 3, 5, stride0=1), snls.SoftmaxWeights())
@@ -118,6 +156,16 @@ class Modules(unittest.TestCase):
             self.assertEqual(repr(other), repr(search))
             self.assertTrue(torch.equal(other[0](v, v)[0], search[0](v, v)[0]))
         self.assertEqual(list(search.parameters()), [])
+
+    def test_axes_of_pairs(self):
+        """Sentences count the axes that were given."""
+        v, search = rand(1, 3, 4, 9, 8), snls.PairedSearch(3, 1, 1)
+        for kind, sentence, tensors in ((TypeError, "query is missing", (None, None)), (TypeError, "key is missing", (v, None)),
+                                        (ValueError, "query has 3 axes, must have 4 or 5", (v[0, 0], v[0, 0])), (ValueError, "query has 0 axes", ([1], v)),
+                                        (ValueError, "key has 5 axes, must have 4 as query", (v[0], v)),
+                                        (ValueError, "flow has 6 axes, must have 5 as query", (v, v, rand(1, 3, 1, 2, 3, 2)))):
+            with self.assertRaisesRegex(kind, "PairedSearch: " + sentence):
+                search(*tensors)
 
     def test_refused(self):
         for build in (lambda: snls.NonLocalSearch(3, 1, 3, 5, pt=2), lambda: snls.NonLocalSearch(3, 1, 3, 5, self_action="x"),
@@ -129,8 +177,12 @@ class Modules(unittest.TestCase):
                                 ("PairedSearch: k is None, must be", lambda: snls.PairedSearch(3, 1, None)),
                                 ("RefineSearch: k is 1.5, must be", lambda: snls.RefineSearch(3, 0, 1, 1.5, -1, 1)),
                                 ("RefineSearch: kr is nan, must be", lambda: snls.RefineSearch(3, 0, 1, 1, float("nan"), 1)),
+                                ("RefineSearch: kr is 1.5, must be a whole number, or a share", lambda: snls.RefineSearch(3, 0, 1, 1, 1.5, 1)),
+                                ("RefineSearch: kr is 2.0, must be", lambda: snls.RefineSearch(3, 0, 1, 1, 2.0, 1)),
+                                ("RefineSearch: kr is None, must be a number", lambda: snls.RefineSearch(3, 0, 1, 1, None, 1)),
                                 ("self_action is \\[\\], must be one of", lambda: snls.NonLocalSearch(3, 0, 1, 1, self_action=[])),
                                 ("NonLocalSearch: stride1 is 'x', must be a number", lambda: snls.NonLocalSearch(3, 0, 1, 1, stride1="x")),
+                                ("NonLocalSearch: stride1 is '1', must be a number", lambda: snls.NonLocalSearch(3, 0, 1, 1, stride1="1")),
                                 ("NonLocalSearch: dist_type is 'l3', must be one of l2, prod", lambda: snls.NonLocalSearch(3, 0, 1, 1, dist_type="l3")),
                                 ("NonLocalSearch: ws is 0, must be a whole number from 1 to", lambda: snls.NonLocalSearch(0, 0, 1, -1)),
                                 ("NonLocalSearch: nheads is 1.5, must be a whole number", lambda: snls.NonLocalSearch(3, 0, 1, 1, nheads=1.5)),

@@ -1,0 +1,73 @@
+"""test_torch_frames.py: the functions on frames, metrics and noise with tensors of every kind: negated views, subclasses."""
+import unittest
+
+from common import needs_torch, run_python, snls, torch
+
+
+def negated(t):
+    """The same numbers as t, in memory that holds -t."""
+    view = torch.complex(torch.zeros_like(t), -t).conj().imag
+    assert view.is_neg()
+    return view
+
+
+@needs_torch
+class Frames(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(2)
+        self.clip = torch.rand(3, 32, 32, 3) * 255
+        self.flow = torch.rand(32, 32, 2) * 3
+
+    def calls(self):
+        """Functions of (clip, flow) that give a tensor, a number, or a tuple of them."""
+        return (lambda c, f: snls.flow(c[0], c[1], "dis"), lambda c, f: snls.flow_clip(c, "dis"), lambda c, f: snls.warp(c[0], f),
+                lambda c, f: snls.flow_resize(f, 16, 16), lambda c, f: snls.flow_consistency(f, f), lambda c, f: snls.flow_color(f),
+                lambda c, f: snls.flow_error(f, self.flow), lambda c, f: snls.align(c[0], c[1], f), lambda c, f: snls.noise_add(c, 3),
+                lambda c, f: snls.noise_estimate(c), lambda c, f: snls.noise_level(c), lambda c, f: snls.metrics.ssim(c[0], self.clip[1]),
+                lambda c, f: snls.denoise(c, 20, method="nlm", preset="fast"))
+
+    def same(self, got, want):
+        for a, b in zip(*((x if isinstance(x, tuple) else (x,)) for x in (got, want))):
+            self.assertIs(type(a), type(b))
+            self.assertTrue(torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b)
+
+    def test_negative_bit(self):
+        """Numbers that are yet to be negated are not read as they lie in memory."""
+        for call in self.calls():
+            self.same(call(negated(self.clip), negated(self.flow)), call(self.clip, self.flow))
+        self.assertEqual(snls.metrics.psnr(self.clip, negated(self.clip)), float("inf"))
+
+    def test_subclasses(self):
+        """A tensor in, a tensor out, whatever class was made of it and wherever."""
+        class Frame(torch.Tensor):
+            pass
+        plain = lambda x: tuple(map(plain, x)) if isinstance(x, tuple) else x.as_subclass(torch.Tensor) if isinstance(x, torch.Tensor) else x
+        for call in self.calls():
+            self.same(plain(call(self.clip.as_subclass(Frame), self.flow.as_subclass(Frame))), call(self.clip, self.flow))
+
+    def test_no_gradients(self):
+        """But of align; the others take tensors that require one, and give what does not."""
+        clip, flow = self.clip.requires_grad_(True), self.flow.requires_grad_(True)
+        for result in (snls.flow(clip[0], clip[1], "dis"), *snls.flow_clip(clip, "dis"), snls.warp(clip[0], flow), snls.flow_resize(flow, 9, 9),
+                       snls.noise_add(clip, 3), snls.denoise(clip, 20, method="nlm", preset="fast"), snls.denoise(clip[:0], 20, method="nlm")):
+            self.assertFalse(result.requires_grad)
+        self.assertTrue(snls.align(clip[0], clip[1], flow).requires_grad)
+
+    def test_left_alone(self):
+        """SNLS_TORCH=0: a tensor is an array with __dlpack__, and results are NumPy's; also of one that is yet to be negated."""
+        code = """
+import numpy as np, torch, snls
+clip = torch.rand(3, 24, 24, 3) * 255
+negated = torch.complex(clip, -clip).conj().imag
+for c in (clip, negated):
+    for f in (lambda c: snls.flow(c[0], c[1], "dis"), lambda c: snls.noise_add(c, 3), lambda c: snls.denoise(c, 9, method="nlm"),
+              lambda c: snls.search(c[None], c[None], ws=3)[0], lambda c: next(iter(snls.Denoiser(24, 24, sigma=3, method="nlm").push(c[0])), clip.numpy())):
+        got = f(c)
+        assert type(got) is np.ndarray and (got == f(clip.numpy())).all()
+print("well")
+"""
+        self.assertIn("well", run_python(code, SNLS_TORCH="0"))
+
+
+if __name__ == "__main__":
+    unittest.main()
