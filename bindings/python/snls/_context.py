@@ -40,7 +40,9 @@ class Context:
             _lib.close_context(ctypes.byref(ctypes.c_void_p(self.handle)))
         self.handle = None
 
-    __del__ = close
+    def __del__(self):
+        if os and ctypes and _lib:  # gone where Python is about to end, which gives the memory back
+            self.close()
 
     def call(self, function, *arguments):
         """Calls the library; returns a status that is no error, raises one that is, with the sentence of this call.
