@@ -31,6 +31,24 @@ SnlsStatus snls_av_plain(SnlsContext *ctx, AVFrame **frame);
 /* A frame of ours around frame, which it owns from here on; freed on failure. */
 SnlsStatus snls_av_wrap(SnlsContext *ctx, AVFrame *frame, AVRational time_base, SnlsFrame **out);
 
+/* ---- time ---- */
+
+typedef struct SnlsAvClock { /* of files that were joined, whose time stamps begin anew at each join */
+    struct SnlsAvClockStream {
+        int64_t end;   /* of the last packet, with what is added; microseconds, or AV_NOPTS_VALUE */
+        int64_t joins; /* that this stream has come over */
+    } *stream;
+    unsigned streams; /* those that were there at the beginning; 0: this format has one clock throughout */
+    int64_t joins;    /* seen so far */
+    int64_t added[2]; /* to time stamps before the last join, and behind it; microseconds */
+} SnlsAvClock;
+
+/* SNLS_ERR_MEMORY without a sentence. */
+SnlsStatus snls_av_clock_open(SnlsAvClock *clock, const AVFormatContext *in);
+/* Moves the packet's time stamps so that time goes on at a join. Two of the same file agree where both are given every packet of it. */
+void snls_av_clock_packet(SnlsAvClock *clock, const AVFormatContext *in, AVPacket *packet);
+void snls_av_clock_close(SnlsAvClock *clock);
+
 /* ---- reading ---- */
 
 typedef struct SnlsAvInput { /* bytes that libavformat does not fetch itself */
@@ -49,13 +67,15 @@ typedef struct SnlsAvReader {
     AVCodecContext *decoder;
     AVStream *stream;
     AVPacket *packet;
+    SnlsAvClock clock;
     int64_t frames;       /* decoded */
     int64_t last, length; /* time stamp and duration of the last frame, in the stream's time base */
     int64_t longest;      /* between two frames */
     int64_t offset;       /* subtracted from time stamps: where the file begins */
     int64_t behind;       /* where the last packet ends in the file */
     bool draining;
-    bool cut; /* the file ends inside a part of it */
+    bool cut;    /* the file ends inside a part of it */
+    bool warned; /* of time stamps that go back */
 } SnlsAvReader;
 
 extern const SnlsReaderKind snls_av_reader;
@@ -75,10 +95,18 @@ bool snls_av_rate_varies(const SnlsReader *reader);
 
 typedef struct SnlsAvCopy { /* the streams that are not decoded: read again from the input, beside the video */
     AVFormatContext *in;
-    AVPacket *packet;   /* read, not yet due */
-    int *to;            /* stream of the output for each of the input, -1: left out */
+    AVPacket *packet; /* read, not yet due */
+    SnlsAvClock clock;
+    struct SnlsAvCopyStream {
+        int to;       /* stream of the output, -1: left out */
+        int64_t last; /* time stamp of what was written last, in the output's time base */
+        bool moved;   /* some were moved, which has been told */
+    } *stream;
+    unsigned streams;   /* those that were there at the beginning */
+    unsigned told_late; /* how many of those that began later have been told */
     double origin, end; /* seconds of the input: what lies outside is left out; end < 0: no end */
     bool pending, ended;
+    char path[SNLS_PATH_MAX]; /* of the input, for sentences */
 } SnlsAvCopy;
 
 typedef struct SnlsAvWriter {

@@ -109,7 +109,7 @@ static SnlsStatus add_stream(SnlsWriter *w, SnlsAvWriter *a, AVStream *from)
     to->sample_aspect_ratio = from->sample_aspect_ratio;
     copy_tags(&to->metadata, from->metadata, false);
     copy_side_data(w, to, from);
-    a->copy.to[from->index] = to->index;
+    a->copy.stream[from->index].to = to->index;
     return SNLS_OK;
 }
 
@@ -183,19 +183,22 @@ SnlsStatus snls_av_copy_open(SnlsWriter *w, SnlsAvWriter *a)
     if (w->params.no_copy) return SNLS_OK;
     if (reader->input.io) return note_once(w, reader); /* or y4m, which has one stream */
     snprintf(url, sizeof url, "file:%s", like->path);
+    snprintf(c->path, sizeof c->path, "%s", like->path);
     int error = avformat_open_input(&c->in, url, reader->in->iformat, NULL);
     if (error >= 0) error = avformat_find_stream_info(c->in, NULL);
     if (error < 0) return snls_av_fail(w->ctx, SNLS_ERR_IO, like->path, "cannot be opened a second time", error);
-    c->to = av_malloc_array(c->in->nb_streams, sizeof *c->to);
+    c->stream = av_calloc(c->in->nb_streams, sizeof *c->stream);
+    c->streams = c->in->nb_streams;
     c->packet = av_packet_alloc();
-    SNLS_REQUIRE(w->ctx, c->to && c->packet, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(w->name).text);
+    SNLS_REQUIRE(w->ctx, c->stream && c->packet && snls_av_clock_open(&c->clock, c->in) >= 0, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(w->name).text);
     c->origin = like->origin;
-    for (unsigned i = 0; i < c->in->nb_streams; i++) {
+    for (unsigned i = 0; i < c->streams; i++) {
         AVStream *s = c->in->streams[i];
-        c->to[i] = -1;
-        if ((int)i == reader->stream->index) s->discard = AVDISCARD_ALL;
-        else if (keeps(a, s)) SNLS_TRY(add_stream(w, a, s));
-        else note_left_out(w, a, s), s->discard = AVDISCARD_ALL;
+        const bool video = (int)i == reader->stream->index;
+        c->stream[i] = (struct SnlsAvCopyStream){ .to = -1, .last = AV_NOPTS_VALUE };
+        if (!video && keeps(a, s)) SNLS_TRY(add_stream(w, a, s));
+        else if (!video) note_left_out(w, a, s);
+        if (c->stream[i].to < 0 && !c->clock.streams) s->discard = AVDISCARD_ALL;
     }
     copy_tags(&a->out->metadata, c->in->metadata, false);
     copy_chapters(w, a, c->in, c->origin);
@@ -212,36 +215,76 @@ static double due(const SnlsAvCopy *c)
     return at == AV_NOPTS_VALUE ? -1 : (double)at * av_q2d(s->time_base) - begin - c->origin;
 }
 
+/* Containers take no time stamp that goes back, most of them none that stands still but of subtitles, nor one of showing before
+ * that of decoding. */
+static void put_in_order(SnlsWriter *w, const SnlsAvWriter *a, const AVStream *from, AVPacket *p)
+{
+    struct SnlsAvCopyStream *s = &a->copy.stream[from->index];
+    const bool repeats = a->out->oformat->flags & AVFMT_TS_NONSTRICT || from->codecpar->codec_type == AVMEDIA_TYPE_SUBTITLE;
+    const int64_t least = s->last == AV_NOPTS_VALUE ? INT64_MIN : s->last + !repeats;
+    if (p->dts == AV_NOPTS_VALUE) p->dts = p->pts;
+    if (p->dts == AV_NOPTS_VALUE) return;
+    if (p->dts < least) {
+        p->dts = least;
+        if (!s->moved) snls_note(&w->info, "stream %d: time stamps that do not increase are moved", from->index);
+        s->moved = true;
+    }
+    if (p->pts != AV_NOPTS_VALUE && p->pts < p->dts) p->pts = p->dts;
+    s->last = p->dts;
+}
+
 static SnlsStatus write_packet(SnlsWriter *w, SnlsAvWriter *a)
 {
     SnlsAvCopy *c = &a->copy;
     AVPacket *p = c->packet;
-    const AVStream *from = c->in->streams[p->stream_index], *to = a->out->streams[c->to[p->stream_index]];
+    const AVStream *from = c->in->streams[p->stream_index], *to = a->out->streams[c->stream[p->stream_index].to];
     const int64_t begin =
         c->in->start_time == AV_NOPTS_VALUE ? 0 : av_rescale_q(c->in->start_time, AV_TIME_BASE_Q, from->time_base);
     const int64_t shift = begin + llrint(c->origin / av_q2d(from->time_base));
     if (p->pts != AV_NOPTS_VALUE) p->pts -= shift;
     if (p->dts != AV_NOPTS_VALUE) p->dts -= shift;
     av_packet_rescale_ts(p, from->time_base, to->time_base);
+    put_in_order(w, a, from, p);
     p->stream_index = to->index;
     p->pos = -1;
     const int error = av_interleaved_write_frame(a->out, p);
+    if (error == AVERROR(EINVAL) || error == AVERROR_INVALIDDATA) {
+        char what[128];
+        snprintf(what, sizeof what, "stream %d (%s) cannot be copied into %s (params.no_copy leaves such streams out)",
+                 from->index, avcodec_get_name(from->codecpar->codec_id), a->out->oformat->name);
+        return snls_av_fail(w->ctx, SNLS_ERR_FORMAT, c->path, what, error);
+    }
     return error < 0 ? snls_av_fail(w->ctx, SNLS_ERR_IO, w->name, "cannot be written", error) : SNLS_OK;
+}
+
+/* Is the packet of a stream that is copied? MPEG's program and transport streams may have new ones in every part of them,
+ * behind the header of the output. */
+static bool is_wanted(SnlsWriter *w, SnlsAvCopy *c)
+{
+    const unsigned index = (unsigned)c->packet->stream_index;
+    if (index < c->streams) return c->stream[index].to >= 0;
+    for (; c->told_late <= index - c->streams; c->told_late++)
+        snls_note(&w->info, "stream %u begins too late to be copied", c->streams + c->told_late);
+    return false;
+}
+
+/* The next packet of a stream that is copied; false at the end. */
+static bool read_packet(SnlsWriter *w, SnlsAvCopy *c)
+{
+    while (!c->pending && !c->ended) {
+        av_packet_unref(c->packet);
+        c->ended = av_read_frame(c->in, c->packet) < 0;
+        if (c->ended) break;
+        snls_av_clock_packet(&c->clock, c->in, c->packet);
+        c->pending = is_wanted(w, c);
+    }
+    return c->pending;
 }
 
 SnlsStatus snls_av_copy_until(SnlsWriter *w, SnlsAvWriter *a, double time)
 {
     SnlsAvCopy *c = &a->copy;
-    while (!c->ended) {
-        if (!c->pending) {
-            av_packet_unref(c->packet);
-            if (av_read_frame(c->in, c->packet) < 0) {
-                c->ended = true;
-                break;
-            }
-            c->pending = c->to[c->packet->stream_index] >= 0;
-            if (!c->pending) continue;
-        }
+    while (read_packet(w, c)) {
         const double at = due(c);
         if (at > time) break;
         c->pending = false;
@@ -254,6 +297,7 @@ SnlsStatus snls_av_copy_until(SnlsWriter *w, SnlsAvWriter *a, double time)
 void snls_av_copy_close(SnlsAvCopy *c)
 {
     av_packet_free(&c->packet);
-    av_freep(&c->to);
+    av_freep(&c->stream);
+    snls_av_clock_close(&c->clock);
     avformat_close_input(&c->in);
 }

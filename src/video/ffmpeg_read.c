@@ -43,7 +43,8 @@ static SnlsStatus open_decoder(SnlsReader *r, SnlsAvReader *a)
     a->stream = a->in->streams[index];
     SNLS_REQUIRE(r->ctx, !(a->stream->disposition & AV_DISPOSITION_ATTACHED_PIC), SNLS_ERR_FORMAT,
                  "%s: holds no video, only a cover picture", snls_io_name(snls_reader_name(r)).text);
-    for (unsigned i = 0; i < a->in->nb_streams; i++)
+    if (snls_av_clock_open(&a->clock, a->in) < 0) return no_memory(r);
+    for (unsigned i = 0; i < a->in->nb_streams && !a->clock.streams; i++)
         if (a->in->streams[i] != a->stream) a->in->streams[i]->discard = AVDISCARD_ALL;
     a->decoder = avcodec_alloc_context3(codec);
     a->packet = av_packet_alloc();
@@ -182,6 +183,7 @@ static SnlsStatus feed(SnlsReader *r, SnlsAvReader *a)
     do {
         av_packet_unref(a->packet);
         error = av_read_frame(a->in, a->packet);
+        if (error >= 0) snls_av_clock_packet(&a->clock, a->in, a->packet);
     } while (error >= 0 && a->packet->stream_index != a->stream->index);
     if (error < 0 && error != AVERROR_EOF && !r->params.lenient) return damaged(r, a, "reading fails", error);
     if (error < 0 && ends_inside(a) && !r->params.lenient) return damaged(r, a, "is cut off", 0);
@@ -198,7 +200,13 @@ static SnlsStatus feed(SnlsReader *r, SnlsAvReader *a)
                                                                        : SNLS_OK;
 }
 
-/* Time stamps of the output's clock; frames without one follow the last. */
+static void warn_of_time(SnlsReader *r, SnlsAvReader *a, const char *what)
+{
+    if (!a->warned) snls_note(&r->info, "time stamps %s: frames follow each other there", what);
+    a->warned = true;
+}
+
+/* Time stamps of the output's clock; frames without one follow the last, and so do those that go back. */
 static void set_time(SnlsReader *r, SnlsAvReader *a, AVFrame *frame)
 {
     const AVRational base = a->stream->time_base;
@@ -207,6 +215,11 @@ static void set_time(SnlsReader *r, SnlsAvReader *a, AVFrame *frame)
     if (length <= 0 && r->info.rate > 0) length = llrint(1 / (r->info.rate * av_q2d(base)));
     if (length <= 0) length = 1;
     if (pts == AV_NOPTS_VALUE) pts = a->last == AV_NOPTS_VALUE ? a->offset : a->last + a->length;
+    if (a->clock.joins) warn_of_time(r, a, "begin anew in the middle");
+    if (a->last != AV_NOPTS_VALUE && pts < a->last) {
+        warn_of_time(r, a, "go back in the middle");
+        pts = a->last + a->length;
+    }
     if (a->last != AV_NOPTS_VALUE && pts - a->last > a->longest) a->longest = pts - a->last;
     a->last = pts;
     a->length = length;
@@ -257,6 +270,7 @@ static void av_close(SnlsReader *r)
     SnlsAvReader *a = r->priv;
     if (!a) return;
     av_packet_free(&a->packet);
+    snls_av_clock_close(&a->clock);
     avcodec_free_context(&a->decoder);
     avformat_close_input(&a->in);
     snls_av_input_close(r, a);

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# test_video_streams.sh BUILD SOURCE: clips whose streams, clocks and tags are not the usual ones: what is kept is right, and what cannot
+# be kept is said. ffmpeg makes the inputs, ffprobe looks at the outputs.
+# ctest: timeout=240
+. "$2/tests/cli.sh"
+if [ ! -e "$1/libsnls_ffmpeg.so" ] || ! command -v ffmpeg >/dev/null || ! command -v ffprobe >/dev/null; then
+    skip "libsnls_ffmpeg.so or the ffmpeg program is missing"
+fi
+make() { ffmpeg -v fatal -nostdin -y "$@" || bad "ffmpeg cannot make ${*: -1}"; }
+copy() { "$snls" denoise "$1" "$2" -y --sigma 0 ${3:+$3} >log 2>err || bad "$1 to $2 ${3:-}: $? $(cat err)"; }
+says() { grep -q -- "$1" err || bad "not said: $1; but: $(cat err)"; }
+silent() { [ ! -s err ] || bad "$1: says $(cat err)"; }
+refused() { # CODE WORDS IN OUT [OPTION]: nothing is left, one line says why
+    "$snls" denoise "$3" "$4" --sigma 0 ${5:+$5} >log 2>err; local code=$?
+    [ $code = $1 ] && grep -q -- "$2" err && [ "$(wc -l <err)" = 1 ] && [ ! -e "$4" ] || bad "$3 to $4: $code $(cat err)"; rm -f "$4"
+}
+frames() { ffmpeg -v error -nostdin -i "$1" -map 0:v:0 -vsync passthrough ${2:+-pix_fmt $2} -f framemd5 - | grep -v '^#' | awk -F, '{ print $NF }'; }
+same() { frames "$1" "${3:-}" >want; frames "$2" "${3:-}" >got; if ! [ -s want ] || ! cmp -s want got; then bad "$1 to $2: other frames"; fi; }
+probe() { ffprobe -v error -select_streams "${3:-v:0}" -show_entries "$2" -of csv=p=0 "$1"; }
+times() { probe "$1" packet=pts_time "${2:-v:0}" | tr -d , | sort -n; }
+steps() { times "$1" "$2" | awk -v least="$3" -v most="$4" 'NR > 1 && ($1 - last < least || $1 - last > most) { exit 1 } { last = $1 }'; } # FILE STREAM LEAST MOST: seconds
+
+# a stream that begins behind what was looked at first: not copied, and no memory of others is taken for where it goes
+make -f lavfi -i testsrc2=s=160x120:r=25:d=14,noise=alls=20:allf=t -f lavfi -i sine=d=14 -itsoffset 8 -f lavfi -i sine=d=1 -map 0 -map 1 -map 2 -c:v mpeg2video -q:v 4 -c:a mp2 -f vob late.vob
+copy late.vob late.mkv; says 'stream 2 begins too late to be copied'
+[ "$(ffprobe -v error -show_entries stream=codec_type -of csv=p=0 late.mkv | tr '\n' ' ')" = "video audio " ] || bad "late.mkv has other streams"
+
+# files that were joined: time goes on, of frames and of sound
+make -f lavfi -i testsrc2=s=64x48:r=25:d=2 -f lavfi -i sine=d=2 -c:v mpeg2video -q:v 2 -g 5 -c:a mp2 -f vob part.vob
+cat part.vob part.vob part.vob >joined.vob
+copy joined.vob joined.mkv; says 'time stamps begin anew'
+[ "$(times joined.mkv | wc -l)" = 150 ] && steps joined.mkv v:0 0.03 0.1 && steps joined.mkv a:0 0.01 0.1 || bad "joined: $(times joined.mkv | tail -1) s"
+copy part.vob part.mkv; silent "a part that was not joined"
+
+# sound whose time stamps repeat
+make -f lavfi -i testsrc2=s=64x48:r=25:d=1 -f lavfi -i sine=d=1 -c:v ffv1 -c:a aac sound.mkv
+make -i sound.mkv -c copy -bsf:a "setts=ts='if(eq(N,20),PREV_OUTPTS,TS)'" repeats.mkv
+copy repeats.mkv out.mp4; says 'stream 1: time stamps that do not increase are moved'
+[ "$(times out.mp4 a:0 | sort -u | wc -l)" = "$(times sound.mkv a:0 | wc -l)" ] || bad "sound that repeats: $(times out.mp4 a:0 | sort -u | wc -l) packets"
+copy repeats.mkv out.mkv; silent "sound that repeats, into a container that takes it"
+copy sound.mkv out.mp4; silent "sound in order"
+
+[ $failed = 0 ] && echo "test_video_streams: ok"
+exit $((failed > 0))
