@@ -40,5 +40,31 @@ copy repeats.mkv out.mp4; says 'stream 1: time stamps that do not increase are m
 copy repeats.mkv out.mkv; silent "sound that repeats, into a container that takes it"
 copy sound.mkv out.mp4; silent "sound in order"
 
+# damage: one byte of a check sum's slice; at the very end, where decoders of many threads hold frames back; between packets, where demuxers look for
+# the next, with loss of those between
+flip() { # IN OUT AT: one byte becomes another
+    cp "$1" "$2"; head -c $(($3 + 1)) "$1" | tail -c 1 | tr '\000-\377' '\200-\377\000-\177' | dd of="$2" bs=1 seek=$3 conv=notrunc 2>/dev/null
+}
+zeros() { cp "$1" "$2"; dd if=/dev/zero of="$2" bs=1 seek=$3 count=$4 conv=notrunc 2>/dev/null; } # IN OUT AT COUNT
+size_of() { wc -c <"$1"; }
+make -f lavfi -i testsrc2=s=64x48:r=25:d=2 -c:v ffv1 -level 3 -slicecrc 1 sums.mkv; make -f lavfi -i testsrc2=s=64x48:r=25:d=2 -c:v ffv1 -level 3 -slicecrc 0 nosums.mkv
+make -i sums.mkv -c:v png png.mkv
+copy sums.mkv ours.mkv; copy ours.mkv again.mkv; silent "a whole FFV1 file"; copy nosums.mkv again.mkv; silent "FFV1 without check sums"; copy png.mkv again.mkv; silent "a whole PNG file"
+for part in 3 5 7 9; do # tenths of the file
+    flip ours.mkv flipped.mkv $(($(size_of ours.mkv) * part / 10)); refused 3 'a check sum is wrong' flipped.mkv no.mkv
+done
+copy flipped.mkv out.mkv --lenient
+for packet in $(probe png.mkv packet=pos | tail -4); do flip png.mkv flipped.mkv $((packet + 300)); refused 3 'decoding fails' flipped.mkv no.mkv; done
+make -f lavfi -i testsrc2=s=64x48:r=25:d=2 -f lavfi -i sine=d=4 -c:v mpeg4 -g 1 -c:a pcm_s16le whole.mkv; make -i whole.mkv -c copy whole.avi
+for kind in mkv avi; do
+    packet=$(probe whole.$kind packet=pos | sed -n 25p)
+    zeros whole.$kind hole.$kind $((packet - 8)) 40; refused 3 'frames are missing where its parts do not follow each other' hole.$kind no.mkv; copy hole.$kind out.mkv --lenient
+    copy whole.$kind out.mkv; silent "a whole .$kind"
+done
+# whole ones in which frames seem to be missing: sound that is longer, frames left out, a late beginning, a part copied by ffmpeg, no lengths told
+make -i whole.mkv -vf "select='lt(mod(n,20),12)'" -vsync vfr -c:v mpeg4 -g 1 gaps.mkv; make -itsoffset 1 -i whole.mkv -c copy late2.mkv; make -ss 0.7 -i whole.mkv -t 0.9 -c copy piece.mkv
+make -i whole.mkv -c copy -live 1 -f matroska live.mkv; make -i gaps.mkv -c copy gaps.avi; ffmpeg -v error -nostdin -i gaps.mkv -c copy -f matroska - | cat >gaps_piped.mkv
+for clip in gaps.mkv late2.mkv piece.mkv live.mkv gaps.avi gaps_piped.mkv; do copy $clip out.mkv; done
+
 [ $failed = 0 ] && echo "test_video_streams: ok"
 exit $((failed > 0))

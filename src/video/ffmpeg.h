@@ -61,6 +61,13 @@ typedef struct SnlsAvInput { /* bytes that libavformat does not fetch itself */
     char line[128];      /* the first of y4m, for sentences */
 } SnlsAvInput;
 
+typedef struct SnlsAvSums { /* of the slices of FFV1, as far as packets have told */
+    bool has, wrong;
+} SnlsAvSums;
+
+/* Is a check sum of this packet wrong, or of one before it? Whether there are any is known from the first packet that has a right one. */
+bool snls_av_ffv1_damaged(SnlsAvSums *sums, const AVPacket *packet);
+
 typedef struct SnlsAvReader {
     SnlsAvInput input;
     AVFormatContext *in;
@@ -69,13 +76,16 @@ typedef struct SnlsAvReader {
     AVPacket *packet;
     SnlsAvClock clock;
     int64_t frames;       /* decoded */
-    int64_t last, length; /* time stamp and duration of the last frame, in the stream's time base */
+    int64_t begin;        /* time stamp of the first frame, in the stream's time base */
+    int64_t last, length; /* time stamp and duration of the last one */
     int64_t longest;      /* between two frames */
     int64_t offset;       /* subtracted from time stamps: where the file begins */
     int64_t behind;       /* where the last packet ends in the file */
+    int failures; /* of the decoder, after it was told of the end */
     bool draining;
     bool cut;    /* the file ends inside a part of it */
     bool warned; /* of time stamps that go back */
+    SnlsAvSums sums;
 } SnlsAvReader;
 
 extern const SnlsReaderKind snls_av_reader;
@@ -87,6 +97,9 @@ void snls_av_input_close(SnlsReader *r, SnlsAvReader *a); /* after a->in */
 /* Does the file at path end before its parts do? false where that cannot be told: pipes, and formats that tell no
  * lengths. format is libav's name. */
 bool snls_av_file_cut(const char *path, const char *format);
+/* Is there anything between the parts of a Matroska or AVI file that is none? Demuxers look for the next one, and what was lost is told nowhere.
+ * Goes from packet to packet, so it is for clips in which frames seem to be missing. */
+bool snls_av_file_broken(const char *path, const char *format);
 
 /* The usual rate and the mean one differ: time stamps that a file with one rate has no place for. */
 bool snls_av_rate_varies(const SnlsReader *reader);

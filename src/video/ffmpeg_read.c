@@ -52,6 +52,8 @@ static SnlsStatus open_decoder(SnlsReader *r, SnlsAvReader *a)
         return no_memory(r);
     a->decoder->pkt_timebase = a->stream->time_base;
     a->decoder->thread_count = r->params.threads;
+    if (!r->params.lenient && (codec->id == AV_CODEC_ID_PNG || codec->id == AV_CODEC_ID_APNG)) /* others explode for less than a wrong sum */
+        a->decoder->err_recognition |= AV_EF_CRCCHECK | AV_EF_EXPLODE;
     const int error = avcodec_open2(a->decoder, codec, NULL);
     return error < 0 ? snls_av_fail(r->ctx, SNLS_ERR_UNSUPPORTED, snls_reader_name(r), "its decoder does not start", error)
                      : SNLS_OK;
@@ -153,6 +155,20 @@ static bool claim_is_loose(const SnlsAvReader *a)
     return !strcmp(name, "asf") || (file && (matroska || !strcmp(name, "avi"))) || (!matroska && a->stream->duration <= 0);
 }
 
+/* Does it seem that there were more frames: is there a gap between two, or before the first, or behind the last? A clip may be meant so. */
+static bool seems_to_miss(const SnlsReader *r, const SnlsAvReader *a)
+{
+    const double base = av_q2d(a->stream->time_base), frame = r->info.rate > 0 ? 1 / r->info.rate : 0.04;
+    return (double)a->longest * base > 1.5 * frame || (double)(a->begin - a->offset) * base > 0.5 * frame ||
+           (double)(a->last + a->length) * base + 0.5 * frame < claimed_end(a);
+}
+
+static SnlsStatus refuse_broken(SnlsReader *r)
+{
+    return snls_fail(r->ctx, SNLS_ERR_FORMAT, "%s: is damaged: frames are missing where its parts do not follow each other (params.lenient takes what is there)",
+                     snls_io_name(snls_reader_name(r)).text);
+}
+
 /* A file that ends before the time it claims was cut off. What is left to rounding is less than two frames, of those that
  * are furthest apart: how long the last one is to be seen is not known everywhere. */
 static SnlsStatus check_end(SnlsReader *r, const SnlsAvReader *a)
@@ -161,6 +177,7 @@ static SnlsStatus check_end(SnlsReader *r, const SnlsAvReader *a)
     const double claims = claimed_end(a) - (fragments ? stream_begin(a) : 0), base = av_q2d(a->stream->time_base);
     if (r->params.lenient) return SNLS_END;
     if (a->cut) return refuse_cut(r);
+    if (!a->input.io && a->frames && seems_to_miss(r, a) && snls_av_file_broken(r->path, a->in->iformat->name)) return refuse_broken(r);
     if (claims <= 0 || a->last == AV_NOPTS_VALUE || claim_is_loose(a)) return SNLS_END;
     const double frame = r->info.rate > 0 ? 1 / r->info.rate : 0.04, longest = fmax(frame, (double)a->longest * base);
     const double end = (double)(a->last + a->length) * base;
@@ -176,6 +193,12 @@ static bool ends_inside(const SnlsAvReader *a)
     return a->in->pb && a->behind > 0 && !strcmp(a->in->iformat->name, "yuv4mpegpipe") && avio_tell(a->in->pb) > a->behind;
 }
 
+/* FFV1 from version 2 on, which has a header outside of frames. */
+static bool has_slices(const SnlsAvReader *a)
+{
+    return a->stream->codecpar->codec_id == AV_CODEC_ID_FFV1 && a->stream->codecpar->extradata_size > 0;
+}
+
 /* One packet of the video into the decoder; at the end of the file the decoder is told. */
 static SnlsStatus feed(SnlsReader *r, SnlsAvReader *a)
 {
@@ -189,12 +212,14 @@ static SnlsStatus feed(SnlsReader *r, SnlsAvReader *a)
     if (error < 0 && ends_inside(a) && !r->params.lenient) return damaged(r, a, "is cut off", 0);
     if (error < 0) {
         a->draining = true;
-        avcodec_send_packet(a->decoder, NULL);
-        return SNLS_OK;
+        error = avcodec_send_packet(a->decoder, NULL); /* takes a frame at once, and tells of one that is damaged */
+        return error < 0 && error != AVERROR_EOF && !r->params.lenient ? damaged(r, a, "decoding fails", error) : SNLS_OK;
     }
     a->behind = a->packet->pos + a->packet->size;
     if (a->packet->flags & AV_PKT_FLAG_CORRUPT && !r->params.lenient)
         return damaged(r, a, "is cut off or damaged", 0);
+    if (has_slices(a) && !r->params.lenient && snls_av_ffv1_damaged(&a->sums, a->packet))
+        return damaged(r, a, "a check sum is wrong", 0);
     error = avcodec_send_packet(a->decoder, a->packet);
     return error < 0 && error != AVERROR(EAGAIN) && !r->params.lenient ? damaged(r, a, "decoding fails", error)
                                                                        : SNLS_OK;
@@ -220,6 +245,7 @@ static void set_time(SnlsReader *r, SnlsAvReader *a, AVFrame *frame)
         warn_of_time(r, a, "go back in the middle");
         pts = a->last + a->length;
     }
+    if (a->last == AV_NOPTS_VALUE) a->begin = pts;
     if (a->last != AV_NOPTS_VALUE && pts - a->last > a->longest) a->longest = pts - a->last;
     a->last = pts;
     a->length = length;
@@ -245,6 +271,8 @@ static SnlsStatus take_frame(SnlsReader *r, SnlsAvReader *a, AVFrame *frame, Snl
     return snls_av_wrap(r->ctx, frame, a->stream->time_base, out);
 }
 
+enum { FAILURES_MOST = 1000 }; /* at the end: more than any decoder holds */
+
 static SnlsStatus av_next(SnlsReader *r, SnlsFrame **out)
 {
     SnlsAvReader *a = r->priv;
@@ -254,12 +282,11 @@ static SnlsStatus av_next(SnlsReader *r, SnlsFrame **out)
     while (status >= 0) {
         const int error = avcodec_receive_frame(a->decoder, frame);
         if (error >= 0) return take_frame(r, a, frame, out);
-        if (error == AVERROR_EOF || (error != AVERROR(EAGAIN) && a->draining)) {
+        if (error != AVERROR(EAGAIN) && error != AVERROR_EOF && !r->params.lenient) status = damaged(r, a, "decoding fails", error);
+        else if (error == AVERROR_EOF || (a->draining && ++a->failures > FAILURES_MOST)) {
             status = check_end(r, a);
             break;
-        }
-        if (error != AVERROR(EAGAIN) && !r->params.lenient) status = damaged(r, a, "decoding fails", error);
-        else status = feed(r, a);
+        } else if (!a->draining) status = feed(r, a); /* else what a decoder of many threads still holds, behind the damage */
     }
     av_frame_free(&frame);
     return status;
