@@ -66,5 +66,21 @@ make -i whole.mkv -vf "select='lt(mod(n,20),12)'" -vsync vfr -c:v mpeg4 -g 1 gap
 make -i whole.mkv -c copy -live 1 -f matroska live.mkv; make -i gaps.mkv -c copy gaps.avi; ffmpeg -v error -nostdin -i gaps.mkv -c copy -f matroska - | cat >gaps_piped.mkv
 for clip in gaps.mkv late2.mkv piece.mkv live.mkv gaps.avi gaps_piped.mkv; do copy $clip out.mkv; done
 
+# colour tags: kept, or named; full range that cannot be marked becomes limited, so that the picture is the same
+make -f lavfi -i testsrc2=s=96x64:r=25:d=0.2 -vf scale=out_range=full -pix_fmt yuv420p -c:v libx264 -preset ultrafast -qp 0 -color_range pc -colorspace smpte170m full.mp4
+for out in avi nut mpg; do
+    copy full.mp4 full.$out; says "full range becomes limited range: .* cannot mark it"; says 'not marked in the output: matrix smpte170m;'
+    "$snls" metrics full.mp4 full.$out --json >said 2>&1; psnr=$(tr -d '\n' <said | sed 's/.*"psnr": {[^}]*"mean": \([0-9.]*\).*/\1/')
+    awk "BEGIN { exit !(${psnr:-0} > 38) }" || bad "full range in .$out: $psnr dB" # 33 dB and less with the other range
+done
+copy full.mp4 full.y4m; says 'not marked in the output: matrix smpte170m; y4m has no place'; ! grep -q 'full range' err || bad "y4m marks its range"; same full.mp4 full.y4m yuvj420p
+for out in full2.mp4 full.mkv full.mov full.ts full.webm; do copy full.mp4 $out; silent $out; [ "$(probe $out stream=color_range,color_space | head -1)" = "pc,smpte170m" ] || bad "$out: tags $(probe $out stream=color_range,color_space)"; done
+if ffmpeg -hide_banner -encoders 2>/dev/null | grep -q libx265; then
+    make -f lavfi -i testsrc2=s=96x64:r=25:d=0.2 -c:v libx265 -preset ultrafast -x265-params "log-level=none:master-display=G(13250,34500)B(7500,3000)R(34000,16000)WP(15635,16450)L(10000000,50):max-cll=1000,400" -pix_fmt yuv420p10le -colorspace bt2020nc -color_primaries bt2020 -color_trc smpte2084 hdr.mp4
+    copy hdr.mp4 hdr.avi; says 'matrix bt2020nc, primaries bt2020, transfer smpte2084, HDR mastering data; avi has no place for it, .mkv does'
+    copy hdr.mp4 hdr.ts; says 'not marked in the output: HDR mastering data; mpegts'
+    copy hdr.mp4 hdr.mkv; silent "HDR in .mkv"
+fi
+
 [ $failed = 0 ] && echo "test_video_streams: ok"
 exit $((failed > 0))
