@@ -82,5 +82,16 @@ if ffmpeg -hide_banner -encoders 2>/dev/null | grep -q libx265; then
     copy hdr.mp4 hdr.mkv; silent "HDR in .mkv"
 fi
 
+# a rate that varies: kept to 1/60000 s by encoders that take no finer clock; rounded or lost where that is said; a single gap is found when it comes
+make -f lavfi -i testsrc2=s=64x48:r=25:d=2 -vf "settb=1/1000,select='not(mod(n,3))+eq(n,4)',setpts=PTS+mod(N*7\,5)*0.003/TB" -vsync vfr -enc_time_base 1/1000 -video_track_timescale 90000 -c:v libx264 -preset ultrafast vary.mp4
+near() { paste <(times "$1") <(times "$2") | awk -v most="$3" '{ d = $1 - $2; if (d < 0) d = -d; if (d > most) far = 1 } END { exit far || !NR }'; } # A B SECONDS
+copy vary.mp4 vary.mkv '--vcodec mpeg4'; silent "mpeg4 of a varying rate"; near vary.mp4 vary.mkv 0.0011 || bad "mpeg4: other times: $(paste <(times vary.mp4) <(times vary.mkv))"
+copy vary.mp4 vary2.mkv '--vcodec mpeg2video'; says 'the frame rate varies, and mpeg2video knows .* frames a second: times are rounded to that'
+copy vary.mp4 vary.y4m; says 'frame rate varies, and y4m has one rate only'
+make -f lavfi -i testsrc2=s=32x32:r=25:d=12 -vf "setpts=PTS+gte(N\,150)*0.08/TB" -vsync vfr -c:v libx264 -preset ultrafast gap.mp4
+for out in gap.y4m gap.m2v gap.mxf; do copy gap.mp4 $out; says 'frame rate varies, and .* has one rate only: 25.000'; [ "$(wc -l <err)" = 1 ] || bad "$out: $(cat err)"; done
+copy gap.mp4 gap.avi; silent "a gap in .avi"; near gap.mp4 gap.avi 0.001 || bad "a gap in .avi: other times"
+make -f lavfi -i testsrc2=s=32x32:r=24000/1001:d=12 -c:v ffv1 even.mkv; copy even.mkv even.y4m; silent "an even rate"
+
 [ $failed = 0 ] && echo "test_video_streams: ok"
 exit $((failed > 0))

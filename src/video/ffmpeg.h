@@ -134,12 +134,18 @@ typedef struct SnlsAvWriter {
     int sent;
     AVRational from; /* time base of the frames that come */
     bool header, limited; /* limited: not all frames of the input, so other streams end with the last of them */
+    bool counts;          /* the file has no times: the number of a frame and the rate tell its time */
+    bool told_rate;       /* that the rate varies */
+    double begin;         /* time of the first frame */
 } SnlsAvWriter;
 
 extern const SnlsWriterKind snls_av_writer;
 
 /* Encoder, its format and options by container, depth and what was asked for; opens it. */
 SnlsStatus snls_av_encoder_open(SnlsWriter *w, SnlsAvWriter *a, const AVFrame *first);
+
+/* Says that the rate varies, and is lost. */
+void snls_av_note_rate(SnlsWriter *w);
 
 /* y4m, which is not encoded: a->encoder only tells its format. */
 static inline bool snls_av_is_y4m(const SnlsAvWriter *a) { return a->encoder->codec_id == AV_CODEC_ID_WRAPPED_AVFRAME; }

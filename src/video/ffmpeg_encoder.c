@@ -388,12 +388,42 @@ static bool constant_rate(const SnlsWriter *w, const SnlsAvWriter *a, const AVCo
     return muxes(a, "avi\0") && !snls_av_rate_varies(w->params.like);
 }
 
+/* Nothing but the number of a frame tells its time. Others of one rate keep time stamps, in steps of a frame. */
+static bool counts_frames(const SnlsAvWriter *a, const AVCodec *codec)
+{
+    return a->out->oformat->flags & AVFMT_NOTIMESTAMPS || muxes(a, "mxf\0gxf\0dv\0") || codec->id == AV_CODEC_ID_THEORA ||
+           codec->id == AV_CODEC_ID_WRAPPED_AVFRAME;
+}
+
+void snls_av_note_rate(SnlsWriter *w)
+{
+    snls_note(&w->info, "the frame rate varies, and %s has one rate only: %.3f frames a second are written", w->info.codec, w->info.rate);
+}
+
+/* With the input's clock; with one of those that MPEG-4 and its kin take, which have 16 bits for it; with that of the frame rate. */
+static SnlsStatus open_with_clock(SnlsWriter *w, SnlsAvWriter *a, const AVCodec *codec, const AVFrame *first)
+{
+    const AVRational rate = av_d2q(w->info.rate > 0 ? w->info.rate : 25, 100000), slow = av_inv_q(rate);
+    const bool constant = constant_rate(w, a, codec), varies = snls_av_rate_varies(w->params.like);
+    const AVRational clocks[] = { a->from, { 1, 60000 }, { 1, 1000 }, slow };
+    SnlsStatus status = SNLS_ERR_UNSUPPORTED;
+    for (int i = constant ? 3 : 0; i < 4 && status == SNLS_ERR_UNSUPPORTED; i++)
+        if (varies || i == 0 || i == 3) status = try_open(w, a, codec, first, clocks[i], rate);
+    SNLS_TRY(status);
+    snprintf(w->info.codec, sizeof w->info.codec, "%s", name_of(codec));
+    a->counts = constant && counts_frames(a, codec);
+    const bool rounds = !av_cmp_q(a->encoder->time_base, slow) && av_cmp_q(a->from, slow);
+    if (a->counts && varies) a->told_rate = true, snls_av_note_rate(w);
+    else if (rounds && varies)
+        snls_note(&w->info, "the frame rate varies, and %s knows %.3f frames a second: times are rounded to that", name_of(codec), w->info.rate);
+    return SNLS_OK;
+}
+
 SnlsStatus snls_av_encoder_open(SnlsWriter *w, SnlsAvWriter *a, const AVFrame *first)
 {
     const AVCodec *codec;
     enum AVPixelFormat format;
     SnlsPixels from;
-    const AVRational rate = av_d2q(w->info.rate > 0 ? w->info.rate : 25, 100000), slow = av_inv_q(rate);
     snls_av_frame_pixels(first, &from);
     SNLS_TRY(choose_codec(w, a, &from, &codec));
     SNLS_TRY(choose_format(w, codec, &from, first->format, &format));
@@ -405,21 +435,13 @@ SnlsStatus snls_av_encoder_open(SnlsWriter *w, SnlsAvWriter *a, const AVFrame *f
     const int held = tags_held(a, codec->id);
     set_colours(a->like, first, &from, held);
     snls_av_frame_pixels(a->like, &w->pixels);
-    const bool constant = constant_rate(w, a, codec);
-    SnlsStatus status = try_open(w, a, codec, first, constant ? slow : a->from, rate);
-    if (status == SNLS_ERR_UNSUPPORTED && !constant) /* older codecs take no fine clock */
-        status = try_open(w, a, codec, first, slow, rate);
-    SNLS_TRY(status);
+    SNLS_TRY(open_with_clock(w, a, codec, first));
     w->info.depth = w->pixels.component[0].depth;
     w->info.channels = snls_pixels_channels(&w->pixels);
-    snprintf(w->info.codec, sizeof w->info.codec, "%s", name_of(codec));
     snprintf(w->info.pixel_format, sizeof w->info.pixel_format, "%s", av_get_pix_fmt_name(format));
     snprintf(w->info.container, sizeof w->info.container, "%s", a->out->oformat->name);
     w->info.lossless = w->info.lossless && holds(&from, &w->pixels);
     note_losses(w, &from, name_of(codec));
     note_tags(w, a, first, &from, held);
-    if (constant && snls_av_rate_varies(w->params.like))
-        snls_note(&w->info, "the frame rate varies, and %s has one rate only: %.3f frames a second are written",
-                  name_of(codec), w->info.rate);
     return SNLS_OK;
 }
