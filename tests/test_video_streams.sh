@@ -93,5 +93,27 @@ for out in gap.y4m gap.m2v gap.mxf; do copy gap.mp4 $out; says 'frame rate varie
 copy gap.mp4 gap.avi; silent "a gap in .avi"; near gap.mp4 gap.avi 0.001 || bad "a gap in .avi: other times"
 make -f lavfi -i testsrc2=s=32x32:r=24000/1001:d=12 -c:v ffv1 even.mkv; copy even.mkv even.y4m; silent "an even rate"
 
+# transparency of WebM, which is a second picture beside each
+if ffmpeg -hide_banner -decoders 2>/dev/null | grep -q libvpx-vp9; then
+    make -f lavfi -i testsrc2=s=64x48:r=25:d=0.4 -vf "format=yuva420p,geq=lum='lum(X,Y)':cb='cb(X,Y)':cr='cr(X,Y)':a='4*X'" -c:v libvpx-vp9 -deadline realtime clear.webm
+    alpha() { ffmpeg -v error -nostdin ${2:+-c:v $2} -i "$1" -map 0:v -vsync passthrough -pix_fmt yuva420p -f framemd5 - | grep -v '^#' | awk -F, '{ print $NF }'; }
+    for out in clear.mkv clear2.webm; do
+        copy clear.webm $out; [ "$(alpha clear.webm libvpx-vp9)" = "$(alpha $out "$([ $out = clear.mkv ] || echo libvpx-vp9)")" ] || bad "$out: other frames or transparency"
+    done
+    copy clear.webm clear264.mkv '--vcodec libx264'; says 'transparency is left out'; [ -z "$(probe clear264.mkv stream_tags=alpha_mode)" ] || bad "alpha_mode of a file without"
+fi
+
+# a part of a clip: chapters and subtitles end with it, a subtitle that is to be seen at its beginning stays, the time code is its first frame's
+printf '1\n00:00:00,100 --> 00:00:01,300\none\n\n2\n00:00:01,600 --> 00:00:02,900\ntwo\n\n3\n00:00:02,700 --> 00:00:02,800\nthree\n\n' >cues.srt
+printf ';FFMETADATA1\n[CHAPTER]\nTIMEBASE=1/1000\nSTART=0\nEND=1500\ntitle=One\n[CHAPTER]\nTIMEBASE=1/1000\nSTART=1500\nEND=2500\ntitle=Two\n[CHAPTER]\nTIMEBASE=1/1000\nSTART=2500\nEND=3000\ntitle=Three\n' >chapters
+make -f lavfi -i testsrc2=s=64x48:r=25:d=3 -i cues.srt -i chapters -map 0 -map 1 -map_chapters 2 -c:v ffv1 -c:s srt cues.mkv
+copy cues.mkv cues2.mkv '--first 25 --frames 25'; silent "a part of a clip"
+[ "$(ffprobe -v error -show_entries chapter=start_time,end_time -of csv=p=0 cues2.mkv | tr '\n' ' ')" = "0.000000,0.500000 0.500000,1.000000 " ] || bad "chapters of a part: $(ffprobe -v error -show_entries chapter=start_time,end_time -of csv=p=0 cues2.mkv)"
+[ "$(probe cues2.mkv packet=pts_time,duration_time s:0 | tr '\n' ' ')" = "0.000000,0.300000 0.600000,0.400000 " ] || bad "subtitles of a part: $(probe cues2.mkv packet=pts_time,duration_time s:0)"
+copy cues.mkv cues2.mkv; [ "$(probe cues.mkv packet=pts_time,duration_time s:0)" = "$(probe cues2.mkv packet=pts_time,duration_time s:0)" ] || bad "subtitles of a whole clip"
+make -f lavfi -i testsrc2=s=64x48:r=30000/1001:d=1 -c:v libx264 -preset ultrafast -timecode '00:00:59;25' code.mov
+copy code.mov code2.mov '--first 10'; [ "$(probe code2.mov stream_tags=timecode | head -1)" = '00:01:00;07' ] || bad "time code $(probe code2.mov stream_tags=timecode)"
+copy code.mov code2.mov; [ "$(probe code2.mov stream_tags=timecode | head -1)" = '00:00:59;25' ] || bad "time code of a whole clip: $(probe code2.mov stream_tags=timecode)"
+
 [ $failed = 0 ] && echo "test_video_streams: ok"
 exit $((failed > 0))

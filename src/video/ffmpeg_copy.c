@@ -3,6 +3,7 @@
 #include "video/ffmpeg.h"
 #include "io/file.h"
 #include <libavutil/avstring.h>
+#include <libavutil/timecode.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,10 +45,11 @@ static bool keeps(const SnlsAvWriter *a, const AVStream *s)
            known_to_hold(f, s->codecpar->codec_id);
 }
 
+/* Words about the packets that were, not about the clip. */
 static bool is_statistic(const char *key)
 {
     static const char *const list[] = { "BPS",      "NUMBER_OF_FRAMES", "NUMBER_OF_BYTES",
-                                        "DURATION", "_STATISTICS",      "encoder" };
+                                        "DURATION", "_STATISTICS",      "encoder", "alpha_mode" };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (!av_strncasecmp(key, list[i], strlen(list[i]))) return true;
     return false;
@@ -60,6 +62,20 @@ static void copy_tags(AVDictionary **to, const AVDictionary *from, bool video)
         if (!(video && is_statistic(e->key)) && strcmp(e->key, "major_brand") && strcmp(e->key, "minor_version") &&
             strcmp(e->key, "compatible_brands") && av_strcasecmp(e->key, "encoder"))
             av_dict_set(to, e->key, e->value, 0);
+}
+
+/* A time code is that of the first frame, which is another where some are skipped. */
+static void move_timecode(SnlsWriter *w, AVDictionary **tags)
+{
+    const SnlsReader *like = w->params.like;
+    const AVDictionaryEntry *e = av_dict_get(*tags, "timecode", NULL, 0);
+    AVTimecode code;
+    char text[AV_TIMECODE_STR_SIZE] = "";
+    if (!e || !like->params.first) return;
+    if (like->params.first < INT32_MAX && av_timecode_init_from_string(&code, av_d2q(like->info.rate, 100000), e->value, NULL) >= 0)
+        av_timecode_make_string(&code, text, (int)like->params.first);
+    else snls_note(&w->info, "the time code %.20s is left out: it cannot be counted on from the first frame", e->value);
+    av_dict_set(tags, "timecode", *text ? text : NULL, 0);
 }
 
 /* Rotation, HDR mastering, stereo, ... belong to the stream. Dolby Vision's would lie about frames it did not see. */
@@ -132,8 +148,22 @@ static bool holds_chapters(const AVOutputFormat *f)
     return false;
 }
 
-static void copy_chapters(SnlsWriter *w, SnlsAvWriter *a, const AVFormatContext *in, double origin)
+/* Where the output begins on the clock of the input, in ticks. */
+static int64_t begin_of(const SnlsAvCopy *c, AVRational tick)
 {
+    const int64_t begin = c->in->start_time == AV_NOPTS_VALUE ? 0 : av_rescale_q(c->in->start_time, AV_TIME_BASE_Q, tick);
+    return begin + llrint(c->origin / av_q2d(tick));
+}
+
+/* And where it ends. */
+static int64_t end_of(const SnlsAvCopy *c, AVRational tick)
+{
+    return c->end < 0 ? INT64_MAX : begin_of(c, tick) + llrint((c->end - c->origin) / av_q2d(tick));
+}
+
+static void copy_chapters(SnlsWriter *w, SnlsAvWriter *a)
+{
+    const AVFormatContext *in = a->copy.in;
     if (in->nb_chapters && !holds_chapters(a->out->oformat)) {
         snls_note(&w->info, "chapters are left out: %s cannot hold them", a->out->oformat->name);
         return;
@@ -141,18 +171,16 @@ static void copy_chapters(SnlsWriter *w, SnlsAvWriter *a, const AVFormatContext 
     AVChapter **list = av_calloc(in->nb_chapters ? in->nb_chapters : 1, sizeof *list);
     for (unsigned i = 0; list && i < in->nb_chapters; i++) {
         const AVChapter *from = in->chapters[i];
-        const int64_t shift =
-            llrint(origin / av_q2d(from->time_base)) +
-            (in->start_time == AV_NOPTS_VALUE ? 0 : av_rescale_q(in->start_time, AV_TIME_BASE_Q, from->time_base));
+        const int64_t shift = begin_of(&a->copy, from->time_base), end = end_of(&a->copy, from->time_base);
         AVChapter *to = av_mallocz(sizeof *to);
-        if (!to || from->end <= shift) {
+        if (!to || from->end <= shift || from->start >= end) {
             av_free(to);
             continue;
         }
         to->id = from->id;
         to->time_base = from->time_base;
         to->start = from->start > shift ? from->start - shift : 0;
-        to->end = from->end - shift;
+        to->end = (from->end < end ? from->end : end) - shift;
         av_dict_copy(&to->metadata, from->metadata, 0);
         list[a->out->nb_chapters++] = to;
     }
@@ -178,6 +206,7 @@ SnlsStatus snls_av_copy_open(SnlsWriter *w, SnlsAvWriter *a)
     if (like->kind != &snls_av_reader) return SNLS_OK;
     const SnlsAvReader *reader = like->priv;
     copy_tags(&a->stream->metadata, reader->stream->metadata, true);
+    move_timecode(w, &a->stream->metadata);
     copy_side_data(w, a->stream, reader->stream);
     a->stream->disposition = reader->stream->disposition;
     if (w->params.no_copy) return SNLS_OK;
@@ -192,6 +221,7 @@ SnlsStatus snls_av_copy_open(SnlsWriter *w, SnlsAvWriter *a)
     c->packet = av_packet_alloc();
     SNLS_REQUIRE(w->ctx, c->stream && c->packet && snls_av_clock_open(&c->clock, c->in) >= 0, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(w->name).text);
     c->origin = like->origin;
+    if (like->params.count > 0 && like->info.rate > 0) c->end = c->origin + (double)like->params.count / like->info.rate;
     for (unsigned i = 0; i < c->streams; i++) {
         AVStream *s = c->in->streams[i];
         const bool video = (int)i == reader->stream->index;
@@ -201,7 +231,8 @@ SnlsStatus snls_av_copy_open(SnlsWriter *w, SnlsAvWriter *a)
         if (c->stream[i].to < 0 && !c->clock.streams) s->discard = AVDISCARD_ALL;
     }
     copy_tags(&a->out->metadata, c->in->metadata, false);
-    copy_chapters(w, a, c->in, c->origin);
+    move_timecode(w, &a->out->metadata);
+    copy_chapters(w, a);
     c->ended = a->out->nb_streams < 2;
     return SNLS_OK;
 }
@@ -213,6 +244,18 @@ static double due(const SnlsAvCopy *c)
     const int64_t at = c->packet->dts != AV_NOPTS_VALUE ? c->packet->dts : c->packet->pts;
     const double begin = c->in->start_time == AV_NOPTS_VALUE ? 0 : (double)c->in->start_time / AV_TIME_BASE;
     return at == AV_NOPTS_VALUE ? -1 : (double)at * av_q2d(s->time_base) - begin - c->origin;
+}
+
+/* Cuts a subtitle to the range of frames. Is there anything of the packet in it? */
+static bool cut_to_range(const SnlsAvCopy *c, double at)
+{
+    AVPacket *p = c->packet;
+    const AVStream *s = c->in->streams[p->stream_index];
+    const int64_t begin = begin_of(c, s->time_base), end = end_of(c, s->time_base), last = p->pts + p->duration;
+    if (s->codecpar->codec_type != AVMEDIA_TYPE_SUBTITLE || p->pts == AV_NOPTS_VALUE || p->duration <= 0) return at >= 0 || !(c->origin > 0);
+    if (c->origin > 0 && p->pts < begin) p->pts = p->dts = begin;
+    p->duration = (last < end ? last : end) - p->pts;
+    return p->duration > 0;
 }
 
 /* Containers take no time stamp that goes back, most of them none that stands still but of subtitles, nor one of showing before
@@ -238,9 +281,7 @@ static SnlsStatus write_packet(SnlsWriter *w, SnlsAvWriter *a)
     SnlsAvCopy *c = &a->copy;
     AVPacket *p = c->packet;
     const AVStream *from = c->in->streams[p->stream_index], *to = a->out->streams[c->stream[p->stream_index].to];
-    const int64_t begin =
-        c->in->start_time == AV_NOPTS_VALUE ? 0 : av_rescale_q(c->in->start_time, AV_TIME_BASE_Q, from->time_base);
-    const int64_t shift = begin + llrint(c->origin / av_q2d(from->time_base));
+    const int64_t shift = begin_of(c, from->time_base);
     if (p->pts != AV_NOPTS_VALUE) p->pts -= shift;
     if (p->dts != AV_NOPTS_VALUE) p->dts -= shift;
     av_packet_rescale_ts(p, from->time_base, to->time_base);
@@ -288,8 +329,7 @@ SnlsStatus snls_av_copy_until(SnlsWriter *w, SnlsAvWriter *a, double time)
         const double at = due(c);
         if (at > time) break;
         c->pending = false;
-        if (at < 0 && c->origin > 0) continue; /* before the range of frames */
-        SNLS_TRY(write_packet(w, a));
+        if (cut_to_range(c, at)) SNLS_TRY(write_packet(w, a));
     }
     return SNLS_OK;
 }

@@ -32,6 +32,17 @@ static SnlsStatus open_input(SnlsReader *r, SnlsAvReader *a)
     return found < 0 ? snls_av_fail(r->ctx, SNLS_ERR_FORMAT, snls_reader_name(r), "cannot be parsed", found) : SNLS_OK;
 }
 
+/* WebM has transparency as a second picture beside each VP8 or VP9 frame, which only libvpx's decoders put together. */
+static const AVCodec *decoder_of(SnlsReader *r, const AVStream *s, const AVCodec *usual)
+{
+    const enum AVCodecID id = s->codecpar->codec_id;
+    const AVDictionaryEntry *mode = av_dict_get(s->metadata, "alpha_mode", NULL, 0);
+    if (!mode || strcmp(mode->value, "1") || (id != AV_CODEC_ID_VP8 && id != AV_CODEC_ID_VP9)) return usual;
+    const AVCodec *codec = avcodec_find_decoder_by_name(id == AV_CODEC_ID_VP8 ? "libvpx" : "libvpx-vp9");
+    if (!codec) snls_note(&r->info, "transparency is left out: this FFmpeg has no libvpx to decode it");
+    return codec ? codec : usual;
+}
+
 static SnlsStatus open_decoder(SnlsReader *r, SnlsAvReader *a)
 {
     const AVCodec *codec = NULL;
@@ -43,6 +54,7 @@ static SnlsStatus open_decoder(SnlsReader *r, SnlsAvReader *a)
     a->stream = a->in->streams[index];
     SNLS_REQUIRE(r->ctx, !(a->stream->disposition & AV_DISPOSITION_ATTACHED_PIC), SNLS_ERR_FORMAT,
                  "%s: holds no video, only a cover picture", snls_io_name(snls_reader_name(r)).text);
+    codec = decoder_of(r, a->stream, codec);
     if (snls_av_clock_open(&a->clock, a->in) < 0) return no_memory(r);
     for (unsigned i = 0; i < a->in->nb_streams && !a->clock.streams; i++)
         if (a->in->streams[i] != a->stream) a->in->streams[i]->discard = AVDISCARD_ALL;
