@@ -115,5 +115,20 @@ make -f lavfi -i testsrc2=s=64x48:r=30000/1001:d=1 -c:v libx264 -preset ultrafas
 copy code.mov code2.mov '--first 10'; [ "$(probe code2.mov stream_tags=timecode | head -1)" = '00:01:00;07' ] || bad "time code $(probe code2.mov stream_tags=timecode)"
 copy code.mov code2.mov; [ "$(probe code2.mov stream_tags=timecode | head -1)" = '00:00:59;25' ] || bad "time code of a whole clip: $(probe code2.mov stream_tags=timecode)"
 
+# streams that a muxer lists but refuses, or of which nothing is known yet: left out, and the rest is written
+for case in "libopus mov" "flac mov" "pcm_s16le flv" "ac3 flv"; do
+    set -- $case; make -f lavfi -i testsrc2=s=64x48:r=25:d=0.4 -f lavfi -i sine=d=0.4:r=48000 -c:v ffv1 -c:a $1 -strict -2 heard.mkv
+    copy heard.mkv heard.$2; says "stream 1 (audio, .*) is left out: $2 cannot hold it"
+done
+make -f lavfi -i testsrc2=s=64x48:r=25:d=0.4 -f lavfi -i sine=d=0.4:r=48000 -c:v ffv1 -c:a aac heard.mkv; for out in mov flv mp4 ts avi mkv; do copy heard.mkv heard2.$out; silent "AAC in .$out"; done
+make -f lavfi -i testsrc2=s=64x48:r=25:d=14 -f lavfi -i sine=d=14:r=48000 -itsoffset 10 -f lavfi -i sine=d=2:r=48000 -map 0 -map 1 -map 2 -c:v mpeg2video -c:a mp2 -b:a 64k -f vob unknown.vob
+copy unknown.vob unknown.mkv; says 'stream 2 (audio, mp2) is left out: it begins too late'
+# a cover picture: a file in Matroska, a stream in MP4
+make -f lavfi -i testsrc=s=32x32 -frames:v 1 cover.png; make -i heard.mkv -i cover.png -map 0 -map 1 -c copy -c:v:0 libx264 -disposition:v:1 attached_pic covered.mp4
+for out in covered.mkv covered2.mp4; do
+    copy covered.mp4 $out; silent "a cover in $out"; ffmpeg -v error -nostdin -y -i $out -map 0:v -map -0:v:0 -c copy -f image2 -update 1 got.png; cmp -s cover.png got.png || bad "$out: another cover picture"
+done
+copy covered.mkv covered2.mkv; silent "a cover from .mkv"; copy covered.mp4 covered.avi; says 'stream 2 (video, png) is left out: avi cannot hold it'
+
 [ $failed = 0 ] && echo "test_video_streams: ok"
 exit $((failed > 0))

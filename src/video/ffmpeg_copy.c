@@ -33,7 +33,7 @@ static bool keeps(const SnlsAvWriter *a, const AVStream *s)
     switch (s->codecpar->codec_type) {
     case AVMEDIA_TYPE_ATTACHMENT: return matroska;
     case AVMEDIA_TYPE_VIDEO:
-        if (s->disposition & AV_DISPOSITION_ATTACHED_PIC) return mov; /* elsewhere it would become a second video */
+        if (s->disposition & AV_DISPOSITION_ATTACHED_PIC) return mov; /* elsewhere it would become a second video, or is a file */
         break;
     case AVMEDIA_TYPE_AUDIO:
         if (f->audio_codec == AV_CODEC_ID_NONE || (!strcmp(f->name, "mxf") && s->codecpar->sample_rate != 48000)) return false;
@@ -110,12 +110,12 @@ static void copy_side_data(SnlsWriter *w, AVStream *to, const AVStream *from)
     }
 }
 
-static SnlsStatus add_stream(SnlsWriter *w, SnlsAvWriter *a, AVStream *from)
+/* A stream of out like this one; NULL where there is no memory. */
+static AVStream *stream_like(AVFormatContext *out, const AVStream *from)
 {
-    AVStream *to = avformat_new_stream(a->out, NULL);
-    if (!to || avcodec_parameters_copy(to->codecpar, from->codecpar) < 0)
-        return snls_fail(w->ctx, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(w->name).text);
-    const struct AVCodecTag *const *tags = a->out->oformat->codec_tag;
+    AVStream *to = avformat_new_stream(out, NULL);
+    if (!to || avcodec_parameters_copy(to->codecpar, from->codecpar) < 0) return NULL;
+    const struct AVCodecTag *const *tags = out->oformat->codec_tag;
     unsigned tag;
     if (tags && av_codec_get_id(tags, to->codecpar->codec_tag) != to->codecpar->codec_id &&
         av_codec_get_tag2(tags, to->codecpar->codec_id, &tag))
@@ -124,8 +124,63 @@ static SnlsStatus add_stream(SnlsWriter *w, SnlsAvWriter *a, AVStream *from)
     to->disposition = from->disposition;
     to->sample_aspect_ratio = from->sample_aspect_ratio;
     copy_tags(&to->metadata, from->metadata, false);
+    return to;
+}
+
+/* Does the muxer begin with our video and this stream (NULL: none)? Into memory, which is thrown away. */
+static bool begins_with(const SnlsAvWriter *a, const AVStream *s)
+{
+    AVFormatContext *out = NULL;
+    uint8_t *bytes = NULL;
+    if (avformat_alloc_output_context2(&out, a->out->oformat, NULL, a->out->url) < 0) return true;
+    out->strict_std_compliance = a->out->strict_std_compliance;
+    const bool ready = avio_open_dyn_buf(&out->pb) >= 0 && stream_like(out, a->stream) && (!s || stream_like(out, s));
+    const bool begins = !ready || avformat_write_header(out, NULL) >= 0;
+    if (out->pb) avio_close_dyn_buf(out->pb, &bytes);
+    out->pb = NULL;
+    av_free(bytes);
+    avformat_free_context(out);
+    return begins;
+}
+
+/* What muxers list is not all they ask for: some refuse a codec that they list, a rate, or a stream of which nothing is known yet. */
+static bool refuses(const SnlsAvWriter *a, const AVStream *s)
+{
+    if (a->out->oformat->flags & AVFMT_NOFILE) return false; /* its header would be a file */
+    return !begins_with(a, s) && begins_with(a, NULL);
+}
+
+static SnlsStatus add_stream(SnlsWriter *w, SnlsAvWriter *a, AVStream *from)
+{
+    AVStream *to = stream_like(a->out, from);
+    SNLS_REQUIRE(w->ctx, to, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(w->name).text);
     copy_side_data(w, to, from);
     a->copy.stream[from->index].to = to->index;
+    return SNLS_OK;
+}
+
+/* Matroska has cover pictures as attached files. */
+static bool is_cover_file(const SnlsAvWriter *a, const AVStream *s)
+{
+    const enum AVCodecID id = s->codecpar->codec_id;
+    return s->disposition & AV_DISPOSITION_ATTACHED_PIC && s->attached_pic.size > 0 && !strcmp(a->out->oformat->name, "matroska") &&
+           (id == AV_CODEC_ID_MJPEG || id == AV_CODEC_ID_PNG);
+}
+
+static SnlsStatus attach_cover(SnlsWriter *w, SnlsAvWriter *a, const AVStream *from)
+{
+    const bool png = from->codecpar->codec_id == AV_CODEC_ID_PNG;
+    AVStream *to = avformat_new_stream(a->out, NULL);
+    uint8_t *data = to ? av_mallocz((size_t)from->attached_pic.size + AV_INPUT_BUFFER_PADDING_SIZE) : NULL;
+    SNLS_REQUIRE(w->ctx, data, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(w->name).text);
+    memcpy(data, from->attached_pic.data, (size_t)from->attached_pic.size);
+    to->codecpar->codec_type = AVMEDIA_TYPE_ATTACHMENT;
+    to->codecpar->codec_id = from->codecpar->codec_id;
+    to->codecpar->extradata = data;
+    to->codecpar->extradata_size = from->attached_pic.size;
+    av_dict_set(&to->metadata, "filename", png ? "cover.png" : "cover.jpg", 0);
+    av_dict_set(&to->metadata, "mimetype", png ? "image/png" : "image/jpeg", 0);
+    copy_tags(&to->metadata, from->metadata, false);
     return SNLS_OK;
 }
 
@@ -134,9 +189,11 @@ static void note_left_out(SnlsWriter *w, const SnlsAvWriter *a, const AVStream *
     const enum AVMediaType type = s->codecpar->codec_type;
     const unsigned tag = s->codecpar->codec_tag; /* chapters and time code of MP4 are such streams, and are copied as tags */
     if (type == AVMEDIA_TYPE_DATA && (tag == MKTAG('t', 'e', 'x', 't') || tag == MKTAG('t', 'm', 'c', 'd'))) return;
-    snls_note(&w->info, "stream %d (%s, %s) is left out: %s cannot hold it", s->index,
+    char why[64] = "it begins too late, and nothing is known of it";
+    if (type != AVMEDIA_TYPE_AUDIO || s->codecpar->sample_rate > 0) snprintf(why, sizeof why, "%s cannot hold it", a->out->oformat->name);
+    snls_note(&w->info, "stream %d (%s, %s) is left out: %s", s->index,
               av_get_media_type_string(type) ? av_get_media_type_string(type) : "?",
-              avcodec_get_name(s->codecpar->codec_id), a->out->oformat->name);
+              avcodec_get_name(s->codecpar->codec_id), why);
 }
 
 static bool holds_chapters(const AVOutputFormat *f)
@@ -226,7 +283,8 @@ SnlsStatus snls_av_copy_open(SnlsWriter *w, SnlsAvWriter *a)
         AVStream *s = c->in->streams[i];
         const bool video = (int)i == reader->stream->index;
         c->stream[i] = (struct SnlsAvCopyStream){ .to = -1, .last = AV_NOPTS_VALUE };
-        if (!video && keeps(a, s)) SNLS_TRY(add_stream(w, a, s));
+        if (!video && is_cover_file(a, s)) SNLS_TRY(attach_cover(w, a, s));
+        else if (!video && keeps(a, s) && !refuses(a, s)) SNLS_TRY(add_stream(w, a, s));
         else if (!video) note_left_out(w, a, s);
         if (c->stream[i].to < 0 && !c->clock.streams) s->discard = AVDISCARD_ALL;
     }
