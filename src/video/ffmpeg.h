@@ -85,6 +85,7 @@ typedef struct SnlsAvReader {
     bool draining;
     bool cut;    /* the file ends inside a part of it */
     bool warned; /* of time stamps that go back */
+    bool told_format; /* that the pixel format changes */
     SnlsAvSums sums;
 } SnlsAvReader;
 

@@ -280,6 +280,11 @@ static SnlsStatus take_frame(SnlsReader *r, SnlsAvReader *a, AVFrame *frame, Snl
     frame->sample_aspect_ratio = av_guess_sample_aspect_ratio(a->in, a->stream, frame); /* y4m, AVI and NUT have it outside of frames */
     if (!a->frames++)
         snprintf(r->info.pixel_format, sizeof r->info.pixel_format, "%s", av_get_pix_fmt_name(frame->format));
+    else if (!a->told_format && strcmp(r->info.pixel_format, av_get_pix_fmt_name(frame->format))) {
+        a->told_format = true;
+        snls_note(&r->info, "from frame %lld on it is %s, before %s: the output has one format for all", (long long)a->frames - 1,
+                  av_get_pix_fmt_name(frame->format), r->info.pixel_format);
+    }
     return snls_av_wrap(r->ctx, frame, a->stream->time_base, out);
 }
 
