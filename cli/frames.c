@@ -104,7 +104,10 @@ static void print_lines(const char *line)
 
 void print_notes(const SnlsVideoInfo *info) { print_lines(info->notes); }
 
-void print_later_notes(const SnlsVideoInfo *told, const SnlsVideoInfo *now) { print_lines(now->notes + strlen(told->notes)); }
+void print_later_notes(const SnlsVideoInfo *told, const SnlsVideoInfo *now)
+{
+    print_lines(now->notes + strlen(told->notes));
+}
 
 /* All frames of a video file, of a folder or a pattern of pictures, or of one picture. source may be NULL. */
 static int video_load(SnlsContext *ctx, const char *path, const Reading *reading, int64_t least, SnlsTensor *video, Source *source)

@@ -297,7 +297,8 @@ static int no_place(const Output *o)
     char *folder = folder_of(o->part);
     const bool there = !stat(folder, &info) && S_ISDIR(info.st_mode);
     free(folder);
-    return fail(EXIT_OUTPUT, "%s: cannot be created: its folder %s", o->path, there ? "takes no files" : "is not there");
+    return fail(EXIT_OUTPUT, "%s: cannot be created: its folder %s", o->path,
+                there ? "takes no files" : "is not there");
 }
 
 /* Made now, empty: that a directory is missing or read-only, or that another run writes there, is known before any work. */

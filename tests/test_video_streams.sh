@@ -31,6 +31,13 @@ cat part.vob part.vob part.vob >joined.vob
 copy joined.vob joined.mkv; says 'time stamps begin anew'
 [ "$(times joined.mkv | wc -l)" = 150 ] && steps joined.mkv v:0 0.03 0.1 && steps joined.mkv a:0 0.01 0.1 || bad "joined: $(times joined.mkv | tail -1) s"
 copy part.vob part.mkv; silent "a part that was not joined"
+make -i part.vob -c copy part.ts; make -f lavfi -i testsrc2=s=64x48:r=25:d=2 -f lavfi -i sine=d=2 -c:v libx264 -preset ultrafast -bf 2 -c:a aac parth.ts
+for part in part parth; do
+    cat $part.ts $part.ts >joined.ts; copy joined.ts joined.mkv; says 'time stamps begin anew'
+    [ "$(times joined.mkv | wc -l)" = 100 ] && steps joined.mkv v:0 0.03 0.15 && steps joined.mkv a:0 0.01 0.1 || bad "$part.ts twice: $(times joined.mkv | tail -1) s"
+done
+make -i part.vob -an -c:v mpeg2video -g 1 -q:v 2 frames.ts; set -- $(probe frames.ts packet=pos | grep -o "[0-9]*" | sed -n 20,21p) # a frame is missing, but time goes on
+(head -c $1 frames.ts; tail -c +$(($2 + 1)) frames.ts) >lossy.ts; refused 3 'is cut off or damaged' lossy.ts no.mkv; copy lossy.ts lossy.mkv --lenient; copy frames.ts frames.mkv
 
 # sound whose time stamps repeat
 make -f lavfi -i testsrc2=s=64x48:r=25:d=1 -f lavfi -i sine=d=1 -c:v ffv1 -c:a aac sound.mkv

@@ -37,7 +37,7 @@ typedef struct SnlsAvClock { /* of files that were joined, whose time stamps beg
     struct SnlsAvClockStream {
         int64_t end;   /* of the last packet, with what is added; microseconds, or AV_NOPTS_VALUE */
         int64_t joins; /* that this stream has come over */
-    } *stream;
+    } * stream;
     unsigned streams; /* those that were there at the beginning; 0: this format has one clock throughout */
     int64_t joins;    /* seen so far */
     int64_t added[2]; /* to time stamps before the last join, and behind it; microseconds */
@@ -81,12 +81,14 @@ typedef struct SnlsAvReader {
     int64_t longest;      /* between two frames */
     int64_t offset;       /* subtracted from time stamps: where the file begins */
     int64_t behind;       /* where the last packet ends in the file */
-    int failures; /* of the decoder, after it was told of the end */
+    int failures;         /* of the decoder, after it was told of the end */
     bool draining;
-    bool cut;    /* the file ends inside a part of it */
-    bool warned; /* of time stamps that go back */
+    bool cut;         /* the file ends inside a part of it */
+    bool warned;      /* of time stamps that go back */
     bool told_format; /* that the pixel format changes */
     SnlsAvSums sums;
+    int suspect; /* packets that a join may still come in, to excuse one that counts as damaged; 0: none does */
+    int64_t suspect_joins; /* that the video had come over before it */
 } SnlsAvReader;
 
 extern const SnlsReaderKind snls_av_reader;
@@ -115,7 +117,7 @@ typedef struct SnlsAvCopy { /* the streams that are not decoded: read again from
         int to;       /* stream of the output, -1: left out */
         int64_t last; /* time stamp of what was written last, in the output's time base */
         bool moved;   /* some were moved, which has been told */
-    } *stream;
+    } * stream;
     unsigned streams;   /* those that were there at the beginning */
     unsigned told_late; /* how many of those that began later have been told */
     double origin, end; /* seconds of the input: what lies outside is left out; end < 0: no end */

@@ -33,7 +33,8 @@ static bool keeps(const SnlsAvWriter *a, const AVStream *s)
     switch (s->codecpar->codec_type) {
     case AVMEDIA_TYPE_ATTACHMENT: return matroska;
     case AVMEDIA_TYPE_VIDEO:
-        if (s->disposition & AV_DISPOSITION_ATTACHED_PIC) return mov; /* elsewhere it would become a second video, or is a file */
+        if (s->disposition & AV_DISPOSITION_ATTACHED_PIC)
+            return mov; /* elsewhere it would become a second video, or is a file */
         break;
     case AVMEDIA_TYPE_AUDIO:
         if (f->audio_codec == AV_CODEC_ID_NONE || (!strcmp(f->name, "mxf") && s->codecpar->sample_rate != 48000)) return false;
@@ -48,8 +49,8 @@ static bool keeps(const SnlsAvWriter *a, const AVStream *s)
 /* Words about the packets that were, not about the clip. */
 static bool is_statistic(const char *key)
 {
-    static const char *const list[] = { "BPS",      "NUMBER_OF_FRAMES", "NUMBER_OF_BYTES",
-                                        "DURATION", "_STATISTICS",      "encoder", "alpha_mode" };
+    static const char *const list[] = { "BPS",         "NUMBER_OF_FRAMES", "NUMBER_OF_BYTES", "DURATION",
+                                        "_STATISTICS", "encoder",          "alpha_mode" };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (!av_strncasecmp(key, list[i], strlen(list[i]))) return true;
     return false;
@@ -72,7 +73,8 @@ static void move_timecode(SnlsWriter *w, AVDictionary **tags)
     AVTimecode code;
     char text[AV_TIMECODE_STR_SIZE] = "";
     if (!e || !like->params.first) return;
-    if (like->params.first < INT32_MAX && av_timecode_init_from_string(&code, av_d2q(like->info.rate, 100000), e->value, NULL) >= 0)
+    if (like->params.first < INT32_MAX &&
+        av_timecode_init_from_string(&code, av_d2q(like->info.rate, 100000), e->value, NULL) >= 0)
         av_timecode_make_string(&code, text, (int)like->params.first);
     else snls_note(&w->info, "the time code %.20s is left out: it cannot be counted on from the first frame", e->value);
     av_dict_set(tags, "timecode", *text ? text : NULL, 0);
@@ -163,8 +165,8 @@ static SnlsStatus add_stream(SnlsWriter *w, SnlsAvWriter *a, AVStream *from)
 static bool is_cover_file(const SnlsAvWriter *a, const AVStream *s)
 {
     const enum AVCodecID id = s->codecpar->codec_id;
-    return s->disposition & AV_DISPOSITION_ATTACHED_PIC && s->attached_pic.size > 0 && !strcmp(a->out->oformat->name, "matroska") &&
-           (id == AV_CODEC_ID_MJPEG || id == AV_CODEC_ID_PNG);
+    return s->disposition & AV_DISPOSITION_ATTACHED_PIC && s->attached_pic.size > 0 &&
+           !strcmp(a->out->oformat->name, "matroska") && (id == AV_CODEC_ID_MJPEG || id == AV_CODEC_ID_PNG);
 }
 
 static SnlsStatus attach_cover(SnlsWriter *w, SnlsAvWriter *a, const AVStream *from)
@@ -190,7 +192,8 @@ static void note_left_out(SnlsWriter *w, const SnlsAvWriter *a, const AVStream *
     const unsigned tag = s->codecpar->codec_tag; /* chapters and time code of MP4 are such streams, and are copied as tags */
     if (type == AVMEDIA_TYPE_DATA && (tag == MKTAG('t', 'e', 'x', 't') || tag == MKTAG('t', 'm', 'c', 'd'))) return;
     char why[64] = "it begins too late, and nothing is known of it";
-    if (type != AVMEDIA_TYPE_AUDIO || s->codecpar->sample_rate > 0) snprintf(why, sizeof why, "%s cannot hold it", a->out->oformat->name);
+    if (type != AVMEDIA_TYPE_AUDIO || s->codecpar->sample_rate > 0)
+        snprintf(why, sizeof why, "%s cannot hold it", a->out->oformat->name);
     snls_note(&w->info, "stream %d (%s, %s) is left out: %s", s->index,
               av_get_media_type_string(type) ? av_get_media_type_string(type) : "?",
               avcodec_get_name(s->codecpar->codec_id), why);
@@ -208,7 +211,8 @@ static bool holds_chapters(const AVOutputFormat *f)
 /* Where the output begins on the clock of the input, in ticks. */
 static int64_t begin_of(const SnlsAvCopy *c, AVRational tick)
 {
-    const int64_t begin = c->in->start_time == AV_NOPTS_VALUE ? 0 : av_rescale_q(c->in->start_time, AV_TIME_BASE_Q, tick);
+    const int64_t begin =
+        c->in->start_time == AV_NOPTS_VALUE ? 0 : av_rescale_q(c->in->start_time, AV_TIME_BASE_Q, tick);
     return begin + llrint(c->origin / av_q2d(tick));
 }
 
@@ -276,9 +280,11 @@ SnlsStatus snls_av_copy_open(SnlsWriter *w, SnlsAvWriter *a)
     c->stream = av_calloc(c->in->nb_streams, sizeof *c->stream);
     c->streams = c->in->nb_streams;
     c->packet = av_packet_alloc();
-    SNLS_REQUIRE(w->ctx, c->stream && c->packet && snls_av_clock_open(&c->clock, c->in) >= 0, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(w->name).text);
+    SNLS_REQUIRE(w->ctx, c->stream && c->packet && snls_av_clock_open(&c->clock, c->in) >= 0, SNLS_ERR_MEMORY,
+                 "%s: out of memory", snls_io_name(w->name).text);
     c->origin = like->origin;
-    if (like->params.count > 0 && like->info.rate > 0) c->end = c->origin + (double)like->params.count / like->info.rate;
+    if (like->params.count > 0 && like->info.rate > 0)
+        c->end = c->origin + (double)like->params.count / like->info.rate;
     for (unsigned i = 0; i < c->streams; i++) {
         AVStream *s = c->in->streams[i];
         const bool video = (int)i == reader->stream->index;
@@ -310,7 +316,8 @@ static bool cut_to_range(const SnlsAvCopy *c, double at)
     AVPacket *p = c->packet;
     const AVStream *s = c->in->streams[p->stream_index];
     const int64_t begin = begin_of(c, s->time_base), end = end_of(c, s->time_base), last = p->pts + p->duration;
-    if (s->codecpar->codec_type != AVMEDIA_TYPE_SUBTITLE || p->pts == AV_NOPTS_VALUE || p->duration <= 0) return at >= 0 || !(c->origin > 0);
+    if (s->codecpar->codec_type != AVMEDIA_TYPE_SUBTITLE || p->pts == AV_NOPTS_VALUE || p->duration <= 0)
+        return at >= 0 || !(c->origin > 0);
     if (c->origin > 0 && p->pts < begin) p->pts = p->dts = begin;
     p->duration = (last < end ? last : end) - p->pts;
     return p->duration > 0;
@@ -321,7 +328,8 @@ static bool cut_to_range(const SnlsAvCopy *c, double at)
 static void put_in_order(SnlsWriter *w, const SnlsAvWriter *a, const AVStream *from, AVPacket *p)
 {
     struct SnlsAvCopyStream *s = &a->copy.stream[from->index];
-    const bool repeats = a->out->oformat->flags & AVFMT_TS_NONSTRICT || from->codecpar->codec_type == AVMEDIA_TYPE_SUBTITLE;
+    const bool repeats =
+        a->out->oformat->flags & AVFMT_TS_NONSTRICT || from->codecpar->codec_type == AVMEDIA_TYPE_SUBTITLE;
     const int64_t least = s->last == AV_NOPTS_VALUE ? INT64_MIN : s->last + !repeats;
     if (p->dts == AV_NOPTS_VALUE) p->dts = p->pts;
     if (p->dts == AV_NOPTS_VALUE) return;

@@ -136,9 +136,9 @@ enum { TAG_RANGE = 1, TAG_MATRIX = 2, TAG_COLOURS = 4, TAG_HDR = 8, TAG_ALL = 15
 static int tags_held(const SnlsAvWriter *a, enum AVCodecID id)
 {
     const int container = muxes(a, "matroska\0webm\0mp4\0ipod\0") ? TAG_ALL
-                          : muxes(a, "mov\0")                       ? TAG_ALL - TAG_RANGE
-                          : muxes(a, "yuv4mpegpipe\0")              ? TAG_RANGE
-                                                                    : 0;
+                          : muxes(a, "mov\0")                     ? TAG_ALL - TAG_RANGE
+                          : muxes(a, "yuv4mpegpipe\0")            ? TAG_RANGE
+                                                                  : 0;
     switch (id) {
     case AV_CODEC_ID_H264:
     case AV_CODEC_ID_HEVC:
@@ -168,7 +168,8 @@ static void set_colours(AVFrame *like, const AVFrame *first, const SnlsPixels *f
         like->color_range =
             from->rgb || !from->full ? AVCOL_RANGE_MPEG : AVCOL_RANGE_JPEG; /* grey stays the same numbers */
     }
-    if (!rgb && d->nb_components >= 3 && like->color_range == AVCOL_RANGE_JPEG && !(held & TAG_RANGE)) like->color_range = AVCOL_RANGE_MPEG;
+    if (!rgb && d->nb_components >= 3 && like->color_range == AVCOL_RANGE_JPEG && !(held & TAG_RANGE))
+        like->color_range = AVCOL_RANGE_MPEG;
 }
 
 /* ---- options ---- */
@@ -349,7 +350,8 @@ static bool is_hdr(const SnlsReader *like, const AVFrame *first)
     const AVStream *s = like->kind == &snls_av_reader ? ((const SnlsAvReader *)like->priv)->stream : NULL;
     return av_frame_get_side_data(first, AV_FRAME_DATA_MASTERING_DISPLAY_METADATA) ||
            av_frame_get_side_data(first, AV_FRAME_DATA_CONTENT_LIGHT_LEVEL) ||
-           (s && (stream_has(s, AV_PKT_DATA_MASTERING_DISPLAY_METADATA) || stream_has(s, AV_PKT_DATA_CONTENT_LIGHT_LEVEL)));
+           (s &&
+            (stream_has(s, AV_PKT_DATA_MASTERING_DISPLAY_METADATA) || stream_has(s, AV_PKT_DATA_CONTENT_LIGHT_LEVEL)));
 }
 
 /* Adds ", WHAT NAME"; the first without comma. */
@@ -370,7 +372,8 @@ static void note_tags(SnlsWriter *w, const SnlsAvWriter *a, const AVFrame *first
     if (grey && !from->full && !(held & TAG_RANGE)) add_tag(text, sizeof text, "range", "limited");
     if (!(held & TAG_MATRIX) && f->colorspace != AVCOL_SPC_UNSPECIFIED && !w->pixels.rgb && !grey)
         add_tag(text, sizeof text, "matrix", av_color_space_name(f->colorspace));
-    if (!(held & TAG_COLOURS) && f->color_primaries != AVCOL_PRI_UNSPECIFIED && f->color_primaries != AVCOL_PRI_RESERVED0)
+    if (!(held & TAG_COLOURS) && f->color_primaries != AVCOL_PRI_UNSPECIFIED &&
+        f->color_primaries != AVCOL_PRI_RESERVED0)
         add_tag(text, sizeof text, "primaries", av_color_primaries_name(f->color_primaries));
     if (!(held & TAG_COLOURS) && f->color_trc != AVCOL_TRC_UNSPECIFIED && f->color_trc != AVCOL_TRC_RESERVED0)
         add_tag(text, sizeof text, "transfer", av_color_transfer_name(f->color_trc));
@@ -391,13 +394,14 @@ static bool constant_rate(const SnlsWriter *w, const SnlsAvWriter *a, const AVCo
 /* Nothing but the number of a frame tells its time. Others of one rate keep time stamps, in steps of a frame. */
 static bool counts_frames(const SnlsAvWriter *a, const AVCodec *codec)
 {
-    return a->out->oformat->flags & AVFMT_NOTIMESTAMPS || muxes(a, "mxf\0gxf\0dv\0") || codec->id == AV_CODEC_ID_THEORA ||
-           codec->id == AV_CODEC_ID_WRAPPED_AVFRAME;
+    return a->out->oformat->flags & AVFMT_NOTIMESTAMPS || muxes(a, "mxf\0gxf\0dv\0") ||
+           codec->id == AV_CODEC_ID_THEORA || codec->id == AV_CODEC_ID_WRAPPED_AVFRAME;
 }
 
 void snls_av_note_rate(SnlsWriter *w)
 {
-    snls_note(&w->info, "the frame rate varies, and %s has one rate only: %.3f frames a second are written", w->info.codec, w->info.rate);
+    snls_note(&w->info, "the frame rate varies, and %s has one rate only: %.3f frames a second are written",
+              w->info.codec, w->info.rate);
 }
 
 /* With the input's clock; with one of those that MPEG-4 and its kin take, which have 16 bits for it; with that of the frame rate. */
@@ -415,7 +419,8 @@ static SnlsStatus open_with_clock(SnlsWriter *w, SnlsAvWriter *a, const AVCodec 
     const bool rounds = !av_cmp_q(a->encoder->time_base, slow) && av_cmp_q(a->from, slow);
     if (a->counts && varies) a->told_rate = true, snls_av_note_rate(w);
     else if (rounds && varies)
-        snls_note(&w->info, "the frame rate varies, and %s knows %.3f frames a second: times are rounded to that", name_of(codec), w->info.rate);
+        snls_note(&w->info, "the frame rate varies, and %s knows %.3f frames a second: times are rounded to that",
+                  name_of(codec), w->info.rate);
     return SNLS_OK;
 }
 

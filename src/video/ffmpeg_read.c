@@ -64,7 +64,8 @@ static SnlsStatus open_decoder(SnlsReader *r, SnlsAvReader *a)
         return no_memory(r);
     a->decoder->pkt_timebase = a->stream->time_base;
     a->decoder->thread_count = r->params.threads;
-    if (!r->params.lenient && (codec->id == AV_CODEC_ID_PNG || codec->id == AV_CODEC_ID_APNG)) /* others explode for less than a wrong sum */
+    if (!r->params.lenient &&
+        (codec->id == AV_CODEC_ID_PNG || codec->id == AV_CODEC_ID_APNG)) /* others explode for less than a wrong sum */
         a->decoder->err_recognition |= AV_EF_CRCCHECK | AV_EF_EXPLODE;
     const int error = avcodec_open2(a->decoder, codec, NULL);
     return error < 0 ? snls_av_fail(r->ctx, SNLS_ERR_UNSUPPORTED, snls_reader_name(r), "its decoder does not start", error)
@@ -177,7 +178,9 @@ static bool seems_to_miss(const SnlsReader *r, const SnlsAvReader *a)
 
 static SnlsStatus refuse_broken(SnlsReader *r)
 {
-    return snls_fail(r->ctx, SNLS_ERR_FORMAT, "%s: is damaged: frames are missing where its parts do not follow each other (params.lenient takes what is there)",
+    return snls_fail(r->ctx, SNLS_ERR_FORMAT,
+                     "%s: is damaged: frames are missing where its parts do not follow each other (params.lenient "
+                     "takes what is there)",
                      snls_io_name(snls_reader_name(r)).text);
 }
 
@@ -189,7 +192,8 @@ static SnlsStatus check_end(SnlsReader *r, const SnlsAvReader *a)
     const double claims = claimed_end(a) - (fragments ? stream_begin(a) : 0), base = av_q2d(a->stream->time_base);
     if (r->params.lenient) return SNLS_END;
     if (a->cut) return refuse_cut(r);
-    if (!a->input.io && a->frames && seems_to_miss(r, a) && snls_av_file_broken(r->path, a->in->iformat->name)) return refuse_broken(r);
+    if (!a->input.io && a->frames && seems_to_miss(r, a) && snls_av_file_broken(r->path, a->in->iformat->name))
+        return refuse_broken(r);
     if (claims <= 0 || a->last == AV_NOPTS_VALUE || claim_is_loose(a)) return SNLS_END;
     const double frame = r->info.rate > 0 ? 1 / r->info.rate : 0.04, longest = fmax(frame, (double)a->longest * base);
     const double end = (double)(a->last + a->length) * base;
@@ -211,6 +215,22 @@ static bool has_slices(const SnlsAvReader *a)
     return a->stream->codecpar->codec_id == AV_CODEC_ID_FFV1 && a->stream->codecpar->extradata_size > 0;
 }
 
+enum { PATIENCE = 4 }; /* packets: a parser holds one or two back */
+
+/* Transport streams count their packets, and the count begins anew where they were joined: the last packet before counts as damaged. That is one
+ * join if the time stamps begin anew at once, too. */
+static bool is_corrupt(SnlsAvReader *a)
+{
+    const bool corrupt = a->packet->flags & AV_PKT_FLAG_CORRUPT;
+    if (!a->clock.streams) return corrupt;
+    const int64_t joins = a->clock.stream[a->stream->index].joins;
+    if (a->suspect && joins > a->suspect_joins) a->suspect = 0;
+    else if (a->suspect && !--a->suspect) return true;
+    if (corrupt && !a->suspect && joins == a->suspect_joins) a->suspect = PATIENCE;
+    if (!a->suspect) a->suspect_joins = joins;
+    return false;
+}
+
 /* One packet of the video into the decoder; at the end of the file the decoder is told. */
 static SnlsStatus feed(SnlsReader *r, SnlsAvReader *a)
 {
@@ -221,15 +241,15 @@ static SnlsStatus feed(SnlsReader *r, SnlsAvReader *a)
         if (error >= 0) snls_av_clock_packet(&a->clock, a->in, a->packet);
     } while (error >= 0 && a->packet->stream_index != a->stream->index);
     if (error < 0 && error != AVERROR_EOF && !r->params.lenient) return damaged(r, a, "reading fails", error);
-    if (error < 0 && ends_inside(a) && !r->params.lenient) return damaged(r, a, "is cut off", 0);
+    if (error < 0 && (ends_inside(a) || a->suspect) && !r->params.lenient) return damaged(r, a, "is cut off", 0);
     if (error < 0) {
         a->draining = true;
         error = avcodec_send_packet(a->decoder, NULL); /* takes a frame at once, and tells of one that is damaged */
-        return error < 0 && error != AVERROR_EOF && !r->params.lenient ? damaged(r, a, "decoding fails", error) : SNLS_OK;
+        return error < 0 && error != AVERROR_EOF && !r->params.lenient ? damaged(r, a, "decoding fails", error)
+                                                                       : SNLS_OK;
     }
     a->behind = a->packet->pos + a->packet->size;
-    if (a->packet->flags & AV_PKT_FLAG_CORRUPT && !r->params.lenient)
-        return damaged(r, a, "is cut off or damaged", 0);
+    if (is_corrupt(a) && !r->params.lenient) return damaged(r, a, "is cut off or damaged", 0);
     if (has_slices(a) && !r->params.lenient && snls_av_ffv1_damaged(&a->sums, a->packet))
         return damaged(r, a, "a check sum is wrong", 0);
     error = avcodec_send_packet(a->decoder, a->packet);
@@ -282,8 +302,8 @@ static SnlsStatus take_frame(SnlsReader *r, SnlsAvReader *a, AVFrame *frame, Snl
         snprintf(r->info.pixel_format, sizeof r->info.pixel_format, "%s", av_get_pix_fmt_name(frame->format));
     else if (!a->told_format && strcmp(r->info.pixel_format, av_get_pix_fmt_name(frame->format))) {
         a->told_format = true;
-        snls_note(&r->info, "from frame %lld on it is %s, before %s: the output has one format for all", (long long)a->frames - 1,
-                  av_get_pix_fmt_name(frame->format), r->info.pixel_format);
+        snls_note(&r->info, "from frame %lld on it is %s, before %s: the output has one format for all",
+                  (long long)a->frames - 1, av_get_pix_fmt_name(frame->format), r->info.pixel_format);
     }
     return snls_av_wrap(r->ctx, frame, a->stream->time_base, out);
 }
@@ -299,11 +319,13 @@ static SnlsStatus av_next(SnlsReader *r, SnlsFrame **out)
     while (status >= 0) {
         const int error = avcodec_receive_frame(a->decoder, frame);
         if (error >= 0) return take_frame(r, a, frame, out);
-        if (error != AVERROR(EAGAIN) && error != AVERROR_EOF && !r->params.lenient) status = damaged(r, a, "decoding fails", error);
+        if (error != AVERROR(EAGAIN) && error != AVERROR_EOF && !r->params.lenient)
+            status = damaged(r, a, "decoding fails", error);
         else if (error == AVERROR_EOF || (a->draining && ++a->failures > FAILURES_MOST)) {
             status = check_end(r, a);
             break;
-        } else if (!a->draining) status = feed(r, a); /* else what a decoder of many threads still holds, behind the damage */
+        } else if (!a->draining)
+            status = feed(r, a); /* else what a decoder of many threads still holds, behind the damage */
     }
     av_frame_free(&frame);
     return status;

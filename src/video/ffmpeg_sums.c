@@ -12,7 +12,8 @@ bool snls_av_ffv1_damaged(SnlsAvSums *s, const AVPacket *p)
     int64_t end = p->size, right = 0, wrong = 0;
     while (end > 0) {
         const uint8_t *footer = p->data + end - FOOTER;
-        const int64_t length = end < FOOTER ? end + 1 : ((int64_t)footer[0] << 16 | footer[1] << 8 | footer[2]) + FOOTER;
+        const int64_t length =
+            end < FOOTER ? end + 1 : ((int64_t)footer[0] << 16 | footer[1] << 8 | footer[2]) + FOOTER;
         if (length > end) break;
         end -= length;
         if (av_crc(table, 0, p->data + end, (size_t)length)) wrong++;

@@ -155,7 +155,8 @@ static int chunk_heading(const uint8_t *p, int64_t n, bool *inside, int64_t *len
     for (int i = 0; i < 4; i++)
         if (n < 8 || p[i] < ' ' || p[i] > '~') return 0;
     const uint32_t value = (uint32_t)p[4] | (uint32_t)p[5] << 8 | (uint32_t)p[6] << 16 | (uint32_t)p[7] << 24;
-    *inside = n >= 12 && (!memcmp(p, "RIFF", 4) || (!memcmp(p, "LIST", 4) && (!memcmp(p + 8, "movi", 4) || !memcmp(p + 8, "rec ", 4))));
+    *inside = n >= 12 && (!memcmp(p, "RIFF", 4) ||
+                          (!memcmp(p, "LIST", 4) && (!memcmp(p + 8, "movi", 4) || !memcmp(p + 8, "rec ", 4))));
     *length = *inside && value < 4 ? -1 : (int64_t)value - (*inside ? 4 : 0);
     return *inside ? 12 : 8;
 }
@@ -173,7 +174,9 @@ static int next_heading(Chain *c, PartHeading *heading_of, bool *inside, int64_t
     uint8_t head[16];
     int64_t n = pread(c->fd, head, sizeof head, c->at);
     int heading = n > 0 ? heading_of(head, n, inside, length) : 0;
-    if (!heading && c->padded && (n = pread(c->fd, head, sizeof head, c->at - 1)) > 0 && (heading = heading_of(head, n, inside, length))) c->at--;
+    if (!heading && c->padded && (n = pread(c->fd, head, sizeof head, c->at - 1)) > 0 &&
+        (heading = heading_of(head, n, inside, length)))
+        c->at--;
     while (c->depth && c->at >= c->end[c->depth]) c->depth--;
     c->at += heading;
     return heading;
@@ -186,12 +189,14 @@ static bool chain_broken(int fd, int64_t size, PartHeading *heading_of)
     while (c.at < size) {
         bool inside = false;
         int64_t length = 0;
-        if (!next_heading(&c, heading_of, &inside, &length)) return c.depth > 0; /* behind the last may be what others have appended */
+        if (!next_heading(&c, heading_of, &inside, &length))
+            return c.depth > 0; /* behind the last may be what others have appended */
         if (length > c.end[c.depth] - c.at && c.depth) return true;
         if (length < 0 && !inside) return false; /* nothing can be told of what follows */
         c.padded = !inside && heading_of == chunk_heading && length % 2;
         if (!inside) c.at += length + c.padded;
-        else if (length >= 0 && c.depth + 1 < DEPTH) c.depth++, c.end[c.depth] = c.at + length < size ? c.at + length : size;
+        else if (length >= 0 && c.depth + 1 < DEPTH)
+            c.depth++, c.end[c.depth] = c.at + length < size ? c.at + length : size;
     }
     return false;
 }
@@ -206,7 +211,9 @@ static int open_plain(const char *path, int64_t *size)
 
 bool snls_av_file_broken(const char *path, const char *format)
 {
-    PartHeading *heading_of = !strncmp(format, "matroska,", 9) ? element_heading : !strcmp(format, "avi") ? chunk_heading : NULL;
+    PartHeading *heading_of = !strncmp(format, "matroska,", 9) ? element_heading
+                              : !strcmp(format, "avi")         ? chunk_heading
+                                                               : NULL;
     int64_t size;
     const int fd = heading_of ? open_plain(path, &size) : -1;
     if (fd < 0) return false;

@@ -103,7 +103,8 @@ static SnlsStatus write_header(SnlsWriter *w, SnlsAvWriter *a)
         return snls_av_fail(w->ctx, SNLS_ERR_IO, w->name, "cannot be written", error);
     if (error < 0)
         return snls_av_fail(w->ctx, SNLS_ERR_UNSUPPORTED, w->name,
-                            "the container refuses these streams (another params.codec, params.no_copy, or .mkv)", error);
+                            "the container refuses these streams (another params.codec, params.no_copy, or .mkv)",
+                            error);
     a->header = true;
     return SNLS_OK;
 }
