@@ -36,6 +36,8 @@ for part in part parth; do
     cat $part.ts $part.ts >joined.ts; copy joined.ts joined.mkv; says 'time stamps begin anew'
     [ "$(times joined.mkv | wc -l)" = 100 ] && steps joined.mkv v:0 0.03 0.15 && steps joined.mkv a:0 0.01 0.1 || bad "$part.ts twice: $(times joined.mkv | tail -1) s"
 done
+make -i part.ts -c copy -output_ts_offset 1000 far.ts; cat part.ts far.ts part.ts >joined.ts; copy joined.ts joined.mkv # far ahead, and back
+[ "$(times joined.mkv | wc -l)" = 150 ] && steps joined.mkv v:0 0.03 0.15 && steps joined.mkv a:0 0.01 0.1 || bad "far ahead and back: $(times joined.mkv | tail -1) s"
 make -i part.vob -an -c:v mpeg2video -g 1 -q:v 2 frames.ts; set -- $(probe frames.ts packet=pos | grep -o "[0-9]*" | sed -n 20,21p) # a frame is missing, but time goes on
 (head -c $1 frames.ts; tail -c +$(($2 + 1)) frames.ts) >lossy.ts; refused 3 'is cut off or damaged' lossy.ts no.mkv; copy lossy.ts lossy.mkv --lenient; copy frames.ts frames.mkv
 
