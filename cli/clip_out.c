@@ -90,26 +90,28 @@ static SnlsStatus write_frame(SnlsReader *reader, const SnlsFrame *kept, SnlsWri
 static int open_writer(ClipOut *o, SnlsReader *reader)
 {
     SnlsWriterParams params;
-    SnlsVideoInfo info;
     snls_writer_defaults(&params);
     params.like = reader;
     params.path = o->path;
     params.rename = name_picture;
     const SnlsStatus status = snls_writer_open(&o->writer, o->ctx, strcmp(o->path, "-") ? output_path(o->path) : "-", &params);
     if (status < 0) return fail_clip(status, true, o->path, snls_error(o->ctx));
-    snls_writer_info(o->writer, &info);
-    print_notes(&info);
+    snls_writer_info(o->writer, &o->told);
+    print_notes(&o->told);
     return EXIT_DONE;
 }
 
 static int write_frames(ClipOut *o, SnlsReader *again, const SnlsTensor *clip)
 {
+    SnlsVideoInfo later;
     SnlsStatus status = SNLS_OK;
     for (int64_t t = 0; t < clip->shape[0] && status == SNLS_OK; t++) {
         const SnlsTensor frame = frame_of(clip, t);
         status = write_frame(again, again ? NULL : o->source.frames[t], o->writer, &frame);
     }
     if (status == SNLS_OK) status = snls_writer_finish(o->writer);
+    snls_writer_info(o->writer, &later);
+    if (status == SNLS_OK) print_later_notes(&o->told, &later);
     return status < 0            ? fail_clip(status, true, o->path, snls_error(o->ctx))
            : status != SNLS_OK ? fail(EXIT_INPUT, "%s: has fewer frames when it is read again", o->in)
                                : EXIT_DONE;

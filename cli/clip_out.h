@@ -8,6 +8,7 @@ typedef struct ClipOut {
     const char *in, *path; /* a video has rate, colours, sound of the clip IN, which is read again for it */
     Source source;         /* what is left of IN where that is standard input, which comes once */
     SnlsWriter *writer;    /* open from the beginning then */
+    SnlsVideoInfo told;    /* what the writer has said so far */
     SnlsContext *ctx;
     const Common *common;
     Reading reading;       /* how */

@@ -278,6 +278,17 @@ static void plan_journal(Denoise *d, SnlsPipelineParams *p)
     p->resume = d->resume;
 }
 
+/* What was only found on the way. */
+static void tell_later(const Denoise *d)
+{
+    SnlsVideoInfo in, out;
+    snls_reader_info(d->reader, &in);
+    snls_writer_info(d->writer, &out);
+    if (d->quiet) return;
+    print_later_notes(&d->info, &in);
+    print_later_notes(&d->out_info, &out);
+}
+
 static int run_pipeline(Denoise *d, SnlsPipeline *job)
 {
     const double start = seconds_now();
@@ -286,7 +297,7 @@ static int run_pipeline(Denoise *d, SnlsPipeline *job)
     progress_end(&d->progress, status >= 0);
     if (d->watch_code == EXIT_INPUT && *d->journal) unlink(d->journal); /* the clean clip does not fit: nothing to go on with */
     if (d->watch_code) return d->watch_code;
-    if (status >= 0) return EXIT_DONE;
+    if (status >= 0) return tell_later(d), EXIT_DONE;
     return fail_clip(status, d->result.writing, d->out, d->result.error);
 }
 

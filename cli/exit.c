@@ -53,8 +53,15 @@ int code_of(SnlsStatus status, bool writing)
 /* The option that a field of readers' and writers' params is set by, where the sentence at `at` names one; *length: of that name. */
 static const char *option_at(const char *at, size_t *length)
 {
-    static const char *const names[][2] = { { "params.codec", "--vcodec" }, { "params.format", "--pix-fmt" }, { "params.options holds", "--enc-opt is" }, { "params.options", "--enc-opt" },
-                                            { "params.crf", "--crf" }, { "params.lenient", "--lenient" }, { "params.progressive", "--progressive" }, { "params.first", "--first" } };
+    static const char *const names[][2] = { { "params.codec", "--vcodec" },
+                                            { "params.format", "--pix-fmt" },
+                                            { "params.options holds", "--enc-opt is" },
+                                            { "params.options", "--enc-opt" },
+                                            { "params.crf", "--crf" },
+                                            { "params.lenient", "--lenient" },
+                                            { "params.progressive", "--progressive" },
+                                            { "params.first", "--first" },
+                                            { "params.no_copy", "--no-copy" } };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strncmp(at, names[i][0], *length = strlen(names[i][0]))) return names[i][1];
     return NULL;

@@ -96,10 +96,17 @@ void source_free(Source *s)
     *s = (Source){ 0 };
 }
 
-void print_notes(const SnlsVideoInfo *info)
+static void print_lines(const char *line)
 {
-    for (const char *line = info->notes, *end; *line && (end = strchr(line, '\n')); line = end + 1)
+    for (const char *end; *line && (end = strchr(line, '\n')); line = end + 1)
         fprintf(stderr, "snls %s: %.*s\n", command_name, (int)(end - line), line);
+}
+
+void print_notes(const SnlsVideoInfo *info) { print_lines(info->notes); }
+
+void print_later_notes(const SnlsVideoInfo *told, const SnlsVideoInfo *now)
+{
+    print_lines(now->notes + strlen(told->notes));
 }
 
 /* All frames of a video file, of a folder or a pattern of pictures, or of one picture. source may be NULL. */
@@ -107,7 +114,7 @@ static int video_load(SnlsContext *ctx, const char *path, const Reading *reading
 {
     const SnlsReaderParams params = reading_params(reading);
     SnlsReader *reader;
-    SnlsVideoInfo info;
+    SnlsVideoInfo info, later;
     SnlsFrame *frame;
     int64_t count = 0;
     int code = EXIT_DONE;
@@ -123,6 +130,8 @@ static int video_load(SnlsContext *ctx, const char *path, const Reading *reading
         const int put = put_frame(source, frame);
         if (!code) code = put;
     }
+    snls_reader_info(reader, &later);
+    if (source && !code) print_later_notes(&info, &later);
     if (!source || !source->reader) snls_reader_close(&reader);
     if (!code && status < 0) code = fail_library(ctx, status, false);
     video->shape[0] = count;

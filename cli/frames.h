@@ -17,6 +17,8 @@ typedef struct Reading {
 SnlsReaderParams reading_params(const Reading *reading);
 
 void print_notes(const SnlsVideoInfo *info); /* what a reader or a writer has to say, a line each */
+void print_later_notes(const SnlsVideoInfo *told,
+                       const SnlsVideoInfo *now); /* what it has come to say since it was opened */
 
 /* What a clip was read from, for who writes one like it. */
 typedef struct Source {

@@ -118,6 +118,9 @@ static int stop_blas_threads(void)
     return !setenv("OPENBLAS_NUM_THREADS", "1", 1);
 }
 
+/* SVT-AV1 tells of itself on stderr, and asks only the environment whether it should. */
+static void quiet_encoders(void) { setenv("SVT_LOG", "1", 0); }
+
 /* Both libraries look at the environment when they are loaded, so the program starts itself anew, once, unless the user has said something there. Where that
  * fails it goes on as it is. */
 static void start_prepared(char **argv)
@@ -129,6 +132,7 @@ static void start_prepared(char **argv)
 int main(int argc, char **argv)
 {
     start_prepared(argv);
+    quiet_encoders();
     guard_streams();
     outputs_init();
     const int code = dispatch(argc, argv);

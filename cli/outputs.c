@@ -290,6 +290,17 @@ static bool keeps_lock(const Output *o)
     return true;
 }
 
+/* /proc and its kin are there, and take nothing new. */
+static int no_place(const Output *o)
+{
+    struct stat info;
+    char *folder = folder_of(o->part);
+    const bool there = !stat(folder, &info) && S_ISDIR(info.st_mode);
+    free(folder);
+    return fail(EXIT_OUTPUT, "%s: cannot be created: its folder %s", o->path,
+                there ? "takes no files" : "is not there");
+}
+
 /* Made now, empty: that a directory is missing or read-only, or that another run writes there, is known before any work. */
 static int create_part(const Output *o)
 {
@@ -299,7 +310,7 @@ static int create_part(const Output *o)
         return fail(EXIT_OUTPUT, "%s: is in the way, and no plain file", o->part);
     const int fd = open_locked(o->part);
     if (fd < 0 && errno == EWOULDBLOCK) return fail(EXIT_OUTPUT, "%s: another run is writing it", o->path);
-    if (fd < 0 && errno == ENOENT) return fail(EXIT_OUTPUT, "%s: cannot be created: its folder is not there", o->path);
+    if (fd < 0 && errno == ENOENT) return no_place(o);
     if (fd < 0) return fail(EXIT_OUTPUT, "%s: cannot be created: %s", o->part, strerror(errno));
     if (!keeps_lock(o)) close(fd); /* else open until the program ends, behind the last rename */
     return EXIT_DONE;

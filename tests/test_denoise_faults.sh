@@ -109,6 +109,8 @@ grep -q 'auto, or' err && bad "noise --sigma auto: $(cat err)"
 mkdir locked; chmod a-w locked
 if [ "$(id -u)" != 0 ]; then refused 7 'locked' clip.mkv locked/out.mkv; fi
 refused 7 'no/such' clip.mkv no/such/out.mkv
+refused 7 'its folder is not there' clip.mkv no/such/out.mkv
+if [ -d /proc/self ] && ! : 2>/dev/null >/proc/out.mkv; then refused 7 'its folder takes no files' clip.mkv /proc/out.mkv; fi
 refused 4 'ending' clip.mkv out.xyz
 refused 7 'exists; -y' clip.mkv clip.mp4 --sigma 0
 refused 2 'is an input' clip.mkv clip.mkv -y --sigma 0

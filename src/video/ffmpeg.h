@@ -31,6 +31,24 @@ SnlsStatus snls_av_plain(SnlsContext *ctx, AVFrame **frame);
 /* A frame of ours around frame, which it owns from here on; freed on failure. */
 SnlsStatus snls_av_wrap(SnlsContext *ctx, AVFrame *frame, AVRational time_base, SnlsFrame **out);
 
+/* ---- time ---- */
+
+typedef struct SnlsAvClock { /* of files that were joined, whose time stamps begin anew at each join */
+    struct SnlsAvClockStream {
+        int64_t end;   /* of the last packet, with what is added; microseconds, or AV_NOPTS_VALUE */
+        int64_t joins; /* that this stream has come over */
+    } * stream;
+    unsigned streams; /* those that were there at the beginning; 0: this format has one clock throughout */
+    int64_t joins;    /* seen so far */
+    int64_t added[2]; /* to time stamps before the last join, and behind it; microseconds */
+} SnlsAvClock;
+
+/* SNLS_ERR_MEMORY without a sentence. */
+SnlsStatus snls_av_clock_open(SnlsAvClock *clock, const AVFormatContext *in);
+/* Moves the packet's time stamps so that time goes on at a join. Two of the same file agree where both are given every packet of it. */
+void snls_av_clock_packet(SnlsAvClock *clock, const AVFormatContext *in, AVPacket *packet);
+void snls_av_clock_close(SnlsAvClock *clock);
+
 /* ---- reading ---- */
 
 typedef struct SnlsAvInput { /* bytes that libavformat does not fetch itself */
@@ -43,19 +61,34 @@ typedef struct SnlsAvInput { /* bytes that libavformat does not fetch itself */
     char line[128];      /* the first of y4m, for sentences */
 } SnlsAvInput;
 
+typedef struct SnlsAvSums { /* of the slices of FFV1, as far as packets have told */
+    bool has, wrong;
+} SnlsAvSums;
+
+/* Is a check sum of this packet wrong, or of one before it? Whether there are any is known from the first packet that has a right one. */
+bool snls_av_ffv1_damaged(SnlsAvSums *sums, const AVPacket *packet);
+
 typedef struct SnlsAvReader {
     SnlsAvInput input;
     AVFormatContext *in;
     AVCodecContext *decoder;
     AVStream *stream;
     AVPacket *packet;
+    SnlsAvClock clock;
     int64_t frames;       /* decoded */
-    int64_t last, length; /* time stamp and duration of the last frame, in the stream's time base */
+    int64_t begin;        /* time stamp of the first frame, in the stream's time base */
+    int64_t last, length; /* time stamp and duration of the last one */
     int64_t longest;      /* between two frames */
     int64_t offset;       /* subtracted from time stamps: where the file begins */
     int64_t behind;       /* where the last packet ends in the file */
+    int failures;         /* of the decoder, after it was told of the end */
     bool draining;
-    bool cut; /* the file ends inside a part of it */
+    bool cut;         /* the file ends inside a part of it */
+    bool warned;      /* of time stamps that go back */
+    bool told_format; /* that the pixel format changes */
+    SnlsAvSums sums;
+    int suspect; /* packets that a join may still come in, to excuse one that counts as damaged; 0: none does */
+    int64_t suspect_joins; /* that the video had come over before it */
 } SnlsAvReader;
 
 extern const SnlsReaderKind snls_av_reader;
@@ -67,6 +100,9 @@ void snls_av_input_close(SnlsReader *r, SnlsAvReader *a); /* after a->in */
 /* Does the file at path end before its parts do? false where that cannot be told: pipes, and formats that tell no
  * lengths. format is libav's name. */
 bool snls_av_file_cut(const char *path, const char *format);
+/* Is there anything between the parts of a Matroska or AVI file that is none? Demuxers look for the next one, and what was lost is told nowhere.
+ * Goes from packet to packet, so it is for clips in which frames seem to be missing. */
+bool snls_av_file_broken(const char *path, const char *format);
 
 /* The usual rate and the mean one differ: time stamps that a file with one rate has no place for. */
 bool snls_av_rate_varies(const SnlsReader *reader);
@@ -75,10 +111,18 @@ bool snls_av_rate_varies(const SnlsReader *reader);
 
 typedef struct SnlsAvCopy { /* the streams that are not decoded: read again from the input, beside the video */
     AVFormatContext *in;
-    AVPacket *packet;   /* read, not yet due */
-    int *to;            /* stream of the output for each of the input, -1: left out */
+    AVPacket *packet; /* read, not yet due */
+    SnlsAvClock clock;
+    struct SnlsAvCopyStream {
+        int to;       /* stream of the output, -1: left out */
+        int64_t last; /* time stamp of what was written last, in the output's time base */
+        bool moved;   /* some were moved, which has been told */
+    } * stream;
+    unsigned streams;   /* those that were there at the beginning */
+    unsigned told_late; /* how many of those that began later have been told */
     double origin, end; /* seconds of the input: what lies outside is left out; end < 0: no end */
     bool pending, ended;
+    char path[SNLS_PATH_MAX]; /* of the input, for sentences */
 } SnlsAvCopy;
 
 typedef struct SnlsAvWriter {
@@ -93,12 +137,18 @@ typedef struct SnlsAvWriter {
     int sent;
     AVRational from; /* time base of the frames that come */
     bool header, limited; /* limited: not all frames of the input, so other streams end with the last of them */
+    bool counts;          /* the file has no times: the number of a frame and the rate tell its time */
+    bool told_rate;       /* that the rate varies */
+    double begin;         /* time of the first frame */
 } SnlsAvWriter;
 
 extern const SnlsWriterKind snls_av_writer;
 
 /* Encoder, its format and options by container, depth and what was asked for; opens it. */
 SnlsStatus snls_av_encoder_open(SnlsWriter *w, SnlsAvWriter *a, const AVFrame *first);
+
+/* Says that the rate varies, and is lost. */
+void snls_av_note_rate(SnlsWriter *w);
 
 /* y4m, which is not encoded: a->encoder only tells its format. */
 static inline bool snls_av_is_y4m(const SnlsAvWriter *a) { return a->encoder->codec_id == AV_CODEC_ID_WRAPPED_AVFRAME; }

@@ -3,6 +3,7 @@
 #include "video/ffmpeg.h"
 #include "io/file.h"
 #include <libavutil/avstring.h>
+#include <libavutil/timecode.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +33,8 @@ static bool keeps(const SnlsAvWriter *a, const AVStream *s)
     switch (s->codecpar->codec_type) {
     case AVMEDIA_TYPE_ATTACHMENT: return matroska;
     case AVMEDIA_TYPE_VIDEO:
-        if (s->disposition & AV_DISPOSITION_ATTACHED_PIC) return mov; /* elsewhere it would become a second video */
+        if (s->disposition & AV_DISPOSITION_ATTACHED_PIC)
+            return mov; /* elsewhere it would become a second video, or is a file */
         break;
     case AVMEDIA_TYPE_AUDIO:
         if (f->audio_codec == AV_CODEC_ID_NONE || (!strcmp(f->name, "mxf") && s->codecpar->sample_rate != 48000)) return false;
@@ -44,10 +46,11 @@ static bool keeps(const SnlsAvWriter *a, const AVStream *s)
            known_to_hold(f, s->codecpar->codec_id);
 }
 
+/* Words about the packets that were, not about the clip. */
 static bool is_statistic(const char *key)
 {
-    static const char *const list[] = { "BPS",      "NUMBER_OF_FRAMES", "NUMBER_OF_BYTES",
-                                        "DURATION", "_STATISTICS",      "encoder" };
+    static const char *const list[] = { "BPS",         "NUMBER_OF_FRAMES", "NUMBER_OF_BYTES", "DURATION",
+                                        "_STATISTICS", "encoder",          "alpha_mode" };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (!av_strncasecmp(key, list[i], strlen(list[i]))) return true;
     return false;
@@ -60,6 +63,21 @@ static void copy_tags(AVDictionary **to, const AVDictionary *from, bool video)
         if (!(video && is_statistic(e->key)) && strcmp(e->key, "major_brand") && strcmp(e->key, "minor_version") &&
             strcmp(e->key, "compatible_brands") && av_strcasecmp(e->key, "encoder"))
             av_dict_set(to, e->key, e->value, 0);
+}
+
+/* A time code is that of the first frame, which is another where some are skipped. */
+static void move_timecode(SnlsWriter *w, AVDictionary **tags)
+{
+    const SnlsReader *like = w->params.like;
+    const AVDictionaryEntry *e = av_dict_get(*tags, "timecode", NULL, 0);
+    AVTimecode code;
+    char text[AV_TIMECODE_STR_SIZE] = "";
+    if (!e || !like->params.first) return;
+    if (like->params.first < INT32_MAX &&
+        av_timecode_init_from_string(&code, av_d2q(like->info.rate, 100000), e->value, NULL) >= 0)
+        av_timecode_make_string(&code, text, (int)like->params.first);
+    else snls_note(&w->info, "the time code %.20s is left out: it cannot be counted on from the first frame", e->value);
+    av_dict_set(tags, "timecode", *text ? text : NULL, 0);
 }
 
 /* Rotation, HDR mastering, stereo, ... belong to the stream. Dolby Vision's would lie about frames it did not see. */
@@ -94,12 +112,12 @@ static void copy_side_data(SnlsWriter *w, AVStream *to, const AVStream *from)
     }
 }
 
-static SnlsStatus add_stream(SnlsWriter *w, SnlsAvWriter *a, AVStream *from)
+/* A stream of out like this one; NULL where there is no memory. */
+static AVStream *stream_like(AVFormatContext *out, const AVStream *from)
 {
-    AVStream *to = avformat_new_stream(a->out, NULL);
-    if (!to || avcodec_parameters_copy(to->codecpar, from->codecpar) < 0)
-        return snls_fail(w->ctx, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(w->name).text);
-    const struct AVCodecTag *const *tags = a->out->oformat->codec_tag;
+    AVStream *to = avformat_new_stream(out, NULL);
+    if (!to || avcodec_parameters_copy(to->codecpar, from->codecpar) < 0) return NULL;
+    const struct AVCodecTag *const *tags = out->oformat->codec_tag;
     unsigned tag;
     if (tags && av_codec_get_id(tags, to->codecpar->codec_tag) != to->codecpar->codec_id &&
         av_codec_get_tag2(tags, to->codecpar->codec_id, &tag))
@@ -108,8 +126,63 @@ static SnlsStatus add_stream(SnlsWriter *w, SnlsAvWriter *a, AVStream *from)
     to->disposition = from->disposition;
     to->sample_aspect_ratio = from->sample_aspect_ratio;
     copy_tags(&to->metadata, from->metadata, false);
+    return to;
+}
+
+/* Does the muxer begin with our video and this stream (NULL: none)? Into memory, which is thrown away. */
+static bool begins_with(const SnlsAvWriter *a, const AVStream *s)
+{
+    AVFormatContext *out = NULL;
+    uint8_t *bytes = NULL;
+    if (avformat_alloc_output_context2(&out, a->out->oformat, NULL, a->out->url) < 0) return true;
+    out->strict_std_compliance = a->out->strict_std_compliance;
+    const bool ready = avio_open_dyn_buf(&out->pb) >= 0 && stream_like(out, a->stream) && (!s || stream_like(out, s));
+    const bool begins = !ready || avformat_write_header(out, NULL) >= 0;
+    if (out->pb) avio_close_dyn_buf(out->pb, &bytes);
+    out->pb = NULL;
+    av_free(bytes);
+    avformat_free_context(out);
+    return begins;
+}
+
+/* What muxers list is not all they ask for: some refuse a codec that they list, a rate, or a stream of which nothing is known yet. */
+static bool refuses(const SnlsAvWriter *a, const AVStream *s)
+{
+    if (a->out->oformat->flags & AVFMT_NOFILE) return false; /* its header would be a file */
+    return !begins_with(a, s) && begins_with(a, NULL);
+}
+
+static SnlsStatus add_stream(SnlsWriter *w, SnlsAvWriter *a, AVStream *from)
+{
+    AVStream *to = stream_like(a->out, from);
+    SNLS_REQUIRE(w->ctx, to, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(w->name).text);
     copy_side_data(w, to, from);
-    a->copy.to[from->index] = to->index;
+    a->copy.stream[from->index].to = to->index;
+    return SNLS_OK;
+}
+
+/* Matroska has cover pictures as attached files. */
+static bool is_cover_file(const SnlsAvWriter *a, const AVStream *s)
+{
+    const enum AVCodecID id = s->codecpar->codec_id;
+    return s->disposition & AV_DISPOSITION_ATTACHED_PIC && s->attached_pic.size > 0 &&
+           !strcmp(a->out->oformat->name, "matroska") && (id == AV_CODEC_ID_MJPEG || id == AV_CODEC_ID_PNG);
+}
+
+static SnlsStatus attach_cover(SnlsWriter *w, SnlsAvWriter *a, const AVStream *from)
+{
+    const bool png = from->codecpar->codec_id == AV_CODEC_ID_PNG;
+    AVStream *to = avformat_new_stream(a->out, NULL);
+    uint8_t *data = to ? av_mallocz((size_t)from->attached_pic.size + AV_INPUT_BUFFER_PADDING_SIZE) : NULL;
+    SNLS_REQUIRE(w->ctx, data, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(w->name).text);
+    memcpy(data, from->attached_pic.data, (size_t)from->attached_pic.size);
+    to->codecpar->codec_type = AVMEDIA_TYPE_ATTACHMENT;
+    to->codecpar->codec_id = from->codecpar->codec_id;
+    to->codecpar->extradata = data;
+    to->codecpar->extradata_size = from->attached_pic.size;
+    av_dict_set(&to->metadata, "filename", png ? "cover.png" : "cover.jpg", 0);
+    av_dict_set(&to->metadata, "mimetype", png ? "image/png" : "image/jpeg", 0);
+    copy_tags(&to->metadata, from->metadata, false);
     return SNLS_OK;
 }
 
@@ -118,9 +191,12 @@ static void note_left_out(SnlsWriter *w, const SnlsAvWriter *a, const AVStream *
     const enum AVMediaType type = s->codecpar->codec_type;
     const unsigned tag = s->codecpar->codec_tag; /* chapters and time code of MP4 are such streams, and are copied as tags */
     if (type == AVMEDIA_TYPE_DATA && (tag == MKTAG('t', 'e', 'x', 't') || tag == MKTAG('t', 'm', 'c', 'd'))) return;
-    snls_note(&w->info, "stream %d (%s, %s) is left out: %s cannot hold it", s->index,
+    char why[64] = "it begins too late, and nothing is known of it";
+    if (type != AVMEDIA_TYPE_AUDIO || s->codecpar->sample_rate > 0)
+        snprintf(why, sizeof why, "%s cannot hold it", a->out->oformat->name);
+    snls_note(&w->info, "stream %d (%s, %s) is left out: %s", s->index,
               av_get_media_type_string(type) ? av_get_media_type_string(type) : "?",
-              avcodec_get_name(s->codecpar->codec_id), a->out->oformat->name);
+              avcodec_get_name(s->codecpar->codec_id), why);
 }
 
 static bool holds_chapters(const AVOutputFormat *f)
@@ -132,8 +208,23 @@ static bool holds_chapters(const AVOutputFormat *f)
     return false;
 }
 
-static void copy_chapters(SnlsWriter *w, SnlsAvWriter *a, const AVFormatContext *in, double origin)
+/* Where the output begins on the clock of the input, in ticks. */
+static int64_t begin_of(const SnlsAvCopy *c, AVRational tick)
 {
+    const int64_t begin =
+        c->in->start_time == AV_NOPTS_VALUE ? 0 : av_rescale_q(c->in->start_time, AV_TIME_BASE_Q, tick);
+    return begin + llrint(c->origin / av_q2d(tick));
+}
+
+/* And where it ends. */
+static int64_t end_of(const SnlsAvCopy *c, AVRational tick)
+{
+    return c->end < 0 ? INT64_MAX : begin_of(c, tick) + llrint((c->end - c->origin) / av_q2d(tick));
+}
+
+static void copy_chapters(SnlsWriter *w, SnlsAvWriter *a)
+{
+    const AVFormatContext *in = a->copy.in;
     if (in->nb_chapters && !holds_chapters(a->out->oformat)) {
         snls_note(&w->info, "chapters are left out: %s cannot hold them", a->out->oformat->name);
         return;
@@ -141,18 +232,16 @@ static void copy_chapters(SnlsWriter *w, SnlsAvWriter *a, const AVFormatContext 
     AVChapter **list = av_calloc(in->nb_chapters ? in->nb_chapters : 1, sizeof *list);
     for (unsigned i = 0; list && i < in->nb_chapters; i++) {
         const AVChapter *from = in->chapters[i];
-        const int64_t shift =
-            llrint(origin / av_q2d(from->time_base)) +
-            (in->start_time == AV_NOPTS_VALUE ? 0 : av_rescale_q(in->start_time, AV_TIME_BASE_Q, from->time_base));
+        const int64_t shift = begin_of(&a->copy, from->time_base), end = end_of(&a->copy, from->time_base);
         AVChapter *to = av_mallocz(sizeof *to);
-        if (!to || from->end <= shift) {
+        if (!to || from->end <= shift || from->start >= end) {
             av_free(to);
             continue;
         }
         to->id = from->id;
         to->time_base = from->time_base;
         to->start = from->start > shift ? from->start - shift : 0;
-        to->end = from->end - shift;
+        to->end = (from->end < end ? from->end : end) - shift;
         av_dict_copy(&to->metadata, from->metadata, 0);
         list[a->out->nb_chapters++] = to;
     }
@@ -178,27 +267,36 @@ SnlsStatus snls_av_copy_open(SnlsWriter *w, SnlsAvWriter *a)
     if (like->kind != &snls_av_reader) return SNLS_OK;
     const SnlsAvReader *reader = like->priv;
     copy_tags(&a->stream->metadata, reader->stream->metadata, true);
+    move_timecode(w, &a->stream->metadata);
     copy_side_data(w, a->stream, reader->stream);
     a->stream->disposition = reader->stream->disposition;
     if (w->params.no_copy) return SNLS_OK;
     if (reader->input.io) return note_once(w, reader); /* or y4m, which has one stream */
     snprintf(url, sizeof url, "file:%s", like->path);
+    snprintf(c->path, sizeof c->path, "%s", like->path);
     int error = avformat_open_input(&c->in, url, reader->in->iformat, NULL);
     if (error >= 0) error = avformat_find_stream_info(c->in, NULL);
     if (error < 0) return snls_av_fail(w->ctx, SNLS_ERR_IO, like->path, "cannot be opened a second time", error);
-    c->to = av_malloc_array(c->in->nb_streams, sizeof *c->to);
+    c->stream = av_calloc(c->in->nb_streams, sizeof *c->stream);
+    c->streams = c->in->nb_streams;
     c->packet = av_packet_alloc();
-    SNLS_REQUIRE(w->ctx, c->to && c->packet, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(w->name).text);
+    SNLS_REQUIRE(w->ctx, c->stream && c->packet && snls_av_clock_open(&c->clock, c->in) >= 0, SNLS_ERR_MEMORY,
+                 "%s: out of memory", snls_io_name(w->name).text);
     c->origin = like->origin;
-    for (unsigned i = 0; i < c->in->nb_streams; i++) {
+    if (like->params.count > 0 && like->info.rate > 0)
+        c->end = c->origin + (double)like->params.count / like->info.rate;
+    for (unsigned i = 0; i < c->streams; i++) {
         AVStream *s = c->in->streams[i];
-        c->to[i] = -1;
-        if ((int)i == reader->stream->index) s->discard = AVDISCARD_ALL;
-        else if (keeps(a, s)) SNLS_TRY(add_stream(w, a, s));
-        else note_left_out(w, a, s), s->discard = AVDISCARD_ALL;
+        const bool video = (int)i == reader->stream->index;
+        c->stream[i] = (struct SnlsAvCopyStream){ .to = -1, .last = AV_NOPTS_VALUE };
+        if (!video && is_cover_file(a, s)) SNLS_TRY(attach_cover(w, a, s));
+        else if (!video && keeps(a, s) && !refuses(a, s)) SNLS_TRY(add_stream(w, a, s));
+        else if (!video) note_left_out(w, a, s);
+        if (c->stream[i].to < 0 && !c->clock.streams) s->discard = AVDISCARD_ALL;
     }
     copy_tags(&a->out->metadata, c->in->metadata, false);
-    copy_chapters(w, a, c->in, c->origin);
+    move_timecode(w, &a->out->metadata);
+    copy_chapters(w, a);
     c->ended = a->out->nb_streams < 2;
     return SNLS_OK;
 }
@@ -212,41 +310,92 @@ static double due(const SnlsAvCopy *c)
     return at == AV_NOPTS_VALUE ? -1 : (double)at * av_q2d(s->time_base) - begin - c->origin;
 }
 
+/* Cuts a subtitle to the range of frames. Is there anything of the packet in it? */
+static bool cut_to_range(const SnlsAvCopy *c, double at)
+{
+    AVPacket *p = c->packet;
+    const AVStream *s = c->in->streams[p->stream_index];
+    const int64_t begin = begin_of(c, s->time_base), end = end_of(c, s->time_base), last = p->pts + p->duration;
+    if (s->codecpar->codec_type != AVMEDIA_TYPE_SUBTITLE || p->pts == AV_NOPTS_VALUE || p->duration <= 0)
+        return at >= 0 || !(c->origin > 0);
+    if (c->origin > 0 && p->pts < begin) p->pts = p->dts = begin;
+    p->duration = (last < end ? last : end) - p->pts;
+    return p->duration > 0;
+}
+
+/* Containers take no time stamp that goes back, most of them none that stands still but of subtitles, nor one of showing before
+ * that of decoding. */
+static void put_in_order(SnlsWriter *w, const SnlsAvWriter *a, const AVStream *from, AVPacket *p)
+{
+    struct SnlsAvCopyStream *s = &a->copy.stream[from->index];
+    const bool repeats =
+        a->out->oformat->flags & AVFMT_TS_NONSTRICT || from->codecpar->codec_type == AVMEDIA_TYPE_SUBTITLE;
+    const int64_t least = s->last == AV_NOPTS_VALUE ? INT64_MIN : s->last + !repeats;
+    if (p->dts == AV_NOPTS_VALUE) p->dts = p->pts;
+    if (p->dts == AV_NOPTS_VALUE) return;
+    if (p->dts < least) {
+        p->dts = least;
+        if (!s->moved) snls_note(&w->info, "stream %d: time stamps that do not increase are moved", from->index);
+        s->moved = true;
+    }
+    if (p->pts != AV_NOPTS_VALUE && p->pts < p->dts) p->pts = p->dts;
+    s->last = p->dts;
+}
+
 static SnlsStatus write_packet(SnlsWriter *w, SnlsAvWriter *a)
 {
     SnlsAvCopy *c = &a->copy;
     AVPacket *p = c->packet;
-    const AVStream *from = c->in->streams[p->stream_index], *to = a->out->streams[c->to[p->stream_index]];
-    const int64_t begin =
-        c->in->start_time == AV_NOPTS_VALUE ? 0 : av_rescale_q(c->in->start_time, AV_TIME_BASE_Q, from->time_base);
-    const int64_t shift = begin + llrint(c->origin / av_q2d(from->time_base));
+    const AVStream *from = c->in->streams[p->stream_index], *to = a->out->streams[c->stream[p->stream_index].to];
+    const int64_t shift = begin_of(c, from->time_base);
     if (p->pts != AV_NOPTS_VALUE) p->pts -= shift;
     if (p->dts != AV_NOPTS_VALUE) p->dts -= shift;
     av_packet_rescale_ts(p, from->time_base, to->time_base);
+    put_in_order(w, a, from, p);
     p->stream_index = to->index;
     p->pos = -1;
     const int error = av_interleaved_write_frame(a->out, p);
+    if (error == AVERROR(EINVAL) || error == AVERROR_INVALIDDATA) {
+        char what[128];
+        snprintf(what, sizeof what, "stream %d (%s) cannot be copied into %s (params.no_copy leaves such streams out)",
+                 from->index, avcodec_get_name(from->codecpar->codec_id), a->out->oformat->name);
+        return snls_av_fail(w->ctx, SNLS_ERR_FORMAT, c->path, what, error);
+    }
     return error < 0 ? snls_av_fail(w->ctx, SNLS_ERR_IO, w->name, "cannot be written", error) : SNLS_OK;
+}
+
+/* Is the packet of a stream that is copied? MPEG's program and transport streams may have new ones in every part of them,
+ * behind the header of the output. */
+static bool is_wanted(SnlsWriter *w, SnlsAvCopy *c)
+{
+    const unsigned index = (unsigned)c->packet->stream_index;
+    if (index < c->streams) return c->stream[index].to >= 0;
+    for (; c->told_late <= index - c->streams; c->told_late++)
+        snls_note(&w->info, "stream %u begins too late to be copied", c->streams + c->told_late);
+    return false;
+}
+
+/* The next packet of a stream that is copied; false at the end. */
+static bool read_packet(SnlsWriter *w, SnlsAvCopy *c)
+{
+    while (!c->pending && !c->ended) {
+        av_packet_unref(c->packet);
+        c->ended = av_read_frame(c->in, c->packet) < 0;
+        if (c->ended) break;
+        snls_av_clock_packet(&c->clock, c->in, c->packet);
+        c->pending = is_wanted(w, c);
+    }
+    return c->pending;
 }
 
 SnlsStatus snls_av_copy_until(SnlsWriter *w, SnlsAvWriter *a, double time)
 {
     SnlsAvCopy *c = &a->copy;
-    while (!c->ended) {
-        if (!c->pending) {
-            av_packet_unref(c->packet);
-            if (av_read_frame(c->in, c->packet) < 0) {
-                c->ended = true;
-                break;
-            }
-            c->pending = c->to[c->packet->stream_index] >= 0;
-            if (!c->pending) continue;
-        }
+    while (read_packet(w, c)) {
         const double at = due(c);
         if (at > time) break;
         c->pending = false;
-        if (at < 0 && c->origin > 0) continue; /* before the range of frames */
-        SNLS_TRY(write_packet(w, a));
+        if (cut_to_range(c, at)) SNLS_TRY(write_packet(w, a));
     }
     return SNLS_OK;
 }
@@ -254,6 +403,7 @@ SnlsStatus snls_av_copy_until(SnlsWriter *w, SnlsAvWriter *a, double time)
 void snls_av_copy_close(SnlsAvCopy *c)
 {
     av_packet_free(&c->packet);
-    av_freep(&c->to);
+    av_freep(&c->stream);
+    snls_av_clock_close(&c->clock);
     avformat_close_input(&c->in);
 }

@@ -130,8 +130,30 @@ static SnlsStatus choose_format(SnlsWriter *w, const AVCodec *codec, const SnlsP
     return SNLS_OK;
 }
 
-/* Tags stay; where RGB becomes YUV, the matrix that is used is written down. */
-static void set_colours(AVFrame *like, const AVFrame *first, const SnlsPixels *from)
+enum { TAG_RANGE = 1, TAG_MATRIX = 2, TAG_COLOURS = 4, TAG_HDR = 8, TAG_ALL = 15 };
+
+/* What of colour the file says in its container or in the headers of its frames. What is in neither, players guess. */
+static int tags_held(const SnlsAvWriter *a, enum AVCodecID id)
+{
+    const int container = muxes(a, "matroska\0webm\0mp4\0ipod\0") ? TAG_ALL
+                          : muxes(a, "mov\0")                     ? TAG_ALL - TAG_RANGE
+                          : muxes(a, "yuv4mpegpipe\0")            ? TAG_RANGE
+                                                                  : 0;
+    switch (id) {
+    case AV_CODEC_ID_H264:
+    case AV_CODEC_ID_HEVC:
+    case AV_CODEC_ID_AV1: return container | TAG_RANGE | TAG_MATRIX | TAG_COLOURS;
+    case AV_CODEC_ID_VP9: return container | TAG_RANGE | TAG_MATRIX;
+    case AV_CODEC_ID_MPEG2VIDEO:
+    case AV_CODEC_ID_PRORES: return container | TAG_MATRIX | TAG_COLOURS;
+    case AV_CODEC_ID_MJPEG: return container | TAG_RANGE;
+    default: return container;
+    }
+}
+
+/* Tags stay; where RGB becomes YUV, the matrix that is used is written down. Numbers of full range that nothing marks as such would be shown
+ * with too much contrast everywhere: they become those of limited range, which is what an unmarked file has. */
+static void set_colours(AVFrame *like, const AVFrame *first, const SnlsPixels *from, int held)
 {
     const AVPixFmtDescriptor *d = av_pix_fmt_desc_get(like->format);
     const bool rgb = d->flags & AV_PIX_FMT_FLAG_RGB;
@@ -146,6 +168,8 @@ static void set_colours(AVFrame *like, const AVFrame *first, const SnlsPixels *f
         like->color_range =
             from->rgb || !from->full ? AVCOL_RANGE_MPEG : AVCOL_RANGE_JPEG; /* grey stays the same numbers */
     }
+    if (!rgb && d->nb_components >= 3 && like->color_range == AVCOL_RANGE_JPEG && !(held & TAG_RANGE))
+        like->color_range = AVCOL_RANGE_MPEG;
 }
 
 /* ---- options ---- */
@@ -312,6 +336,51 @@ static void note_losses(SnlsWriter *w, const SnlsPixels *from, const char *codec
     if (!strcmp(codec, "gif")) snls_note(&w->info, "GIF has 256 fixed colours here; another container keeps them all");
 }
 
+static bool stream_has(const AVStream *s, enum AVPacketSideDataType type)
+{
+#if LIBAVFORMAT_VERSION_MAJOR >= 61
+    return av_packet_side_data_get(s->codecpar->coded_side_data, s->codecpar->nb_coded_side_data, type);
+#else
+    return av_stream_get_side_data(s, type, NULL);
+#endif
+}
+
+static bool is_hdr(const SnlsReader *like, const AVFrame *first)
+{
+    const AVStream *s = like->kind == &snls_av_reader ? ((const SnlsAvReader *)like->priv)->stream : NULL;
+    return av_frame_get_side_data(first, AV_FRAME_DATA_MASTERING_DISPLAY_METADATA) ||
+           av_frame_get_side_data(first, AV_FRAME_DATA_CONTENT_LIGHT_LEVEL) ||
+           (s &&
+            (stream_has(s, AV_PKT_DATA_MASTERING_DISPLAY_METADATA) || stream_has(s, AV_PKT_DATA_CONTENT_LIGHT_LEVEL)));
+}
+
+/* Adds ", WHAT NAME"; the first without comma. */
+static void add_tag(char *text, size_t size, const char *what, const char *name)
+{
+    const size_t used = strlen(text);
+    snprintf(text + used, size - used, "%s%s%s%s", used ? ", " : "", what, name ? " " : "", name ? name : "");
+}
+
+static void note_tags(SnlsWriter *w, const SnlsAvWriter *a, const AVFrame *first, const SnlsPixels *from, int held)
+{
+    char text[160] = "";
+    const AVFrame *f = a->like;
+    const bool grey = w->pixels.components < 3;
+    const char *container = snls_av_is_y4m(a) ? "y4m" : w->info.container;
+    if (from->full && !from->rgb && !grey && !w->pixels.full)
+        snls_note(&w->info, "full range becomes limited range: %s cannot mark it; .mkv can", container);
+    if (grey && !from->full && !(held & TAG_RANGE)) add_tag(text, sizeof text, "range", "limited");
+    if (!(held & TAG_MATRIX) && f->colorspace != AVCOL_SPC_UNSPECIFIED && !w->pixels.rgb && !grey)
+        add_tag(text, sizeof text, "matrix", av_color_space_name(f->colorspace));
+    if (!(held & TAG_COLOURS) && f->color_primaries != AVCOL_PRI_UNSPECIFIED &&
+        f->color_primaries != AVCOL_PRI_RESERVED0)
+        add_tag(text, sizeof text, "primaries", av_color_primaries_name(f->color_primaries));
+    if (!(held & TAG_COLOURS) && f->color_trc != AVCOL_TRC_UNSPECIFIED && f->color_trc != AVCOL_TRC_RESERVED0)
+        add_tag(text, sizeof text, "transfer", av_color_transfer_name(f->color_trc));
+    if (!(held & TAG_HDR) && is_hdr(w->params.like, first)) add_tag(text, sizeof text, "HDR mastering data", NULL);
+    if (*text) snls_note(&w->info, "not marked in the output: %s; %s has no place for it, .mkv does", text, container);
+}
+
 /* Files that know a rate, not the time of each frame: MPEG-1, MPEG-2 and Theora have it in their headers, and would take a fine
  * clock for it. AVI fills the gaps of a fine one, so clips of a varying rate keep their times there. */
 static bool constant_rate(const SnlsWriter *w, const SnlsAvWriter *a, const AVCodec *codec)
@@ -322,12 +391,44 @@ static bool constant_rate(const SnlsWriter *w, const SnlsAvWriter *a, const AVCo
     return muxes(a, "avi\0") && !snls_av_rate_varies(w->params.like);
 }
 
+/* Nothing but the number of a frame tells its time. Others of one rate keep time stamps, in steps of a frame. */
+static bool counts_frames(const SnlsAvWriter *a, const AVCodec *codec)
+{
+    return a->out->oformat->flags & AVFMT_NOTIMESTAMPS || muxes(a, "mxf\0gxf\0dv\0") ||
+           codec->id == AV_CODEC_ID_THEORA || codec->id == AV_CODEC_ID_WRAPPED_AVFRAME;
+}
+
+void snls_av_note_rate(SnlsWriter *w)
+{
+    snls_note(&w->info, "the frame rate varies, and %s has one rate only: %.3f frames a second are written",
+              w->info.codec, w->info.rate);
+}
+
+/* With the input's clock; with one of those that MPEG-4 and its kin take, which have 16 bits for it; with that of the frame rate. */
+static SnlsStatus open_with_clock(SnlsWriter *w, SnlsAvWriter *a, const AVCodec *codec, const AVFrame *first)
+{
+    const AVRational rate = av_d2q(w->info.rate > 0 ? w->info.rate : 25, 100000), slow = av_inv_q(rate);
+    const bool constant = constant_rate(w, a, codec), varies = snls_av_rate_varies(w->params.like);
+    const AVRational clocks[] = { a->from, { 1, 60000 }, { 1, 1000 }, slow };
+    SnlsStatus status = SNLS_ERR_UNSUPPORTED;
+    for (int i = constant ? 3 : 0; i < 4 && status == SNLS_ERR_UNSUPPORTED; i++)
+        if (varies || i == 0 || i == 3) status = try_open(w, a, codec, first, clocks[i], rate);
+    SNLS_TRY(status);
+    snprintf(w->info.codec, sizeof w->info.codec, "%s", name_of(codec));
+    a->counts = constant && counts_frames(a, codec);
+    const bool rounds = !av_cmp_q(a->encoder->time_base, slow) && av_cmp_q(a->from, slow);
+    if (a->counts && varies) a->told_rate = true, snls_av_note_rate(w);
+    else if (rounds && varies)
+        snls_note(&w->info, "the frame rate varies, and %s knows %.3f frames a second: times are rounded to that",
+                  name_of(codec), w->info.rate);
+    return SNLS_OK;
+}
+
 SnlsStatus snls_av_encoder_open(SnlsWriter *w, SnlsAvWriter *a, const AVFrame *first)
 {
     const AVCodec *codec;
     enum AVPixelFormat format;
     SnlsPixels from;
-    const AVRational rate = av_d2q(w->info.rate > 0 ? w->info.rate : 25, 100000), slow = av_inv_q(rate);
     snls_av_frame_pixels(first, &from);
     SNLS_TRY(choose_codec(w, a, &from, &codec));
     SNLS_TRY(choose_format(w, codec, &from, first->format, &format));
@@ -336,22 +437,16 @@ SnlsStatus snls_av_encoder_open(SnlsWriter *w, SnlsAvWriter *a, const AVFrame *f
     a->like->format = format;
     a->like->width = first->width;
     a->like->height = first->height;
-    set_colours(a->like, first, &from);
+    const int held = tags_held(a, codec->id);
+    set_colours(a->like, first, &from, held);
     snls_av_frame_pixels(a->like, &w->pixels);
-    const bool constant = constant_rate(w, a, codec);
-    SnlsStatus status = try_open(w, a, codec, first, constant ? slow : a->from, rate);
-    if (status == SNLS_ERR_UNSUPPORTED && !constant) /* older codecs take no fine clock */
-        status = try_open(w, a, codec, first, slow, rate);
-    SNLS_TRY(status);
+    SNLS_TRY(open_with_clock(w, a, codec, first));
     w->info.depth = w->pixels.component[0].depth;
     w->info.channels = snls_pixels_channels(&w->pixels);
-    snprintf(w->info.codec, sizeof w->info.codec, "%s", name_of(codec));
     snprintf(w->info.pixel_format, sizeof w->info.pixel_format, "%s", av_get_pix_fmt_name(format));
     snprintf(w->info.container, sizeof w->info.container, "%s", a->out->oformat->name);
     w->info.lossless = w->info.lossless && holds(&from, &w->pixels);
     note_losses(w, &from, name_of(codec));
-    if (constant && snls_av_rate_varies(w->params.like))
-        snls_note(&w->info, "the frame rate varies, and %s has one rate only: %.3f frames a second are written",
-                  name_of(codec), w->info.rate);
+    note_tags(w, a, first, &from, held);
     return SNLS_OK;
 }

@@ -32,6 +32,17 @@ static SnlsStatus open_input(SnlsReader *r, SnlsAvReader *a)
     return found < 0 ? snls_av_fail(r->ctx, SNLS_ERR_FORMAT, snls_reader_name(r), "cannot be parsed", found) : SNLS_OK;
 }
 
+/* WebM has transparency as a second picture beside each VP8 or VP9 frame, which only libvpx's decoders put together. */
+static const AVCodec *decoder_of(SnlsReader *r, const AVStream *s, const AVCodec *usual)
+{
+    const enum AVCodecID id = s->codecpar->codec_id;
+    const AVDictionaryEntry *mode = av_dict_get(s->metadata, "alpha_mode", NULL, 0);
+    if (!mode || strcmp(mode->value, "1") || (id != AV_CODEC_ID_VP8 && id != AV_CODEC_ID_VP9)) return usual;
+    const AVCodec *codec = avcodec_find_decoder_by_name(id == AV_CODEC_ID_VP8 ? "libvpx" : "libvpx-vp9");
+    if (!codec) snls_note(&r->info, "transparency is left out: this FFmpeg has no libvpx to decode it");
+    return codec ? codec : usual;
+}
+
 static SnlsStatus open_decoder(SnlsReader *r, SnlsAvReader *a)
 {
     const AVCodec *codec = NULL;
@@ -43,7 +54,9 @@ static SnlsStatus open_decoder(SnlsReader *r, SnlsAvReader *a)
     a->stream = a->in->streams[index];
     SNLS_REQUIRE(r->ctx, !(a->stream->disposition & AV_DISPOSITION_ATTACHED_PIC), SNLS_ERR_FORMAT,
                  "%s: holds no video, only a cover picture", snls_io_name(snls_reader_name(r)).text);
-    for (unsigned i = 0; i < a->in->nb_streams; i++)
+    codec = decoder_of(r, a->stream, codec);
+    if (snls_av_clock_open(&a->clock, a->in) < 0) return no_memory(r);
+    for (unsigned i = 0; i < a->in->nb_streams && !a->clock.streams; i++)
         if (a->in->streams[i] != a->stream) a->in->streams[i]->discard = AVDISCARD_ALL;
     a->decoder = avcodec_alloc_context3(codec);
     a->packet = av_packet_alloc();
@@ -51,6 +64,9 @@ static SnlsStatus open_decoder(SnlsReader *r, SnlsAvReader *a)
         return no_memory(r);
     a->decoder->pkt_timebase = a->stream->time_base;
     a->decoder->thread_count = r->params.threads;
+    if (!r->params.lenient &&
+        (codec->id == AV_CODEC_ID_PNG || codec->id == AV_CODEC_ID_APNG)) /* others explode for less than a wrong sum */
+        a->decoder->err_recognition |= AV_EF_CRCCHECK | AV_EF_EXPLODE;
     const int error = avcodec_open2(a->decoder, codec, NULL);
     return error < 0 ? snls_av_fail(r->ctx, SNLS_ERR_UNSUPPORTED, snls_reader_name(r), "its decoder does not start", error)
                      : SNLS_OK;
@@ -152,6 +168,22 @@ static bool claim_is_loose(const SnlsAvReader *a)
     return !strcmp(name, "asf") || (file && (matroska || !strcmp(name, "avi"))) || (!matroska && a->stream->duration <= 0);
 }
 
+/* Does it seem that there were more frames: is there a gap between two, or before the first, or behind the last? A clip may be meant so. */
+static bool seems_to_miss(const SnlsReader *r, const SnlsAvReader *a)
+{
+    const double base = av_q2d(a->stream->time_base), frame = r->info.rate > 0 ? 1 / r->info.rate : 0.04;
+    return (double)a->longest * base > 1.5 * frame || (double)(a->begin - a->offset) * base > 0.5 * frame ||
+           (double)(a->last + a->length) * base + 0.5 * frame < claimed_end(a);
+}
+
+static SnlsStatus refuse_broken(SnlsReader *r)
+{
+    return snls_fail(r->ctx, SNLS_ERR_FORMAT,
+                     "%s: is damaged: frames are missing where its parts do not follow each other (params.lenient "
+                     "takes what is there)",
+                     snls_io_name(snls_reader_name(r)).text);
+}
+
 /* A file that ends before the time it claims was cut off. What is left to rounding is less than two frames, of those that
  * are furthest apart: how long the last one is to be seen is not known everywhere. */
 static SnlsStatus check_end(SnlsReader *r, const SnlsAvReader *a)
@@ -160,6 +192,8 @@ static SnlsStatus check_end(SnlsReader *r, const SnlsAvReader *a)
     const double claims = claimed_end(a) - (fragments ? stream_begin(a) : 0), base = av_q2d(a->stream->time_base);
     if (r->params.lenient) return SNLS_END;
     if (a->cut) return refuse_cut(r);
+    if (!a->input.io && a->frames && seems_to_miss(r, a) && snls_av_file_broken(r->path, a->in->iformat->name))
+        return refuse_broken(r);
     if (claims <= 0 || a->last == AV_NOPTS_VALUE || claim_is_loose(a)) return SNLS_END;
     const double frame = r->info.rate > 0 ? 1 / r->info.rate : 0.04, longest = fmax(frame, (double)a->longest * base);
     const double end = (double)(a->last + a->length) * base;
@@ -175,6 +209,28 @@ static bool ends_inside(const SnlsAvReader *a)
     return a->in->pb && a->behind > 0 && !strcmp(a->in->iformat->name, "yuv4mpegpipe") && avio_tell(a->in->pb) > a->behind;
 }
 
+/* FFV1 from version 2 on, which has a header outside of frames. */
+static bool has_slices(const SnlsAvReader *a)
+{
+    return a->stream->codecpar->codec_id == AV_CODEC_ID_FFV1 && a->stream->codecpar->extradata_size > 0;
+}
+
+enum { PATIENCE = 4 }; /* packets: a parser holds one or two back */
+
+/* Transport streams count their packets, and the count begins anew where they were joined: the last packet before counts as damaged. That is one
+ * join if the time stamps begin anew at once, too. */
+static bool is_corrupt(SnlsAvReader *a)
+{
+    const bool corrupt = a->packet->flags & AV_PKT_FLAG_CORRUPT;
+    if (!a->clock.streams) return corrupt;
+    const int64_t joins = a->clock.stream[a->stream->index].joins;
+    if (a->suspect && joins > a->suspect_joins) a->suspect = 0;
+    else if (a->suspect && !--a->suspect) return true;
+    if (corrupt && !a->suspect && joins == a->suspect_joins) a->suspect = PATIENCE;
+    if (!a->suspect) a->suspect_joins = joins;
+    return false;
+}
+
 /* One packet of the video into the decoder; at the end of the file the decoder is told. */
 static SnlsStatus feed(SnlsReader *r, SnlsAvReader *a)
 {
@@ -182,23 +238,32 @@ static SnlsStatus feed(SnlsReader *r, SnlsAvReader *a)
     do {
         av_packet_unref(a->packet);
         error = av_read_frame(a->in, a->packet);
+        if (error >= 0) snls_av_clock_packet(&a->clock, a->in, a->packet);
     } while (error >= 0 && a->packet->stream_index != a->stream->index);
     if (error < 0 && error != AVERROR_EOF && !r->params.lenient) return damaged(r, a, "reading fails", error);
-    if (error < 0 && ends_inside(a) && !r->params.lenient) return damaged(r, a, "is cut off", 0);
+    if (error < 0 && (ends_inside(a) || a->suspect) && !r->params.lenient) return damaged(r, a, "is cut off", 0);
     if (error < 0) {
         a->draining = true;
-        avcodec_send_packet(a->decoder, NULL);
-        return SNLS_OK;
+        error = avcodec_send_packet(a->decoder, NULL); /* takes a frame at once, and tells of one that is damaged */
+        return error < 0 && error != AVERROR_EOF && !r->params.lenient ? damaged(r, a, "decoding fails", error)
+                                                                       : SNLS_OK;
     }
     a->behind = a->packet->pos + a->packet->size;
-    if (a->packet->flags & AV_PKT_FLAG_CORRUPT && !r->params.lenient)
-        return damaged(r, a, "is cut off or damaged", 0);
+    if (is_corrupt(a) && !r->params.lenient) return damaged(r, a, "is cut off or damaged", 0);
+    if (has_slices(a) && !r->params.lenient && snls_av_ffv1_damaged(&a->sums, a->packet))
+        return damaged(r, a, "a check sum is wrong", 0);
     error = avcodec_send_packet(a->decoder, a->packet);
     return error < 0 && error != AVERROR(EAGAIN) && !r->params.lenient ? damaged(r, a, "decoding fails", error)
                                                                        : SNLS_OK;
 }
 
-/* Time stamps of the output's clock; frames without one follow the last. */
+static void warn_of_time(SnlsReader *r, SnlsAvReader *a, const char *what)
+{
+    if (!a->warned) snls_note(&r->info, "time stamps %s: frames follow each other there", what);
+    a->warned = true;
+}
+
+/* Time stamps of the output's clock; frames without one follow the last, and so do those that go back. */
 static void set_time(SnlsReader *r, SnlsAvReader *a, AVFrame *frame)
 {
     const AVRational base = a->stream->time_base;
@@ -207,6 +272,12 @@ static void set_time(SnlsReader *r, SnlsAvReader *a, AVFrame *frame)
     if (length <= 0 && r->info.rate > 0) length = llrint(1 / (r->info.rate * av_q2d(base)));
     if (length <= 0) length = 1;
     if (pts == AV_NOPTS_VALUE) pts = a->last == AV_NOPTS_VALUE ? a->offset : a->last + a->length;
+    if (a->clock.joins) warn_of_time(r, a, "begin anew in the middle");
+    if (a->last != AV_NOPTS_VALUE && pts < a->last) {
+        warn_of_time(r, a, "go back in the middle");
+        pts = a->last + a->length;
+    }
+    if (a->last == AV_NOPTS_VALUE) a->begin = pts;
     if (a->last != AV_NOPTS_VALUE && pts - a->last > a->longest) a->longest = pts - a->last;
     a->last = pts;
     a->length = length;
@@ -229,8 +300,15 @@ static SnlsStatus take_frame(SnlsReader *r, SnlsAvReader *a, AVFrame *frame, Snl
     frame->sample_aspect_ratio = av_guess_sample_aspect_ratio(a->in, a->stream, frame); /* y4m, AVI and NUT have it outside of frames */
     if (!a->frames++)
         snprintf(r->info.pixel_format, sizeof r->info.pixel_format, "%s", av_get_pix_fmt_name(frame->format));
+    else if (!a->told_format && strcmp(r->info.pixel_format, av_get_pix_fmt_name(frame->format))) {
+        a->told_format = true;
+        snls_note(&r->info, "from frame %lld on it is %s, before %s: the output has one format for all",
+                  (long long)a->frames - 1, av_get_pix_fmt_name(frame->format), r->info.pixel_format);
+    }
     return snls_av_wrap(r->ctx, frame, a->stream->time_base, out);
 }
+
+enum { FAILURES_MOST = 1000 }; /* at the end: more than any decoder holds */
 
 static SnlsStatus av_next(SnlsReader *r, SnlsFrame **out)
 {
@@ -241,12 +319,13 @@ static SnlsStatus av_next(SnlsReader *r, SnlsFrame **out)
     while (status >= 0) {
         const int error = avcodec_receive_frame(a->decoder, frame);
         if (error >= 0) return take_frame(r, a, frame, out);
-        if (error == AVERROR_EOF || (error != AVERROR(EAGAIN) && a->draining)) {
+        if (error != AVERROR(EAGAIN) && error != AVERROR_EOF && !r->params.lenient)
+            status = damaged(r, a, "decoding fails", error);
+        else if (error == AVERROR_EOF || (a->draining && ++a->failures > FAILURES_MOST)) {
             status = check_end(r, a);
             break;
-        }
-        if (error != AVERROR(EAGAIN) && !r->params.lenient) status = damaged(r, a, "decoding fails", error);
-        else status = feed(r, a);
+        } else if (!a->draining)
+            status = feed(r, a); /* else what a decoder of many threads still holds, behind the damage */
     }
     av_frame_free(&frame);
     return status;
@@ -257,6 +336,7 @@ static void av_close(SnlsReader *r)
     SnlsAvReader *a = r->priv;
     if (!a) return;
     av_packet_free(&a->packet);
+    snls_av_clock_close(&a->clock);
     avcodec_free_context(&a->decoder);
     avformat_close_input(&a->in);
     snls_av_input_close(r, a);

@@ -132,6 +132,96 @@ static bool parts_cut(int fd, int64_t size, PartLength *length_of, int64_t slack
     return false;
 }
 
+/* ---- damage between packets ---- */
+
+/* Bytes of the heading of the part at p, n of its bytes; 0: no part begins so. length: of what is behind, -1 where that is not told; inside: that is parts again. */
+typedef int PartHeading(const uint8_t *p, int64_t n, bool *inside, int64_t *length);
+
+static int element_heading(const uint8_t *p, int64_t n, bool *inside, int64_t *length)
+{
+    static const uint8_t segment[] = { 0x18, 0x53, 0x80, 0x67 }, cluster[] = { 0x1f, 0x43, 0xb6, 0x75 };
+    uint64_t value;
+    int id = 1;
+    while (id <= 4 && n > id && !(p[0] << (id - 1) & 0x80)) id++;
+    const int bytes = id <= 4 ? ebml_number(p + id, n - id, &value) : 0;
+    if (!bytes) return 0;
+    *inside = id == 4 && (!memcmp(p, segment, 4) || !memcmp(p, cluster, 4));
+    *length = value == UINT64_MAX ? -1 : value < (uint64_t)1 << 60 ? (int64_t)value : INT64_MAX / 2;
+    return id + bytes;
+}
+
+static int chunk_heading(const uint8_t *p, int64_t n, bool *inside, int64_t *length)
+{
+    for (int i = 0; i < 4; i++)
+        if (n < 8 || p[i] < ' ' || p[i] > '~') return 0;
+    const uint32_t value = (uint32_t)p[4] | (uint32_t)p[5] << 8 | (uint32_t)p[6] << 16 | (uint32_t)p[7] << 24;
+    *inside = n >= 12 && (!memcmp(p, "RIFF", 4) ||
+                          (!memcmp(p, "LIST", 4) && (!memcmp(p + 8, "movi", 4) || !memcmp(p + 8, "rec ", 4))));
+    *length = *inside && value < 4 ? -1 : (int64_t)value - (*inside ? 4 : 0);
+    return *inside ? 12 : 8;
+}
+
+enum { DEPTH = 4 }; /* RIFF, movi, rec */
+
+typedef struct Chain {
+    int fd, depth;
+    bool padded; /* the last part was followed by a byte that makes its length even, or should have been */
+    int64_t at, end[DEPTH];
+} Chain;
+
+static int next_heading(Chain *c, PartHeading *heading_of, bool *inside, int64_t *length)
+{
+    uint8_t head[16];
+    int64_t n = pread(c->fd, head, sizeof head, c->at);
+    int heading = n > 0 ? heading_of(head, n, inside, length) : 0;
+    if (!heading && c->padded && (n = pread(c->fd, head, sizeof head, c->at - 1)) > 0 &&
+        (heading = heading_of(head, n, inside, length)))
+        c->at--;
+    while (c->depth && c->at >= c->end[c->depth]) c->depth--;
+    c->at += heading;
+    return heading;
+}
+
+/* Goes over all parts, and into those that are made of parts. */
+static bool chain_broken(int fd, int64_t size, PartHeading *heading_of)
+{
+    Chain c = { .fd = fd, .end = { size } };
+    while (c.at < size) {
+        bool inside = false;
+        int64_t length = 0;
+        if (!next_heading(&c, heading_of, &inside, &length))
+            return c.depth > 0; /* behind the last may be what others have appended */
+        if (length > c.end[c.depth] - c.at && c.depth) return true;
+        if (length < 0 && !inside) return false; /* nothing can be told of what follows */
+        c.padded = !inside && heading_of == chunk_heading && length % 2;
+        if (!inside) c.at += length + c.padded;
+        else if (length >= 0 && c.depth + 1 < DEPTH)
+            c.depth++, c.end[c.depth] = c.at + length < size ? c.at + length : size;
+    }
+    return false;
+}
+
+static int open_plain(const char *path, int64_t *size)
+{
+    struct stat info;
+    const bool plain = !stat(path, &info) && S_ISREG(info.st_mode);
+    *size = plain ? info.st_size : 0;
+    return plain ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+}
+
+bool snls_av_file_broken(const char *path, const char *format)
+{
+    PartHeading *heading_of = !strncmp(format, "matroska,", 9) ? element_heading
+                              : !strcmp(format, "avi")         ? chunk_heading
+                                                               : NULL;
+    int64_t size;
+    const int fd = heading_of ? open_plain(path, &size) : -1;
+    if (fd < 0) return false;
+    const bool broken = chain_broken(fd, size, heading_of);
+    close(fd);
+    return broken;
+}
+
 bool snls_av_file_cut(const char *path, const char *format)
 {
     static const struct {
@@ -143,13 +233,13 @@ bool snls_av_file_cut(const char *path, const char *format)
                  { "avi", riff_length, RIFF_HEADING },
                  { "flv", tag_length, 0 },
                  { "ogg", page_length, 0 } };
-    struct stat info;
-    const int fd = !stat(path, &info) && S_ISREG(info.st_mode) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    int64_t size;
+    const int fd = open_plain(path, &size);
     if (fd < 0) return false;
-    bool cut = !strcmp(format, "mpegts") && packets_cut(fd, info.st_size);
+    bool cut = !strcmp(format, "mpegts") && packets_cut(fd, size);
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (!strncmp(format, list[i].format, strlen(list[i].format)))
-            cut = parts_cut(fd, info.st_size, list[i].length_of, list[i].slack);
+            cut = parts_cut(fd, size, list[i].length_of, list[i].slack);
     close(fd);
     return cut;
 }

@@ -103,7 +103,8 @@ static SnlsStatus write_header(SnlsWriter *w, SnlsAvWriter *a)
         return snls_av_fail(w->ctx, SNLS_ERR_IO, w->name, "cannot be written", error);
     if (error < 0)
         return snls_av_fail(w->ctx, SNLS_ERR_UNSUPPORTED, w->name,
-                            "the container refuses these streams (another params.codec, or .mkv)", error);
+                            "the container refuses these streams (another params.codec, params.no_copy, or .mkv)",
+                            error);
     a->header = true;
     return SNLS_OK;
 }
@@ -193,9 +194,21 @@ static SnlsStatus drain(SnlsWriter *w, SnlsAvWriter *a)
     }
 }
 
+/* A single gap cannot be seen before it comes. A mean rate that is a thousandth wrong is none. */
+static void watch_rate(SnlsWriter *w, SnlsAvWriter *a, double time)
+{
+    const double rate = w->info.rate > 0 ? w->info.rate : 25;
+    if (!w->written) a->begin = time;
+    const double told = (double)w->written / rate, late = fabs(time - a->begin - told);
+    if (!a->counts || a->told_rate || late < 0.75 / rate + 1e-3 * told) return;
+    a->told_rate = true;
+    snls_av_note_rate(w);
+}
+
 static SnlsStatus write_frame(SnlsWriter *w, const SnlsFrame *frame)
 {
     SnlsAvWriter *a = w->priv;
+    watch_rate(w, a, frame->time);
     if (snls_av_is_y4m(a)) return snls_av_y4m_frame(w, a, frame);
     AVFrame *f = av_frame_clone(frame->owner);
     if (!f) return no_memory(w);

@@ -1,0 +1,148 @@
+#!/usr/bin/env bash
+# test_video_streams.sh BUILD SOURCE: clips whose streams, clocks and tags are not the usual ones: what is kept is right, and what cannot
+# be kept is said. ffmpeg makes the inputs, ffprobe looks at the outputs.
+# ctest: timeout=240
+. "$2/tests/cli.sh"
+if [ ! -e "$1/libsnls_ffmpeg.so" ] || ! command -v ffmpeg >/dev/null || ! command -v ffprobe >/dev/null; then
+    skip "libsnls_ffmpeg.so or the ffmpeg program is missing"
+fi
+make() { ffmpeg -v fatal -nostdin -y "$@" || bad "ffmpeg cannot make ${*: -1}"; }
+copy() { "$snls" denoise "$1" "$2" -y --sigma 0 ${3:+$3} >log 2>err || bad "$1 to $2 ${3:-}: $? $(cat err)"; }
+says() { grep -q -- "$1" err || bad "not said: $1; but: $(cat err)"; }
+silent() { [ ! -s err ] || bad "$1: says $(cat err)"; }
+refused() { # CODE WORDS IN OUT [OPTION]: nothing is left, one line says why
+    "$snls" denoise "$3" "$4" --sigma 0 ${5:+$5} >log 2>err; local code=$?
+    [ $code = $1 ] && grep -q -- "$2" err && [ "$(wc -l <err)" = 1 ] && [ ! -e "$4" ] || bad "$3 to $4: $code $(cat err)"; rm -f "$4"
+}
+frames() { ffmpeg -v error -nostdin -i "$1" -map 0:v:0 -vsync passthrough ${2:+-pix_fmt $2} -f framemd5 - | grep -v '^#' | awk -F, '{ print $NF }'; }
+same() { frames "$1" "${3:-}" >want; frames "$2" "${3:-}" >got; if ! [ -s want ] || ! cmp -s want got; then bad "$1 to $2: other frames"; fi; }
+probe() { ffprobe -v error -select_streams "${3:-v:0}" -show_entries "$2" -of csv=p=0 "$1"; }
+times() { probe "$1" packet=pts_time "${2:-v:0}" | tr -d , | sort -n; }
+steps() { times "$1" "$2" | awk -v least="$3" -v most="$4" 'NR > 1 && ($1 - last < least || $1 - last > most) { exit 1 } { last = $1 }'; } # FILE STREAM LEAST MOST: seconds
+
+# a stream that begins behind what was looked at first: not copied, and no memory of others is taken for where it goes
+make -f lavfi -i testsrc2=s=160x120:r=25:d=14,noise=alls=20:allf=t -f lavfi -i sine=d=14 -itsoffset 8 -f lavfi -i sine=d=1 -map 0 -map 1 -map 2 -c:v mpeg2video -q:v 4 -c:a mp2 -f vob late.vob
+copy late.vob late.mkv; says 'stream 2 begins too late to be copied'
+[ "$(ffprobe -v error -show_entries stream=codec_type -of csv=p=0 late.mkv | tr '\n' ' ')" = "video audio " ] || bad "late.mkv has other streams"
+
+# files that were joined: time goes on, of frames and of sound
+make -f lavfi -i testsrc2=s=64x48:r=25:d=2 -f lavfi -i sine=d=2 -c:v mpeg2video -q:v 2 -g 5 -c:a mp2 -f vob part.vob
+cat part.vob part.vob part.vob >joined.vob
+copy joined.vob joined.mkv; says 'time stamps begin anew'
+[ "$(times joined.mkv | wc -l)" = 150 ] && steps joined.mkv v:0 0.03 0.1 && steps joined.mkv a:0 0.01 0.1 || bad "joined: $(times joined.mkv | tail -1) s"
+copy part.vob part.mkv; silent "a part that was not joined"
+make -i part.vob -c copy part.ts; make -f lavfi -i testsrc2=s=64x48:r=25:d=2 -f lavfi -i sine=d=2 -c:v libx264 -preset ultrafast -bf 2 -c:a aac parth.ts
+for part in part parth; do
+    cat $part.ts $part.ts >joined.ts; copy joined.ts joined.mkv; says 'time stamps begin anew'
+    [ "$(times joined.mkv | wc -l)" = 100 ] && steps joined.mkv v:0 0.03 0.15 && steps joined.mkv a:0 0.01 0.1 || bad "$part.ts twice: $(times joined.mkv | tail -1) s"
+done
+make -i part.ts -c copy -output_ts_offset 1000 far.ts; cat part.ts far.ts part.ts >joined.ts; copy joined.ts joined.mkv # far ahead, and back
+[ "$(times joined.mkv | wc -l)" = 150 ] && steps joined.mkv v:0 0.03 0.15 && steps joined.mkv a:0 0.01 0.1 || bad "far ahead and back: $(times joined.mkv | tail -1) s"
+make -i part.vob -an -c:v mpeg2video -g 1 -q:v 2 frames.ts; set -- $(probe frames.ts packet=pos | grep -o "[0-9]*" | sed -n 20,21p) # a frame is missing, but time goes on
+(head -c $1 frames.ts; tail -c +$(($2 + 1)) frames.ts) >lossy.ts; refused 3 'is cut off or damaged' lossy.ts no.mkv; copy lossy.ts lossy.mkv --lenient; copy frames.ts frames.mkv
+
+# sound whose time stamps repeat
+make -f lavfi -i testsrc2=s=64x48:r=25:d=1 -f lavfi -i sine=d=1 -c:v ffv1 -c:a aac sound.mkv
+make -i sound.mkv -c copy -bsf:a "setts=ts='if(eq(N,20),PREV_OUTPTS,TS)'" repeats.mkv
+copy repeats.mkv out.mp4; says 'stream 1: time stamps that do not increase are moved'
+[ "$(times out.mp4 a:0 | sort -u | wc -l)" = "$(times sound.mkv a:0 | wc -l)" ] || bad "sound that repeats: $(times out.mp4 a:0 | sort -u | wc -l) packets"
+copy repeats.mkv out.mkv; silent "sound that repeats, into a container that takes it"
+copy sound.mkv out.mp4; silent "sound in order"
+
+# damage: one byte of a check sum's slice; at the very end, where decoders of many threads hold frames back; between packets, where demuxers look for
+# the next, with loss of those between
+flip() { # IN OUT AT: one byte becomes another
+    cp "$1" "$2"; head -c $(($3 + 1)) "$1" | tail -c 1 | tr '\000-\377' '\200-\377\000-\177' | dd of="$2" bs=1 seek=$3 conv=notrunc 2>/dev/null
+}
+zeros() { cp "$1" "$2"; dd if=/dev/zero of="$2" bs=1 seek=$3 count=$4 conv=notrunc 2>/dev/null; } # IN OUT AT COUNT
+size_of() { wc -c <"$1"; }
+make -f lavfi -i testsrc2=s=64x48:r=25:d=2 -c:v ffv1 -level 3 -slicecrc 1 sums.mkv; make -f lavfi -i testsrc2=s=64x48:r=25:d=2 -c:v ffv1 -level 3 -slicecrc 0 nosums.mkv
+make -i sums.mkv -c:v png png.mkv
+copy sums.mkv ours.mkv; copy ours.mkv again.mkv; silent "a whole FFV1 file"; copy nosums.mkv again.mkv; silent "FFV1 without check sums"; copy png.mkv again.mkv; silent "a whole PNG file"
+for part in 3 5 7 9; do # tenths of the file
+    flip ours.mkv flipped.mkv $(($(size_of ours.mkv) * part / 10)); refused 3 'a check sum is wrong' flipped.mkv no.mkv
+done
+copy flipped.mkv out.mkv --lenient
+for packet in $(probe png.mkv packet=pos | tail -4); do flip png.mkv flipped.mkv $((packet + 300)); refused 3 'decoding fails' flipped.mkv no.mkv; done
+make -f lavfi -i testsrc2=s=64x48:r=25:d=2 -f lavfi -i sine=d=4 -c:v mpeg4 -g 1 -c:a pcm_s16le whole.mkv; make -i whole.mkv -c copy whole.avi
+for kind in mkv avi; do
+    packet=$(probe whole.$kind packet=pos | sed -n 25p)
+    zeros whole.$kind hole.$kind $((packet - 8)) 40; refused 3 'frames are missing where its parts do not follow each other' hole.$kind no.mkv; copy hole.$kind out.mkv --lenient
+    copy whole.$kind out.mkv; silent "a whole .$kind"
+done
+# whole ones in which frames seem to be missing: sound that is longer, frames left out, a late beginning, a part copied by ffmpeg, no lengths told
+make -i whole.mkv -vf "select='lt(mod(n,20),12)'" -vsync vfr -c:v mpeg4 -g 1 gaps.mkv; make -itsoffset 1 -i whole.mkv -c copy late2.mkv; make -ss 0.7 -i whole.mkv -t 0.9 -c copy piece.mkv
+make -i whole.mkv -c copy -live 1 -f matroska live.mkv; make -i gaps.mkv -c copy gaps.avi; ffmpeg -v error -nostdin -i gaps.mkv -c copy -f matroska - | cat >gaps_piped.mkv
+for clip in gaps.mkv late2.mkv piece.mkv live.mkv gaps.avi gaps_piped.mkv; do copy $clip out.mkv; done
+
+# colour tags: kept, or named; full range that cannot be marked becomes limited, so that the picture is the same
+make -f lavfi -i testsrc2=s=96x64:r=25:d=0.2 -vf scale=out_range=full -pix_fmt yuv420p -c:v libx264 -preset ultrafast -qp 0 -color_range pc -colorspace smpte170m full.mp4
+for out in avi nut mpg; do
+    copy full.mp4 full.$out; says "full range becomes limited range: .* cannot mark it"; says 'not marked in the output: matrix smpte170m;'
+    "$snls" metrics full.mp4 full.$out --json >said 2>&1; psnr=$(tr -d '\n' <said | sed 's/.*"psnr": {[^}]*"mean": \([0-9.]*\).*/\1/')
+    awk "BEGIN { exit !(${psnr:-0} > 38) }" || bad "full range in .$out: $psnr dB" # 33 dB and less with the other range
+done
+copy full.mp4 full.y4m; says 'not marked in the output: matrix smpte170m; y4m has no place'; ! grep -q 'full range' err || bad "y4m marks its range"; same full.mp4 full.y4m yuvj420p
+for out in full2.mp4 full.mkv full.mov full.ts full.webm; do copy full.mp4 $out; silent $out; [ "$(probe $out stream=color_range,color_space | head -1)" = "pc,smpte170m" ] || bad "$out: tags $(probe $out stream=color_range,color_space)"; done
+if ffmpeg -hide_banner -encoders 2>/dev/null | grep -q libx265; then
+    make -f lavfi -i testsrc2=s=96x64:r=25:d=0.2 -c:v libx265 -preset ultrafast -x265-params "log-level=none:master-display=G(13250,34500)B(7500,3000)R(34000,16000)WP(15635,16450)L(10000000,50):max-cll=1000,400" -pix_fmt yuv420p10le -colorspace bt2020nc -color_primaries bt2020 -color_trc smpte2084 hdr.mp4
+    copy hdr.mp4 hdr.avi; says 'matrix bt2020nc, primaries bt2020, transfer smpte2084, HDR mastering data; avi has no place for it, .mkv does'
+    copy hdr.mp4 hdr.ts; says 'not marked in the output: HDR mastering data; mpegts'
+    copy hdr.mp4 hdr.mkv; silent "HDR in .mkv"
+fi
+
+# a rate that varies: kept to 1/60000 s by encoders that take no finer clock; rounded or lost where that is said; a single gap is found when it comes
+make -f lavfi -i testsrc2=s=64x48:r=25:d=2 -vf "settb=1/1000,select='not(mod(n,3))+eq(n,4)',setpts=PTS+mod(N*7\,5)*0.003/TB" -vsync vfr -enc_time_base 1/1000 -video_track_timescale 90000 -c:v libx264 -preset ultrafast vary.mp4
+near() { paste <(times "$1") <(times "$2") | awk -v most="$3" '{ d = $1 - $2; if (d < 0) d = -d; if (d > most) far = 1 } END { exit far || !NR }'; } # A B SECONDS
+copy vary.mp4 vary.mkv '--vcodec mpeg4'; silent "mpeg4 of a varying rate"; near vary.mp4 vary.mkv 0.0011 || bad "mpeg4: other times: $(paste <(times vary.mp4) <(times vary.mkv))"
+copy vary.mp4 vary2.mkv '--vcodec mpeg2video'; says 'the frame rate varies, and mpeg2video knows .* frames a second: times are rounded to that'
+copy vary.mp4 vary.y4m; says 'frame rate varies, and y4m has one rate only'
+make -f lavfi -i testsrc2=s=32x32:r=25:d=12 -vf "setpts=PTS+gte(N\,150)*0.08/TB" -vsync vfr -c:v libx264 -preset ultrafast gap.mp4
+for out in gap.y4m gap.m2v gap.mxf; do copy gap.mp4 $out; says 'frame rate varies, and .* has one rate only: 25.000'; [ "$(wc -l <err)" = 1 ] || bad "$out: $(cat err)"; done
+copy gap.mp4 gap.avi; silent "a gap in .avi"; near gap.mp4 gap.avi 0.001 || bad "a gap in .avi: other times"
+make -f lavfi -i testsrc2=s=32x32:r=24000/1001:d=12 -c:v ffv1 even.mkv; copy even.mkv even.y4m; silent "an even rate"
+
+# transparency of WebM, which is a second picture beside each
+if ffmpeg -hide_banner -decoders 2>/dev/null | grep -q libvpx-vp9; then
+    make -f lavfi -i testsrc2=s=64x48:r=25:d=0.4 -vf "format=yuva420p,geq=lum='lum(X,Y)':cb='cb(X,Y)':cr='cr(X,Y)':a='4*X'" -c:v libvpx-vp9 -deadline realtime clear.webm
+    alpha() { ffmpeg -v error -nostdin ${2:+-c:v $2} -i "$1" -map 0:v -vsync passthrough -pix_fmt yuva420p -f framemd5 - | grep -v '^#' | awk -F, '{ print $NF }'; }
+    for out in clear.mkv clear2.webm; do
+        copy clear.webm $out; [ "$(alpha clear.webm libvpx-vp9)" = "$(alpha $out "$([ $out = clear.mkv ] || echo libvpx-vp9)")" ] || bad "$out: other frames or transparency"
+    done
+    copy clear.webm clear264.mkv '--vcodec libx264'; says 'transparency is left out'; [ -z "$(probe clear264.mkv stream_tags=alpha_mode)" ] || bad "alpha_mode of a file without"
+fi
+
+# a part of a clip: chapters and subtitles end with it, a subtitle that is to be seen at its beginning stays, the time code is its first frame's
+printf '1\n00:00:00,100 --> 00:00:01,300\none\n\n2\n00:00:01,600 --> 00:00:02,900\ntwo\n\n3\n00:00:02,700 --> 00:00:02,800\nthree\n\n' >cues.srt
+printf ';FFMETADATA1\n[CHAPTER]\nTIMEBASE=1/1000\nSTART=0\nEND=1500\ntitle=One\n[CHAPTER]\nTIMEBASE=1/1000\nSTART=1500\nEND=2500\ntitle=Two\n[CHAPTER]\nTIMEBASE=1/1000\nSTART=2500\nEND=3000\ntitle=Three\n' >chapters
+make -f lavfi -i testsrc2=s=64x48:r=25:d=3 -i cues.srt -i chapters -map 0 -map 1 -map_chapters 2 -c:v ffv1 -c:s srt cues.mkv
+copy cues.mkv cues2.mkv '--first 25 --frames 25'; silent "a part of a clip"
+[ "$(ffprobe -v error -show_entries chapter=start_time,end_time -of csv=p=0 cues2.mkv | tr '\n' ' ')" = "0.000000,0.500000 0.500000,1.000000 " ] || bad "chapters of a part: $(ffprobe -v error -show_entries chapter=start_time,end_time -of csv=p=0 cues2.mkv)"
+[ "$(probe cues2.mkv packet=pts_time,duration_time s:0 | tr '\n' ' ')" = "0.000000,0.300000 0.600000,0.400000 " ] || bad "subtitles of a part: $(probe cues2.mkv packet=pts_time,duration_time s:0)"
+copy cues.mkv cues2.mkv; [ "$(probe cues.mkv packet=pts_time,duration_time s:0)" = "$(probe cues2.mkv packet=pts_time,duration_time s:0)" ] || bad "subtitles of a whole clip"
+make -f lavfi -i testsrc2=s=64x48:r=30000/1001:d=1 -c:v libx264 -preset ultrafast -timecode '00:00:59;25' code.mov
+copy code.mov code2.mov '--first 10'; [ "$(probe code2.mov stream_tags=timecode | head -1)" = '00:01:00;07' ] || bad "time code $(probe code2.mov stream_tags=timecode)"
+copy code.mov code2.mov; [ "$(probe code2.mov stream_tags=timecode | head -1)" = '00:00:59;25' ] || bad "time code of a whole clip: $(probe code2.mov stream_tags=timecode)"
+
+# streams that a muxer lists but refuses, or of which nothing is known yet: left out, and the rest is written
+for case in "libopus mov" "flac mov" "pcm_s16le flv" "ac3 flv"; do
+    set -- $case; make -f lavfi -i testsrc2=s=64x48:r=25:d=0.4 -f lavfi -i sine=d=0.4:r=48000 -c:v ffv1 -c:a $1 -strict -2 heard.mkv
+    copy heard.mkv heard.$2; says "stream 1 (audio, .*) is left out: $2 cannot hold it"
+done
+make -f lavfi -i testsrc2=s=64x48:r=25:d=0.4 -f lavfi -i sine=d=0.4:r=48000 -c:v ffv1 -c:a aac heard.mkv; for out in mov flv mp4 ts avi mkv; do copy heard.mkv heard2.$out; silent "AAC in .$out"; done
+make -f lavfi -i testsrc2=s=64x48:r=25:d=14 -f lavfi -i sine=d=14:r=48000 -itsoffset 10 -f lavfi -i sine=d=2:r=48000 -map 0 -map 1 -map 2 -c:v mpeg2video -c:a mp2 -b:a 64k -f vob unknown.vob
+copy unknown.vob unknown.mkv; says 'stream 2 (audio, mp2) is left out: it begins too late'
+# a cover picture: a file in Matroska, a stream in MP4
+make -f lavfi -i testsrc=s=32x32 -frames:v 1 cover.png; make -i heard.mkv -i cover.png -map 0 -map 1 -c copy -c:v:0 libx264 -disposition:v:1 attached_pic covered.mp4
+for out in covered.mkv covered2.mp4; do
+    copy covered.mp4 $out; silent "a cover in $out"; ffmpeg -v error -nostdin -y -i $out -map 0:v -map -0:v:0 -c copy -f image2 -update 1 got.png; cmp -s cover.png got.png || bad "$out: another cover picture"
+done
+copy covered.mkv covered2.mkv; silent "a cover from .mkv"; copy covered.mp4 covered.avi; says 'stream 2 (video, png) is left out: avi cannot hold it'
+
+# a clip whose pixel format changes in the middle has one in the output, which is said; encoders do not talk
+for format in yuv420p yuv444p; do make -f lavfi -i testsrc2=s=64x64:r=25:d=0.4 -pix_fmt $format -c:v libx264 -preset ultrafast $format.h264; done
+cat yuv420p.h264 yuv444p.h264 >mixed.h264; copy mixed.h264 mixed.mkv; says 'from frame 10 on it is yuv444p, before yuv420p'; [ "$(frames mixed.mkv | wc -l)" = 20 ] || bad "mixed formats: $(frames mixed.mkv | wc -l) frames"
+if ffmpeg -hide_banner -encoders 2>/dev/null | grep -q libsvtav1; then copy yuv420p.h264 av1.mkv '--vcodec libsvtav1'; silent "libsvtav1"; fi
+
+[ $failed = 0 ] && echo "test_video_streams: ok"
+exit $((failed > 0))
