@@ -94,6 +94,30 @@ static void hairs(int32_t ps)
     }
 }
 
+/* All candidates are the same: the first ones are kept, in their order, wherever the flow points. */
+static void flat(int32_t ps, int dist, double stride1)
+{
+    Rng rng = {6};
+    const int64_t shape[5] = {1, 2, 40, 48, 16}, flow[6] = {1, 2, 1, 40, 48, 2};
+    SnlsSearchParams params;
+    snls_search_defaults(&params);
+    params.ws = 5, params.k = 4, params.ps = ps, params.dist = dist, params.stride1 = stride1, params.wt = 0;
+    SnlsSearch s = make_search(&rng, params, shape);
+    for (int64_t i = 0; i < tensor_count(&s.key); i++) tensor_set(&s.query, i, 0.3), tensor_set(&s.key, i, 0.7);
+    s.flow = tensor_new(&rng, SNLS_F32, 6, flow, LAYOUT_PLAIN);
+    tensor_fill(&s.flow, &rng, -3, 3);
+    CHECK(snls_search_shape(ref, &s) >= 0, "%s", snls_error(ref));
+    s.dist = tensor_new(&rng, SNLS_F32, 6, s.dist.shape, LAYOUT_PLAIN);
+    s.offset = tensor_new(&rng, SNLS_F32, 7, s.offset.shape, LAYOUT_PLAIN);
+    s.index = tensor_new(&rng, SNLS_I32, 6, s.index.shape, LAYOUT_PLAIN);
+    CHECK(snls_search_forward(ctx, &s) >= 0, "%s", snls_error(ctx));
+    for (int64_t i = 0; i < tensor_count(&s.index); i++)
+        if (!CHECK(tensor_get(&s.index, i) == (double)(i % 4), "flat, ps %d, %s, stride1 %g: place %d of query %d is candidate %g", (int)ps, dist == SNLS_DIST_PROD ? "prod" : "l2", stride1,
+                   (int)(i % 4), (int)(i / 4), tensor_get(&s.index, i)))
+            break;
+    tensors_free();
+}
+
 /* A window is one cell; the queries that a warp looks after are up to 23 pixels apart. */
 static void lone_cells(void)
 {
@@ -281,6 +305,7 @@ static void run_all(void)
     hairs(1);
     hairs(3);
     lone_cells();
+    for (int n = 0; n < 8 && !gpu; n++) flat(n & 1 ? 3 : 1, n & 2 ? SNLS_DIST_PROD : SNLS_DIST_L2, n & 4 ? 0.5 : 1);
     for (int axis = 1; axis < 4; axis++) keys_that_run_backwards(axis);
     sums_are_rounded_once(gpu ? 256 : 24);
 }

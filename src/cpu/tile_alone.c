@@ -34,8 +34,8 @@ static int64_t column_of(const CpuTile *tile, int64_t x)
     return stride0 == 1 ? at : at % stride0 * tile->planes.phase + at / stride0; /* divisions would be most of the time */
 }
 
-/* b not looked at where f is 0. Shares of both, as in simd/tile_body.h (bent). */
-static float between(const float *a, const float *b, float f) { return f == 0 ? *a : (1 - f) * *a + f * *b; }
+/* b not looked at where f is 0. From the nearer end, as in simd/tile_body.h (Share). */
+static float between(const float *a, const float *b, float f) { return f == 0 ? *a : f <= 0.5f ? *a + f * (*b - *a) : *b + (f - 1) * (*b - *a); }
 
 /* What linear interpolation of squared distances is too large by (docs/performance.md). */
 static float correction(const CpuTile *tile, const Bends *bends, int64_t x, float fy, float fx)

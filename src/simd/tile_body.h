@@ -127,22 +127,33 @@ static float planes(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step
     return top > more && top > rest ? top : more > rest ? more : rest;
 }
 
-/* g*a + f*b - f*g*e of one item, g = 1-f; see tile.h. Not a + f*(b-a): distances are not negative, so that a sum of two shares of them has their digits, where a difference
- * that is rounded to those of a large a has none left for a small b with f near 1. */
-ALWAYS Vec bent(Mask between, Vec f, Vec g, Vec a, Vec b, int bends, Vec curve, Vec e, Vec *most)
+/* Interpolation lane by lane, from the nearer end: a + f*(b-a), or b + (f-1)*(b-a). Distances are not negative, so that what is added or taken off is not larger than the result and leaves it its digits;
+ * a + f*(b-a) with f near 1 has none left of a small b beside a large a. Of equal ones it is the same, which keeps ties. */
+typedef struct Share { Vec f; Mask between, far; } Share; /* f or f-1; f is not 0; f is above a half */
+
+ALWAYS Share share_of(Vec f)
 {
-    const Vec line = v_fma_where(between, f, b, v_mul(g, a)); /* where f is 0, g is 1 */
+    const Mask far = m_below(v_set(0.5f), f);
+    return (Share){v_pick(far, f, v_sub(f, v_set(1))), m_nonzero(f), far};
+}
+
+ALWAYS Vec mix_two_by(const Share *s, Vec a, Vec b) { return v_fma_where(s->between, s->f, v_sub(b, a), v_pick(s->far, a, b)); }
+
+/* (1-f)*a + f*b - f*(1-f)*e of one item; see tile.h */
+ALWAYS Vec bent(const Share *s, Vec a, Vec b, int bends, Vec curve, Vec e, Vec *most)
+{
+    const Vec line = mix_two_by(s, a, b);
     if (!bends) return line;
-    *most = v_max(v_pick(between, v_zero(), v_mul(curve, e)), *most);
-    return v_fma_where(between, v_sub(v_zero(), curve), e, line);
+    *most = v_max(v_pick(s->between, v_zero(), v_mul(curve, e)), *most);
+    return v_fma_where(s->between, v_sub(v_zero(), curve), e, line);
 }
 
 /* more: high - low, known to the compiler where it is small, so that the masks stay in registers. */
 ALWAYS void mix_of(float *out, const float *const *in, const ptrdiff_t *item, ptrdiff_t n, int low, const int more, const int32_t *index, const float *fraction,
                    const float *const *bend, const ptrdiff_t *bend_item, float *most, const int bends, const int h)
 {
-    const Vec f = v_load(fraction + h), g = v_sub(v_set(1), f), curve = v_mul(f, g);
-    const Mask between = m_nonzero(f);
+    const Vec f = v_load(fraction + h), curve = v_mul(f, v_sub(v_set(1), f));
+    const Share share = share_of(f);
     Vec top = most ? v_load(most + h) : v_zero();
     for (ptrdiff_t i = 0; i < n; i++) {
         const ptrdiff_t at = item[i] + h, bow = bends ? bend_item[i] + h : 0;
@@ -154,7 +165,7 @@ UNROLLED(4)
             b = v_pick(here, b, v_load(in[low + j + 1] + at));
             if (bends) e = v_pick(here, e, v_load(bend[low + j] + bow));
         }
-        v_store(out + i * LANES + h, bent(between, f, g, a, b, bends, curve, e, &top));
+        v_store(out + i * LANES + h, bent(&share, a, b, bends, curve, e, &top));
     }
     if (most) v_store(most + h, top);
 }
@@ -180,8 +191,8 @@ static void mix(float *out, const float *const *in, const ptrdiff_t *item, ptrdi
 ALWAYS void mix_even(float *out, const float *in, const float *bend, ptrdiff_t n, const int *first, int low, const int more, const int32_t *index,
                      const float *fraction, float *most, const int bends, const int h)
 {
-    const Vec f = v_load(fraction + h), g = v_sub(v_set(1), f), curve = v_mul(f, g);
-    const Mask between = m_nonzero(f);
+    const Vec f = v_load(fraction + h), curve = v_mul(f, v_sub(v_set(1), f));
+    const Share share = share_of(f);
     Vec top = bends ? v_load(most + h) : v_zero();
     for (ptrdiff_t i = 0; i < n; i++) {
         const float *at = in + (first[i] + low) * LANES + h, *bow = bends ? bend + (first[i] + low) * LANES + h : at;
@@ -193,7 +204,7 @@ UNROLLED(4)
             b = v_pick(here, b, v_load(at + (j + 1) * LANES));
             if (bends) e = v_pick(here, e, v_load(bow + j * LANES));
         }
-        v_store(out + i * LANES + h, bent(between, f, g, a, b, bends, curve, e, &top));
+        v_store(out + i * LANES + h, bent(&share, a, b, bends, curve, e, &top));
     }
     if (bends) v_store(most + h, top);
 }
@@ -224,9 +235,7 @@ ALWAYS void mix_window_of(const SnlsTileMix *in, const int low_y, const int low_
 {
     const SnlsTileMix w = *in;
     const int32_t *const index_y = w.index_y + h, *const index_x = w.index_x + h;
-    const Vec fy = v_load(w.fraction_y + h), fx = v_load(w.fraction_x + h);
-    const Vec gy = v_sub(v_set(1), fy), gx = v_sub(v_set(1), fx); /* shares of both, as in bent */
-    const Mask between_y = m_nonzero(fy), between_x = m_nonzero(fx);
+    const Share by_y = share_of(v_load(w.fraction_y + h)), by_x = share_of(v_load(w.fraction_x + h));
     const ptrdiff_t n = (w.side + 1 + more_x) * LANES;
     const float *at = w.in + low_y * w.row + low_x * LANES + h;
     float *above = w.work + h, *mixed = w.work + n + h, *out = w.out + h;
@@ -236,12 +245,12 @@ ALWAYS void mix_window_of(const SnlsTileMix *in, const int low_y, const int low_
         for (ptrdiff_t x = 0; x < n; x += LANES) {
             const Vec upper = v_load(above + x), lower = pick_run(at + x, w.row, low_y, more_y, index_y);
             v_store(above + x, lower);
-            v_store(mixed + x, v_fma_where(between_y, fy, lower, v_mul(gy, upper)));
+            v_store(mixed + x, mix_two_by(&by_y, upper, lower));
         }
         Vec left = pick_run(mixed, LANES, low_x, more_x, index_x);
         for (ptrdiff_t i = 1; i <= w.side; i++, out += LANES) {
             const Vec right = pick_run(mixed + i * LANES, LANES, low_x, more_x, index_x);
-            v_store(out, v_fma_where(between_x, fx, right, v_mul(gx, left)));
+            v_store(out, mix_two_by(&by_x, left, right));
             left = right;
         }
     }

@@ -156,7 +156,7 @@ UNROLLED(4)
     move_on(top, number, before, x, id, k);
 }
 
-/* a and b mixed as mix does: where f is 0, b does not count. */
+/* Where f is 0, b does not count. Not from the nearer end, as Share is: from the first candidate of a cell to its last scores must not go up and down, however they are rounded. */
 ALWAYS Vec mix_two(Vec a, Vec b, Vec f) { return v_fma_where(m_nonzero(f), f, v_sub(b, a), a); }
 
 /* Of numbers from 0 to side - 1. */
