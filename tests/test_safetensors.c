@@ -90,6 +90,10 @@ static void bad_headers(void)
         "{\"a\\u0000b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", "{\"\xff\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
     };
     for (size_t i = 0; i < sizeof text / sizeof *text; i++) check_header(text[i], 8, SNLS_ERR_FORMAT);
+    check_header("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"a\":1}", 8, SNLS_ERR_FORMAT);
+    CHECK(strstr(snls_error(ctx), "duplicate"), "a name that comes twice: %s", snls_error(ctx));
+    check_header("{\"a\":\"\n\033[2J\"}", 8, SNLS_ERR_FORMAT); /* a sentence is one line, whatever the file holds */
+    for (const char *c = snls_error(ctx); *c; c++) CHECK((unsigned char)*c >= ' ', "a sentence with byte %d", *c);
     check_header("{\"a\":{\"dtype\":\"F99\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, SNLS_ERR_UNSUPPORTED);
     check_header("{\"a\":{\"dtype\":\"F64\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,8]}}", 8, SNLS_ERR_UNSUPPORTED);
     check_header("{\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[1,5]},\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 5, SNLS_ERR_UNSUPPORTED);

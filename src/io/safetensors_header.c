@@ -169,7 +169,9 @@ SnlsStatus snls_safetensors_layout(SnlsContext *ctx, const char *name, const cha
     json_error_t error = { .text = "it does not begin with {" };
     Header h = { .ctx = ctx, .file = name };
     json_t *root = header_bytes && header[0] == '{' ? json_loadb(header, (size_t)header_bytes, JSON_REJECT_DUPLICATES, &error) : NULL;
-    SNLS_REQUIRE(ctx, json_is_object(root), SNLS_ERR_FORMAT, "%s: the header of %lld bytes is no JSON object: %s", name, (long long)header_bytes, error.text);
+    const char *near = strstr(error.text, " near "); /* what follows is the file's, any bytes */
+    const int length = near ? (int)(near - error.text) : (int)strlen(error.text);
+    SNLS_REQUIRE(ctx, json_is_object(root), SNLS_ERR_FORMAT, "%s: the header of %lld bytes is no JSON object that could be read: %.*s", name, (long long)header_bytes, length, error.text);
     h.entries = snls_mem_alloc(&ctx->allocator, (int64_t)(json_object_size(root) * sizeof(Entry)));
     SnlsStatus status = h.entries ? read_header(&h, root, data_bytes) : snls_fail(ctx, SNLS_ERR_MEMORY, "%s: no memory for its list of tensors", name);
     if (status >= 0) status = take_memory(&h, data_bytes, file, data);
