@@ -171,6 +171,8 @@ class Denoiser:
             return None if self._context.call(_sigma, self._handle, values) == _lib.END else tuple(values)[:self._shape[2]]
 
     def close(self) -> None:
+        if not (os and ref and _close):  # gone where Python is about to end, which gives the memory back
+            return
         if getattr(self, "_handle", None) and self._context.pid == os.getpid():
             with self._lock:
                 if self._handle:  # nobody has come first

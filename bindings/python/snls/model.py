@@ -154,6 +154,8 @@ class Model:
 
     def close(self) -> None:
         """Gives its memory back; also at the end of a with block."""
+        if not (os and ref and _close):  # gone where Python is about to end, which gives the memory back
+            return
         if getattr(self, "_handle", None) and self._context.pid == os.getpid():
             with self._lock:
                 for stream in list(self._streams):
@@ -242,7 +244,7 @@ class _Stream:
     def close(self):
         """By a caller that has the lock."""
         self.model._streams.discard(self)
-        if self.handle and self.pid == os.getpid():
+        if os and ref and _stream_close and self.handle and self.pid == os.getpid():  # gone as in Model.close
             _stream_close(ref(self.handle))
         self.handle = None
 
