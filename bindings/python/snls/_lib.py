@@ -124,11 +124,20 @@ def whole(what, n, least, most):
     return number
 
 
+def held(x):
+    """The plain number, or text, that an array of one element holds; anything else as it is."""
+    try:
+        return x.item() if hasattr(x, "dtype") else x
+    except (TypeError, ValueError, RuntimeError):  # of several
+        return x
+
+
 def real(what, x):
     """x as a float. what: operator and parameter, "noise_add: sigma"."""
     try:
-        if not isinstance(x, (str, bytes, bytearray)):  # float("20") is a number, but "20" is none
-            return float(x)
+        number = held(x)
+        if not isinstance(number, (str, bytes, bytearray)):  # float("20") is a number, but "20" is none
+            return float(number)
     except (TypeError, ValueError, OverflowError):
         pass
     raise ValueError("%s is %r, must be a number" % (what, x))
