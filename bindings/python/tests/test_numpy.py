@@ -211,7 +211,8 @@ class Errors(unittest.TestCase):
         v = self.v
         self.refused(TypeError, "query is float32 and key is float64", snls.search, v, v.astype("float64"))
         self.refused(TypeError, "query is uint8, must be float32, float16, bfloat16 or float64", snls.search, v.astype("uint8"), v.astype("uint8"))
-        self.refused(TypeError, "query is int64, must be float32, float16, bfloat16 or float64", snls.search, v.astype("int64"), v.astype("int64"))
+        self.refused(TypeError, "query is int64, must be float32, float16, bfloat16 or float64 in this", snls.search, v.astype("int64"), v.astype("int64"))
+        self.refused(TypeError, "frame0 is int64, must be uint8, float32, float16, bfloat16 or float64 in", snls.flow, *v[0].astype("int64")[:2])
         self.refused(TypeError, "byte order", snls.search, v.astype(">f4"), v.astype(">f4"))
         self.refused(TypeError, "list is no array", snls.search, [1.0], [1.0])
         self.refused(TypeError, "flow is float16, must be float32", snls.search, v, v, np.zeros((1, 3, 1, 8, 8, 2), "float16"))

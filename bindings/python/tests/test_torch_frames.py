@@ -53,6 +53,13 @@ class Frames(unittest.TestCase):
             self.assertFalse(result.requires_grad)
         self.assertTrue(snls.align(clip[0], clip[1], flow).requires_grad)
 
+    def test_types_that_are_refused(self):
+        clip, floats = self.clip.long(), "float32, float16, bfloat16 or float64$"
+        with self.assertRaisesRegex(TypeError, "search: query is int64, must be " + floats):
+            snls.search(clip[None], clip[None])
+        with self.assertRaisesRegex(TypeError, "flow: frame0 is int64, must be uint8, " + floats):
+            snls.flow(clip[0], clip[1])
+
     def test_left_alone(self):
         """SNLS_TORCH=0: a tensor is an array with __dlpack__, and results are NumPy's; also of one that is yet to be negated."""
         code = """
