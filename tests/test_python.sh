@@ -26,10 +26,10 @@ find_torch()
 python=$SNLS_PYTHON
 case $what in
 page) find_torch || python=$SNLS_PYTHON; exec "$python" "$root/tools/python_page.py" --check ;;
-numpy) export SNLS_TORCH=0; run 'test_[dmn]*.py' ;; # denoise, model, numpy
+numpy) export SNLS_TORCH=0; run 'test_[dmn]*.py' ;; # declared, denoise, model, numpy
 install) run test_install.py ;;
 torch)
     find_torch || skip "there is no PyTorch (Debian: apt-get install python3-torch): skipped"
-    run 'test_[cdemt]*.py' ;; # compile, denoise, equal, examples, model, torch
+    run 'test_[cdemt]*.py' ;; # compile, declared, denoise, equal, examples, model, torch
 *) echo "test_python: no part is called '$what'" >&2; exit 2 ;;
 esac

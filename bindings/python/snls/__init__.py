@@ -83,7 +83,7 @@ if _no_torch:
 
 def _is_import(frame):
     """Is it `from snls import name` that asks? Of an AttributeError, which hasattr wants, it would keep nothing but the name."""
-    return frame.f_globals.get("__name__") == "importlib._bootstrap"
+    return frame.f_globals.get("__name__") in ("importlib._bootstrap", "_frozen_importlib")  # the second until package importlib is imported
 
 
 if not _typing.TYPE_CHECKING:  # a type checker would take it for every name there is

@@ -35,14 +35,14 @@ class Context:
         self.handle, self.pid = out.value, os.getpid()
 
     def close(self):
+        if not (os and ctypes and _lib and _lib.close_context):  # gone where Python is about to end, which gives the memory back
+            return
         ours = self.handle and self.pid == os.getpid()
         if ours and not (_lib.scratch_captured and _lib.scratch_captured(self.handle)):  # which a CUDA graph may still use
             _lib.close_context(ctypes.byref(ctypes.c_void_p(self.handle)))
         self.handle = None
 
-    def __del__(self):
-        if os and ctypes and _lib:  # gone where Python is about to end, which gives the memory back
-            self.close()
+    __del__ = close
 
     def call(self, function, *arguments):
         """Calls the library; returns a status that is no error, raises one that is, with the sentence of this call.

@@ -7,13 +7,13 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from typing import Any, Iterable
+from typing import Any
 
 import numpy as np
 
 from . import _context, _lib
 from ._frames import _is_torch, as_array, channels_first, ref
-from ._hints import AnyArray, FrameLayout, Option, Path, Sigma
+from ._hints import AnyArray, Cuts, Device, FrameLayout, Option, Path, Sigma
 
 
 class _Params(ctypes.Structure):
@@ -49,12 +49,24 @@ def sigma_values(what, sigma):
     return values
 
 
-def cut_numbers(what, cuts):
-    """Numbers of frames, as a set."""
+def _iterator(thing):
     try:
-        return {_lib.whole(what + ": a number of cuts", n, 0, 2**63 - 1) for n in cuts}
+        return iter(thing)
     except TypeError:
-        raise TypeError("%s: cuts is %r, must be numbers of frames, such as (%r,)" % (what, cuts, cuts)) from None
+        return None
+
+
+def cut_numbers(what, cuts):
+    """What `t in` asks for each frame: a container itself, which may be filled while frames come; of an iterator its numbers."""
+    whole, text = lambda n: _lib.whole(what + ": a number of cuts", n, 0, 2**63 - 1), isinstance(cuts, (str, bytes))
+    if hasattr(cuts, "__contains__") and not text:
+        if type(cuts) in (tuple, list, set, frozenset):
+            list(map(whole, tuple(cuts)))  # of a copy: another thread may fill it
+        return cuts
+    numbers = None if text else _iterator(cuts)
+    if numbers is None:
+        raise TypeError("%s: cuts is %r, must be numbers of frames, such as (1,)" % (what, cuts))
+    return set(map(whole, numbers))
 
 
 def as_float32(video):
@@ -171,6 +183,8 @@ class Denoiser:
             return None if self._context.call(_sigma, self._handle, values) == _lib.END else tuple(values)[:self._shape[2]]
 
     def close(self) -> None:
+        if not (os and ref and _close):  # gone where Python is about to end, which gives the memory back
+            return
         if getattr(self, "_handle", None) and self._context.pid == os.getpid():
             with self._lock:
                 if self._handle:  # nobody has come first
@@ -202,15 +216,15 @@ def _network_denoise(video, sigma, cuts, layout, method, device, options):
         return network(video, sigma, cuts=cuts, layout=layout)
 
 
-def denoise(video: AnyArray, sigma: Sigma | None = None, *, cuts: Iterable[int] = (), layout: FrameLayout = "HWC",
-            method: Path | None = None, device: str | None = None, **options: Option) -> Any:
+def denoise(video: AnyArray, sigma: Sigma | None = None, *, cuts: Cuts = (), layout: FrameLayout = "HWC",
+            method: Path | None = None, device: Device | None = None, **options: Option) -> Any:
     """Denoises a clip: (T,H,W,C), or (T,C,H,W) with layout "CHW"; C 1 or 3; 0..255. The same shape back, float32.
 
     sigma   standard deviation of the noise on the 0..255 scale, one number or one for each channel; None: estimated
-    cuts    numbers of frames that begin a new scene
+    cuts    numbers of frames that begin a new scene: a list, a set or anything else that answers `t in cuts`, or an iterator
     method  "vnlb" or "nlm", with options preset="fast", "medium" or "slow", flow="dis" and others of docs/denoising.md; or a
             network: "stan", or the path of a file of weights (.safetensors)
-    device  of a network: "cpu", "cuda" or "cuda:1"; None: where a PyTorch tensor lies, otherwise the CPU
+    device  of a network: "cpu", "cuda", "cuda:1" or a torch.device; None: where a PyTorch tensor lies, otherwise the CPU
     For clips that do not fit in memory: Denoiser, or snls.Model and its stream."""
     first = channels_first(layout)
     video = as_array("denoise: video", video)
@@ -218,7 +232,7 @@ def denoise(video: AnyArray, sigma: Sigma | None = None, *, cuts: Iterable[int] 
         raise TypeError("denoise: method is %r, must be a name, or the path of a file of weights" % (method,))
     if method is not None and _is_network(method):
         return _network_denoise(video, sigma, cuts, layout, method, device, options)
-    if device not in (None, "cpu"):
+    if device is not None and str(device) not in ("cpu", "cpu:0"):
         raise ValueError("denoise: device is %r, but only networks run anywhere else than on the CPU" % (device,))
     if method is not None:
         if method not in OPTIONS["method"].names:

@@ -140,7 +140,7 @@ class _Memory:
 
     def give(self, data):
         with self.lock:
-            if self.context.handle:
+            if self.context.handle and _lib and _lib.device_free:  # gone where Python is about to end
                 _lib.device_free(self.context.handle, data)
 
 

@@ -26,9 +26,9 @@ def _is_torch(array):
 
 def _view(what, array):
     if not _is_torch(array):
-        return _numpy.view_of(what, array), array.__array_interface__["data"][0]
+        return _numpy.view_of(what, array, _lib.FRAMES), array.__array_interface__["data"][0]
     from . import _torch
-    view = _torch.view_of(what, array)
+    view = _torch.view_of(what, array, _lib.FRAMES)
     if view.device != _lib.CPU:
         raise RuntimeError("%s is on %s, but this works in CPU memory: give %s.cpu()" % (what, array.device, what.split()[-1]))
     return view, array.data_ptr()
@@ -83,5 +83,4 @@ def context(like):
     return _context.get("cpu")
 
 
-def ref(struct):
-    return ctypes.byref(struct)
+ref = ctypes.byref  # itself, and no function that looks for ctypes: objects are closed when names of this file are gone

@@ -1,6 +1,6 @@
 """_hints.py: names for the annotations. An array comes back as the caller's library has it, which a type checker is told by Any."""
 import os
-from typing import Any, Literal, Protocol, Sequence, Union
+from typing import Any, Container, Iterable, Literal, Optional, Protocol, Sequence, Union
 
 
 class AnyArray(Protocol):
@@ -9,8 +9,20 @@ class AnyArray(Protocol):
     def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 
+class TorchDevice(Protocol):
+    """torch.device, by what it has: a checker needs no PyTorch."""
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def index(self) -> Optional[int]: ...
+
+
 Path = Union[str, os.PathLike]
 Sigma = Union[float, Sequence[float], AnyArray]  # one number, or one for each channel
+Cuts = Union[Container[int], Iterable[int]]      # numbers of frames
+Device = Union[str, TorchDevice]
 Option = Union[float, str]
 VideoLayout = Literal["BTHWC", "BTCHW"]
 FrameLayout = Literal["HWC", "CHW"]

@@ -14,6 +14,7 @@ F32, F64, F16, BF16, I32, U8 = range(6)
 DTYPE_NAMES = ("f32", "f64", "f16", "bf16", "i32", "u8")
 DTYPE_WORDS = ("float32", "float64", "float16", "bfloat16", "int32", "uint8")  # as NumPy and PyTorch call them, for sentences
 FLOATS = "float32, float16, bfloat16 or float64"
+FRAMES = "uint8, " + FLOATS
 DTYPE_BYTES = (4, 8, 2, 2, 4, 1)
 CPU, CUDA = 0, 1
 OK, END, UNCOVERED = 0, 1, 2
@@ -124,11 +125,20 @@ def whole(what, n, least, most):
     return number
 
 
+def held(x):
+    """The plain number, or text, that an array of one element holds; anything else as it is."""
+    try:
+        return x.item() if hasattr(x, "dtype") else x
+    except (TypeError, ValueError, RuntimeError):  # of several
+        return x
+
+
 def real(what, x):
     """x as a float. what: operator and parameter, "noise_add: sigma"."""
     try:
-        if not isinstance(x, (str, bytes, bytearray)):  # float("20") is a number, but "20" is none
-            return float(x)
+        number = held(x)
+        if not isinstance(number, (str, bytes, bytearray)):  # float("20") is a number, but "20" is none
+            return float(number)
     except (TypeError, ValueError, OverflowError):
         pass
     raise ValueError("%s is %r, must be a number" % (what, x))

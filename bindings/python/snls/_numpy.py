@@ -12,21 +12,21 @@ _CODES = {np.dtype("float32"): _lib.F32, np.dtype("float64"): _lib.F64, np.dtype
 _DTYPES = {code: dtype for dtype, code in _CODES.items()}
 
 
-def dtype_code(what, dtype):
+def dtype_code(what, dtype, words=_lib.FLOATS):
     code = _CODES.get(dtype)
     if code is None and dtype.name == "bfloat16":  # of the package ml_dtypes
         return _lib.BF16
     if code is None:
-        raise TypeError("%s is %s, must be %s (frames also uint8) in this machine's byte order" % (what, dtype, _lib.FLOATS))
+        raise TypeError("%s is %s, must be %s in this machine's byte order" % (what, dtype, words))
     return code
 
 
-def view_of(what, array):
-    """The View of a NumPy array; elements must be aligned to their size."""
+def view_of(what, array, words=_lib.FLOATS):
+    """The View of a NumPy array; elements must be aligned to their size. words: which element types there are, for a sentence."""
     size = array.itemsize
     if any(s % size for s in array.strides) or not array.flags.aligned:
         raise ValueError("%s has elements that do not lie on multiples of their size" % what)
-    return View(array.shape, (s // size for s in array.strides), dtype_code(what, array.dtype))
+    return View(array.shape, (s // size for s in array.strides), dtype_code(what, array.dtype, words))
 
 
 def empty(view, like=None):

@@ -31,16 +31,17 @@ _empty_cpu, _empty_cuda = getattr(_guards, "_empty_strided_cpu", None), getattr(
 
 # ---- calls ----
 
-def _code_of(what, t):
+def _code_of(what, t, words=_lib.FLOATS):
     if t.dtype not in _CODES:
-        raise TypeError("%s is %s, must be %s (frames also uint8)" % (what, str(t.dtype).replace("torch.", ""), _lib.FLOATS))
+        raise TypeError("%s is %s, must be %s" % (what, str(t.dtype).replace("torch.", ""), words))
     return _CODES[t.dtype]
 
 
-def view_of(what, t):
+def view_of(what, t, words=_lib.FLOATS):
+    """The View of a tensor; words: which element types there are, for a sentence."""
     if t is None:
         return None
-    code = _code_of(what, t)
+    code = _code_of(what, t, words)
     if t.layout is not torch.strided:
         raise TypeError("%s is %s, must be a strided tensor" % (what, t.layout))
     if t.device.type not in ("cpu", "cuda"):

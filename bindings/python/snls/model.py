@@ -22,7 +22,7 @@ import numpy as np
 from . import _context, _lib
 from ._denoise import _plain, as_float32, cut_numbers, noise_level, sigma_values
 from ._frames import _is_torch, as_array, channels_first, ref
-from ._hints import AnyArray, FlowMethod, FrameLayout, NetworkType, Path, Sigma
+from ._hints import AnyArray, Cuts, Device, FlowMethod, FrameLayout, NetworkType, Path, Sigma
 
 NETWORKS = {"stan": "stan-s", "stan-s": "stan-s", "dvdnet": None, "fastdvdnet": None}  # method: the file that comes with snls
 SAMPLE = 5  # frames that an estimate of the noise looks at, at most (as snls denoise)
@@ -108,7 +108,7 @@ class Model:
     """A network, from a file of weights: "stan", the one that comes with snls; or the path of a .safetensors file, or of the
     folder of an architecture that has several (dvdnet).
 
-    device   where it computes, "cpu", "cuda" or "cuda:1"; frames may lie anywhere
+    device   where it computes, "cpu", "cuda", "cuda:1" or a torch.device; frames may lie anywhere
     dtype    of values between layers: "float32", "bfloat16", or "auto", bfloat16 where that is faster
     flow     method of optical flow where an architecture asks for it (dvdnet, stan): "dis", "farneback" or "tvl1"
     threads  of the CPU, 0: as snls.set_num_threads says
@@ -123,7 +123,7 @@ class Model:
     radius: int
     dtype: str | None
 
-    def __init__(self, weights: Path = "stan", *, device: str = "cpu", dtype: NetworkType = "auto", flow: FlowMethod = "dis",
+    def __init__(self, weights: Path = "stan", *, device: Device = "cpu", dtype: NetworkType = "auto", flow: FlowMethod = "dis",
                  threads: int = 0) -> None:
         self._handle, self._lock, self._streams = ctypes.c_void_p(), threading.RLock(), set()
         self._how = dict(device=str(device), dtype=dtype, flow=flow, threads=threads)
@@ -154,6 +154,8 @@ class Model:
 
     def close(self) -> None:
         """Gives its memory back; also at the end of a with block."""
+        if not (os and ref and _close):  # gone where Python is about to end, which gives the memory back
+            return
         if getattr(self, "_handle", None) and self._context.pid == os.getpid():
             with self._lock:
                 for stream in list(self._streams):
@@ -178,7 +180,7 @@ class Model:
             stream._open((16, 16, 3))
             return _stream_delay(stream.handle)
 
-    def stream(self, frames: Iterable[AnyArray], sigma: Sigma | None = None, *, cuts: Iterable[int] = (),
+    def stream(self, frames: Iterable[AnyArray], sigma: Sigma | None = None, *, cuts: Cuts = (),
                layout: FrameLayout = "HWC") -> Iterator[Any]:
         """A generator: takes any iterable of frames, gives the denoised ones in order, up to `delay` frames later (11 of
         "stan"). A frame is computed once, and memory does not grow with the clip.
@@ -187,7 +189,8 @@ class Model:
                 of the same kind and on the same device, float32
         sigma   standard deviation of the noise, 0..255, one number, or one for each channel, of which the mean counts;
                 None: estimated from the first frames (snls.noise_level)
-        cuts    numbers of frames that begin a new scene: nothing is looked for across one"""
+        cuts    numbers of frames that begin a new scene: nothing is looked for across one. A list, a set or anything else that
+                answers `t in cuts`, which is asked when frame t has come, so that it may be filled meanwhile; or an iterator"""
         first, kind, cuts = channels_first(layout), None, cut_numbers("stream", cuts)
         with _Stream(self, sigma) as stream:
             for t, frame in enumerate(frames):
@@ -197,7 +200,7 @@ class Model:
                 yield from (kind(done) for done in stream.push(_frame("stream: frame", frame, first)))
             yield from (kind(done) for done in stream.finish())
 
-    def __call__(self, video: AnyArray, sigma: Sigma | None = None, *, cuts: Iterable[int] = (),
+    def __call__(self, video: AnyArray, sigma: Sigma | None = None, *, cuts: Cuts = (),
                  layout: FrameLayout = "HWC") -> Any:
         """Denoises a clip (T,H,W,3), or (T,3,H,W) with layout "CHW", or grey with one channel: NumPy array or PyTorch tensor, on any device; the same
         shape back, float32. sigma and cuts as stream."""
@@ -242,7 +245,7 @@ class _Stream:
     def close(self):
         """By a caller that has the lock."""
         self.model._streams.discard(self)
-        if self.handle and self.pid == os.getpid():
+        if os and ref and _stream_close and self.handle and self.pid == os.getpid():  # gone as in Model.close
             _stream_close(ref(self.handle))
         self.handle = None
 

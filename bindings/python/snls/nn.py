@@ -7,7 +7,7 @@ argument cannot do here is refused with a sentence. Modules have no parameters; 
 """
 from __future__ import annotations
 
-import numbers
+import operator
 
 import torch
 from torch import Tensor
@@ -145,12 +145,13 @@ class PairedSearch(_Module):
     @staticmethod
     def _check_axes(query, key, flow):
         """Said before axes are added, so that a sentence counts those that were given."""
-        for name, t, want in (("query", query, (4, 5)), ("key", key, (getattr(query, "ndim", 0),)), ("flow", flow, (getattr(query, "ndim", 0),))):
+        axes = lambda t: getattr(t, "ndim", 0)
+        same = (axes(query),), "%d as query" % axes(query)
+        for name, t, (allowed, words) in (("query", query, ((4, 5), "4 or 5")), ("key", key, same), ("flow", flow, same)):
             if t is None and name != "flow":
                 raise TypeError("PairedSearch: %s is missing" % name)
-            if t is not None and getattr(t, "ndim", 0) not in want:
-                raise ValueError("PairedSearch: %s has %d axes, must have %s" % (name, getattr(t, "ndim", 0), " or ".join(map(str, want)) +
-                                                                               " as query" * (name != "query")))
+            if t is not None and axes(t) not in allowed:
+                raise ValueError("PairedSearch: %s has %d axes, must have %s" % (name, axes(t), words))
 
     def forward(self, query: Tensor, key: Tensor, flow: Tensor | None = None) -> tuple[Tensor, Tensor]:
         self._check_axes(query, key, flow)
@@ -162,8 +163,10 @@ class PairedSearch(_Module):
 
 def _share(kr):
     """kr of RefineSearch: an int, how many, or a float, what share of them."""
-    if isinstance(kr, numbers.Integral):
-        return int(kr)
+    try:
+        return int(operator.index(_lib.held(kr)))
+    except TypeError:
+        pass
     share = _lib.real("RefineSearch: kr", kr)
     if not share <= 1:
         raise ValueError("RefineSearch: kr is %r, must be a whole number, or a share of at most 1.0" % (kr,))

@@ -13,7 +13,8 @@ from common import PACKAGE, run_python, snls
 from snls import _hints
 from snls._operators import OPERATORS
 
-USE = '''
+USE = '''from __future__ import annotations  # tuple[float, ...] in Python 3.8
+
 import numpy as np
 import snls
 from snls import NonLocalSearch
@@ -28,12 +29,23 @@ done = snls.denoise(video[0], 20, cuts=(1,), method="nlm", preset="fast")
 moved = snls.align(video[0, 0], video[0, 0], "dis", finest=1)
 net = snls.Model("stan")
 count: int = net.parameters + net.delay
+class Place:  # as torch.device has it
+    type: str = "cpu"
+    index: None = None
+
+net = snls.Model("stan", device=Place())
+done = snls.denoise(video[0], 20, cuts=range(2), method="nlm", device=Place())
+done = snls.denoise(video[0], 20, cuts={1}, method="nlm")
+done = snls.denoise(video[0], 20, cuts=np.array([1]), method="nlm")
+for frame in net.stream(video[0], 20, cuts=iter([1])):
+    print(frame)
 search = NonLocalSearch(3, 1, 1, 5, self_action="anchor")
 with snls.Denoiser(8, 8, sigma=(1, 2, 3)) as denoiser:
     frames = denoiser.push(video[0, 0]) + denoiser.finish()
 '''
 MISUSE = ('snls.search(video, video, ws="3")', 'snls.search(video, video, dist="l3")', 'snls.search([1], video)',
-          'snls.flow(video, video, "raft")', 'snls.no_such_name', 'NonLocalSearch(3, 1, 1, 5, itype="cubic")', 'snls.metrics.psnr(video)')
+          'snls.flow(video, video, "raft")', 'snls.no_such_name', 'NonLocalSearch(3, 1, 1, 5, itype="cubic")', 'snls.metrics.psnr(video)',
+          'snls.denoise(video[0], cuts=1)', 'snls.Model(device=0)')
 SETTINGS = "[mypy]\nstrict = True\nfollow_imports = silent\n[mypy-torch.*]\nfollow_imports = skip\n"  # reading PyTorch takes minutes
 
 

@@ -6,6 +6,7 @@ import unittest
 import numpy as np
 
 from common import inside, needs_torch, run_python, snls, torch
+from snls._denoise import cut_numbers
 
 
 def clip(frames=5, side=40):
@@ -58,6 +59,23 @@ class Denoise(unittest.TestCase):
             denoiser.push(self.noisy[0])
         self.assertGreater(snls.denoise_memory(480, 854, method="nlm"), 1e6)
 
+    def test_cuts(self):
+        """A container is asked for each frame, and may be filled meanwhile; an iterator is read once."""
+        class Second:
+            def __contains__(self, t):
+                return t == 2
+        want = snls.denoise(self.noisy, 20, method="nlm", cuts=(2,))
+        for cuts in ([2], {2}, range(2, 3), np.array([2]), np.array(2), {2.0}, Second(), iter([2]), (n for n in (np.int64(2), 9)), {2: "a"}):
+            self.assertTrue((snls.denoise(self.noisy, 20, method="nlm", cuts=cuts) == want).all(), cuts)
+        many = range(2, 2**40, 2**20)
+        self.assertIs(cut_numbers("denoise", many), many)
+
+        def broken():
+            yield 2
+            raise TypeError("mine")
+        with self.assertRaisesRegex(TypeError, "^mine$"):
+            snls.denoise(self.noisy, 20, method="nlm", cuts=broken())
+
     def test_closed_inside_a_call(self):
         """As a signal handler may: the call hears of it."""
         for name in ("_push", "_pull"):
@@ -75,7 +93,10 @@ class Denoise(unittest.TestCase):
                                                    (ValueError, "sigma is -1, must be", (self.noisy, -1), {}),
                                                    (ValueError, "sigma is 'x', must be", (self.noisy, "x"), {}),
                                                    (ValueError, "sigma is '20', must be", (self.noisy, "20"), {}),
+                                                   (ValueError, "sigma is array.'20'.*, must be", (self.noisy, np.array("20")), {}),
                                                    (TypeError, r"denoise: cuts is 1, must be numbers of frames, such as \(1,\)", (self.noisy, 20), dict(cuts=1)),
+                                                   (TypeError, "denoise: cuts is None, must be numbers of frames", (self.noisy, 20), dict(cuts=None)),
+                                                   (TypeError, "denoise: cuts is '12', must be numbers of frames", (self.noisy, 20), dict(cuts="12")),
                                                    (ValueError, "denoise: a number of cuts is 1.5, must be a whole", (self.noisy, 20), dict(cuts=(2, 1.5))),
                                                    (ValueError, "layout is array", (self.noisy, 20), dict(layout=np.zeros(2))),
                                                    (TypeError, "frame is complex64, must be real", (self.noisy.astype("complex64"), 20), {}),
@@ -86,8 +107,8 @@ class Denoise(unittest.TestCase):
         for seed in (2**64, -1, 0.5, "1", None):
             with self.assertRaisesRegex(ValueError, "noise_add: seed is .*, must be a whole number from 0 to 18446744073709551615"):
                 snls.noise_add(self.clean, 20, seed=seed)
-        for sigma in ("x", "3"):
-            with self.assertRaisesRegex(ValueError, "noise_add: sigma is '.', must be a number"):
+        for sigma in ("x", "3", np.array("3")):
+            with self.assertRaisesRegex(ValueError, "noise_add: sigma is .*'.'.*, must be a number"):
                 snls.noise_add(self.clean, sigma)
         for copied in (copy.copy, pickle.dumps):
             with self.assertRaisesRegex(TypeError, "Denoiser: cannot be copied or pickled"):
@@ -131,6 +152,9 @@ with snls.Denoiser(24, 24, sigma=5, method="nlm", threads=2) as denoiser:
         got = snls.denoise(first, 20, method="nlm", layout="CHW")
         self.assertEqual(got.shape, first.shape)
         self.assertTrue((got.permute(0, 2, 3, 1).numpy() == snls.denoise(self.noisy, 20, method="nlm")).all())
+        self.assertTrue(torch.equal(snls.denoise(first, 20, method="nlm", layout="CHW", device=torch.device("cpu")), got))
+        cut = snls.denoise(first, 20, method="nlm", layout="CHW", cuts=torch.tensor([2]))
+        self.assertTrue((cut.permute(0, 2, 3, 1).numpy() == snls.denoise(self.noisy, 20, method="nlm", cuts=(2,))).all())
 
 
 if __name__ == "__main__":

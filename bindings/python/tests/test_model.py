@@ -85,6 +85,14 @@ class Networks(unittest.TestCase):
         apart = np.concatenate([self.net(self.noisy[:3], 30), self.net(self.noisy[::-1], 30)])
         self.assertTrue((self.net(two, 30, cuts=(3,)) == apart).all())
         self.assertFalse((self.net(two, 30) == apart).all())
+        found = set()
+
+        def frames():
+            for t, frame in enumerate(two):
+                if t == 3:
+                    found.add(t)
+                yield frame
+        self.assertTrue((np.stack(list(self.net.stream(frames(), 30, cuts=found))) == apart).all())
 
     def test_denoise(self):
         with open_model("stan") as net:

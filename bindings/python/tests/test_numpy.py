@@ -211,7 +211,8 @@ class Errors(unittest.TestCase):
         v = self.v
         self.refused(TypeError, "query is float32 and key is float64", snls.search, v, v.astype("float64"))
         self.refused(TypeError, "query is uint8, must be float32, float16, bfloat16 or float64", snls.search, v.astype("uint8"), v.astype("uint8"))
-        self.refused(TypeError, "query is int64, must be float32, float16, bfloat16 or float64", snls.search, v.astype("int64"), v.astype("int64"))
+        self.refused(TypeError, "query is int64, must be float32, float16, bfloat16 or float64 in this", snls.search, v.astype("int64"), v.astype("int64"))
+        self.refused(TypeError, "frame0 is int64, must be uint8, float32, float16, bfloat16 or float64 in", snls.flow, *v[0].astype("int64")[:2])
         self.refused(TypeError, "byte order", snls.search, v.astype(">f4"), v.astype(">f4"))
         self.refused(TypeError, "list is no array", snls.search, [1.0], [1.0])
         self.refused(TypeError, "flow is float16, must be float32", snls.search, v, v, np.zeros((1, 3, 1, 8, 8, 2), "float16"))
@@ -235,18 +236,21 @@ class Errors(unittest.TestCase):
     def test_modules_need_torch(self):
         """Who asks whether there are modules hears no; who takes one hears why there is none."""
         code = """
-import snls
+import sys, snls
+sys.modules["_frozen_importlib"].__name__ = sys.argv[1]
 print([hasattr(snls, name) for name in ("nn", "agg", "NonLocalSearch")])
 for line in ("snls.NonLocalSearch", "from snls import NonLocalSearch", "from snls import nn", "from snls.search import NonLocalSearch"):
     try:
         exec(line)
     except (AttributeError, ImportError) as error:
         print(type(error).__name__, error)
+assert "torch" not in sys.modules
 """
-        out = run_python(code, SNLS_TORCH="0").splitlines()
-        self.assertEqual(out[0], "[False, False, False]")
-        self.assertEqual([line.split()[0] for line in out[1:]], ["AttributeError", "ImportError", "ImportError", "ImportError"])
-        self.assertTrue(all("needs PyTorch; SNLS_TORCH is 0" in line for line in out[1:]), out)
+        for name in ("importlib._bootstrap", "_frozen_importlib"):  # after and before package importlib was imported
+            out = run_python(code, name, SNLS_TORCH="0").splitlines()
+            self.assertEqual(out[0], "[False, False, False]")
+            self.assertEqual([line.split()[0] for line in out[1:]], ["AttributeError", "ImportError", "ImportError", "ImportError"], name)
+            self.assertTrue(all("needs PyTorch; SNLS_TORCH is 0" in line for line in out[1:]), out)
 
 
 class DLPack(unittest.TestCase):
@@ -458,6 +462,32 @@ print("wrong:", wrong)
         memory = snls.Array(view)._memory
         with memory.lock:
             snls.Array(view)
+
+    def test_the_end_of_python(self):
+        """What lives until names of the package are gone is left alone, and nobody hears of it."""
+        code = """
+import sys, numpy as np, snls
+from snls import _context, _lib
+from snls._plan import View
+made = dict(context=lambda: _context.Context("cpu"), array=lambda: snls.Array(View((4,), (1,), _lib.F32)),
+            denoiser=lambda: snls.Denoiser(24, 24, sigma=3, method="nlm"), model=lambda: snls.Model("stan"),
+            stream=lambda: snls.Model("stan").stream(np.zeros((20, 24, 24, 3), "float32"), 3))[sys.argv[1]]()
+if sys.argv[1] == "stream":
+    next(made)
+sys.modules["snls." + sys.argv[2]].last = made
+del made
+print("well")
+"""
+        kinds = ["context", "array", "denoiser"]
+        try:
+            snls.Model("stan").close()
+            kinds += ["model", "stream"]
+        except NotImplementedError:  # this build reads no safetensors
+            pass
+        for kind in kinds:
+            for place in ("_lib", "_context"):
+                with self.subTest(kind=kind, place=place):
+                    self.assertEqual(run_python(code, kind, place, SNLS_TORCH="0"), "well\n")
 
 
 if __name__ == "__main__":

@@ -53,15 +53,25 @@ class Frames(unittest.TestCase):
             self.assertFalse(result.requires_grad)
         self.assertTrue(snls.align(clip[0], clip[1], flow).requires_grad)
 
+    def test_types_that_are_refused(self):
+        clip, floats = self.clip.long(), "float32, float16, bfloat16 or float64$"
+        with self.assertRaisesRegex(TypeError, "search: query is int64, must be " + floats):
+            snls.search(clip[None], clip[None])
+        with self.assertRaisesRegex(TypeError, "flow: frame0 is int64, must be uint8, " + floats):
+            snls.flow(clip[0], clip[1])
+
     def test_left_alone(self):
         """SNLS_TORCH=0: a tensor is an array with __dlpack__, and results are NumPy's; also of one that is yet to be negated."""
         code = """
 import numpy as np, torch, snls
 clip = torch.rand(3, 24, 24, 3) * 255
 negated = torch.complex(clip, -clip).conj().imag
+def streamed(c):
+    denoiser = snls.Denoiser(24, 24, sigma=3, method="nlm")
+    return (denoiser.push(c[0]) + denoiser.finish())[0]
 for c in (clip, negated):
     for f in (lambda c: snls.flow(c[0], c[1], "dis"), lambda c: snls.noise_add(c, 3), lambda c: snls.denoise(c, 9, method="nlm"),
-              lambda c: snls.search(c[None], c[None], ws=3)[0], lambda c: next(iter(snls.Denoiser(24, 24, sigma=3, method="nlm").push(c[0])), clip.numpy())):
+              lambda c: snls.search(c[None], c[None], ws=3)[0], streamed):
         got = f(c)
         assert type(got) is np.ndarray and (got == f(clip.numpy())).all()
 print("well")

@@ -137,8 +137,8 @@ class Modules(unittest.TestCase):
     def test_how_many_places(self):
         """kr: a whole number of any kind is a count, any other a share."""
         v, offsets = rand(1, 3, 4, 8, 7), torch.zeros(1, 1, 3, 8, 7, 4, 3)
-        for kr, used in ((2, 2), (np.int64(2), 2), (9, 4), (True, 1), (0.5, 2), (np.float32(0.5), 2), (Fraction(1, 2), 2), (0.01, 1), (1.0, 4), (0, 4),
-                         (-1, 4), (-1.0, 4)):
+        for kr, used in ((2, 2), (np.int64(2), 2), (np.array(1), 1), (torch.tensor(1), 1), (np.True_, 1), (9, 4), (True, 1), (0.5, 2), (np.float32(0.5), 2),
+                         (np.array(0.5), 2), (torch.tensor(0.5), 2), (Fraction(1, 2), 2), (0.01, 1), (1.0, 4), (0, 4), (-1, 4), (-1.0, 4)):
             module = snls.RefineSearch(3, 0, 1, -1, kr, 1, stride0=1)
             self.assertEqual(module(v, v, offsets)[0].shape[-1], used, kr)
             self.assertIn(type(module.kr), (int, float))
@@ -179,6 +179,8 @@ class Modules(unittest.TestCase):
                                 ("RefineSearch: kr is nan, must be", lambda: snls.RefineSearch(3, 0, 1, 1, float("nan"), 1)),
                                 ("RefineSearch: kr is 1.5, must be a whole number, or a share", lambda: snls.RefineSearch(3, 0, 1, 1, 1.5, 1)),
                                 ("RefineSearch: kr is 2.0, must be", lambda: snls.RefineSearch(3, 0, 1, 1, 2.0, 1)),
+                                ("RefineSearch: kr is '1', must be a number", lambda: snls.RefineSearch(3, 0, 1, 1, "1", 1)),
+                                ("RefineSearch: kr is array\\(\\[1, 2\\]\\), must be a number", lambda: snls.RefineSearch(3, 0, 1, 1, np.array([1, 2]), 1)),
                                 ("RefineSearch: kr is None, must be a number", lambda: snls.RefineSearch(3, 0, 1, 1, None, 1)),
                                 ("self_action is \\[\\], must be one of", lambda: snls.NonLocalSearch(3, 0, 1, 1, self_action=[])),
                                 ("NonLocalSearch: stride1 is 'x', must be a number", lambda: snls.NonLocalSearch(3, 0, 1, 1, stride1="x")),
