@@ -18,12 +18,16 @@ frames() { ffmpeg -v error -nostdin -i "$1" -map 0:v:0 -vsync passthrough ${2:+-
 same() { frames "$1" "${3:-}" >want; frames "$2" "${3:-}" >got; if ! [ -s want ] || ! cmp -s want got; then bad "$1 to $2: other frames"; fi; }
 probe() { ffprobe -v error -select_streams "${3:-v:0}" -show_entries "$2" -of csv=p=0 "$1"; }
 times() { probe "$1" packet=pts_time "${2:-v:0}" | tr -d , | sort -n; }
-steps() { times "$1" "$2" | awk -v least="$3" -v most="$4" 'NR > 1 && ($1 - last < least || $1 - last > most) { exit 1 } { last = $1 }'; } # FILE STREAM LEAST MOST: seconds
+steps() { times "$1" "$2" | awk -v least="$3" -v most="$4" 'NR > 1 && ($1 - last < least || $1 - last > most) { exit found = 1 } { last = $1 } END { exit found || !NR }'; } # FILE STREAM LEAST MOST: seconds
 
 # a stream that begins behind what was looked at first: not copied, and no memory of others is taken for where it goes
 make -f lavfi -i testsrc2=s=160x120:r=25:d=14,noise=alls=20:allf=t -f lavfi -i sine=d=14 -itsoffset 8 -f lavfi -i sine=d=1 -map 0 -map 1 -map 2 -c:v mpeg2video -q:v 4 -c:a mp2 -f vob late.vob
 copy late.vob late.mkv; says 'stream 2 begins too late to be copied'
 [ "$(ffprobe -v error -show_entries stream=codec_type -of csv=p=0 late.mkv | tr '\n' ' ')" = "video audio " ] || bad "late.mkv has other streams"
+
+# one stream pauses while the other goes on: no join
+make -f lavfi -i testsrc2=s=64x48:r=1/70:d=210 -f lavfi -i sine=d=210 -c:v mpeg2video -r 25 -vsync vfr -g 1 -c:a mp2 -b:a 32k slides.ts
+copy slides.ts slides.mkv; steps slides.mkv v:0 69.9 70.1 || bad "slides.mkv: $(times slides.mkv | tr '\n' ' ')"; silent "slides"
 
 # files that were joined: time goes on, of frames and of sound
 make -f lavfi -i testsrc2=s=64x48:r=25:d=2 -f lavfi -i sine=d=2 -c:v mpeg2video -q:v 2 -g 5 -c:a mp2 -f vob part.vob
@@ -73,7 +77,24 @@ done
 # whole ones in which frames seem to be missing: sound that is longer, frames left out, a late beginning, a part copied by ffmpeg, no lengths told
 make -i whole.mkv -vf "select='lt(mod(n,20),12)'" -vsync vfr -c:v mpeg4 -g 1 gaps.mkv; make -itsoffset 1 -i whole.mkv -c copy late2.mkv; make -ss 0.7 -i whole.mkv -t 0.9 -c copy piece.mkv
 make -i whole.mkv -c copy -live 1 -f matroska live.mkv; make -i gaps.mkv -c copy gaps.avi; ffmpeg -v error -nostdin -i gaps.mkv -c copy -f matroska - | cat >gaps_piped.mkv
-for clip in gaps.mkv late2.mkv piece.mkv live.mkv gaps.avi gaps_piped.mkv; do copy $clip out.mkv; done
+ffmpeg -v error -nostdin -i gaps.mkv -c copy -f avi - | cat >gaps_piped.avi
+# packets of an odd length without the byte that should follow, as some programs write them
+if command -v python3 >/dev/null; then
+    make -i gaps.mkv -an -c copy gaps_seen.avi
+    python3 - <<'END'
+data = open("gaps_seen.avi", "rb").read()
+movi = data.index(b"movi") + 4
+end, at, out = movi - 8 + 4 + int.from_bytes(data[movi - 8:movi - 4], "little"), movi, b""
+while at < end:
+    length = int.from_bytes(data[at + 4:at + 8], "little")
+    out += data[at:at + 8 + length]
+    at += 8 + length + length % 2
+assert len(out) < end - movi
+head = data[:movi - 8] + (len(out) + 4).to_bytes(4, "little") + b"movi"
+open("gaps_bare.avi", "wb").write(head[:4] + (len(head) + len(out) - 8).to_bytes(4, "little") + head[8:] + out)
+END
+fi
+for clip in gaps.mkv late2.mkv piece.mkv live.mkv gaps.avi gaps_piped.mkv gaps_piped.avi $(ls gaps_bare.avi 2>/dev/null); do copy $clip out.mkv; done
 
 # colour tags: kept, or named; full range that cannot be marked becomes limited, so that the picture is the same
 make -f lavfi -i testsrc2=s=96x64:r=25:d=0.2 -vf scale=out_range=full -pix_fmt yuv420p -c:v libx264 -preset ultrafast -qp 0 -color_range pc -colorspace smpte170m full.mp4
@@ -107,7 +128,7 @@ if ffmpeg -hide_banner -decoders 2>/dev/null | grep -q libvpx-vp9; then
     make -f lavfi -i testsrc2=s=64x48:r=25:d=0.4 -vf "format=yuva420p,geq=lum='lum(X,Y)':cb='cb(X,Y)':cr='cr(X,Y)':a='4*X'" -c:v libvpx-vp9 -deadline realtime clear.webm
     alpha() { ffmpeg -v error -nostdin ${2:+-c:v $2} -i "$1" -map 0:v -vsync passthrough -pix_fmt yuva420p -f framemd5 - | grep -v '^#' | awk -F, '{ print $NF }'; }
     for out in clear.mkv clear2.webm; do
-        copy clear.webm $out; [ "$(alpha clear.webm libvpx-vp9)" = "$(alpha $out "$([ $out = clear.mkv ] || echo libvpx-vp9)")" ] || bad "$out: other frames or transparency"
+        copy clear.webm $out; [ "$(alpha clear.webm libvpx-vp9 | wc -l)" = 10 ] && [ "$(alpha clear.webm libvpx-vp9)" = "$(alpha $out "$([ $out = clear.mkv ] || echo libvpx-vp9)")" ] || bad "$out: other frames or transparency"
     done
     copy clear.webm clear264.mkv '--vcodec libx264'; says 'transparency is left out'; [ -z "$(probe clear264.mkv stream_tags=alpha_mode)" ] || bad "alpha_mode of a file without"
 fi
@@ -131,7 +152,7 @@ for case in "libopus mov" "flac mov" "pcm_s16le flv" "ac3 flv"; do
 done
 make -f lavfi -i testsrc2=s=64x48:r=25:d=0.4 -f lavfi -i sine=d=0.4:r=48000 -c:v ffv1 -c:a aac heard.mkv; for out in mov flv mp4 ts avi mkv; do copy heard.mkv heard2.$out; silent "AAC in .$out"; done
 make -f lavfi -i testsrc2=s=64x48:r=25:d=14 -f lavfi -i sine=d=14:r=48000 -itsoffset 10 -f lavfi -i sine=d=2:r=48000 -map 0 -map 1 -map 2 -c:v mpeg2video -c:a mp2 -b:a 64k -f vob unknown.vob
-copy unknown.vob unknown.mkv; says 'stream 2 (audio, mp2) is left out: it begins too late'
+copy unknown.vob unknown.mkv; says 'stream 2 (audio, mp2) is left out: nothing is known of it so far'
 # a cover picture: a file in Matroska, a stream in MP4
 make -f lavfi -i testsrc=s=32x32 -frames:v 1 cover.png; make -i heard.mkv -i cover.png -map 0 -map 1 -c copy -c:v:0 libx264 -disposition:v:1 attached_pic covered.mp4
 for out in covered.mkv covered2.mp4; do

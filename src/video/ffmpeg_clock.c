@@ -17,19 +17,29 @@ SnlsStatus snls_av_clock_open(SnlsAvClock *c, const AVFormatContext *in)
     return SNLS_OK;
 }
 
-static bool jumps(int64_t time, int64_t end) { return time < end - BACK || time > end + FORWARD; }
+/* Where all streams have ended so far. */
+static int64_t latest_end(const SnlsAvClock *c)
+{
+    int64_t end = INT64_MIN;
+    for (unsigned i = 0; i < c->streams; i++)
+        if (c->stream[i].end != AV_NOPTS_VALUE && c->stream[i].end > end) end = c->stream[i].end;
+    return end;
+}
+
+/* One stream may pause as long as it likes while another goes on: pictures that stand still, sound that is silent. */
+static bool jumps(const SnlsAvClock *c, const struct SnlsAvClockStream *s, int64_t time)
+{
+    return time < s->end - BACK || time > latest_end(c) + FORWARD;
+}
 
 static int64_t added(const SnlsAvClock *c, const struct SnlsAvClockStream *s) { return c->added[s->joins == c->joins]; }
 
 /* The new part begins where all streams of the one before have ended, so that none of them goes back. */
 static void join(SnlsAvClock *c, int64_t time)
 {
-    int64_t end = INT64_MIN;
-    for (unsigned i = 0; i < c->streams; i++)
-        if (c->stream[i].end != AV_NOPTS_VALUE && c->stream[i].end > end) end = c->stream[i].end;
     c->joins++;
     c->added[0] = c->added[1];
-    c->added[1] = end - time;
+    c->added[1] = latest_end(c) - time;
 }
 
 /* Parsers hold packets back, so that one stream may come over a join later than another. Streams of few packets cannot tell
@@ -38,8 +48,8 @@ static void find_part(SnlsAvClock *c, struct SnlsAvClockStream *s, enum AVMediaT
 {
     const bool dense = type == AVMEDIA_TYPE_VIDEO || type == AVMEDIA_TYPE_AUDIO;
     if (!dense || s->end == AV_NOPTS_VALUE || s->joins < c->joins - 1) s->joins = c->joins;
-    if (!dense || s->end == AV_NOPTS_VALUE || !jumps(time + added(c, s), s->end)) return;
-    if (s->joins == c->joins || jumps(time + c->added[1], s->end)) join(c, time);
+    if (!dense || s->end == AV_NOPTS_VALUE || !jumps(c, s, time + added(c, s))) return;
+    if (s->joins == c->joins || jumps(c, s, time + c->added[1])) join(c, time);
     s->joins = c->joins;
 }
 

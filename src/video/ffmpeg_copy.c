@@ -191,7 +191,7 @@ static void note_left_out(SnlsWriter *w, const SnlsAvWriter *a, const AVStream *
     const enum AVMediaType type = s->codecpar->codec_type;
     const unsigned tag = s->codecpar->codec_tag; /* chapters and time code of MP4 are such streams, and are copied as tags */
     if (type == AVMEDIA_TYPE_DATA && (tag == MKTAG('t', 'e', 'x', 't') || tag == MKTAG('t', 'm', 'c', 'd'))) return;
-    char why[64] = "it begins too late, and nothing is known of it";
+    char why[64] = "nothing is known of it so far";
     if (type != AVMEDIA_TYPE_AUDIO || s->codecpar->sample_rate > 0)
         snprintf(why, sizeof why, "%s cannot hold it", a->out->oformat->name);
     snls_note(&w->info, "stream %d (%s, %s) is left out: %s", s->index,
@@ -315,11 +315,14 @@ static bool cut_to_range(const SnlsAvCopy *c, double at)
 {
     AVPacket *p = c->packet;
     const AVStream *s = c->in->streams[p->stream_index];
-    const int64_t begin = begin_of(c, s->time_base), end = end_of(c, s->time_base), last = p->pts + p->duration;
+    const int64_t begin = begin_of(c, s->time_base), end = end_of(c, s->time_base);
     if (s->codecpar->codec_type != AVMEDIA_TYPE_SUBTITLE || p->pts == AV_NOPTS_VALUE || p->duration <= 0)
         return at >= 0 || !(c->origin > 0);
-    if (c->origin > 0 && p->pts < begin) p->pts = p->dts = begin;
-    p->duration = (last < end ? last : end) - p->pts;
+    if (c->origin > 0 && p->pts < begin) {
+        p->duration = av_sat_sub64(p->duration, av_sat_sub64(begin, p->pts)); /* a file may say any number */
+        p->pts = p->dts = begin;
+    }
+    p->duration = FFMIN(p->duration, av_sat_sub64(end, p->pts));
     return p->duration > 0;
 }
 

@@ -272,7 +272,7 @@ static void set_time(SnlsReader *r, SnlsAvReader *a, AVFrame *frame)
     if (length <= 0 && r->info.rate > 0) length = llrint(1 / (r->info.rate * av_q2d(base)));
     if (length <= 0) length = 1;
     if (pts == AV_NOPTS_VALUE) pts = a->last == AV_NOPTS_VALUE ? a->offset : a->last + a->length;
-    if (a->clock.joins) warn_of_time(r, a, "begin anew in the middle");
+    if (a->clock.streams && a->clock.stream[a->stream->index].joins) warn_of_time(r, a, "begin anew in the middle");
     if (a->last != AV_NOPTS_VALUE && pts < a->last) {
         warn_of_time(r, a, "go back in the middle");
         pts = a->last + a->length;

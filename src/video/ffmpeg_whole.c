@@ -1,7 +1,8 @@
 /* ffmpeg_whole.c: is a file as long as its own parts say? FFmpeg takes the end of a file for the end of the clip, so that
- * what was cut off between two packets would be missed by nobody. Looks at the outermost parts, never at what they hold. */
+ * what was cut off between two packets would be missed by nobody. Looks at the outermost parts; where frames seem to be missing, at every part. */
 #define _POSIX_C_SOURCE 200809L
 #include "video/ffmpeg.h"
+#include <ctype.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -157,11 +158,21 @@ static int chunk_heading(const uint8_t *p, int64_t n, bool *inside, int64_t *len
     const uint32_t value = (uint32_t)p[4] | (uint32_t)p[5] << 8 | (uint32_t)p[6] << 16 | (uint32_t)p[7] << 24;
     *inside = n >= 12 && (!memcmp(p, "RIFF", 4) ||
                           (!memcmp(p, "LIST", 4) && (!memcmp(p + 8, "movi", 4) || !memcmp(p + 8, "rec ", 4))));
-    *length = *inside && value < 4 ? -1 : (int64_t)value - (*inside ? 4 : 0);
+    const bool told = value != UINT32_MAX && !(*inside && value < 4); /* who writes to a pipe cannot come back to say it */
+    *length = told ? (int64_t)value - (*inside ? 4 : 0) : -1;
     return *inside ? 12 : 8;
 }
 
-enum { DEPTH = 4 }; /* RIFF, movi, rec */
+/* A packet of AVI is named by its stream and kind (00dc), or is one of these. */
+static bool is_packet_name(const uint8_t *p)
+{
+    static const char others[][5] = { "ix00", "JUNK", "LIST", "idx1" };
+    for (int i = 0; i < 4; i++)
+        if (!memcmp(p, others[i], i ? 4 : 2)) return true;
+    return isdigit(p[0]) && isdigit(p[1]) && isalpha(p[2]) && isalpha(p[3]);
+}
+
+enum { DEPTH = 4, CHAIN_MOST = 4 << 20 }; /* RIFF, movi, rec; parts of a day */
 
 typedef struct Chain {
     int fd, depth;
@@ -171,12 +182,12 @@ typedef struct Chain {
 
 static int next_heading(Chain *c, PartHeading *heading_of, bool *inside, int64_t *length)
 {
-    uint8_t head[16];
-    int64_t n = pread(c->fd, head, sizeof head, c->at);
-    int heading = n > 0 ? heading_of(head, n, inside, length) : 0;
-    if (!heading && c->padded && (n = pread(c->fd, head, sizeof head, c->at - 1)) > 0 &&
-        (heading = heading_of(head, n, inside, length)))
-        c->at--;
+    uint8_t head[17];
+    const int64_t n = pread(c->fd, head, sizeof head, c->at - c->padded);
+    const bool bare = c->padded && n >= 4 && is_packet_name(head); /* some programs leave that byte out */
+    const int64_t skip = c->padded && !bare;
+    const int heading = n > skip ? heading_of(head + skip, n - skip, inside, length) : 0;
+    c->at -= bare;
     while (c->depth && c->at >= c->end[c->depth]) c->depth--;
     c->at += heading;
     return heading;
@@ -186,7 +197,7 @@ static int next_heading(Chain *c, PartHeading *heading_of, bool *inside, int64_t
 static bool chain_broken(int fd, int64_t size, PartHeading *heading_of)
 {
     Chain c = { .fd = fd, .end = { size } };
-    while (c.at < size) {
+    for (int i = 0; i < CHAIN_MOST && c.at < size; i++) {
         bool inside = false;
         int64_t length = 0;
         if (!next_heading(&c, heading_of, &inside, &length))
