@@ -13,7 +13,7 @@ cmake -S "$source" -B "$build" -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSO
 cmake --build "$build" --parallel "$(getconf _NPROCESSORS_ONLN)" >"$build/log" 2>&1 || { grep -E 'error' "$build/log"; exit 1; }
 
 if [ $# -eq 0 ]; then
-    set -- "test_close --worst 1 4" "test_close 1 4" "test_tile 1 4" "test_tile --frames 1 3" "test_tile --steps 1 3" "test_tile --stacks 1 2" "test_bands 1 6" test_dsp test_patch test_settle \
+    set -- "test_close --worst 1 4" "test_close --below 1 8" "test_close 1 4" test_corners "test_tile 1 4" "test_tile --frames 1 3" "test_tile --steps 1 3" "test_tile --stacks 1 2" "test_bands 1 6" test_dsp test_patch test_settle \
         test_group test_softmax test_grad "test_ops 1 6" test_spec test_spec_match test_spec_aggregate
 fi
 failed=0
