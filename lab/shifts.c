@@ -1,5 +1,5 @@
 /* shifts.c: what patches of 7 x 7 could cost on matrix tiles: products of 16 query pixels with 32 key pixels of a row in two parts of 16 bits (three products), stored, then read with shifts in lanes and
- * summed over seven rows, for a strip of tiles of 48 x 8 pixels and 12 shifts along y as tile_patch.c has them. Keys lie in tiles of 1 KB, or in planes, whose tiles begin anywhere. Not part of the library.
+ * summed over seven rows, for a strip of tiles of 48 x 8 pixels and 12 shifts along y as tile_patch.c has them. Keys lie in tiles of 1 KB, or in planes, whose tiles begin anywhere; or all of them in one place, which is always near. Not part of the library.
  *   cc -O3 -march=native -mamx-tile -mamx-bf16 lab/shifts.c -o shifts && ./shifts 64       F: 32, 64, 128; cycles a pixel and shift along y */
 #define _GNU_SOURCE
 #include "cycle.h"
@@ -125,13 +125,14 @@ static void *zeros(size_t bytes)
 int main(int argc, char **argv)
 {
     const ptrdiff_t chunks = (argc > 1 ? atoi(argv[1]) : 64) / 32, height = TILES * ROWS + SHIFTS + 8, words = WIDTH + 64, pitch = (words / 16 | 1) * 16;
-    const Keys layouts[2] = {{16, 256, 2 * chunks * 256, 2 * chunks * 256, words * 32 * chunks, words * 32 * chunks * height}, {pitch, 16 * pitch, 16, 16, 32 * chunks * pitch, 32 * chunks * pitch * height}};
+    const Keys layouts[3] = {{16, 256, 2 * chunks * 256, 2 * chunks * 256, words * 32 * chunks, words * 32 * chunks * height}, {pitch, 16 * pitch, 16, 16, 32 * chunks * pitch, 32 * chunks * pitch * height}, {16, 256, 2 * chunks * 256, 0, 0, 0}};
+    static const char *const places[] = {"in tiles", "in planes", "in one place"};
     static const char *const parts[] = {"products", "put straight too", "summed down too"};
     start();
     keys = zeros((size_t)(SLOTS * layouts[1].frame * 4 + 65536));
     queries = zeros((size_t)(BLOCKS * (TILES * ROWS + 8) * chunks * 2048));
     box = zeros((size_t)ROWS * BLOCKS * SHIFTS * BLOCK * 4), rings = zeros((size_t)BLOCKS * SHIFTS * RING * BLOCK * 4), work = zeros(8 * UNIT * 4);
-    for (int layout = 0; layout < 2; layout++)
+    for (int layout = 0; layout < 3; layout++)
         for (int what = PRODUCTS; what <= SUMS; what++) {
             double best = 1e9, unit = 1e9; /* seconds: of all, of a cycle */
             for (int i = 0; i < TIMES; i++) {
@@ -141,7 +142,7 @@ int main(int argc, char **argv)
                 best = took < best ? took : best;
                 unit = one < unit ? one : unit;
             }
-            printf("F %d, keys in %s, %s: %.1f\n", (int)chunks * 32, layout ? "planes" : "tiles", parts[what], best / unit / ((double)STRIPS * SLOTS * TILES * BLOCKS * ROWS * 16 * SHIFTS));
+            printf("F %d, keys %s, %s: %.1f\n", (int)chunks * 32, places[layout], parts[what], best / unit / ((double)STRIPS * SLOTS * TILES * BLOCKS * ROWS * 16 * SHIFTS));
         }
     return 0;
 }

@@ -50,6 +50,14 @@ static void draw_videos(Rng *rng, SnlsTensor *query, SnlsTensor *key, double lev
             }
 }
 
+static void make_tensors(Rng *rng, SnlsSearch *s, const int64_t *video, const int64_t *field)
+{
+    s->query = tensor_new(rng, SNLS_F32, 5, video, LAYOUT_PLAIN);
+    s->key = tensor_new(rng, SNLS_F32, 5, video, LAYOUT_PLAIN);
+    s->dist = tensor_new(rng, SNLS_F32, 6, field, LAYOUT_PLAIN);
+    s->offset = tensor_new(rng, SNLS_F32, 7, field, LAYOUT_PLAIN);
+}
+
 static SnlsSearch draw(Rng *rng)
 {
     SnlsSearch s = {0};
@@ -59,10 +67,7 @@ static SnlsSearch draw(Rng *rng)
     s.params.stride1 = RNG_PICK(rng, 1, 1, 1, 0.5);
     const int64_t height = rng_int(rng, 50, 90), width = rng_int(rng, 20, 60), features = (int64_t)RNG_PICK(rng, 16, 31, 32, 48, 96);
     const int64_t video[] = {1, FRAMES, height, width, features}, flow[] = {1, FRAMES, 2, height, width, 2}, field[] = {1, 1, FRAMES, height, width, s.params.k, 3};
-    s.query = tensor_new(rng, SNLS_F32, 5, video, LAYOUT_PLAIN);
-    s.key = tensor_new(rng, SNLS_F32, 5, video, LAYOUT_PLAIN);
-    s.dist = tensor_new(rng, SNLS_F32, 6, field, LAYOUT_PLAIN);
-    s.offset = tensor_new(rng, SNLS_F32, 7, field, LAYOUT_PLAIN);
+    make_tensors(rng, &s, video, field);
     draw_videos(rng, &s.query, &s.key, RNG_PICK(rng, 0, 0, 3));
     if (rng_one_in(rng, 3)) return s;
     s.flow = tensor_new(rng, SNLS_F32, 6, flow, LAYOUT_PLAIN);
@@ -115,10 +120,7 @@ static SnlsSearch draw_worst(Rng *rng)
     s.params.ws = 9, s.params.wt = 0, s.params.k = (int32_t)rng_int(rng, 1, 2);
     const int64_t features = (int64_t)RNG_PICK(rng, 32, 48, 64, 96), video[] = {1, 1, SIDE, SIDE, features}, field[] = {1, 1, 1, SIDE, SIDE, s.params.k, 3};
     const double unit = exp2(rint(rng_real(rng, -10, 10))), tiny = exp2(rint(rng_real(rng, -9, -6)));
-    s.query = tensor_new(rng, SNLS_F32, 5, video, LAYOUT_PLAIN);
-    s.key = tensor_new(rng, SNLS_F32, 5, video, LAYOUT_PLAIN);
-    s.dist = tensor_new(rng, SNLS_F32, 6, field, LAYOUT_PLAIN);
-    s.offset = tensor_new(rng, SNLS_F32, 7, field, LAYOUT_PLAIN);
+    make_tensors(rng, &s, video, field);
     set_others(rng, &s.key, prod, unit);
     for (int64_t y = 0; y < SIDE; y++)
         for (int64_t x = 0; x < SIDE; x++) set_pixel(&s.query, y, x, prod, QUERY, unit, tiny);
@@ -143,10 +145,7 @@ static SnlsSearch draw_below(Rng *rng)
     const int64_t height = 24, width = 40, features = (int64_t)RNG_PICK(rng, 3, 6, 16, 32), video[] = {1, 1, height, width, features}, flow[] = {1, 1, 1, height, width, 2};
     const int64_t field[] = {1, 1, 1, height, width, s.params.k, 3};
     const double noise = fine ? 0 : exp2(rng_real(rng, -18, -6)), below = exp2(rng_real(rng, -20, -5)), turn = RNG_PICK(rng, 0, 0, 1);
-    s.query = tensor_new(rng, SNLS_F32, 5, video, LAYOUT_PLAIN);
-    s.key = tensor_new(rng, SNLS_F32, 5, video, LAYOUT_PLAIN);
-    s.dist = tensor_new(rng, SNLS_F32, 6, field, LAYOUT_PLAIN);
-    s.offset = tensor_new(rng, SNLS_F32, 7, field, LAYOUT_PLAIN);
+    make_tensors(rng, &s, video, field);
     for (int64_t i = 0; i < tensor_count(&s.key); i++) {
         const double at = tile_of_four(i / features / width, i / features % width, i % features);
         tensor_set(&s.query, i, at);

@@ -36,15 +36,18 @@ static void compare(const char *what, const SnlsTensor *dist, const SnlsTensor *
     }
 }
 
+static SnlsSearch with_outputs(Rng *rng, SnlsSearch s)
+{
+    CHECK(snls_search_shape(ref, &s) >= 0, "%s", snls_error(ref));
+    s.dist = tensor_new(rng, SNLS_F32, 6, s.dist.shape, LAYOUT_PLAIN);
+    s.offset = tensor_new(rng, SNLS_F32, 7, s.offset.shape, LAYOUT_PLAIN);
+    s.index = tensor_new(rng, SNLS_I32, 6, s.index.shape, LAYOUT_PLAIN);
+    return s;
+}
+
 static void check_search(const char *what, Rng *rng, SnlsSearch s)
 {
-    CHECK(snls_search_shape(ref, &s) >= 0, "%s: %s", what, snls_error(ref));
-    SnlsSearch both[2] = {s, s};
-    for (int i = 0; i < 2; i++) {
-        both[i].dist = tensor_new(rng, SNLS_F32, 6, s.dist.shape, LAYOUT_PLAIN);
-        both[i].offset = tensor_new(rng, SNLS_F32, 7, s.offset.shape, LAYOUT_PLAIN);
-        both[i].index = tensor_new(rng, SNLS_I32, 6, s.index.shape, LAYOUT_PLAIN);
-    }
+    SnlsSearch both[2] = {with_outputs(rng, s), with_outputs(rng, s)};
     CHECK(snls_search_forward(ref, &both[0]) >= 0, "%s: %s", what, snls_error(ref));
     SnlsTensor *const all[] = {&both[1].query, &both[1].key, &both[1].flow, &both[1].dist, &both[1].offset, &both[1].index};
     for (int i = 0; i < 6; i++)
@@ -106,10 +109,7 @@ static void flat(int32_t ps, int dist, double stride1)
     for (int64_t i = 0; i < tensor_count(&s.key); i++) tensor_set(&s.query, i, 0.3), tensor_set(&s.key, i, 0.7);
     s.flow = tensor_new(&rng, SNLS_F32, 6, flow, LAYOUT_PLAIN);
     tensor_fill(&s.flow, &rng, -3, 3);
-    CHECK(snls_search_shape(ref, &s) >= 0, "%s", snls_error(ref));
-    s.dist = tensor_new(&rng, SNLS_F32, 6, s.dist.shape, LAYOUT_PLAIN);
-    s.offset = tensor_new(&rng, SNLS_F32, 7, s.offset.shape, LAYOUT_PLAIN);
-    s.index = tensor_new(&rng, SNLS_I32, 6, s.index.shape, LAYOUT_PLAIN);
+    s = with_outputs(&rng, s);
     CHECK(snls_search_forward(ctx, &s) >= 0, "%s", snls_error(ctx));
     for (int64_t i = 0; i < tensor_count(&s.index); i++)
         if (!CHECK(tensor_get(&s.index, i) == (double)(i % 4), "flat, ps %d, %s, stride1 %g: place %d of query %d is candidate %g", (int)ps, dist == SNLS_DIST_PROD ? "prod" : "l2", stride1,

@@ -98,19 +98,13 @@ static SnlsStatus count_parameters(SnlsContext *ctx, const SnlsTrainParams *p, i
     return status;
 }
 
-/* One number that is not finite would be in every weight a step later. */
-static SnlsStatus require_finite(SnlsContext *ctx, const char *path, const char *name, const SnlsTensor *list)
+/* One number that is not finite would be in every weight a step later; so would the root of a negative one of the means of squares. */
+static SnlsStatus require_finite(SnlsContext *ctx, const char *path, const char *name, const SnlsTensor *list, bool squares)
 {
-    for (int64_t i = 0; i < snls_tensor_elements(list); i++)
-        SNLS_REQUIRE(ctx, isfinite(snls_load(list, i)), SNLS_ERR_FORMAT, "%.200s: number %lld of %s is %g, must be finite", path, (long long)i, name, snls_load(list, i));
-    return SNLS_OK;
-}
-
-/* Means of squares; a step takes their roots. */
-static SnlsStatus require_squares(SnlsContext *ctx, const char *path, const char *name, const SnlsTensor *list)
-{
-    for (int64_t i = 0; i < snls_tensor_elements(list); i++)
-        SNLS_REQUIRE(ctx, snls_load(list, i) >= 0, SNLS_ERR_FORMAT, "%.200s: number %lld of %s is %g, must not be negative", path, (long long)i, name, snls_load(list, i));
+    for (int64_t i = 0; i < snls_tensor_elements(list); i++) {
+        const double x = snls_load(list, i);
+        SNLS_REQUIRE(ctx, isfinite(x) && !(squares && x < 0), SNLS_ERR_FORMAT, "%.200s: number %lld of %s is %g, must %s", path, (long long)i, name, x, isfinite(x) ? "not be negative" : "be finite");
+    }
     return SNLS_OK;
 }
 
@@ -123,8 +117,7 @@ static SnlsStatus check_state(SnlsContext *ctx, const char *path, const SnlsSafe
         const SnlsTensor *from = snls_safetensors_find(file, state_names[i]);
         SNLS_REQUIRE(ctx, from && from->dtype == SNLS_F32 && from->ndim == 1, SNLS_ERR_FORMAT, "%.200s: %s is missing or no list of numbers in f32", path, state_names[i]);
         SNLS_REQUIRE(ctx, from->shape[0] == total, SNLS_ERR_FORMAT, "%.200s: %s has %lld numbers, a network of its options has %lld", path, state_names[i], (long long)from->shape[0], (long long)total);
-        SNLS_TRY(require_finite(ctx, path, state_names[i], from));
-        if (i == SQUARES) SNLS_TRY(require_squares(ctx, path, state_names[i], from));
+        SNLS_TRY(require_finite(ctx, path, state_names[i], from, i == SQUARES));
     }
     return SNLS_OK;
 }
@@ -173,7 +166,7 @@ static SnlsStatus take_weights(SnlsTrainer *t, const char *path, const SnlsSafet
         bool same = from && snls_is_float(from->dtype) && from->ndim == p->ndim;
         for (int32_t k = 0; same && k < p->ndim; k++) same = from->shape[k] == p->shape[k];
         SNLS_REQUIRE(t->ctx, same, SNLS_ERR_FORMAT, "%.200s: %s is missing or does not fit the network", path, p->name);
-        SNLS_TRY(require_finite(t->ctx, path, p->name, from));
+        SNLS_TRY(require_finite(t->ctx, path, p->name, from, false));
         for (int64_t k = 0; k < p->count; k++) snls_store(&to, k, snls_load(from, k));
     }
     memcpy(t->state[2], t->params.value, sizeof(float) * (size_t)t->params.total);

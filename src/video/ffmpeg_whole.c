@@ -4,6 +4,7 @@
 #include "video/ffmpeg.h"
 #include <ctype.h>
 #include <fcntl.h>
+#include <libavutil/intreadwrite.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -77,7 +78,7 @@ enum { RIFF_HEADING = 8 }; /* which some writers count in */
 static int64_t riff_length(const uint8_t *p, int64_t n)
 {
     if (n < 12 || memcmp(p, "RIFF", 4)) return 0;
-    const uint64_t length = (uint64_t)p[4] | (uint64_t)p[5] << 8 | (uint64_t)p[6] << 16 | (uint64_t)p[7] << 24;
+    const uint64_t length = AV_RL32(p + 4);
     return length < 4 || length == UINT32_MAX ? 0 : total(RIFF_HEADING, length + length % 2);
 }
 
@@ -155,7 +156,7 @@ static int chunk_heading(const uint8_t *p, int64_t n, bool *inside, int64_t *len
 {
     for (int i = 0; i < 4; i++)
         if (n < 8 || p[i] < ' ' || p[i] > '~') return 0;
-    const uint32_t value = (uint32_t)p[4] | (uint32_t)p[5] << 8 | (uint32_t)p[6] << 16 | (uint32_t)p[7] << 24;
+    const uint32_t value = AV_RL32(p + 4);
     *inside = n >= 12 && (!memcmp(p, "RIFF", 4) ||
                           (!memcmp(p, "LIST", 4) && (!memcmp(p + 8, "movi", 4) || !memcmp(p + 8, "rec ", 4))));
     const bool told = value != UINT32_MAX && !(*inside && value < 4); /* who writes to a pipe cannot come back to say it */
@@ -172,7 +173,7 @@ static bool is_packet_name(const uint8_t *p)
     return isdigit(p[0]) && isdigit(p[1]) && isalpha(p[2]) && isalpha(p[3]);
 }
 
-enum { DEPTH = 4, CHAIN_MOST = 4 << 20 }; /* RIFF, movi, rec; parts of a day */
+enum { DEPTH = 4 }; /* RIFF, movi, rec */
 
 typedef struct Chain {
     int fd, depth;
@@ -197,7 +198,7 @@ static int next_heading(Chain *c, PartHeading *heading_of, bool *inside, int64_t
 static bool chain_broken(int fd, int64_t size, PartHeading *heading_of)
 {
     Chain c = { .fd = fd, .end = { size } };
-    for (int i = 0; i < CHAIN_MOST && c.at < size; i++) {
+    for (int i = 0; i < PARTS_MOST && c.at < size; i++) {
         bool inside = false;
         int64_t length = 0;
         if (!next_heading(&c, heading_of, &inside, &length))
