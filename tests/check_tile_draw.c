@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* How flow runs over the frame: what decides which lanes are worked on together. */
-enum { FLOW_NONE, FLOW_CONSTANT, FLOW_WHOLE, FLOW_SMOOTH, FLOW_OUTWARD, FLOW_STEP, FLOW_RANDOM, FLOW_KINDS, FLOW_PARTS, FLOW_DRIFT };
+enum { FLOW_NONE, FLOW_CONSTANT, FLOW_WHOLE, FLOW_SMOOTH, FLOW_OUTWARD, FLOW_STEP, FLOW_HAIR, FLOW_RANDOM, FLOW_KINDS, FLOW_PARTS, FLOW_DRIFT };
 
 enum { JUMP = 29 }; /* rows */
 
@@ -16,6 +16,7 @@ static double flow_at(int kind, double level, Rng *rng, int64_t y, int64_t x, in
     case FLOW_SMOOTH: return level + 0.07 * (double)x - 0.05 * (double)y * (axis ? 1 : -1);
     case FLOW_OUTWARD: return level + 12 + 0.3 * (double)x; /* leaves the frame: reflected centres run backwards */
     case FLOW_STEP: return level + (x > 11 ? 7.25 : 0);
+    case FLOW_HAIR: return RNG_PICK(rng, 0, -1e-9, -1e-9, -3e-8, -1e-12, 1e-9, 0.49999998); /* a fraction that rounds to one, or to a half */
     case FLOW_PARTS: /* things that move past each other, and flow that is wrong here and there */
         if (rng_one_in(rng, 40)) return rng_real(rng, -20, 20);
         return level + 5.5 * (double)((x / 9 + (axis ? y / 6 : 0)) % 3 - 1) + 0.04 * (double)y;

@@ -97,6 +97,20 @@ static void hairs(int32_t ps)
     }
 }
 
+/* A fraction that rounds to one: what was to be the pixel after the first is the first, and several candidates to a pixel are counted from there. */
+static void fraction_of_one(int64_t features, double stride1, double below_y, double below_x)
+{
+    Rng rng = {8};
+    const int64_t shape[5] = {1, 1, 24, 40, features}, flow[6] = {1, 1, 1, 24, 40, 2};
+    SnlsSearchParams params;
+    snls_search_defaults(&params);
+    params.ws = stride1 == 0.5 ? 5 : 9, params.k = 3, params.stride1 = stride1, params.dist = SNLS_DIST_PROD;
+    SnlsSearch s = make_search(&rng, params, shape);
+    s.flow = tensor_new(&rng, SNLS_F32, 6, flow, LAYOUT_PLAIN);
+    for (int64_t i = 0; i < tensor_count(&s.flow); i++) tensor_set(&s.flow, i, i % 2 ? -below_y : -below_x);
+    check_search("a fraction that rounds to one", &rng, s);
+}
+
 /* All candidates are the same: the first ones are kept, in their order, wherever the flow points. */
 static void flat(int32_t ps, int dist, double stride1)
 {
@@ -304,6 +318,7 @@ static void run_all(void)
     beyond_range(32, 1);
     hairs(1);
     hairs(3);
+    for (int n = 0; n < 4; n++) fraction_of_one(n & 1 ? 32 : 8, n & 2 ? 0.25 : 0.5, n % 3 ? 1e-9 : 0, n ? 1e-12 : 3e-8);
     lone_cells();
     for (int n = 0; n < 8 && !gpu; n++) flat(n & 1 ? 3 : 1, n & 2 ? SNLS_DIST_PROD : SNLS_DIST_L2, n & 4 ? 0.5 : 1);
     for (int axis = 1; axis < 4; axis++) keys_that_run_backwards(axis);

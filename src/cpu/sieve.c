@@ -277,12 +277,12 @@ static void run_group(const CpuSieve *v, const CpuSieveTile *p, int count, CpuSi
 
 /* ---- frames ---- */
 
-/* Tiles side by side whose keys fit the second cache together with the rows they share. */
+/* Tiles side by side whose keys fit the second cache together with the rows they share: those of lanes that look alike, since SLACK is for the few that do not. */
 static int64_t strip_of(const CpuSieve *v)
 {
     const SnlsMatch *m = &v->c->m;
     const int64_t pixel = v->keys.pixel * (int64_t)sizeof(uint16_t) + m->features * (int64_t)sizeof(float);
-    const int64_t tiles = STRIP_BYTES / (pixel * v->rows_max * v->keys.ring * SIEVE_EDGE * m->stride0);
+    const int64_t tiles = STRIP_BYTES / (pixel * (v->rows_max - SLACK) * v->keys.ring * SIEVE_EDGE * m->stride0);
     return tiles < 4 ? 4 : tiles;
 }
 

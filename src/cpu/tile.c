@@ -352,6 +352,7 @@ static void run_stack(const CpuTile *tile, const CpuTilePlace *p, CpuTileScratch
 {
     const SnlsMatch *m = &tile->c->m;
     s->peak = snls_tile_load_query(tile, p, s->stacked.query);
+    s->key_peak = 0;
     if (m->ps == 1 && tile->planes.bend) snls_tile_exact_begin(tile, p, s);
     s->waiting = 0;
     s->fetch[0] = s->fetch[1] = (CpuFetch){.rows = 0}; /* nothing to fetch ahead until the tile's own frame says what */

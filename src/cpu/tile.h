@@ -165,7 +165,7 @@ typedef struct CpuTileScratch {
     uint32_t *cell;           /* (windows, cells): where the candidate of a number is (simd/list.h). Divisions would be most of what it takes to write a neighbour */
     float   *dt;              /* windows */
     int     *first;           /* side */
-    float    peak;            /* largest |feature| of the tile's queries */
+    float    peak, key_peak;  /* largest |feature| of the tile's queries, and of the keys they have been compared with */
     float   *grid;            /* (span, span): scores of one query at whole shifts */
     int64_t  origin_y, origin_x, size_y, size_x; /* the box: shifts from a query to the key */
     int64_t  row, row_end;    /* rows of queries that look into it; patches only */

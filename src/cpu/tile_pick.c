@@ -13,11 +13,13 @@ void snls_tile_begin_lists(const CpuTile *tile, CpuTileScratch *s)
     for (int64_t i = 0; i < queries; i++) s->most[i] = 0;
 }
 
-/* How far an interpolated l2 may be off, twice: rounding of the sums at the grid and of what is subtracted from them. */
-static float slack(const CpuTile *tile, float bar, float most)
+/* How far an interpolated l2 may be off, twice: rounding of the sums at the grid and of what is subtracted from them. And how much more it may become when it is
+ * summed anew from pixels between others, each of which is off by a few roundings of the largest: a bar made of it would be too low for what lies on a pixel. */
+static float slack(const CpuTile *tile, float bar, float most, float key_peak)
 {
-    const float eps = FLT_EPSILON * (float)(tile->c->m.features + 2 * tile->c->m.ps + 16);
-    return isfinite(bar) ? 2 * eps * (fabsf(bar) + 4 * most) : 0;
+    const float terms = (float)(tile->c->m.features * tile->c->m.ps * tile->c->m.ps), eps = FLT_EPSILON * (float)(tile->c->m.features + 2 * tile->c->m.ps + 16);
+    const float read = 4 * FLT_EPSILON * key_peak;
+    return isfinite(bar) ? 2 * eps * (fabsf(bar) + 4 * most) + read * (2 * sqrtf(terms) * sqrtf(fabsf(bar)) + terms * read) : 0;
 }
 
 /* Where candidate id of lane l of run r is. */
@@ -127,7 +129,7 @@ static bool raise_bars(const CpuTile *tile, int64_t r, int64_t active, const flo
     if (!careful && !needs_care(tile, r, active, s->work, s)) return false;
     tile->t.lower_bar(bar, snls_tile_top(tile, s, r), value, n, tile->c->k, s->work);
     if (careful && !needs_care(tile, r, active, s->work, s)) return false;
-    for (int64_t l = 0; l < lanes; l++) bar[l] = l < active ? bar[l] + slack(tile, bar[l], s->most[r * lanes + l]) : NAN;
+    for (int64_t l = 0; l < lanes; l++) bar[l] = l < active ? bar[l] + slack(tile, bar[l], s->most[r * lanes + l], s->key_peak) : NAN;
     return true;
 }
 

@@ -74,7 +74,9 @@ bool snls_tile_keys_ready(const CpuTile *tile, const CpuTilePlace *p, int64_t fr
     const SnlsMatch *m = &tile->c->m;
     const double key = m->ps == 1 ? snls_tile_hold_keys(tile, p, frame, s) : tile->planes.peak[frame % tile->planes.frames * m->height]; /* row 0 holds the frame's */
     const double sum = key + s->peak;
-    return sum * sum * (double)(m->features * m->ps * m->ps) < 1e36;
+    const bool bearable = sum * sum * (double)(m->features * m->ps * m->ps) < 1e36;
+    if (bearable && key > s->key_peak) s->key_peak = (float)key;
+    return bearable;
 }
 
 /* Row y of the three planes of the mirrored frame before the sums, x from -before on. */

@@ -144,6 +144,14 @@ static int64_t box_depth(const CpuTile *tile, const CpuTilePlace *p, const CpuTi
     return depth;
 }
 
+/* Of a place a hair below a pixel the fraction is 1, rounded to f32: the cells of such a lane begin at that pixel, one further than those of the others. */
+static bool has_whole_fraction(const CpuTile *tile, const CpuAxis *axis)
+{
+    for (int64_t l = 0; l < tile->lanes; l++)
+        if (axis->fraction[l] >= 1) return true;
+    return false;
+}
+
 static void begin_rows(const CpuTile *tile, Rows *w, int64_t frame, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
@@ -153,7 +161,7 @@ static void begin_rows(const CpuTile *tile, Rows *w, int64_t frame, CpuTileScrat
         CpuTaken *taken = &s->taken[r];
         taken->rows = s->together[r] ? 0 : m->side;
         taken->entered = s->together[r] && s->together[r] == snls_tile_lanes(snls_tile_active(tile, w->p, r)) && snls_tile_enters_rows(tile);
-        taken->cells = taken->entered && tile->steps;
+        taken->cells = taken->entered && tile->steps && !has_whole_fraction(tile, x) && !has_whole_fraction(tile, y);
         if (taken->cells) snls_tile_cells_start(tile, w->p, r, s);
         else if (tile->steps && s->together[r]) snls_tile_cells_spread(tile, r, s);
         taken->plain = taken->entered && !taken->cells && is_stretch(tile, x) && !y->between && y->low[0] == y->high[0];

@@ -20,6 +20,7 @@ static __device__ __forceinline__ TileHeld tile_hold(const TileWork *t, int posi
 static __device__ __forceinline__ void tile_put_back(const TileWork *t, int position, const TileHeld *held)
 {
     const int lane = (int)threadIdx.x % 32;
+    __syncwarp(); /* all lanes have read the bar */
     if (lane < t->p->c.k) tile_value(t, position)[lane * t->p->positions] = held->value, tile_id(t, position)[lane * t->p->positions] = held->id;
     __syncwarp();
 }
