@@ -97,6 +97,20 @@ static void hairs(int32_t ps)
     }
 }
 
+/* One pixel whose distance from others is beyond range is still a neighbour where all are wanted, and is far longer than what 16 bits hold of it. */
+static void one_far_pixel(int64_t features, double length)
+{
+    Rng rng = {9};
+    const int64_t shape[5] = {1, 1, 24, 40, features};
+    SnlsSearchParams params;
+    snls_search_defaults(&params);
+    params.ws = 3, params.k = 9;
+    SnlsSearch s = make_search(&rng, params, shape);
+    for (int64_t f = 0; f < features; f++) tensor_set(&s.key, (10 * 40 + 20) * features + f, f % 2 ? length : -length);
+    for (int64_t f = 0; f < features; f++) tensor_set(&s.query, (15 * 40 + 30) * features + f, length);
+    check_search("one pixel far from all others", &rng, s);
+}
+
 /* A fraction that rounds to one: what was to be the pixel after the first is the first, and several candidates to a pixel are counted from there. */
 static void fraction_of_one(int64_t features, double stride1, double below_y, double below_x)
 {
@@ -318,6 +332,7 @@ static void run_all(void)
     beyond_range(32, 1);
     hairs(1);
     hairs(3);
+    for (int n = 0; n < 6; n++) one_far_pixel(n & 1 ? 32 : 16, n < 2 ? 1e17 : n < 4 ? 4e18 : 3e19);
     for (int n = 0; n < 4; n++) fraction_of_one(n & 1 ? 32 : 8, n & 2 ? 0.25 : 0.5, n % 3 ? 1e-9 : 0, n ? 1e-12 : 3e-8);
     lone_cells();
     for (int n = 0; n < 8 && !gpu; n++) flat(n & 1 ? 3 : 1, n & 2 ? SNLS_DIST_PROD : SNLS_DIST_L2, n & 4 ? 0.5 : 1);
