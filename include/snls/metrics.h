@@ -25,7 +25,8 @@ typedef struct SnlsStrred {
     double  spatial, temporal; /* means over the pairs of the mean absolute difference of the blocks' entropies */
     double  reduced;           /* the same product with the absolute value of the mean difference */
     int64_t pairs;
-    double  reserved[3];
+    double  reduced_spatial, reduced_temporal; /* its two factors, means over the pairs */
+    double  reserved[1];
 } SnlsStrred;
 
 /* (T,H,W,C) with C 1 or 3, T at least 2, H and W at least 17. SNLS_ERR_UNSUPPORTED where the library was built without LAPACK. */

@@ -214,7 +214,6 @@ static void layout(SnlsContext *ctx, Work *w, bool claim, int64_t height, int64_
 static SnlsStatus compute(SnlsContext *ctx, const SnlsTensor *clean, const SnlsTensor *test, SnlsStrred *result)
 {
     Work w;
-    double reduced = 0, reduced_t = 0;
     snls_arena_begin(&ctx->arena);
     layout(ctx, &w, false, clean->shape[1], clean->shape[2]);
     SNLS_TRY(snls_scratch_commit(ctx, "strred"));
@@ -226,11 +225,11 @@ static SnlsStatus compute(SnlsContext *ctx, const SnlsTensor *clean, const SnlsT
         SNLS_TRY(compare_pair(ctx, &w, clean, test, 2 * p, &d));
         result->spatial += d.spatial / n;
         result->temporal += d.temporal / n;
-        reduced += d.spatial_mean / n;
-        reduced_t += d.temporal_mean / n;
+        result->reduced_spatial += d.spatial_mean / n;
+        result->reduced_temporal += d.temporal_mean / n;
     }
     result->score = result->spatial * result->temporal;
-    result->reduced = reduced * reduced_t;
+    result->reduced = result->reduced_spatial * result->reduced_temporal;
     return SNLS_OK;
 }
 

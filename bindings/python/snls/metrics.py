@@ -15,7 +15,8 @@ _strred = _lib.function("snls_strred", _lib._int, _P, _P, _P, _P)
 
 class _Strred(ctypes.Structure):
     _fields_ = [("score", ctypes.c_double), ("spatial", ctypes.c_double), ("temporal", ctypes.c_double),
-                ("reduced", ctypes.c_double), ("pairs", ctypes.c_int64), ("reserved", ctypes.c_double * 3)]
+                ("reduced", ctypes.c_double), ("pairs", ctypes.c_int64), ("reduced_spatial", ctypes.c_double),
+                ("reduced_temporal", ctypes.c_double), ("reserved", ctypes.c_double * 1)]
 
 
 def _measure(name, function, clean, test, first, axes, result):
