@@ -63,7 +63,7 @@ static SnlsStatus open_decoder(SnlsReader *r, SnlsAvReader *a)
     if (!a->decoder || !a->packet || avcodec_parameters_to_context(a->decoder, a->stream->codecpar) < 0)
         return no_memory(r);
     a->decoder->pkt_timebase = a->stream->time_base;
-    a->decoder->thread_count = r->params.threads;
+    a->decoder->thread_count = codec->id == AV_CODEC_ID_THEORA ? 1 : r->params.threads; /* with several it does not begin anew where files were joined */
     if (!r->params.lenient &&
         (codec->id == AV_CODEC_ID_PNG || codec->id == AV_CODEC_ID_APNG)) /* others explode for less than a wrong sum */
         a->decoder->err_recognition |= AV_EF_CRCCHECK | AV_EF_EXPLODE;
@@ -216,6 +216,12 @@ static bool has_slices(const SnlsAvReader *a)
     return a->stream->codecpar->codec_id == AV_CODEC_ID_FFV1 && a->stream->codecpar->extradata_size > 0;
 }
 
+/* Of Theora's three headers, which come again where files were joined, the one of titles: its decoder takes that for a frame. */
+static bool is_comment(const SnlsAvReader *a)
+{
+    return a->stream->codecpar->codec_id == AV_CODEC_ID_THEORA && a->packet->size > 0 && a->packet->data[0] == 0x81;
+}
+
 enum { PATIENCE = 4 }; /* packets: a parser holds one or two back */
 
 /* Transport streams count their packets, and the count begins anew where they were joined: the last packet before counts as damaged. That is one
@@ -275,6 +281,7 @@ static SnlsStatus feed(SnlsReader *r, SnlsAvReader *a)
     if (is_corrupt(a) && !r->params.lenient) return damaged(r, a, "is cut off or damaged", 0);
     if (!a->packets++) a->damage.headless = !(a->packet->flags & AV_PKT_FLAG_KEY);
     SNLS_TRY(check_sums(r, a, a->packet));
+    if (is_comment(a)) return SNLS_OK;
     error = avcodec_send_packet(a->decoder, a->packet);
     return error < 0 && error != AVERROR(EAGAIN) ? damaged_packet(r, a, "decoding fails", error) : SNLS_OK;
 }
