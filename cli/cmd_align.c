@@ -2,6 +2,7 @@
 #include "align.h"
 #include "clip_out.h"
 #include "flow_args.h"
+#include "mean.h"
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -30,7 +31,8 @@ typedef struct Run {
     AlignWay written;
     SnlsTensor result; /* (T,H,W,C) */
     json_t *pairs;
-    double psnr[ALIGN_WAYS], motion, share_own, seconds;
+    Mean psnr[ALIGN_WAYS]; /* a pair that is equal tells nothing of the others */
+    double motion, share_own, seconds;
 } Run;
 
 /* Vectors above 1e9 are those that nobody knows, in .flo and KITTI's files alike. */
@@ -91,7 +93,7 @@ static void note_pair(Run *r, int64_t t, int64_t pairs)
     const void *from = r->written == ALIGN_NONE ? frame_of(&a->clean, t + 1).data : a->aligned[r->written].data;
     memcpy(to.data, from, (size_t)snls_tensor_elements(&to) * sizeof(float));
     for (int way = 0; way < ALIGN_WAYS; way++) {
-        r->psnr[way] += a->psnr[way] / (double)pairs;
+        mean_add(&r->psnr[way], a->psnr[way]);
         json_object_set_new(entry, align_names[way], json_real_or_null(a->psnr[way]));
     }
     r->motion += a->motion / (double)pairs;
@@ -127,7 +129,7 @@ static int print_result(Run *r)
     if (r->common.json) {
         json_t *report = report_begin(r->align.ctx), *psnr = json_object();
         for (int way = 0; way < ALIGN_WAYS; way++)
-            json_object_set_new(psnr, align_names[way], json_real_or_null(r->psnr[way]));
+            json_object_set_new(psnr, align_names[way], json_real_or_null(mean_of(&r->psnr[way], INFINITY)));
         json_object_set_new(report, "psnr", psnr);
         json_object_set_new(report, "motion", json_real_or_null(r->motion));
         json_object_set_new(report, "share_own", json_real_or_null(r->share_own));
@@ -144,7 +146,7 @@ static int print_result(Run *r)
     const long long pairs = (long long)json_array_size(r->pairs);
     fprintf(to, "%lld pair%s, mean motion %.2f pixels\n", pairs, pairs == 1 ? "" : "s", r->motion);
     for (int way = 0; way < ALIGN_WAYS; way++)
-        fprintf(to, "  %-7s %6.2f dB   %s\n", align_names[way], r->psnr[way], help[way]);
+        fprintf(to, "  %-7s %6.2f dB   %s\n", align_names[way], mean_of(&r->psnr[way], INFINITY), help[way]);
     return flush_stdout();
 }
 

@@ -132,6 +132,7 @@ static int work(Demo *d, const Common *common, const char *folder)
     DemoResult r[RESULTS] = { { .name = NULL } };
     if (snprintf(path, sizeof path, "%s/demo.png", folder) >= (int)sizeof path)
         return fail(EXIT_USAGE, "--out is too long");
+    if (!strcmp(folder, "-")) return fail(EXIT_USAGE, "--out is -, but demo makes a folder, not standard output; ./- is a folder of that name");
     int code = output_folder(folder);
     if (!code) code = output_add(path, common->overwrite);
     if (!code) code = open_context(common, &d->ctx);

@@ -327,6 +327,8 @@ static json_t *report_of(Denoise *d)
 {
     json_t *report = report_begin(d->ctx[0]);
     const SnlsPipelineResult *r = &d->result;
+    SnlsVideoInfo in;
+    snls_reader_info(d->reader, &in);
     static const char *const methods[] = { "vnlb", "nlm" }, *const presets[] = { "fast", "medium", "slow" };
     json_object_set_new(report, "input", json_text(d->in));
     json_object_set_new(report, "output", json_text(d->out));
@@ -342,6 +344,7 @@ static json_t *report_of(Denoise *d)
     json_object_set_new(report, "sigma_estimated", json_boolean(!is_copy(d) && d->params.sigma[0] < 0));
     json_object_set_new(report, "frames", json_integer(r->frames));
     json_object_set_new(report, "resumed", json_integer(r->resumed));
+    json_object_set_new(report, "damaged_frames", json_integer(in.damaged_frames));
     json_object_set_new(report, "cuts", json_integer(r->cuts));
     json_object_set_new(report, "width", json_integer(d->info.width));
     json_object_set_new(report, "height", json_integer(d->info.height));

@@ -109,6 +109,13 @@ void print_later_notes(const SnlsVideoInfo *told, const SnlsVideoInfo *now)
     print_lines(now->notes + strlen(told->notes));
 }
 
+/* What matters of the notes where no clip is written. */
+static void print_damage(const char *path, const SnlsVideoInfo *info)
+{
+    if (!info->damaged_frames) return;
+    fprintf(stderr, "snls %s: %s: damaged frames: %d at least: pictures or parts of them are wrong or missing\n", command_name, path, (int)info->damaged_frames);
+}
+
 /* All frames of a video file, of a folder or a pattern of pictures, or of one picture. source may be NULL. */
 static int video_load(SnlsContext *ctx, const char *path, const Reading *reading, int64_t least, SnlsTensor *video, Source *source)
 {
@@ -132,6 +139,7 @@ static int video_load(SnlsContext *ctx, const char *path, const Reading *reading
     }
     snls_reader_info(reader, &later);
     if (source && !code) print_later_notes(&info, &later);
+    else if (!code && status >= 0) print_damage(path, &later);
     if (!source || !source->reader) snls_reader_close(&reader);
     if (!code && status < 0) code = fail_library(ctx, status, false);
     video->shape[0] = count;

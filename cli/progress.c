@@ -121,6 +121,7 @@ void progress_frame(Progress *p, int64_t frames)
 {
     const double now = seconds_now();
     p->frames = frames;
+    if (p->total > 0 && p->total < frames) p->total = frames; /* more than the file tells, as where files were joined */
     if (!p->quiet && now - p->shown >= (p->bar ? BAR_SECONDS : LINE_SECONDS)) {
         p->shown = now;
         show(p);

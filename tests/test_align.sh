@@ -39,6 +39,9 @@ if "$snls" --version | grep -q 'png yes'; then
     [ "$(ls out | tr '\n' ' ')" = "00000.png 00001.png 00002.png " ] || bad "folder holds: $(ls out)"
     [ -s p.png ] && [ -s c.png ] || bad "pictures are missing"
     "$snls" metrics out out > /dev/null 2>&1 || bad "the folder cannot be read back"
+    mkdir twice; cp out/00000.png twice/0.png; cp out/00000.png twice/1.png; cp out/00002.png twice/2.png # a pair that is equal tells nothing of the other
+    "$snls" align twice t.npy --flow none --json > t.json 2> log || bad "a frame twice: $(cat log)"; more "$(value none t.json)" 1 0 "a frame twice: mean of the others"
+    more 100 "$(value none t.json)" 0 "a frame twice: mean of the others"
 fi
 
 expect() # CODE WHAT ARGUMENTS...

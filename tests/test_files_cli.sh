@@ -190,6 +190,7 @@ if [ -e "$build/libsnls_ffmpeg.so" ] && command -v ffmpeg >/dev/null && command 
     mkdir once; mkfifo once/a.y4m; cat v.y4m >once/a.y4m & writer=$!
     timeout 60 "$snls" eval --data once --sigma 5 --preset fast --method nlm >out.log 2>err.log && grep -q '^a.y4m' out.log || bad "eval of a pipe: $(cat err.log)"
     kill $writer 2>/dev/null; wait $writer 2>/dev/null
+    expect 2 'a.y4m is a pipe, which can be read once' eval --data once --sigma 5,10 --preset fast --method nlm
     runs noise alpha.png opaque2.png --sigma 5; grep -q 'transparency of PNG' err.log || bad "noise: lost transparency is not mentioned: $(cat err.log)"
     expect 2 'one of them' noise v.mkv - --sigma 5 --json
     expect 2 ' --crf is 20, the encoder ffv1 knows no such quality; --vcodec libx264 does' denoise v.mkv x.mkv --sigma 5 --crf 20
@@ -205,5 +206,6 @@ if [ -e "$build/libsnls_ffmpeg.so" ] && command -v ffmpeg >/dev/null && command 
     [ ! -e there.resume ] || bad "a journal of nothing is left"
 fi
 ls ./*.part ./*/*.part 2>/dev/null && bad "parts are left"
+expect 2 'demo makes a folder, not standard output' demo --out -; [ ! -e - ] || bad "demo has made a folder called -"
 [ $failed = 0 ] && echo "test_files_cli: ok"
 exit $((failed > 0))

@@ -133,6 +133,9 @@ static void keeps_its_history(void)
     const SnlsTrainParams p = tiny(8);
     SnlsTrainer *t = open_tiny(&p);
     CHECK(snls_trainer_command(NULL, "x") == SNLS_ERR_ARG && snls_trainer_command(t, NULL) == SNLS_ERR_ARG, "a command of nothing");
+    static const char *const foreign[] = { "train \xff", "\xe9t\xe9", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82", "\x80" };
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
+        CHECK(snls_trainer_command(t, foreign[i]) == SNLS_ERR_ARG && strstr(snls_error(ctx), "UTF-8"), "command %d that is no UTF-8", (int)i);
     CHECK(snls_trainer_command(t, "begin") >= 0, "%s", snls_error(ctx));
     go_on(&t, "once more");
     for (int i = 0; t && i < 3; i++) CHECK(snls_trainer_add_clip(t, (const SnlsTensor[]){ moving_clip(i) }) >= 0, "%s", snls_error(ctx));

@@ -35,6 +35,11 @@ cat part.vob part.vob part.vob >joined.vob
 copy joined.vob joined.mkv; says 'time stamps begin anew'
 [ "$(times joined.mkv | wc -l)" = 150 ] && steps joined.mkv v:0 0.03 0.1 && steps joined.mkv a:0 0.01 0.1 || bad "joined: $(times joined.mkv | tail -1) s"
 copy part.vob part.mkv; silent "a part that was not joined"
+"$snls" denoise joined.vob joined.npy --sigma 0 --progress told >log 2>err; awk -F= '/^frame=/ { n = $2 } /^total_frames=/ && $2 < n { exit bad = 1 } END { exit bad || !n }' told || bad "more frames than all: $(cat told)"
+if ffmpeg -hide_banner -encoders 2>/dev/null | grep -q libtheora; then # whose headers come again
+    make -f lavfi -i testsrc2=s=64x48:r=25:d=1 -f lavfi -i sine=d=1 -c:v libtheora -q:v 9 -c:a libvorbis part.ogv; cat part.ogv part.ogv part.ogv >joined.ogv; copy part.ogv part.mkv; silent "Theora"
+    copy joined.ogv joined.mkv; says 'time stamps begin anew'; [ "$(times joined.mkv | wc -l)" = $((3 * $(times part.mkv | wc -l))) ] && steps joined.mkv v:0 0.03 0.3 || bad "Theora thrice: $(times joined.mkv | tr '\n' ' ')"
+fi
 make -i part.vob -c copy part.ts; make -f lavfi -i testsrc2=s=64x48:r=25:d=2 -f lavfi -i sine=d=2 -c:v libx264 -preset ultrafast -bf 2 -c:a aac parth.ts
 for part in part parth; do
     cat $part.ts $part.ts >joined.ts; copy joined.ts joined.mkv; says 'time stamps begin anew'

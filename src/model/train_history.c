@@ -1,5 +1,6 @@
 /* train_history.c: what a run was made by: the commands that started it and made it go on, and which clips it has. */
 #include "model/train.h"
+#include "base/utf8.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,7 @@ SnlsStatus snls_trainer_command(SnlsTrainer *t, const char *command)
 {
     if (!t) return SNLS_ERR_ARG;
     SNLS_REQUIRE(t->ctx, command, SNLS_ERR_ARG, "trainer_command: command is NULL");
+    SNLS_REQUIRE(t->ctx, snls_is_utf8(command), SNLS_ERR_ARG, "trainer_command: command is no UTF-8, which checkpoints hold");
     const TrainHistory *h = &t->history;
     if (!h->resumed && !h->count) return add_pair(t, "command", command);
     const size_t room = strlen(command) + 48;

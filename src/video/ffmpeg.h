@@ -63,10 +63,37 @@ typedef struct SnlsAvInput { /* bytes that libavformat does not fetch itself */
 
 typedef struct SnlsAvSums { /* of the slices of FFV1, as far as packets have told */
     bool has, wrong;
+    bool other; /* slices of a packet were not where they are in files that have sums */
 } SnlsAvSums;
 
-/* Is a check sum of this packet wrong, or of one before it? Whether there are any is known from the first packet that has a right one. */
+/* Is a check sum of this packet wrong, or of one before it? Whether there are any is known from the first packet that has a right one; packet NULL: at
+ * the end, where none had, from where slices were. */
 bool snls_av_ffv1_damaged(SnlsAvSums *sums, const AVPacket *packet);
+
+typedef struct SnlsAvDamage { /* that decoders go over */
+    bool heard;               /* a complaint since the last frame; this and the next two are written by any thread */
+    bool heard_mark;          /* one that is as good as a mark on a frame */
+    int heard_once;           /* of those that come once for each frame */
+    bool listens;
+    bool headless;       /* the stream begins with a frame that others should come before: nobody sees what is decoded until the first comes out */
+    int64_t marked;      /* frames with a mark */
+    int64_t spoken;      /* frames before which there were complaints */
+    int64_t spoken_once; /* complaints of those that come once for each frame */
+    int64_t packets;     /* that could not be decoded, or whose sum is wrong */
+    int64_t counted;     /* of all these, in the reader's info; which forgets frames that are skipped */
+    struct SnlsAvDamage *next;
+} SnlsAvDamage;
+
+/* Once, before all else: messages of decoders come here, and nothing is printed. */
+void snls_av_damage_begin(void);
+/* Before the decoder is opened; to be closed after it. */
+void snls_av_damage_listen(SnlsAvDamage *damage, AVCodecContext *decoder);
+void snls_av_damage_close(SnlsAvDamage *damage);
+/* Counts a frame that has come out, NULL at the end, if there is damage in it or there were complaints before. Number and time are its own; complaints
+ * may be of a frame behind it. Returns whether the decoder marks it. */
+bool snls_av_damage_frame(SnlsReader *r, SnlsAvDamage *damage, const AVFrame *frame, int64_t number, double time);
+/* Counts a packet of which nothing comes out, or whose check sum is wrong. */
+void snls_av_damage_packet(SnlsReader *r, SnlsAvDamage *damage, int64_t number, double time);
 
 typedef struct SnlsAvReader {
     SnlsAvInput input;
@@ -75,7 +102,7 @@ typedef struct SnlsAvReader {
     AVStream *stream;
     AVPacket *packet;
     SnlsAvClock clock;
-    int64_t frames;       /* decoded */
+    int64_t packets, frames; /* given to the decoder; taken from it */
     int64_t begin;        /* time stamp of the first frame, in the stream's time base */
     int64_t last, length; /* time stamp and duration of the last one */
     int64_t longest;      /* between two frames */
@@ -87,6 +114,7 @@ typedef struct SnlsAvReader {
     bool warned;      /* of time stamps that go back */
     bool told_format; /* that the pixel format changes */
     SnlsAvSums sums;
+    SnlsAvDamage damage;
     int suspect; /* packets that a join may still come in, to excuse one that counts as damaged; 0: none does */
     int64_t suspect_joins; /* that the video had come over before it */
 } SnlsAvReader;

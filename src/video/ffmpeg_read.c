@@ -63,10 +63,11 @@ static SnlsStatus open_decoder(SnlsReader *r, SnlsAvReader *a)
     if (!a->decoder || !a->packet || avcodec_parameters_to_context(a->decoder, a->stream->codecpar) < 0)
         return no_memory(r);
     a->decoder->pkt_timebase = a->stream->time_base;
-    a->decoder->thread_count = r->params.threads;
+    a->decoder->thread_count = codec->id == AV_CODEC_ID_THEORA ? 1 : r->params.threads; /* with several it does not begin anew where files were joined */
     if (!r->params.lenient &&
         (codec->id == AV_CODEC_ID_PNG || codec->id == AV_CODEC_ID_APNG)) /* others explode for less than a wrong sum */
         a->decoder->err_recognition |= AV_EF_CRCCHECK | AV_EF_EXPLODE;
+    snls_av_damage_listen(&a->damage, a->decoder);
     const int error = avcodec_open2(a->decoder, codec, NULL);
     return error < 0 ? snls_av_fail(r->ctx, SNLS_ERR_UNSUPPORTED, snls_reader_name(r), "its decoder does not start", error)
                      : SNLS_OK;
@@ -215,6 +216,12 @@ static bool has_slices(const SnlsAvReader *a)
     return a->stream->codecpar->codec_id == AV_CODEC_ID_FFV1 && a->stream->codecpar->extradata_size > 0;
 }
 
+/* Of Theora's three headers, which come again where files were joined, the one of titles: its decoder takes that for a frame. */
+static bool is_comment(const SnlsAvReader *a)
+{
+    return a->stream->codecpar->codec_id == AV_CODEC_ID_THEORA && a->packet->size > 0 && a->packet->data[0] == 0x81;
+}
+
 enum { PATIENCE = 4 }; /* packets: a parser holds one or two back */
 
 /* Transport streams count their packets, and the count begins anew where they were joined: the last packet before counts as damaged. That is one
@@ -231,6 +238,29 @@ static bool is_corrupt(SnlsAvReader *a)
     return false;
 }
 
+/* Of the last frame, in seconds of the clip. */
+static double frame_time(const SnlsAvReader *a)
+{
+    return a->last == AV_NOPTS_VALUE ? 0 : (double)(a->last - a->offset) * av_q2d(a->stream->time_base);
+}
+
+/* Refused; or counted, and gone on. */
+static SnlsStatus damaged_packet(SnlsReader *r, SnlsAvReader *a, const char *what, int error)
+{
+    const bool counted = error && a->sums.has; /* by its sum */
+    if (!r->params.lenient) return damaged(r, a, what, error);
+    if (!counted) snls_av_damage_packet(r, &a->damage, a->frames, frame_time(a));
+    return SNLS_OK;
+}
+
+/* Sums that are wrong; packet NULL: at the end. */
+static SnlsStatus check_sums(SnlsReader *r, SnlsAvReader *a, const AVPacket *packet)
+{
+    if (!has_slices(a) || !snls_av_ffv1_damaged(&a->sums, packet)) return SNLS_OK;
+    a->sums.wrong = false; /* the next may be right */
+    return damaged_packet(r, a, "a check sum is wrong", 0);
+}
+
 /* One packet of the video into the decoder; at the end of the file the decoder is told. */
 static SnlsStatus feed(SnlsReader *r, SnlsAvReader *a)
 {
@@ -245,16 +275,15 @@ static SnlsStatus feed(SnlsReader *r, SnlsAvReader *a)
     if (error < 0) {
         a->draining = true;
         error = avcodec_send_packet(a->decoder, NULL); /* takes a frame at once, and tells of one that is damaged */
-        return error < 0 && error != AVERROR_EOF && !r->params.lenient ? damaged(r, a, "decoding fails", error)
-                                                                       : SNLS_OK;
+        return error < 0 && error != AVERROR_EOF ? damaged_packet(r, a, "decoding fails", error) : SNLS_OK;
     }
     a->behind = a->packet->pos + a->packet->size;
     if (is_corrupt(a) && !r->params.lenient) return damaged(r, a, "is cut off or damaged", 0);
-    if (has_slices(a) && !r->params.lenient && snls_av_ffv1_damaged(&a->sums, a->packet))
-        return damaged(r, a, "a check sum is wrong", 0);
+    if (!a->packets++) a->damage.headless = !(a->packet->flags & AV_PKT_FLAG_KEY);
+    SNLS_TRY(check_sums(r, a, a->packet));
+    if (is_comment(a)) return SNLS_OK;
     error = avcodec_send_packet(a->decoder, a->packet);
-    return error < 0 && error != AVERROR(EAGAIN) && !r->params.lenient ? damaged(r, a, "decoding fails", error)
-                                                                       : SNLS_OK;
+    return error < 0 && error != AVERROR(EAGAIN) ? damaged_packet(r, a, "decoding fails", error) : SNLS_OK;
 }
 
 static void warn_of_time(SnlsReader *r, SnlsAvReader *a, const char *what)
@@ -287,16 +316,16 @@ static void set_time(SnlsReader *r, SnlsAvReader *a, AVFrame *frame)
 
 static SnlsStatus take_frame(SnlsReader *r, SnlsAvReader *a, AVFrame *frame, SnlsFrame **out)
 {
-    const bool broken = frame->decode_error_flags || frame->flags & AV_FRAME_FLAG_CORRUPT;
     SnlsStatus status = SNLS_OK;
-    if (broken && !r->params.lenient) status = damaged(r, a, "a damaged frame", 0);
+    set_time(r, a, frame);
+    const bool marked = snls_av_damage_frame(r, &a->damage, frame, a->frames, frame_time(a));
+    if (marked && !r->params.lenient) status = damaged(r, a, "a damaged frame", 0);
     if (SNLS_FRAME_INTERLACED(frame) && !r->params.progressive) status = refuse_interlaced(r);
     if (status >= 0) status = snls_av_plain(r->ctx, &frame);
     if (status < 0) {
         av_frame_free(&frame);
         return status;
     }
-    set_time(r, a, frame);
     frame->sample_aspect_ratio = av_guess_sample_aspect_ratio(a->in, a->stream, frame); /* y4m, AVI and NUT have it outside of frames */
     if (!a->frames++)
         snprintf(r->info.pixel_format, sizeof r->info.pixel_format, "%s", av_get_pix_fmt_name(frame->format));
@@ -306,6 +335,13 @@ static SnlsStatus take_frame(SnlsReader *r, SnlsAvReader *a, AVFrame *frame, Snl
                   (long long)a->frames - 1, av_get_pix_fmt_name(frame->format), r->info.pixel_format);
     }
     return snls_av_wrap(r->ctx, frame, a->stream->time_base, out);
+}
+
+static SnlsStatus finish(SnlsReader *r, SnlsAvReader *a)
+{
+    const bool marked = snls_av_damage_frame(r, &a->damage, NULL, a->frames, frame_time(a));
+    SNLS_TRY(check_sums(r, a, NULL));
+    return marked && !r->params.lenient ? damaged(r, a, "a damaged frame", 0) : check_end(r, a);
 }
 
 enum { FAILURES_MOST = 1000 }; /* at the end: more than any decoder holds */
@@ -319,13 +355,13 @@ static SnlsStatus av_next(SnlsReader *r, SnlsFrame **out)
     while (status >= 0) {
         const int error = avcodec_receive_frame(a->decoder, frame);
         if (error >= 0) return take_frame(r, a, frame, out);
-        if (error != AVERROR(EAGAIN) && error != AVERROR_EOF && !r->params.lenient)
-            status = damaged(r, a, "decoding fails", error);
-        else if (error == AVERROR_EOF || (a->draining && ++a->failures > FAILURES_MOST)) {
-            status = check_end(r, a);
+        if (error == AVERROR_EOF || (a->draining && ++a->failures > FAILURES_MOST)) {
+            status = finish(r, a);
             break;
-        } else if (!a->draining)
-            status = feed(r, a); /* else what a decoder of many threads still holds, behind the damage */
+        }
+        const bool again = a->draining && a->failures > 1; /* some say the same for ever */
+        if (error != AVERROR(EAGAIN) && !again) status = damaged_packet(r, a, "decoding fails", error);
+        if (status >= 0 && !a->draining) status = feed(r, a); /* else what a decoder of many threads still holds, behind the damage */
     }
     av_frame_free(&frame);
     return status;
@@ -338,6 +374,7 @@ static void av_close(SnlsReader *r)
     av_packet_free(&a->packet);
     snls_av_clock_close(&a->clock);
     avcodec_free_context(&a->decoder);
+    snls_av_damage_close(&a->damage);
     avformat_close_input(&a->in);
     snls_av_input_close(r, a);
     snls_mem_free(&r->ctx->allocator, a);
@@ -373,6 +410,6 @@ const SnlsVideoBackend *snls_ffmpeg_backend(int32_t api_version, size_t reader_s
     static const SnlsVideoBackend backend = { &snls_av_reader, &snls_av_writer, about };
     if (api_version != SNLS_API_VERSION || reader_size != sizeof(SnlsReader) || writer_size != sizeof(SnlsWriter))
         return NULL;
-    av_log_set_level(AV_LOG_QUIET); /* the library never prints; errors are sentences */
+    snls_av_damage_begin();
     return &backend;
 }

@@ -9,7 +9,8 @@ enum { FOOTER = 8 }; /* behind each slice: 3 bytes of its length, 1 that tells e
 bool snls_av_ffv1_damaged(SnlsAvSums *s, const AVPacket *p)
 {
     const AVCRC *table = av_crc_get_table(AV_CRC_32_IEEE);
-    int64_t end = p->size, right = 0, wrong = 0;
+    int64_t end = p ? p->size : 0, right = 0, wrong = 0;
+    if (!p) return s->wrong && (s->has || !s->other);
     while (end > 0) {
         const uint8_t *footer = p->data + end - FOOTER;
         const int64_t length =
@@ -20,6 +21,7 @@ bool snls_av_ffv1_damaged(SnlsAvSums *s, const AVPacket *p)
         else right++;
     }
     if (right && !end) s->has = true;
+    if (end) s->other = true;
     if (wrong || end) s->wrong = true;
     return s->has && s->wrong;
 }

@@ -38,7 +38,9 @@ struct SnlsReader {
     SnlsFrame *peeked; /* the first frame, read by open */
     int64_t given;     /* frames handed out */
     double origin;     /* time of the first frame that is given, where frames are skipped; else 0 */
-    bool ended;
+    int64_t damaged_first; /* of info.damaged_frames: its number in the file, or a little before */
+    double damaged_time;   /* and its time */
+    bool ended, told_damage;
     char path[SNLS_PATH_MAX];
 };
 

@@ -70,6 +70,7 @@ static SnlsStatus open_reader(SnlsReader *r)
     SNLS_TRY(choose_kind(r));
     SNLS_TRY(r->kind->open(r));
     SNLS_TRY(skip(r));
+    r->info.damaged_frames = 0; /* so far of frames that nobody is given */
     const SnlsStatus status = r->kind->next(r, &r->peeked);
     if (status == SNLS_END)
         return snls_fail(r->ctx, r->params.first ? SNLS_ERR_ARG : SNLS_ERR_FORMAT, "%s: holds no frame%s",
@@ -165,18 +166,29 @@ static SnlsStatus check_reals(SnlsReader *r, SnlsFrame **frame)
     return status;
 }
 
+/* At the end, when all of it is known. */
+static SnlsStatus tell_damage(SnlsReader *r)
+{
+    if (r->info.damaged_frames && !r->told_damage)
+        snls_note(&r->info, "damaged frames: %d at least, the first about frame %lld (%.2f s): pictures or parts of them are wrong or missing",
+                  (int)r->info.damaged_frames, (long long)r->damaged_first, r->damaged_time);
+    r->told_damage = true;
+    return SNLS_END;
+}
+
 SnlsStatus snls_reader_next(SnlsReader *r, SnlsFrame **frame)
 {
     if (!r) return SNLS_ERR_ARG;
     SNLS_REQUIRE(r->ctx, frame, SNLS_ERR_ARG, "reader: the place for a frame is NULL");
     *frame = NULL;
-    if (r->ended || (r->params.count > 0 && r->given >= r->params.count)) return SNLS_END;
+    if (r->ended || (r->params.count > 0 && r->given >= r->params.count)) return tell_damage(r);
     if (r->peeked) {
         *frame = r->peeked;
         r->peeked = NULL;
     } else {
         const SnlsStatus status = r->kind->next(r, frame);
         r->ended = status != SNLS_OK;
+        if (status == SNLS_END) return tell_damage(r);
         if (status != SNLS_OK) return status;
     }
     SNLS_TRY(check_size(r, frame));
