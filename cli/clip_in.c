@@ -14,8 +14,9 @@ int clip_in_open(SnlsContext *ctx, const char *path, const Reading *reading, Cli
     const SnlsReaderParams params = reading_params(reading);
     const SnlsStatus status = snls_reader_open(&clip->reader, ctx, path, &params);
     if (status < 0) return fail_library(ctx, status, false);
-    snls_reader_info(clip->reader, &clip->told);
-    clip->shape[0] = clip->told.height, clip->shape[1] = clip->told.width, clip->shape[2] = clip->told.channels;
+    SnlsVideoInfo info;
+    snls_reader_info(clip->reader, &info);
+    clip->shape[0] = info.height, clip->shape[1] = info.width, clip->shape[2] = info.channels;
     return EXIT_DONE;
 }
 
@@ -34,10 +35,10 @@ static int next_of_reader(SnlsContext *ctx, ClipIn *clip, float *pixels, bool *t
     *there = status == SNLS_OK;
     if (status < 0) return fail_library(ctx, status, false);
     if (!*there) {
-        SnlsVideoInfo now;
-        snls_reader_info(clip->reader, &now);
-        print_later_notes(&clip->told, &now);
-        clip->told = now;
+        SnlsVideoInfo info;
+        snls_reader_info(clip->reader, &info);
+        if (!clip->ended) print_damage(clip->path, &info);
+        clip->ended = true;
         return EXIT_DONE;
     }
     const int code = pixels && snls_frame_read(frame, pixels) < 0 ? fail(EXIT_MEMORY, "%s: out of memory for a frame", input_name(clip->path)) : EXIT_DONE;

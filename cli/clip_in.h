@@ -10,7 +10,7 @@ typedef struct ClipIn {
     int64_t given;    /* frames so far */
     SnlsTensor array; /* of a .npy file */
     SnlsReader *reader;
-    SnlsVideoInfo told;
+    bool ended;
 } ClipIn;
 
 int clip_in_open(SnlsContext *ctx, const char *path, const Reading *reading, ClipIn *clip);

@@ -70,6 +70,7 @@ SnlsReaderParams reading_params(const Reading *reading)
     snls_reader_defaults(&params);
     params.lenient = reading->lenient;
     params.progressive = reading->progressive;
+    params.listen = 1;
     return params;
 }
 
@@ -109,11 +110,10 @@ void print_later_notes(const SnlsVideoInfo *told, const SnlsVideoInfo *now)
     print_lines(now->notes + strlen(told->notes));
 }
 
-/* What matters of the notes where no clip is written. */
-static void print_damage(const char *path, const SnlsVideoInfo *info)
+void print_damage(const char *path, const SnlsVideoInfo *info)
 {
     if (!info->damaged_frames) return;
-    fprintf(stderr, "snls %s: %s: damaged frames: %d at least: pictures or parts of them are wrong or missing\n", command_name, path, (int)info->damaged_frames);
+    fprintf(stderr, "snls %s: %s: damaged frames: %d at least: pictures or parts of them are wrong or missing\n", command_name, input_name(path), (int)info->damaged_frames);
 }
 
 /* All frames of a video file, of a folder or a pattern of pictures, or of one picture. source may be NULL. */

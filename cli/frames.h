@@ -20,6 +20,8 @@ void print_notes(const SnlsVideoInfo *info); /* what a reader or a writer has to
 void print_later_notes(const SnlsVideoInfo *told,
                        const SnlsVideoInfo *now); /* what it has come to say since it was opened */
 
+void print_damage(const char *path, const SnlsVideoInfo *info); /* what matters of the notes where no clip is written */
+
 /* What a clip was read from, for who writes one like it. */
 typedef struct Source {
     int (*opened)(void *opaque); /* keeps the frames as they were read, of a clip that comes once; called before the first. NULL: they are freed */

@@ -150,6 +150,7 @@ static void params(void)
     bad_reader((r = good, r.rate = NAN, &r), "rate is nan");
     bad_reader((r = good, r.count = -1, &r), "count -1");
     bad_reader((r = good, r.lenient = 2, &r), "lenient is 2");
+    bad_reader((r = good, r.listen = -1, &r), "listen is -1");
     bad_reader((r = good, r.reserved[3] = 7, &r), "reserved[3] of params is 7, must be 0 (call snls_reader_defaults first)");
     CHECK(snls_reader_open(&like, ctx[0], in_folder("clip.npy"), (r = good, r.rate = 0, &r)) == SNLS_OK, "%s", snls_error(ctx[0]));
     snls_writer_defaults(&plain);

@@ -55,7 +55,9 @@ typedef struct SnlsReaderParams {
     int32_t lenient;     /* 1: goes on behind damaged data, and takes a file that ends early as it is (0: an error) */
     int32_t progressive; /* 1: frames marked as interlaced are taken as whole pictures (0: refused) */
     int32_t threads;     /* of the decoder, 0 = its own choice */
-    int32_t reserved[15]; /* zero */
+    int32_t listen;      /* 1: damage that decoders only tell in their messages counts too, for which the one place that FFmpeg has for messages in a
+                            process is taken (av_log_set_callback): for programs, not for libraries within others (0) */
+    int32_t reserved[14]; /* zero */
 } SnlsReaderParams;
 
 SNLS_API void snls_reader_defaults(SnlsReaderParams *params);

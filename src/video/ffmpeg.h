@@ -84,9 +84,7 @@ typedef struct SnlsAvDamage { /* that decoders go over */
     struct SnlsAvDamage *next;
 } SnlsAvDamage;
 
-/* Once, before all else: messages of decoders come here, and nothing is printed. */
-void snls_av_damage_begin(void);
-/* Before the decoder is opened; to be closed after it. */
+/* Messages of this decoder come here. Before it is opened; to be closed after it. */
 void snls_av_damage_listen(SnlsAvDamage *damage, AVCodecContext *decoder);
 void snls_av_damage_close(SnlsAvDamage *damage);
 /* Counts a frame that has come out, NULL at the end, if there is damage in it or there were complaints before. Number and time are its own; complaints

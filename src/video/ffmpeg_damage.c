@@ -56,12 +56,6 @@ static void on_message(void *from, int level, const char *format, va_list argume
     if (!c || !hear(c, complaint_of(c->codec_id, format))) av_log_default_callback(from, level, format, arguments);
 }
 
-void snls_av_damage_begin(void)
-{
-    av_log_set_level(AV_LOG_QUIET); /* the library never prints; errors are sentences */
-    av_log_set_callback(on_message);
-}
-
 void snls_av_damage_listen(SnlsAvDamage *d, AVCodecContext *decoder)
 {
     decoder->opaque = d;
@@ -70,6 +64,7 @@ void snls_av_damage_listen(SnlsAvDamage *d, AVCodecContext *decoder)
     d->next = listeners;
     listeners = d;
     d->listens = true;
+    av_log_set_callback(on_message);
     pthread_mutex_unlock(&lock);
 }
 

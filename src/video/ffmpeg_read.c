@@ -67,7 +67,7 @@ static SnlsStatus open_decoder(SnlsReader *r, SnlsAvReader *a)
     if (!r->params.lenient &&
         (codec->id == AV_CODEC_ID_PNG || codec->id == AV_CODEC_ID_APNG)) /* others explode for less than a wrong sum */
         a->decoder->err_recognition |= AV_EF_CRCCHECK | AV_EF_EXPLODE;
-    snls_av_damage_listen(&a->damage, a->decoder);
+    if (r->params.listen) snls_av_damage_listen(&a->damage, a->decoder);
     const int error = avcodec_open2(a->decoder, codec, NULL);
     return error < 0 ? snls_av_fail(r->ctx, SNLS_ERR_UNSUPPORTED, snls_reader_name(r), "its decoder does not start", error)
                      : SNLS_OK;
@@ -410,6 +410,6 @@ const SnlsVideoBackend *snls_ffmpeg_backend(int32_t api_version, size_t reader_s
     static const SnlsVideoBackend backend = { &snls_av_reader, &snls_av_writer, about };
     if (api_version != SNLS_API_VERSION || reader_size != sizeof(SnlsReader) || writer_size != sizeof(SnlsWriter))
         return NULL;
-    snls_av_damage_begin();
+    av_log_set_level(AV_LOG_QUIET); /* the library never prints; errors are sentences */
     return &backend;
 }

@@ -91,6 +91,7 @@ static SnlsStatus check_params(SnlsContext *ctx, const SnlsReaderParams *p)
     SNLS_REQUIRE(ctx, p->rate == 0 || (p->rate >= 0.01 && p->rate <= 10000), SNLS_ERR_ARG, "reader: rate is %g, must be 0.01 to 10000, or 0 for 25", p->rate);
     SNLS_TRY(snls_flag_check(ctx, "reader", "lenient", p->lenient));
     SNLS_TRY(snls_flag_check(ctx, "reader", "progressive", p->progressive));
+    SNLS_TRY(snls_flag_check(ctx, "reader", "listen", p->listen));
     SNLS_TRY(snls_threads_check(ctx, "reader", p->threads));
     return snls_reserved_check(ctx, "reader", "snls_reader_defaults", p->reserved, sizeof p->reserved / sizeof *p->reserved);
 }
