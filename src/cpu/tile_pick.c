@@ -14,12 +14,13 @@ void snls_tile_begin_lists(const CpuTile *tile, CpuTileScratch *s)
 }
 
 /* How far an interpolated l2 may be off, twice: rounding of the sums at the grid and of what is subtracted from them. And how much more it may become when it is
- * summed anew from pixels between others, each of which is off by a few roundings of the largest: a bar made of it would be too low for what lies on a pixel. */
-static float slack(const CpuTile *tile, float bar, float most, float key_peak)
+ * summed anew from pixels between others, each of which is off by `read`, a few roundings of the largest: a bar made of it would be too low for what lies on a pixel.
+ * That is 2*read*sqrt(terms*bar) + terms*read^2, without the root by 2*a*b <= a^2/c + c*b^2. */
+static float slack(const CpuTile *tile, float bar, float most, float read)
 {
+    enum { C = 1024 }; /* a thousandth of the bar lets hardly any candidate pass */
     const float terms = (float)(tile->c->m.features * tile->c->m.ps * tile->c->m.ps), eps = FLT_EPSILON * (float)(tile->c->m.features + 2 * tile->c->m.ps + 16);
-    const float read = 4 * FLT_EPSILON * key_peak;
-    return isfinite(bar) ? 2 * eps * (fabsf(bar) + 4 * most) + read * (2 * sqrtf(terms) * sqrtf(fabsf(bar)) + terms * read) : 0;
+    return isfinite(bar) ? 2 * eps * (fabsf(bar) + 4 * most) + fabsf(bar) / C + (C + 1) * terms * read * read : 0;
 }
 
 /* Where candidate id of lane l of run r is. */
@@ -129,7 +130,7 @@ static bool raise_bars(const CpuTile *tile, int64_t r, int64_t active, const flo
     if (!careful && !needs_care(tile, r, active, s->work, s)) return false;
     tile->t.lower_bar(bar, snls_tile_top(tile, s, r), value, n, tile->c->k, s->work);
     if (careful && !needs_care(tile, r, active, s->work, s)) return false;
-    for (int64_t l = 0; l < lanes; l++) bar[l] = l < active ? bar[l] + slack(tile, bar[l], s->most[r * lanes + l], s->key_peak) : NAN;
+    for (int64_t l = 0; l < lanes; l++) bar[l] = l < active ? bar[l] + slack(tile, bar[l], s->most[r * lanes + l], 4 * FLT_EPSILON * s->key_peak) : NAN;
     return true;
 }
 
