@@ -1,4 +1,4 @@
-/* test_fault_model.c: memory that runs out while a network runs or learns: the n-th allocation of a call fails, for every n. The
+/* test_fault_model.c: memory that runs out while a network runs, learns or gets its frames one by one: the n-th allocation of a call fails, for every n. The
  * call says so, and the same call again gives the bits that it gives where nothing fails.
  *   test_fault_model */
 /* ctest: */
@@ -104,6 +104,80 @@ static void training_fails(void)
     for (int64_t n = 0; training_fails_at(n, &want, &got); n++) continue;
 }
 
+/* ---- frames one by one ---- */
+
+typedef struct Stream { SnlsModelStream *s; float *out; int64_t pulled; } Stream;
+
+/* A pull that fails is called again. */
+static void pull_all(Stream *s, SnlsContext *ctx)
+{
+    SnlsStatus status = SNLS_OK;
+    while (status == SNLS_OK || status == SNLS_ERR_MEMORY) {
+        status = snls_model_stream_pull(s->s, s->out + s->pulled * FRAME);
+        s->pulled += status == SNLS_OK;
+    }
+    CHECK(status == SNLS_END, "pull: %s", snls_error(ctx));
+}
+
+/* Before frame t another one is pushed, in vain, or from t on frames are pushed, pulled and finished until it works. Sigma differs from frame to frame. */
+typedef struct Fault { int64_t frame, n; bool other; } Fault;
+
+static bool push_fails(Stream *s, SnlsContext *ctx, CountedMemory *memory, const Fault *f, int64_t t)
+{
+    fail_from_here(memory, f->n);
+    const SnlsStatus status = snls_model_stream_push(s->s, clip + (f->other ? FRAMES - 1 - t : t) * FRAME, f->other ? 50 : 10.0 + (double)t);
+    const bool failed = has_failed(memory);
+    CHECK(failed ? status == SNLS_ERR_MEMORY : status >= 0, "allocation %d of the push of frame %d fails: status %d (%s)", (int)f->n, (int)t, (int)status, status < 0 ? snls_error(ctx) : "");
+    return status < 0;
+}
+
+static bool finish_fails(Stream *s, SnlsContext *ctx, CountedMemory *memory, int64_t n)
+{
+    fail_from_here(memory, n);
+    const SnlsStatus status = snls_model_stream_finish(s->s);
+    const bool failed = has_failed(memory);
+    CHECK(failed ? status == SNLS_ERR_MEMORY : status >= 0, "allocation %d of finish fails: status %d (%s)", (int)n, (int)status, status < 0 ? snls_error(ctx) : "");
+    return status < 0;
+}
+
+/* Returns whether allocation f->n of the push of frame f->frame, or of finish where there is no such frame, was reached. */
+static bool stream_fails_at(int64_t frames, bool lean, const Fault *f, const float *want, float *out)
+{
+    CountedMemory memory;
+    SnlsContext *ctx = open_memory(&memory);
+    SnlsModel m = make_model(ctx, &snls_stan_s, SNLS_F32, &config);
+    Stream s = { .out = out };
+    bool failed = false;
+    CHECK(snls_model_stream_open(&s.s, &m, &(SnlsModelStreamParams){ .height = SIDE, .width = SIDE, .lean = lean }) >= 0, "%s", snls_error(ctx));
+    for (int64_t t = 0; t < frames; t++) {
+        failed |= t == f->frame && push_fails(&s, ctx, &memory, f, t);
+        if (t != f->frame || failed) CHECK(snls_model_stream_push(s.s, clip + t * FRAME, 10.0 + (double)t) >= 0, "push of frame %d: %s", (int)t, snls_error(ctx));
+        pull_all(&s, ctx);
+    }
+    if (f->frame >= frames) failed = finish_fails(&s, ctx, &memory, f->n);
+    if (f->frame < frames || failed) CHECK(snls_model_stream_finish(s.s) >= 0, "finish: %s", snls_error(ctx));
+    pull_all(&s, ctx);
+    CHECK(s.pulled == frames, "%d of %d frames came out", (int)s.pulled, (int)frames);
+    if (want && (failed || !f->other)) CHECK(!memcmp(out, want, (size_t)(frames * FRAME) * sizeof *out), "%d frames, lean %d: other bits after allocation %d of the push of frame %d failed", (int)frames, lean, (int)f->n, (int)f->frame);
+    snls_model_stream_close(&s.s);
+    free_model(&m);
+    close_memory(ctx, &memory, "a stream", f->n);
+    return failed;
+}
+
+static void stream_fails(int64_t frames)
+{
+    static float want[FRAMES * FRAME], out[(FRAMES + 1) * FRAME];
+    int64_t faults = 0;
+    stream_fails_at(frames, false, &(Fault){ .frame = -1 }, NULL, out);
+    memcpy(want, out, (size_t)(frames * FRAME) * sizeof *out);
+    stream_fails_at(frames, true, &(Fault){ .frame = -1 }, want, out); /* what is computed again has the sigma that it had */
+    for (int64_t t = 0; t <= frames; t++)
+        for (int other = 0; other < 2; other++)
+            for (int64_t n = 0; stream_fails_at(frames, n % 2, &(Fault){ t, n, other }, want, out); n++) faults++;
+    CHECK(faults > 10, "%d faults in a stream of %d frames", (int)faults, (int)frames);
+}
+
 int main(int argc, char **argv)
 {
     float *drawn = draw_clip(FRAMES * FRAME, 9);
@@ -113,5 +187,7 @@ int main(int argc, char **argv)
     run_fails(&snls_stan_s, SNLS_F32);
     run_fails(&snls_stan_s, SNLS_BF16);
     training_fails();
+    stream_fails(FRAMES);
+    stream_fails(2);
     return check_end();
 }
