@@ -3,6 +3,7 @@
 #include <float.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +29,7 @@ bool rng_one_in(Rng *rng, int n) { return rng_bits(rng) % (uint64_t)n == 0; }
 
 double rng_pick(Rng *rng, const double *list, int count) { return list[rng_bits(rng) % (uint64_t)count]; }
 
-static int64_t passed, failed;
+static _Atomic int64_t passed, failed; /* some tests check from several threads */
 static char repeat_line[256];
 
 bool check_passed(void)
@@ -39,8 +40,7 @@ bool check_passed(void)
 
 bool check_failed(const char *file, int line, const char *format, ...)
 {
-    failed++;
-    if (failed > 25) return false; /* the first ones say it all */
+    if (++failed > 25) return false; /* the first ones say it all */
     const char *slash = strrchr(file, '/');
     printf("FAIL %s:%d: ", slash ? slash + 1 : file, line);
     va_list args;

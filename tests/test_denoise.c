@@ -1,6 +1,7 @@
 /* test_denoise.c: the streaming denoiser from outside: order and number of frames, threads, when frames are pulled, scenes, sizes, bad
  * input, memory; and that it denoises. test_vnlb.c holds what it computes against a model. */
 #define _GNU_SOURCE
+#include "base/blas.h"
 #include "check.h"
 #include <dlfcn.h>
 #include <math.h>
@@ -341,6 +342,12 @@ static void test_beside(void)
     for (int i = 0; i < 3; i++) pthread_join(thread[i], NULL);
     for (int i = 0; i < 3; i++) CHECK(!all[i].others, "thread %d: %d of 3 clips came out otherwise beside others", i, all[i].others);
     CHECK(!get || get() == before, "OpenBLAS had %d threads and has %d", before, get());
+    if (!get || !set || before < 2) return;
+    snls_blas_begin();
+    CHECK(get() == 1, "OpenBLAS has %d threads during a call", get());
+    set(2);
+    snls_blas_end();
+    CHECK(get() == 2, "during a call a host has set 2 threads, and OpenBLAS has %d", get());
 }
 
 static void test_refusals(void)

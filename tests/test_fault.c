@@ -1,47 +1,19 @@
 /* test_fault.c: memory that runs out: the n-th allocation fails, for every n, in everything that allocates. The call says so, holds
  * nothing, and works when there is memory again. And: the second of two equal calls allocates nothing. */
 #define _POSIX_C_SOURCE 200809L /* getpid */
+#include "faults.h"
 #include "spec.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* An allocator that counts, and fails at one number. */
-typedef struct Memory { int64_t made, live, fail_at; } Memory;
-
-static void *counted_alloc(size_t bytes, void *opaque)
-{
-    Memory *m = opaque;
-    if (m->made++ == m->fail_at) return NULL;
-    void *p = malloc(bytes ? bytes : 1);
-    if (p) memset(p, 0xa5, bytes); /* nobody may count on zeros */
-    m->live += p != NULL;
-    return p;
-}
-
-static void counted_free(void *p, void *opaque)
-{
-    ((Memory *)opaque)->live -= p != NULL;
-    free(p);
-}
-
-static SnlsStatus open_with(Memory *m, const char *backend, SnlsContext **ctx)
-{
-    SnlsContextParams p;
-    snls_context_defaults(&p);
-    p.backend = backend;
-    p.threads = 3;
-    p.allocator = (SnlsAllocator){counted_alloc, counted_free, m};
-    return snls_open(ctx, &p);
-}
-
 static void open_fails(const char *backend)
 {
     for (int64_t n = 0;; n++) {
-        Memory m = {.fail_at = n};
+        CountedMemory m = {.fail_at = n};
         SnlsContext *ctx = (SnlsContext *)(void *)&m;
-        const SnlsStatus status = open_with(&m, backend, &ctx);
+        const SnlsStatus status = open_counted(&m, backend, &ctx);
         const bool reached = m.made > n;
         CHECK(reached ? status == SNLS_ERR_MEMORY && !ctx : status == SNLS_OK, "open %s, allocation %d fails: status %d", backend, (int)n, (int)status);
         snls_close(&ctx);
@@ -56,9 +28,9 @@ typedef SnlsStatus (*Direction)(Call *call, SnlsContext *ctx);
 static void direction_fails(Call *call, const char *backend, Direction run, const char *name)
 {
     for (int64_t n = 0;; n++) {
-        Memory m = {.fail_at = -1};
+        CountedMemory m = {.fail_at = -1};
         SnlsContext *ctx = NULL;
-        if (!CHECK(open_with(&m, backend, &ctx) == SNLS_OK, "open %s", backend)) return;
+        if (!CHECK(open_counted(&m, backend, &ctx) == SNLS_OK, "open %s", backend)) return;
         m.fail_at = m.made + n;
         const SnlsStatus status = run(call, ctx);
         const bool reached = m.made > m.fail_at;
@@ -81,10 +53,10 @@ static void direction_fails(Call *call, const char *backend, Direction run, cons
 /* Steady state over all operators in one context: the arena has grown, then nothing more is taken. */
 static void steady_state(const char *backend)
 {
-    Memory m = {.fail_at = -1};
+    CountedMemory m = {.fail_at = -1};
     SnlsContext *ctx = NULL;
     int64_t made = 0;
-    if (!CHECK(open_with(&m, backend, &ctx) == SNLS_OK, "open %s", backend)) return;
+    if (!CHECK(open_counted(&m, backend, &ctx) == SNLS_OK, "open %s", backend)) return;
     for (int round = 0; round < 3; round++) {
         made = m.made;
         for (int i = 0; i < operator_count; i++) {
@@ -149,9 +121,9 @@ static SnlsStatus use_read(SnlsContext *ctx)
 static void io_fails(SnlsStatus (*use)(SnlsContext *), const char *name)
 {
     for (int64_t n = 0;; n++) {
-        Memory m = {.fail_at = -1};
+        CountedMemory m = {.fail_at = -1};
         SnlsContext *ctx = NULL;
-        if (!CHECK(open_with(&m, "cpu", &ctx) == SNLS_OK, "open")) return;
+        if (!CHECK(open_counted(&m, "cpu", &ctx) == SNLS_OK, "open")) return;
         m.fail_at = m.made + n;
         const SnlsStatus status = use(ctx);
         const bool reached = m.made > m.fail_at;

@@ -16,7 +16,8 @@
  * (C = 3) or grey (C = 1), 0..255 for black to white at any depth, neither clipped nor rounded: a frame read to floats and
  * made of them again in the same format has the same bits. Chroma is repeated on the way in and averaged on the way out.
  * A reader, a writer and the context each was opened with are used by one thread at a time; frames may go from thread to
- * thread, so the context's allocator must allow that. FFmpeg takes its own memory from malloc. */
+ * thread, so the context's allocator must allow that. FFmpeg takes its own memory from malloc. Its level of
+ * messages, one for the whole process, is set to quiet when it is first needed, never again: a host may set it after that. */
 #ifndef SNLS_VIDEO_H
 #define SNLS_VIDEO_H
 

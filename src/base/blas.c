@@ -36,7 +36,7 @@ void snls_blas_end(void)
 {
     if (!snls_blas_is_fast()) return;
     pthread_mutex_lock(&lock);
-    if (!--running && before != 1) openblas_set_num_threads(before);
+    if (!--running && before != 1 && openblas_get_num_threads() == 1) openblas_set_num_threads(before); /* another number: the host has set it meanwhile, and means it */
     pthread_mutex_unlock(&lock);
 }
 

@@ -7,7 +7,7 @@
 
 bool snls_blas_is_fast(void); /* it is OpenBLAS, not the reference */
 
-/* From the first begin to the last end, of all contexts, products are done by the thread that asks for them; then the number of threads is what the host had set. Every
+/* From the first begin to the last end, of all contexts, products are done by the thread that asks for them; then the number of threads is what the host had set, before or meanwhile. Every
  * begin has its end; they may come from any thread. */
 void snls_blas_begin(void);
 void snls_blas_end(void);

@@ -10,6 +10,7 @@ static SnlsStatus cpu_open(SnlsContext *ctx)
     if (!cpu) return snls_fail(ctx, SNLS_ERR_MEMORY, "open: out of memory");
     const int32_t max = snls_cpu_level_max();
     if (!ctx->cpu_level || ctx->cpu_level > max) ctx->cpu_level = max;
+    ctx->cpu_level = snls_sieve_lent(ctx->cpu_level);
     snls_dsp_init(&cpu->dsp, ctx->cpu_level);
     ctx->priv = cpu;
     return SNLS_OK;

@@ -111,10 +111,9 @@ static void cuda_close(SnlsContext *ctx)
 SNLS_OPS(X)
 #undef X
 
-extern "C" SNLS_API const SnlsBackend *snls_cuda_backend(int32_t api_version, size_t context_size)
+static SnlsBackend make_table(void)
 {
-    static SnlsBackend table;
-    if (api_version != SNLS_API_VERSION || context_size != sizeof(SnlsContext)) return NULL;
+    SnlsBackend table = {};
     table.name = "cuda";
     table.device = SNLS_DEVICE_CUDA;
     table.memory = &snls_cuda_device;
@@ -125,5 +124,12 @@ extern "C" SNLS_API const SnlsBackend *snls_cuda_backend(int32_t api_version, si
     table.op##_backward = snls_cuda_##op##_backward ? op##_backward : NULL;
     SNLS_OPS(X)
 #undef X
-    return &table;
+    return table;
+}
+
+/* The table is filled once, by whoever asks first: contexts of other threads read it meanwhile. */
+extern "C" SNLS_API const SnlsBackend *snls_cuda_backend(int32_t api_version, size_t context_size)
+{
+    static const SnlsBackend table = make_table();
+    return api_version == SNLS_API_VERSION && context_size == sizeof(SnlsContext) ? &table : NULL;
 }

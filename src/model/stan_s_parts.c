@@ -101,6 +101,7 @@ int64_t snls_stan_s_parts_bytes(StanSParts *s)
 
 SnlsStatus snls_stan_s_parts_commit(StanSParts *s)
 {
+    SNLS_TRY(snls_nn_cpu_expect(s->m->ctx, s->worker_count)); /* each network alone knows of one thread */
     for (int64_t i = 0; i < net_count(s); i++) {
         const SnlsStatus status = s->nets[i].net.ctx ? snls_nn_commit(&s->nets[i].net) : SNLS_OK;
         if (status < 0) return snls_fail(s->m->ctx, status, "%s", s->nets[i].net.ctx->error);

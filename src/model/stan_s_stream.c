@@ -14,9 +14,10 @@ typedef struct Held { /* a frame from its push to its pull */
     float  *gates;         /* of skip0 */
     int32_t *match;        /* (2 wt + 1, H/4 * W/4): the pixel found in the frame of each slot */
     bool    matched;
+    double  sigma;
 } Held;
 
-typedef struct Level { Plane *x, *norm; int64_t done; } Level; /* after block i: rings of 2 wt + 1 frames */
+typedef struct Level { Plane *x, *norm; int64_t done, before; } Level; /* after block i: rings of 2 wt + 1 frames; before: done when the push in work began */
 
 struct StanSStream {
     SnlsModel  *m;
@@ -28,7 +29,6 @@ struct StanSStream {
     Level      *levels;
     Plane       in, half[4], quarter[2], full[2], colours; /* in work; in: colours 0..1 and sigma; half[0], half[2]: x, half[1], half[3]: features */
     float      *gates, *dist, *offset;
-    double      sigma;
     int64_t     pushed, real, pulled; /* frames of the scene; real: without mirrored ones at its end */
     bool        finished;
     char       *block;
@@ -91,9 +91,9 @@ static float *number_row(const StanSStream *s, int64_t y) { return (float *)(voi
 static uint16_t *half_row(const StanSStream *s, int64_t y) { return (uint16_t *)(void *)(s->in.data + y * s->W * 4 * (int64_t)sizeof(uint16_t)); }
 
 /* Row y of the network's input: mirrored at the right and lower border where the frame's sides are no multiples of four. */
-static void read_row(StanSStream *s, const float *noisy, int64_t y)
+static void read_row(StanSStream *s, const Held *f, int64_t y)
 {
-    const float *from = noisy + snls_reflect(y, s->h) * s->w * 3, sigma = (float)(s->sigma / 255);
+    const float *from = f->noisy + snls_reflect(y, s->h) * s->w * 3, sigma = (float)(f->sigma / 255);
     for (int64_t x = 0; x < s->W; x++) {
         const float *p = from + snls_reflect(x, s->w) * 3;
         const float pixel[4] = { p[0] / 255, p[1] / 255, p[2] / 255, sigma };
@@ -105,9 +105,9 @@ static void read_row(StanSStream *s, const float *noisy, int64_t y)
 
 static void read_frame(StanSStream *s, int64_t t)
 {
-    const float *noisy = frame(s, t)->noisy;
+    const Held *f = frame(s, t);
 #pragma omp parallel for num_threads(s->m->ctx->threads) schedule(static)
-    for (int64_t y = 0; y < s->H; y++) read_row(s, noisy, y);
+    for (int64_t y = 0; y < s->H; y++) read_row(s, f, y);
 }
 
 /* Means of squares of 4 x 4 pixels of the input, in which the search looks. Sigma, a constant plane, adds nothing to a distance. */
@@ -355,20 +355,33 @@ void snls_stan_s_stream_restart(StanSStream *s)
     for (int64_t i = 0; i < s->c.blocks; i++) s->levels[i].done = 0;
 }
 
-static SnlsStatus add_frame(StanSStream *s, const float *pixels)
+/* The frame whose push has failed, as if nobody had given it. What its blocks have overwritten in the rings lies before every window that is still to come. */
+static void take_back(StanSStream *s)
+{
+    for (int64_t i = 0; i < s->c.blocks; i++) s->levels[i].done = s->levels[i].before;
+    for (int64_t t = s->pushed < s->slots ? 0 : s->pushed - s->slots + 1; t < s->pushed; t++)
+        if (last_of_window(s, t) >= s->pushed) frame(s, t)->matched = false;
+}
+
+static SnlsStatus add_frame(StanSStream *s, const float *pixels, double sigma)
 {
     SNLS_REQUIRE(s->m->ctx, s->pushed - s->pulled < s->room, SNLS_ERR_ARG, "model: finished frames have not been pulled");
-    memcpy(frame(s, s->pushed)->noisy, pixels, (size_t)(s->h * s->w * 3) * sizeof *pixels);
-    SNLS_TRY(encode(s, s->pushed));
-    s->pushed++;
-    return advance(s);
+    Held *f = frame(s, s->pushed);
+    memcpy(f->noisy, pixels, (size_t)(s->h * s->w * 3) * sizeof *pixels);
+    f->sigma = sigma;
+    for (int64_t i = 0; i < s->c.blocks; i++) s->levels[i].before = s->levels[i].done;
+    SnlsStatus status = encode(s, s->pushed);
+    if (status >= 0) status = advance(s);
+    if (status >= 0) s->pushed++;
+    else take_back(s);
+    return status;
 }
 
 SnlsStatus snls_stan_s_stream_push(StanSStream *s, const float *pixels, double sigma)
 {
     if (s->finished) snls_stan_s_stream_restart(s);
-    s->sigma = sigma;
-    SNLS_TRY(add_frame(s, pixels));
+    SNLS_REQUIRE(s->m->ctx, s->pushed == s->real, SNLS_ERR_ARG, "model: the scene is half finished, finish must be called again first");
+    SNLS_TRY(add_frame(s, pixels, sigma));
     s->real++;
     return SNLS_OK;
 }
@@ -377,7 +390,10 @@ SnlsStatus snls_stan_s_stream_push(StanSStream *s, const float *pixels, double s
 SnlsStatus snls_stan_s_stream_finish(StanSStream *s)
 {
     if (s->finished || !s->real) return SNLS_OK;
-    while (s->pushed < MIN_FRAMES) SNLS_TRY(add_frame(s, frame(s, snls_reflect(s->pushed, s->real))->noisy));
+    while (s->pushed < MIN_FRAMES) {
+        const Held *mirrored = frame(s, snls_reflect(s->pushed, s->real));
+        SNLS_TRY(add_frame(s, mirrored->noisy, mirrored->sigma));
+    }
     s->finished = true;
     return SNLS_OK;
 }

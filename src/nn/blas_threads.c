@@ -22,11 +22,11 @@ static void multiply(const float *operand, float *to)
     for (int i = 0; i < TIMES; i++) sgemm_("N", "N", &side, &side, &depth, &one, operand, &side, operand, &depth, &zero, to, &side);
 }
 
-/* At the same time, so that each has a buffer of its own. Returns how many there were. */
+/* At the same time, so that each has a buffer of its own. Returns how many there were. One needs no region, for which OpenMP might wake threads that a fork has left behind. */
 static int32_t multiply_together(const float *operand, float *to, int32_t threads)
 {
     int32_t were = 1;
-    (void)threads;
+    if (threads < 2) return multiply(operand, to), were;
 #pragma omp parallel num_threads(threads)
     {
 #ifdef _OPENMP

@@ -21,20 +21,18 @@ static void swap_threads(SnlsContext *ctx, int32_t *threads)
 #endif
 }
 
-/* Networks of parts run side by side, up to so many, with a context of one thread each. */
-enum { SIDE_BY_SIDE = 4 };
+SnlsStatus snls_nn_cpu_expect(SnlsContext *ctx, int32_t threads)
+{
+    if (!snls_nn_cpu_conv_by_blas()) return SNLS_OK;
+    SNLS_TRY(snls_blas_require(ctx, "model", threads));
+    snls_nn_blas_warm(ctx, threads);
+    return SNLS_OK;
+}
 
+/* Not with more threads than the context has: in a process that was forked, others never come. */
 static SnlsStatus open_network(SnlsContext *ctx, void **shared)
 {
-    int32_t threads = SIDE_BY_SIDE;
-#ifdef _OPENMP
-    if (omp_get_num_procs() < threads) threads = omp_get_num_procs();
-#endif
-    if (ctx->threads > threads) threads = ctx->threads;
-    if (snls_nn_cpu_conv_by_blas()) {
-        SNLS_TRY(snls_blas_require(ctx, "model", threads));
-        snls_nn_blas_warm(ctx, threads);
-    }
+    SNLS_TRY(snls_nn_cpu_expect(ctx, ctx->threads));
 #ifdef SNLS_HAVE_DNNL
     return snls_nn_dnnl_open(ctx, shared);
 #else

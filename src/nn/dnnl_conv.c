@@ -53,17 +53,23 @@ void snls_nn_dnnl_close(SnlsContext *ctx, void *shared)
     snls_mem_free(&ctx->allocator, s);
 }
 
+static void release_job(SnlsContext *ctx, Conv *c, Job job)
+{
+    const Packed *p = &c->packed[job];
+    if (c->primitive[job]) dnnl_primitive_destroy(c->primitive[job]);
+    if (p->reorder) dnnl_primitive_destroy(p->reorder);
+    if (p->memory) dnnl_memory_destroy(p->memory);
+    if (p->plain) dnnl_memory_destroy(p->plain);
+    snls_mem_free(&ctx->allocator, p->block);
+    c->primitive[job] = NULL;
+    c->packed[job] = (Packed){ 0 };
+}
+
 void snls_nn_dnnl_release(SnlsContext *ctx, NnStep *step)
 {
     Conv *c = step->state;
     if (!c) return;
-    for (int i = 0; i < JOBS; i++) {
-        if (c->primitive[i]) dnnl_primitive_destroy(c->primitive[i]);
-        if (c->packed[i].reorder) dnnl_primitive_destroy(c->packed[i].reorder);
-        if (c->packed[i].memory) dnnl_memory_destroy(c->packed[i].memory);
-        if (c->packed[i].plain) dnnl_memory_destroy(c->packed[i].plain);
-        snls_mem_free(&ctx->allocator, c->packed[i].block);
-    }
+    for (int i = 0; i < JOBS; i++) release_job(ctx, c, (Job)i);
     if (c->forward_desc) dnnl_primitive_desc_destroy(c->forward_desc);
     snls_mem_free(&ctx->allocator, c);
     step->state = NULL;
@@ -130,7 +136,7 @@ static bool own_gelu(const NnStep *s) { return s->u.conv.act == NN_GELU && s->y[
 /* Activation, then the residual, which lies in the output before the convolution runs. */
 static dnnl_status_t attributes(const NnStep *s, Job job, dnnl_primitive_attr_t *attr)
 {
-    dnnl_post_ops_t ops;
+    dnnl_post_ops_t ops = NULL;
     dnnl_status_t status = dnnl_primitive_attr_create(attr);
     if (status == dnnl_success) status = dnnl_primitive_attr_set_scratchpad_mode(*attr, dnnl_scratchpad_mode_user);
     if (status != dnnl_success || job != FORWARD) return status;
@@ -162,7 +168,7 @@ static SnlsStatus make_packed(SnlsContext *ctx, const NnStep *s, Conv *c, Job jo
     DNNL(ctx, dnnl_memory_create(&p->plain, &c->weight, shared->engine, job == BY_WEIGHTS ? s->dp[0].data : s->p[0].data), "weights");
     dnnl_status_t status = dnnl_primitive_attr_create(&attr);
     if (job == BY_WEIGHTS && status == dnnl_success) { /* gradients add: from packed to plain, with a sum */
-        dnnl_post_ops_t ops;
+        dnnl_post_ops_t ops = NULL;
         status = dnnl_post_ops_create(&ops);
         if (status == dnnl_success) status = dnnl_post_ops_append_sum(ops, 1);
         if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(attr, ops);
@@ -186,6 +192,7 @@ static dnnl_status_t plan_job(const NnStep *s, const Conv *c, Job job, dnnl_engi
     return status;
 }
 
+/* A job that has its primitive has all else too: of one that fails half way nothing stays, and the next call begins anew. */
 static SnlsStatus make_job(SnlsContext *ctx, const NnStep *s, Conv *c, Job job)
 {
     const Shared *shared = s->shared;
@@ -196,22 +203,25 @@ static SnlsStatus make_job(SnlsContext *ctx, const NnStep *s, Conv *c, Job job)
     SnlsStatus result = check(ctx, status, "a convolution");
     if (result >= 0) c->room[job] = *dnnl_primitive_desc_query_md(made, dnnl_query_scratchpad_md, 0);
     if (result >= 0) result = make_packed(ctx, s, c, job, dnnl_primitive_desc_query_md(made, job == BY_WEIGHTS ? dnnl_query_diff_weights_md : dnnl_query_weights_md, 0));
-    if (job == FORWARD) c->forward_desc = made;
+    if (result < 0) release_job(ctx, c, job);
+    if (result >= 0 && job == FORWARD) c->forward_desc = made;
     else if (made) dnnl_primitive_desc_destroy(made);
     return result;
 }
 
 static SnlsStatus conv_of(SnlsContext *ctx, NnStep *s, Conv **out)
 {
+    SnlsStatus status = SNLS_OK;
     if (!s->state) {
         s->state = snls_mem_alloc(&ctx->allocator, sizeof(Conv));
         SNLS_REQUIRE(ctx, s->state, SNLS_ERR_MEMORY, "network: no memory for a convolution");
         memset(s->state, 0, sizeof(Conv));
-        SNLS_TRY(describe(ctx, s, s->state));
-        SNLS_TRY(make_job(ctx, s, s->state, FORWARD));
+        status = describe(ctx, s, s->state);
+        if (status >= 0) status = make_job(ctx, s, s->state, FORWARD);
+        if (status < 0) snls_nn_dnnl_release(ctx, s);
     }
     *out = s->state;
-    return SNLS_OK;
+    return status;
 }
 
 /* ---- questions ---- */
@@ -279,9 +289,10 @@ static SnlsStatus pack(SnlsContext *ctx, NnStep *s, Conv *c, Job job)
 {
     Packed *p = &c->packed[job];
     if (p->version == *s->version) return SNLS_OK;
-    p->version = *s->version;
     const Argument list[] = { { DNNL_ARG_FROM, NULL, NULL, p->plain }, { DNNL_ARG_TO, NULL, NULL, p->memory } };
-    return execute(ctx, s->shared, p->reorder, list, 2);
+    SNLS_TRY(execute(ctx, s->shared, p->reorder, list, 2));
+    p->version = *s->version;
+    return SNLS_OK;
 }
 
 SnlsStatus snls_nn_dnnl_conv_forward(SnlsContext *ctx, NnStep *s)

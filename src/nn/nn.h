@@ -172,6 +172,7 @@ SnlsStatus snls_nn_forward(NnNet *net);
 SnlsStatus snls_nn_backward(NnNet *net); /* gradients of outputs are set by the caller, after snls_nn_zero_grad */
 SnlsStatus snls_nn_zero_grad(NnNet *net); /* of values, not of parameters */
 void       snls_nn_free(NnNet *net);
+SnlsStatus snls_nn_cpu_expect(SnlsContext *ctx, int32_t threads); /* backend cpu: before networks with contexts of one thread each run on so many threads at the same time */
 
 /* A value as this processor sees it: itself, or its mirror. send after it was written, fetch before it is read. */
 SnlsStatus snls_nn_host(NnNet *net, int32_t value, SnlsTensor *host);

@@ -45,13 +45,19 @@ static int machine_has_tiles(void)
     return (low & 0x600e6u) == 0x600e6u;
 }
 
-/* Linux lends the large state of the tiles to a process that asks: arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA). */
-static int may_use_tiles(void) { return machine_has_tiles() && syscall(SYS_arch_prctl, 0x1023L, 18L) == 0; }
-
 static int has_tiles(void)
 {
     static _Atomic int known;
-    return asked_once(&known, may_use_tiles);
+    return asked_once(&known, machine_has_tiles);
+}
+
+/* Linux lends the large state of the tiles to a process that asks: arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA). It stays lent, to all
+ * threads, whose alternate signal stacks must have room for it: so nobody asks who does not want it, and a no, of a stack too small, may be a yes later. */
+static int may_use_tiles(void)
+{
+    static _Atomic int lent;
+    if (!atomic_load(&lent) && has_tiles() && syscall(SYS_arch_prctl, 0x1023L, 18L) == 0) atomic_store(&lent, 1);
+    return atomic_load(&lent);
 }
 
 /* Leaf 7, AMX with f16 numbers. */
@@ -70,14 +76,21 @@ static int has_fp16_tiles(void)
 #else
 static int has_tiles(void) { return 0; }
 static int has_fp16_tiles(void) { return 0; }
+static int may_use_tiles(void) { return 0; }
 #endif
 
 int snls_sieve_level(void) { return has_fp16_tiles() ? LEVEL_AMX_FP16 : has_tiles() ? LEVEL_AMX : has_bytes() ? LEVEL_VNNI : 0; }
 
+int snls_sieve_lent(int level)
+{
+    if (level < LEVEL_AMX || may_use_tiles()) return level;
+    return has_bytes() ? LEVEL_VNNI : snls_dsp_level_max();
+}
+
 int snls_sieve_init(SnlsSieve *sieve, int level)
 {
     const int most = snls_sieve_level();
-    if (!level || level > most) level = most;
+    level = snls_sieve_lent(!level || level > most ? most : level);
 #if defined(SNLS_HAVE_AMX)
     if (level == LEVEL_AMX_FP16) {
         snls_sieve_init_fp16_amx(sieve);
@@ -93,7 +106,11 @@ int snls_sieve_init(SnlsSieve *sieve, int level)
     return 1;
 }
 
-#elif defined(__aarch64__) && defined(__linux__) && defined(SNLS_HAVE_BF16)
+#else
+
+int snls_sieve_lent(int level) { return level; }
+
+#if defined(__aarch64__) && defined(__linux__) && defined(SNLS_HAVE_BF16)
 #include <sys/auxv.h>
 
 #define HAS_BF16 (1UL << 14) /* HWCAP2_BF16: older headers do not know it */
@@ -117,4 +134,5 @@ int snls_sieve_init(SnlsSieve *sieve, int level)
     return 0;
 }
 
+#endif
 #endif

@@ -194,6 +194,7 @@ typedef struct SnlsSieve {
 } SnlsSieve;
 
 int snls_sieve_level(void);                       /* the highest level, SnlsCpuLevel, of which this machine and its operating system have what a sieve needs; 0: of none */
+int snls_sieve_lent(int level);                   /* this level or, where the operating system does not lend it to this process, the next below. Only the levels that need it ask for it */
 int snls_sieve_init(SnlsSieve *sieve, int level); /* 0: this machine, or this level, has none */
 void snls_sieve_init_amx(SnlsSieve *sieve);       /* sieve_amx.c; the others: sieve_scan_amx.c */
 void snls_sieve_init_scan_amx(SnlsSieve *sieve);

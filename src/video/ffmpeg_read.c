@@ -3,6 +3,7 @@
 #include "base/number.h"
 #include "io/file.h"
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -407,9 +408,10 @@ __attribute__((visibility("default"))) const SnlsVideoBackend *snls_ffmpeg_backe
 
 const SnlsVideoBackend *snls_ffmpeg_backend(int32_t api_version, size_t reader_size, size_t writer_size)
 {
+    static atomic_flag quiet = ATOMIC_FLAG_INIT; /* once: it is one level for the process, whose host may want another afterwards */
     static const SnlsVideoBackend backend = { &snls_av_reader, &snls_av_writer, about };
     if (api_version != SNLS_API_VERSION || reader_size != sizeof(SnlsReader) || writer_size != sizeof(SnlsWriter))
         return NULL;
-    av_log_set_level(AV_LOG_QUIET); /* the library never prints; errors are sentences */
+    if (!atomic_flag_test_and_set(&quiet)) av_log_set_level(AV_LOG_QUIET); /* the library never prints; errors are sentences */
     return &backend;
 }
