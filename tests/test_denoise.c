@@ -348,6 +348,33 @@ static Clip square_clip(int64_t frames, int64_t height, int64_t width, int64_t c
     return c;
 }
 
+static double channel_psnr(const Clip *a, const Clip *b, int64_t c)
+{
+    const int64_t n = a->frames * frame_size(a) / 3;
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += pow((double)a->data[3 * i + c] - b->data[3 * i + c], 2) / (double)n;
+    return 10 * log10(255.0 * 255.0 / sum);
+}
+
+/* Noise of one colour does not go into the others: one without noise comes out as it went in, none gets worse. */
+static void test_unequal_noise(void)
+{
+    const Clip clean = square_clip(5, 40, 44, 3), unit = noisy_of(&clean, 1);
+    for (int i = 0; i < 3; i++) {
+        SnlsDenoiseParams p = params_of(SNLS_DENOISE_FAST, 40);
+        Clip noisy = clip_new(5, 40, 44, 3);
+        for (int c = 0; c < 2; c++) p.sigma[c] = (const double[]){ 0, 2, 10 }[i];
+        for (int64_t n = 0; n < 5 * frame_size(&noisy); n++) noisy.data[n] = clean.data[n] + (float)p.sigma[n % 3] * (unit.data[n] - clean.data[n]);
+        const Clip out = run(&noisy, &p, 2, 0, 0);
+        for (int64_t c = 0; c < 2 && i; c++)
+            CHECK(channel_psnr(&clean, &out, c) > channel_psnr(&clean, &noisy, c), "sigma %g beside 40: %.2f dB, was %.2f", p.sigma[c], channel_psnr(&clean, &out, c), channel_psnr(&clean, &noisy, c));
+        bool as_it_was = true;
+        for (int64_t n = 0; n < 5 * frame_size(&out); n++) as_it_was &= n % 3 == 2 || out.data[n] == noisy.data[n];
+        CHECK(as_it_was == !i, "sigma %g beside 40: %s", p.sigma[0], as_it_was ? "unchanged" : "changed");
+        CHECK(channel_psnr(&clean, &out, 2) > channel_psnr(&clean, &noisy, 2) + 6, "sigma 40: %.2f dB, was %.2f", channel_psnr(&clean, &out, 2), channel_psnr(&clean, &noisy, 2));
+    }
+}
+
 /* What is taken off is no more than the noise, however little that is: f32 sums of a group can not tell so little from nothing. */
 static void test_little_noise(void)
 {
@@ -636,6 +663,7 @@ int main(void)
         test_period();
         test_sizes();
         test_no_noise();
+        test_unequal_noise();
         test_little_noise();
         test_beside();
         test_refusals();

@@ -41,6 +41,7 @@ typedef struct NlbPlan {
     int64_t slots;  /* frames held */
     int64_t lates;  /* frames that a step works on at a time: those of a search, a partner, one to spare */
     int32_t method, flow, steps;
+    bool unequal; /* red, green and blue were told to have unequal noise: frames are kept as they came */
     NlbStep step[STEPS];
 } NlbPlan;
 
@@ -55,6 +56,7 @@ typedef struct NlbGuess {
  * places than there are frames (NlbLate), which the frames take in turn. */
 typedef struct NlbFrame {
     float *noisy;
+    float *came; /* (H,W,C): as it was pushed, where that is kept */
     float *
         sum[STEPS]; /* planes: of the filtered patches over each pixel, then their mean, the estimate; late in step 2 */
     int32_t *corners[STEPS];   /* late: one plane, how many of them have their corner there */
@@ -177,6 +179,9 @@ int64_t snls_nlb_span(const SnlsDenoiser *d, int64_t t, int64_t *first);
 
 void snls_nlb_load(const NlbPlan *p, float *planes, const float *frame);
 void snls_nlb_store(const NlbPlan *p, float *frame, const float *planes);
+/* Unequal noise is spread over the decorrelated channels, and what was weak becomes stronger: each colour is mixed with what came, by the errors
+ * of both, so that none is worse than it was; one without noise is what came. */
+void snls_nlb_mix(const NlbPlan *p, float *frame, const float *came, const double sigma[3]);
 SnlsStatus snls_nlb_motion(SnlsDenoiser *d, int step, int64_t t); /* between t-1 and t, both ways */
 
 /* Patches like the one of reference (y,x) of frame t; group->count of them, the best first. */

@@ -310,6 +310,7 @@ SnlsStatus snls_denoiser_push(SnlsDenoiser *d, const float *frame, int32_t cut)
     const NlbFrame *f = take_place(d, cut || !d->pushed);
     if (d->copy) memcpy(f->noisy, frame, (size_t)(d->plan.height * d->plan.width * d->plan.channels) * sizeof *frame);
     else snls_nlb_load(&d->plan, f->noisy, frame);
+    if (f->came) memcpy(f->came, frame, (size_t)(d->plan.height * d->plan.width * d->plan.channels) * sizeof *frame);
     if (f->first) d->scene = d->pushed;
     if (!d->copy) SNLS_TRY(make_guess(d, frame, f->noisy));
     d->pushed++;
@@ -345,6 +346,7 @@ SnlsStatus snls_denoiser_pull(SnlsDenoiser *d, float *frame)
     const NlbFrame *f = snls_nlb_frame(d, d->pulled);
     if (d->copy) memcpy(frame, f->noisy, (size_t)(d->plan.height * d->plan.width * d->plan.channels) * sizeof *frame);
     else snls_nlb_store(&d->plan, frame, f->sum[last]);
+    if (!d->copy && f->came) snls_nlb_mix(&d->plan, frame, f->came, f->use.sigma);
     if (!d->copy) keep_flow(d, d->pulled);
     d->last = d->copy ? d->told : f->use;
     d->pulled++;
