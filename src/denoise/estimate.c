@@ -170,20 +170,21 @@ static double bin_variance(const Blocks *b, Kind kind, Rank *rank, int64_t count
     return variance;
 }
 
-/* Median over the bins that show noise; where all show texture, each is a bound, and the least is the best. */
+/* Median over the bins that show noise, but no more than the median of all: texture may pass for noise in a bin or two. Where all show texture, each
+ * is a bound, and the least is the best. */
 static double over_bins(const Blocks *b, Kind kind, Rank *rank, int64_t usable)
 {
-    double tells[BINS], least = INFINITY;
+    double all[BINS], tells[BINS];
     int64_t bins = usable / (4 * CHOSEN_MIN), count = 0;
     bins = bins < 1 ? 1 : bins > BINS ? BINS : bins;
     for (int64_t i = 0; i < bins; i++) {
         const int64_t first = i * usable / bins, past = (i + 1) * usable / bins;
         bool texture;
-        const double variance = bin_variance(b, kind, rank + first, past - first, &texture);
-        if (!texture) tells[count++] = variance;
-        least = fmin(least, variance);
+        all[i] = bin_variance(b, kind, rank + first, past - first, &texture);
+        if (!texture) tells[count++] = all[i];
     }
-    return fmin(sqrt(count ? median(tells, count) : least), SIGMA_MAX);
+    const double middle = median(all, bins), variance = count ? fmin(median(tells, count), middle) : all[0]; /* sorted */
+    return fmin(sqrt(variance), SIGMA_MAX);
 }
 
 /* found[kind]: standard deviation; SAYS_NOTHING where too few blocks are a camera's. */
