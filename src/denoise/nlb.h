@@ -131,8 +131,9 @@ struct SnlsDenoiser {
     bool estimates;           /* sigma of a channel is to be estimated */
     NlbGuess told;            /* where it is not: the noise of all frames */
     bool told_quiet;          /* and whether that is none */
-    NlbGuess guess[GUESSES];  /* of the last frames: frame t's is at t % GUESSES; not every frame has one */
+    NlbGuess guess[GUESSES];  /* of the last frames: frame t's is at t % GUESSES; frames that were not asked say nothing */
     NlbGuess last;            /* what the last pulled frame was filtered by */
+    bool silent;              /* the last frame that was asked said nothing */
     bool finished, has_flow;
     bool copy;              /* sigma is 0: frames are kept as they came */
     int64_t pushed, pulled; /* frames */

@@ -91,7 +91,7 @@ static void estimate_noise(const SnlsDenoiser *d, int64_t t, NlbGuess *use)
     NlbGuess all[GUESSES];
     double room[GUESSES];
     for (int64_t i = larger(lesser(t - GUESS_REACH, first), d->begin); i < past; i++)
-        if ((i - d->begin) % guess_step(d) == 0) all[count++] = d->guess[i % GUESSES];
+        all[count++] = d->guess[i % GUESSES];
     bool whole = true;
     for (int64_t c = 0; c < d->plan.channels; c++) {
         const bool given = d->params.sigma[c] >= 0;
@@ -283,8 +283,13 @@ static SnlsStatus check_push(SnlsDenoiser *d, const float *frame)
 
 static SnlsStatus make_guess(SnlsDenoiser *d, const float *frame, const float *planes)
 {
-    if (!d->estimates || (d->pushed - d->scene) % guess_step(d)) return SNLS_OK;
-    return snls_nlb_guess(d->ctx, &d->plan, planes, frame, &d->guess[d->pushed % GUESSES]);
+    NlbGuess *g = &d->guess[d->pushed % GUESSES];
+    if (!d->estimates) return SNLS_OK;
+    for (int c = 0; c < 3; c++) g->sigma[c] = g->noise[c] = SAYS_NOTHING;
+    if ((d->pushed - d->scene) % guess_step(d) && !d->silent) return SNLS_OK;
+    SNLS_TRY(snls_nlb_guess(d->ctx, &d->plan, planes, frame, g));
+    d->silent = g->sigma[0] < 0 && g->sigma[1] < 0 && g->sigma[2] < 0; /* then the next frame is asked too */
+    return SNLS_OK;
 }
 
 /* A new frame takes its place in turn. */
