@@ -341,6 +341,9 @@ static json_t *report_of(Denoise *d)
     json_object_set_new(
         report, "sigma",
         json_pack("[f,f,f]", r->sigma[0], r->sigma[d->info.channels > 1], r->sigma[d->info.channels > 1 ? 2 : 0]));
+    json_object_set_new(report, "sigma_range", json_pack("[f,f]", r->sigma_least, r->sigma_most));
+    if (!d->model && d->info.channels == 3) json_object_set_new(report, "noise", json_pack("[f,f,f]", r->noise[0], r->noise[1], r->noise[2]));
+    json_object_set_new(report, "frames_without_noise", json_integer(r->quiet));
     json_object_set_new(report, "sigma_estimated", json_boolean(!is_copy(d) && d->params.sigma[0] < 0));
     json_object_set_new(report, "frames", json_integer(r->frames));
     json_object_set_new(report, "resumed", json_integer(r->resumed));
@@ -371,6 +374,30 @@ static void add_metrics(const Denoise *d, json_t *report)
     json_object_set_new(report, "ssim", json_pack("{s:o,s:O}", "mean", json_real_or_null(d->sums[2] / n), "frames", d->ssim));
 }
 
+#define TO_BE_TOLD 1.25 /* times as much: a range or another number is worth a word */
+
+/* Behind an estimate: how far it goes up and down, and what the filter goes by where that is another number. */
+static void print_estimate(const Denoise *d, FILE *to)
+{
+    const SnlsPipelineResult *r = &d->result;
+    const double sigma = (r->sigma[0] + r->sigma[1] + r->sigma[2]) / 3, strongest = fmax(r->noise[0], fmax(r->noise[1], r->noise[2]));
+    if (d->params.sigma[0] >= 0) return;
+    fprintf(to, " (estimated");
+    if (r->sigma_most > TO_BE_TOLD * r->sigma_least) fprintf(to, "; from frame to frame %.2f to %.2f", r->sigma_least, r->sigma_most);
+    if (!d->model && d->info.channels == 3 && strongest > TO_BE_TOLD * sigma)
+        fprintf(to, "; brightness %.2f, colour %.2f and %.2f: as one --sigma %.2f", r->noise[0], r->noise[1], r->noise[2], strongest);
+    fprintf(to, ")");
+}
+
+/* What is copied though nobody asked for a copy. */
+static void note_copied(const Denoise *d)
+{
+    const SnlsPipelineResult *r = &d->result;
+    if (!r->quiet || d->quiet) return;
+    if (r->quiet == r->frames) fprintf(stderr, "snls denoise: no noise was found, frames are copied as they are; --sigma S tells how much there is\n");
+    else fprintf(stderr, "snls denoise: in %lld of %lld frames no noise was found, they are copied as they are\n", (long long)r->quiet, (long long)r->frames);
+}
+
 static int print_text(const Denoise *d)
 {
     const SnlsPipelineResult *r = &d->result;
@@ -382,10 +409,10 @@ static int print_text(const Denoise *d)
     if (r->cuts) fprintf(to, ", %lld scene cut%s", (long long)r->cuts, r->cuts == 1 ? "" : "s");
     if (is_copy(d)) fprintf(to, ", copied");
     else if (d->info.channels == 1)
-        fprintf(to, ", sigma %.2f%s", r->sigma[0], d->params.sigma[0] < 0 ? " (estimated)" : "");
+        fprintf(to, ", sigma %.2f", r->sigma[0]);
     else
-        fprintf(to, ", sigma %.2f, %.2f, %.2f%s", r->sigma[0], r->sigma[1], r->sigma[2],
-                d->params.sigma[0] < 0 ? " (estimated)" : "");
+        fprintf(to, ", sigma %.2f, %.2f, %.2f", r->sigma[0], r->sigma[1], r->sigma[2]);
+    if (!is_copy(d)) print_estimate(d, to);
     fprintf(to, "\n%s: %s, %s%s\n", d->out, d->out_info.codec, d->out_info.pixel_format,
             d->out_info.lossless ? ", lossless" : "");
     if (n > 0)
@@ -401,6 +428,7 @@ static int finish(Denoise *d)
     if (picture_pattern(d, pattern, sizeof pattern)) output_ends(pattern, d->result.frames, d->common.overwrite);
     int code = d->report ? html_write(&d->html, output_path(d->report), d->in, report, d->psnr_before, d->psnr, d->ssim)
                          : EXIT_DONE;
+    if (!code) note_copied(d);
     if (!code) code = outputs_commit(); /* before anything says that it is done: who reads that may look for OUT at once */
     if (code || !d->common.json) return json_decref(report), code ? code : print_text(d);
     add_metrics(d, report);

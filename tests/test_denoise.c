@@ -202,30 +202,87 @@ static void test_period(void)
     }
 }
 
-/* A denoiser that is told another's estimate does the same. */
+/* A denoiser that is told the noise of its channels goes by it: told what follows from sigma it does the same, told another's it does not. */
 static void test_noise_told(void)
 {
-    const Clip clean = clean_clip(9, 24, 24, 3, 0), noisy = noisy_of(&clean, 15);
+    const Clip clean = clean_clip(5, 24, 24, 3, 0), noisy = noisy_of(&clean, 15);
     const int64_t size = frame_size(&noisy);
     SnlsDenoiseParams p = params_of(SNLS_DENOISE_FAST, -1);
-    const Clip first = run(&noisy, &p, 1, 0, 0);
     SnlsContext *ctx = open_ctx(1);
     SnlsDenoiser *d = NULL;
     float *out = check_alloc(size, sizeof *out);
-    double noise[3];
-    for (int again = 0; again < 2; again++) {
-        int64_t pulled = 0;
-        CHECK(snls_denoiser_open(&d, ctx, &p, 24, 24, 3) == SNLS_OK, "%s", snls_error(ctx));
-        if (!again) CHECK(snls_denoiser_set_noise(d, (double[]){ 1, 1, 1 }) == SNLS_ERR_ARG, "noise is set where it is to be estimated");
-        if (again) CHECK(snls_denoiser_set_noise(d, noise) == SNLS_OK, "%s", snls_error(ctx));
-        for (int64_t t = 0; t < 9; t++) CHECK(snls_denoiser_push(d, noisy.data + t * size, 0) == SNLS_OK, "%s", snls_error(ctx));
+    CHECK(snls_denoiser_open(&d, ctx, &p, 24, 24, 3) == SNLS_OK, "%s", snls_error(ctx));
+    CHECK(snls_denoiser_set_noise(d, (double[]){ 1, 1, 1 }) == SNLS_ERR_ARG, "noise is set where it is to be estimated");
+    CHECK(snls_denoiser_sigma(d, p.sigma) == SNLS_END, "noise is known before a frame was pulled");
+    snls_denoiser_close(&d);
+    p = params_of(SNLS_DENOISE_FAST, 15);
+    const Clip first = run(&noisy, &p, 1, 0, 0);
+    for (int other = 0; other < 2; other++) {
+        int64_t pulled = 0, differ = 0;
+        double noise[3], told[3] = { 15, 15, 15 + 5 * other };
+        CHECK(snls_denoiser_open(&d, ctx, &p, 24, 24, 3) == SNLS_OK && snls_denoiser_set_noise(d, told) == SNLS_OK, "%s", snls_error(ctx));
+        for (int64_t t = 0; t < 5; t++) CHECK(snls_denoiser_push(d, noisy.data + t * size, 0) == SNLS_OK, "%s", snls_error(ctx));
         snls_denoiser_finish(d);
-        for (; pulled < 9 && snls_denoiser_pull(d, out) == SNLS_OK; pulled++)
-            CHECK(!memcmp(out, first.data + pulled * size, (size_t)size * sizeof *out), "frame %d differs", (int)pulled);
-        CHECK(pulled == 9 && snls_denoiser_sigma(d, p.sigma) == SNLS_OK && snls_denoiser_noise(d, noise) == SNLS_OK, "%d frames", (int)pulled);
+        for (; pulled < 5 && snls_denoiser_pull(d, out) == SNLS_OK; pulled++) differ += !!memcmp(out, first.data + pulled * size, (size_t)size * sizeof *out);
+        CHECK(pulled == 5 && differ == 5 * other, "told %g: %d frames of %d differ", told[2], (int)differ, (int)pulled);
+        CHECK(snls_denoiser_noise(d, noise) == SNLS_OK && noise[2] == told[2], "noise %g", noise[2]);
         snls_denoiser_close(&d);
     }
     snls_close(&ctx);
+}
+
+static double gain(const Clip *clean, const Clip *noisy, const Clip *out, int64_t from, int64_t to)
+{
+    const int64_t size = frame_size(clean), at = from * size;
+    const Clip c = { to - from, clean->height, clean->width, clean->channels, clean->data + at };
+    Clip n = c, o = c;
+    n.data = noisy->data + at, o.data = out->data + at;
+    return psnr(&c, &o) - psnr(&c, &n);
+}
+
+/* Frames without noise at the beginning, with a cut behind them or without, switch nothing off; they stay as they are. Every scene has its own noise. */
+static void test_quiet_lead(void)
+{
+    enum { LEAD = 7, FRAMES = 24 };
+    for (int32_t radius = 0; radius < 4; radius += 3)
+        for (int cut = 0; cut < 2; cut++) {
+            const Clip clean = clean_clip(FRAMES, 32, 36, 3, 0);
+            for (int64_t i = 0; i < LEAD * frame_size(&clean); i++) clean.data[i] = 16;
+            const Clip noisy = noisy_of(&clean, 20);
+            memcpy(noisy.data, clean.data, (size_t)(LEAD * frame_size(&clean)) * sizeof(float));
+            SnlsDenoiseParams p = params_of(SNLS_DENOISE_FAST, -1);
+            p.radius = radius;
+            const Clip out = run(&noisy, &p, 2, 0, cut ? LEAD : 0), late = run(&noisy, &p, 1, 1, cut ? LEAD : 0);
+            double moved = 0;
+            for (int64_t i = 0; i < (LEAD - 2 * radius) * frame_size(&out); i++) moved = fmax(moved, fabs((double)out.data[i] - clean.data[i]));
+            CHECK(moved < 1e-4, "radius %d, cut %d: frames without noise are changed by %g", (int)radius, cut, moved);
+            CHECK(gain(&clean, &noisy, &out, LEAD, FRAMES) > (radius ? 8 : 4), "radius %d, cut %d: %.2f dB gained behind a black lead", (int)radius, cut,
+                  gain(&clean, &noisy, &out, LEAD, FRAMES));
+            CHECK(same(&out, &late), "radius %d, cut %d: threads or pulls change the result", (int)radius, cut);
+        }
+    const Clip clean = clean_clip(12, 32, 36, 3, 6), weak = noisy_of(&clean, 5), strong = noisy_of(&clean, 30);
+    Clip both = clip_new(12, 32, 36, 3);
+    const int64_t half = 6 * frame_size(&clean);
+    memcpy(both.data, weak.data, (size_t)half * sizeof(float));
+    memcpy(both.data + half, strong.data + half, (size_t)half * sizeof(float));
+    const SnlsDenoiseParams p = params_of(SNLS_DENOISE_FAST, -1);
+    const Clip out = run(&both, &p, 1, 0, 6);
+    for (int64_t scene = 0; scene < 2; scene++)
+        CHECK(gain(&clean, &both, &out, 6 * scene, 6 * scene + 6) > (scene ? 8 : 5), "scene %d: %.2f dB gained", (int)scene, gain(&clean, &both, &out, 6 * scene, 6 * scene + 6));
+}
+
+/* A fade from black: noise that grows with it is followed. */
+static void test_fade(void)
+{
+    const Clip clean = clean_clip(30, 32, 36, 3, 0), noisy = noisy_of(&clean, 20);
+    for (int64_t i = 0; i < 30 * frame_size(&clean); i++) {
+        const float share = (float)(i / frame_size(&clean)) / 29;
+        clean.data[i] *= share, noisy.data[i] *= share;
+    }
+    const SnlsDenoiseParams p = params_of(SNLS_DENOISE_FAST, -1);
+    const Clip out = run(&noisy, &p, 2, 0, 0);
+    CHECK(gain(&clean, &noisy, &out, 10, 20) > 6 && gain(&clean, &noisy, &out, 20, 30) > 8, "a fade: %.2f and %.2f dB gained", gain(&clean, &noisy, &out, 10, 20),
+          gain(&clean, &noisy, &out, 20, 30));
 }
 
 /* Scenes of any length: there is room for every frame, and every one comes back. */
@@ -290,6 +347,33 @@ static Clip square_clip(int64_t frames, int64_t height, int64_t width, int64_t c
         c.data[i] = sin(0.4 * (x + 2 * t)) * cos(0.3 * y) > 0 ? 247 : 7;
     }
     return c;
+}
+
+static double channel_psnr(const Clip *a, const Clip *b, int64_t c)
+{
+    const int64_t n = a->frames * frame_size(a) / 3;
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += pow((double)a->data[3 * i + c] - b->data[3 * i + c], 2) / (double)n;
+    return 10 * log10(255.0 * 255.0 / sum);
+}
+
+/* Noise of one colour does not go into the others: one without noise comes out as it went in, none gets worse. */
+static void test_unequal_noise(void)
+{
+    const Clip clean = square_clip(5, 40, 44, 3), unit = noisy_of(&clean, 1);
+    for (int i = 0; i < 3; i++) {
+        SnlsDenoiseParams p = params_of(SNLS_DENOISE_FAST, 40);
+        Clip noisy = clip_new(5, 40, 44, 3);
+        for (int c = 0; c < 2; c++) p.sigma[c] = (const double[]){ 0, 2, 10 }[i];
+        for (int64_t n = 0; n < 5 * frame_size(&noisy); n++) noisy.data[n] = clean.data[n] + (float)p.sigma[n % 3] * (unit.data[n] - clean.data[n]);
+        const Clip out = run(&noisy, &p, 2, 0, 0);
+        for (int64_t c = 0; c < 2 && i; c++)
+            CHECK(channel_psnr(&clean, &out, c) > channel_psnr(&clean, &noisy, c), "sigma %g beside 40: %.2f dB, was %.2f", p.sigma[c], channel_psnr(&clean, &out, c), channel_psnr(&clean, &noisy, c));
+        bool as_it_was = true;
+        for (int64_t n = 0; n < 5 * frame_size(&out); n++) as_it_was &= n % 3 == 2 || out.data[n] == noisy.data[n];
+        CHECK(as_it_was == !i, "sigma %g beside 40: %s", p.sigma[0], as_it_was ? "unchanged" : "changed");
+        CHECK(channel_psnr(&clean, &out, 2) > channel_psnr(&clean, &noisy, 2) + 6, "sigma 40: %.2f dB, was %.2f", channel_psnr(&clean, &out, 2), channel_psnr(&clean, &noisy, 2));
+    }
 }
 
 /* What is taken off is no more than the noise, however little that is: f32 sums of a group can not tell so little from nothing. */
@@ -446,6 +530,37 @@ static void test_estimate(void)
     snls_close(&ctx);
 }
 
+/* What is drawn on a frame, with grain of coding or of one value, does not hide its noise; a drawing has none. Noise that grows with brightness counts. */
+static void test_estimate_drawn(void)
+{
+    SnlsContext *ctx = open_ctx(2);
+    enum { H = 120, W = 160 };
+    const Clip clean = clean_clip(1, H, W, 3, 0), noisy = noisy_of(&clean, 20), unit = noisy_of(&clean, 1);
+    Rng rng = { 3 };
+    for (int kind = 0; kind < 4; kind++) { /* bars, bars with grain, a logo, noise of photons */
+        Clip c = clip_new(1, H, W, 3);
+        double got[3], want = 0;
+        for (int64_t i = 0; i < frame_size(&c); i++) {
+            const int64_t y = i / 3 / W, x = i / 3 % W;
+            const double photons = sqrt(3 * fabs((double)clean.data[i]) + 4);
+            const bool bar = y < H / 8 || y >= H - H / 8, logo = y > 10 && y < 40 && x > 10 && x < 90;
+            c.data[i] = kind < 2 && bar ? (float)(16 - kind * rng_int(&rng, 0, 1)) : kind == 2 && logo ? 90 : kind == 3 ? (float)(clean.data[i] + photons * (unit.data[i] - clean.data[i])) : noisy.data[i];
+            want += (kind == 3 ? photons * photons : 400) / (double)frame_size(&c);
+        }
+        CHECK(snls_noise_estimate(ctx, c.data, 1, H, W, 3, got) == SNLS_OK, "%s", snls_error(ctx));
+        for (int i = 0; i < 3; i++) CHECK(fabs(got[i] / sqrt(want) - 1) < 0.15, "drawn %d: %g in channel %d, %g is there", kind, got[i], i, sqrt(want));
+    }
+    Clip drawn = clip_new(3, H, W, 3);
+    double got[3];
+    for (int64_t i = 0; i < 3 * frame_size(&drawn); i++) drawn.data[i] = i / 3 % W > 60 && i / 3 % W < 90 && i / 3 / W % H > 50 && i / 3 / W % H < 60 ? 200 : 16;
+    memcpy(drawn.data + 2 * frame_size(&drawn), noisy.data, (size_t)frame_size(&drawn) * sizeof(float));
+    CHECK(snls_noise_estimate(ctx, drawn.data, 2, H, W, 3, got) == SNLS_OK && got[0] == 0, "a drawing: %g", got[0]);
+    CHECK(snls_noise_estimate(ctx, drawn.data, 3, H, W, 3, got) == SNLS_OK && fabs(got[0] / 20 - 1) < 0.1, "noise after two drawings: %g", got[0]);
+    for (int64_t i = 0; i < frame_size(&drawn); i++) drawn.data[i] = 257 * noisy.data[i];
+    CHECK(snls_noise_estimate(ctx, drawn.data, 1, H, W, 3, got) == SNLS_OK && got[0] == 1000, "more than open takes: %g", got[0]);
+    snls_close(&ctx);
+}
+
 /* ---- memory ---- */
 
 typedef struct Counted {
@@ -542,6 +657,7 @@ int main(void)
 {
     test_noise();
     test_estimate();
+    test_estimate_drawn();
     if (has_vnlb()) {
         test_quality();
         test_threads_and_pulls();
@@ -549,9 +665,12 @@ int main(void)
         test_scenes();
         test_noise_of_videos();
         test_noise_told();
+        test_quiet_lead();
+        test_fade();
         test_period();
         test_sizes();
         test_no_noise();
+        test_unequal_noise();
         test_little_noise();
         test_beside();
         test_refusals();

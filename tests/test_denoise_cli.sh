@@ -56,6 +56,23 @@ for size in "32 40" "48 56" "64 64"; do
     check "denoise of $size" code 0 "$snls" denoise "$work/grain.npy" "$work/calm.npy" --sigma 20 --method nlm --preset fast --json -y
     check "a pan of $size is one scene: $(tr -d '\n' <"$work/out" | grep -o '"cuts": [^,]*')" grep -q '"cuts": 0' "$work/out"
 done
+# what is copied though nobody asked for it is said; a lead without noise does not switch the rest off
+"${SNLS_PYTHON:-python3}" - "$work" <<'PY' && lead=1 || lead=
+import sys
+try: import numpy as np
+except ImportError: sys.exit(1)
+grain = np.random.default_rng(1).normal(0, 20, (12, 48, 64, 3)); grain[:5] = 0
+clip = np.full((12, 48, 64, 3), 16.0); clip[5:] += 100 + 40 * np.sin(np.arange(64) / 9)[None, None, :, None]
+np.save(sys.argv[1] + "/lead.npy", (clip + grain).astype("f4")); np.save(sys.argv[1] + "/black.npy", clip[:5].astype("f4"))
+PY
+if [ "$lead" ]; then
+    check "a black lead" code 0 "$snls" denoise "$work/lead.npy" "$work/o.npy" --no-cuts --method nlm --preset fast --json -y
+    check "noise behind it: $(tr -d '\n' <"$work/out" | grep -o '"sigma": [^]]*')" between "$(tr -d '\n ' <"$work/out" | grep -oE '"sigma":\[[0-9.]+' | cut -d[ -f2)" 18 22
+    check "frames of the lead are copied" grep -qE "\"frames_without_noise\": [345]," "$work/out"
+    check "and that is said" grep -q 'of 12 frames no noise was found' "$work/err"
+    check "black alone" code 0 "$snls" denoise "$work/black.npy" "$work/o.npy" --method nlm --preset fast -y
+    check "nothing was found" grep -q 'no noise was found, frames are copied' "$work/err"
+fi
 check "no folder" code 2 "$snls" eval
 check "no such folder" code 3 "$snls" eval --data "$work/none"
 check "no such clip" code 3 "$snls" eval --data "$work/clips" --only zzz

@@ -49,7 +49,7 @@ typedef enum SnlsDenoiseFlow {
  * vnlb; nlm has one step and looks at those of step 1. */
 typedef struct SnlsDenoiseParams {
     double  sigma[3];  /* standard deviation of the noise of each channel (the first where there is one); < 0: estimated from
-                          the first frames; 0 in all: frames are copied (-1) */
+                          the frames about each; 0 in all: frames are copied (-1) */
     int32_t method;    /* SnlsDenoiseMethod (vnlb) */
     int32_t preset;    /* SnlsDenoisePreset (medium) */
     int32_t flow;      /* SnlsDenoiseFlow (preset) */
@@ -103,12 +103,14 @@ SNLS_API int64_t snls_denoiser_delay(const SnlsDenoiser *d);
 /* How many groups of patches the two steps of vnlb have filtered so far: what its time goes with. */
 SNLS_API SnlsStatus snls_denoiser_groups(const SnlsDenoiser *d, int64_t groups[2]);
 
-/* The noise in use, per channel. SNLS_END: not yet estimated. */
+#define SNLS_NO_NOISE 0.1 /* frames in which less than this is estimated are copied */
+
+/* The noise in use, per channel: where it is estimated, that of the last pulled frame. SNLS_END: none was pulled. */
 SNLS_API SnlsStatus snls_denoiser_sigma(const SnlsDenoiser *d, double sigma[3]);
 
 /* The noise of the channels that are filtered, (R+G+B)/sqrt 3, (R-B)/sqrt 2 and (R-2G+B)/sqrt 6, or the only one. Where all of sigma is
- * estimated, so is this, by itself: noise of cameras and codecs is stronger in brightness than in colour. To go on with an
- * estimate in another denoiser: open it with sigma as it was told, then set_noise, before the first frame. */
+ * estimated, so is this, by itself: noise of cameras and codecs is stronger in brightness than in colour. To filter all frames by such an
+ * estimate: open a denoiser with sigma as it was told, then set_noise, before the first frame. */
 SNLS_API SnlsStatus snls_denoiser_noise(const SnlsDenoiser *d, double noise[3]);
 SNLS_API SnlsStatus snls_denoiser_set_noise(SnlsDenoiser *d, const double noise[3]);
 
@@ -118,7 +120,8 @@ SNLS_API SnlsStatus snls_denoiser_flow(const SnlsDenoiser *d, float *flow);
 
 /* ---- noise ---- */
 
-/* Standard deviation of white noise in each channel of frames (T,H,W,C), f32 contiguous, 0..255; C 1 or 3. */
+/* Standard deviation of white noise in each channel of frames (T,H,W,C), f32 contiguous, 0..255; C 1 or 3: the median over the frames that
+ * show any. 0 where none does: frames of one value, titles on black. At most 1000. */
 SNLS_API SnlsStatus snls_noise_estimate(SnlsContext *ctx, const float *frames, int64_t count, int64_t height, int64_t width,
                                         int64_t channels, double sigma[3]);
 

@@ -54,9 +54,12 @@ typedef struct SnlsPipeline {
 
 typedef struct SnlsPipelineResult {
     int64_t frames, resumed, cuts; /* written; of them from the journal; scenes but one */
-    double  sigma[3];              /* in use; 0 for a copy */
+    double  sigma[3];              /* in use, the mean over the frames where noise was found; 0 for a copy */
     int32_t writing;               /* the failure was one of writing */
     char    error[512];            /* the sentence of a failure, whatever failed */
+    double  sigma_least, sigma_most; /* of those frames: the mean over the channels where it was least and most */
+    double  noise[3];              /* of the channels that are filtered (snls_denoiser_noise), as sigma */
+    int64_t quiet;                 /* frames without noise to be found, which were copied */
 } SnlsPipelineResult;
 
 SNLS_API void snls_pipeline_defaults(SnlsPipelineParams *params);

@@ -1,65 +1,131 @@
 /* estimate.c: the strength of white noise in a frame, from the high frequencies of those blocks whose low frequencies are
  * weakest (Ponomarenko et al., 2007; Colom and Buades, 2013). Under white noise the two are independent, so that
- * choosing blocks by the one does not bend the other; texture shows in both. */
+ * choosing blocks by the one does not bend the other; texture shows in both.
+ *
+ * The weakest blocks of a whole frame may be none of the camera's: bars, logos, titles. So blocks are sorted by brightness into bins of equal
+ * number, each gives an estimate of its own, and the median counts: what is drawn has few brightnesses, noise has all, and where it grows
+ * with brightness the median is that of the usual ones. */
 #include "denoise/nlb.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIDE = 8, LOW = 9, BLOCKS_MAX = 60000, CHOSEN_MIN = 60 };
-#define SHARE    0.005 /* of the blocks that are chosen */
-#define COLOURED 1.3   /* times as strong in low frequencies: not white */
+enum { SIDE = 8, LOW = 9, BLOCKS_MAX = 20000, BINS = 8, CHOSEN_MIN = 40, KINDS = 2 };
+#define SHARE     0.01   /* of the blocks of a bin that are chosen */
+#define COLOURED  1.3    /* times as strong in low frequencies: not white */
+#define TEXTURE   2.0    /* times as strong in the frequencies that choose, though the weakest were chosen: not noise alone */
+#define DRAWN     0.75   /* of the blocks have one value: a title or a drawing, whose edges are no noise */
+#define USABLE    0.005  /* of the blocks, at least, must not be clipped */
+#define SIGMA_MAX 1000.0 /* that the denoiser takes */
+
+/* What is measured. Of noise that is not white the low frequencies tell: blocks are chosen by some of them, others measured. */
+typedef enum Kind { HIGH_ORDERS, LOW_ORDERS } Kind;
 
 typedef struct Blocks {
     const float *frame; /* (H,W,C), from the channel on */
     const float *seen;  /* what the camera may have clipped: (H,W,seen_channels) */
     int64_t channels, seen_channels, width, rows, columns, step;
-    bool low; /* of what is not white the low frequencies tell: blocks are chosen by some of them, others measured */
+    int kinds; /* the first one, or both */
     float basis[SIDE][SIDE];
 } Blocks;
 
+/* basis[i][k]: value i of frequency k. */
 static void make_basis(float basis[SIDE][SIDE])
 {
     const double pi = 3.14159265358979323846;
     for (int k = 0; k < SIDE; k++)
         for (int i = 0; i < SIDE; i++)
-            basis[k][i] = (float)(cos(pi * (2 * i + 1) * k / (2 * SIDE)) * sqrt((k ? 2.0 : 1.0) / SIDE));
+            basis[i][k] = (float)(cos(pi * (2 * i + 1) * k / (2 * SIDE)) * sqrt((k ? 2.0 : 1.0) / SIDE));
 }
 
-/* Orthonormal DCT of block number i: out[row][column]. Returns how many pixels are at an end of the scale. */
-static int transform(const Blocks *b, int64_t i, float out[SIDE][SIDE])
+typedef enum Sort { PLAIN, CONSTANT, CLIPPED } Sort;
+
+static const float *corner_of(const Blocks *b, const float *first, int64_t channels, int64_t i)
 {
-    const int64_t at = (i / b->columns * b->width + i % b->columns) * b->step;
-    const float *corner = b->frame + at * b->channels, *seen = b->seen + at * b->seen_channels;
-    float half[SIDE][SIDE];
+    return first + (i / b->columns * b->width + i % b->columns) * b->step * channels;
+}
+
+/* Of one value, or with more than a row's worth of pixels at an end of the scale? */
+static Sort sort_of(const Blocks *b, int64_t i)
+{
+    const float *corner = corner_of(b, b->frame, b->channels, i), *seen = corner_of(b, b->seen, b->seen_channels, i);
+    bool constant = true;
     int clipped = 0;
-    for (int y = 0; y < SIDE; y++)
-        for (int k = 0; k < SIDE; k++) {
-            half[y][k] = 0;
-            for (int x = 0; x < SIDE; x++) half[y][k] += b->basis[k][x] * corner[(y * b->width + x) * b->channels];
-        }
-    for (int k = 0; k < SIDE; k++)
-        for (int x = 0; x < SIDE; x++) {
-            const float v = seen[(k * b->width + x) * b->seen_channels];
+    for (int64_t y = 0; y < SIDE; y++)
+        for (int64_t x = 0; x < SIDE; x++) {
+            const float v = seen[(y * b->width + x) * b->seen_channels];
             clipped += v == 0 || v == 255;
-            out[k][x] = 0;
-            for (int y = 0; y < SIDE; y++) out[k][x] += b->basis[k][y] * half[y][x];
+            constant &= corner[(y * b->width + x) * b->channels] == *corner;
         }
-    return clipped;
+    return constant ? CONSTANT : clipped > SIDE ? CLIPPED : PLAIN;
 }
 
-static bool chooses(const Blocks *b, int order) { return b->low ? order < 6 && order % 2 : order > 0 && order < LOW; }
-static bool measures(const Blocks *b, int order) { return b->low ? order == 2 || order == 4 : order >= LOW; }
-
-/* Energy of the frequencies that choose; blocks that the camera clipped come last. */
-static float low_energy(const Blocks *b, int64_t i)
+/* Orthonormal DCT of block number i: out[row][column]. */
+static void transform(const Blocks *b, int64_t i, float out[SIDE][SIDE])
 {
-    float c[SIDE][SIDE], sum = 0;
-    const int clipped = transform(b, i, c);
+    const float *corner = corner_of(b, b->frame, b->channels, i);
+    float half[SIDE][SIDE] = { { 0 } };
+    memset(out, 0, sizeof half);
+    for (int y = 0; y < SIDE; y++)
+        for (int x = 0; x < SIDE; x++) {
+            const float v = corner[(y * b->width + x) * b->channels];
+            for (int k = 0; k < SIDE; k++) half[y][k] += b->basis[x][k] * v;
+        }
+    for (int y = 0; y < SIDE; y++)
+        for (int k = 0; k < SIDE; k++)
+            for (int x = 0; x < SIDE; x++) out[k][x] += b->basis[y][k] * half[y][x];
+}
+
+static bool chooses(Kind kind, int order) { return kind == LOW_ORDERS ? order < 6 && order % 2 : order > 0 && order < LOW; }
+static bool measures(Kind kind, int order) { return kind == LOW_ORDERS ? order == 2 || order == 4 : order >= LOW; }
+
+typedef struct Rank {
+    float mean, energy[KINDS]; /* brightness; mean square of the frequencies that choose; mean INFINITY: not usable */
+    int32_t block;
+} Rank;
+
+static float choosing_energy(float c[SIDE][SIDE], Kind kind)
+{
+    float sum = 0;
+    int count = 0;
     for (int y = 0; y < SIDE; y++)
         for (int x = 0; x < SIDE; x++)
-            if (chooses(b, x + y)) sum += c[y][x] * c[y][x];
-    return clipped > SIDE ? INFINITY : sum;
+            if (chooses(kind, x + y)) sum += c[y][x] * c[y][x], count++;
+    return sum / (float)count;
+}
+
+static Rank rank_of(const Blocks *b, int64_t i, Sort sort)
+{
+    Rank r = { .mean = INFINITY, .block = (int32_t)i };
+    float c[SIDE][SIDE];
+    if (sort != PLAIN) return r;
+    transform(b, i, c);
+    r.mean = c[0][0];
+    for (int kind = 0; kind < b->kinds; kind++) r.energy[kind] = choosing_energy(c, (Kind)kind);
+    return r;
+}
+
+static int in_order(float x, float y, const Rank *a, const Rank *b)
+{
+    return x != y ? (x > y) - (x < y) : (a->block > b->block) - (a->block < b->block);
+}
+
+static int by_mean(const void *a, const void *b)
+{
+    const Rank *x = a, *y = b;
+    return in_order(x->mean, y->mean, x, y);
+}
+
+static int by_high(const void *a, const void *b)
+{
+    const Rank *x = a, *y = b;
+    return in_order(x->energy[HIGH_ORDERS], y->energy[HIGH_ORDERS], x, y);
+}
+
+static int by_low(const void *a, const void *b)
+{
+    const Rank *x = a, *y = b;
+    return in_order(x->energy[LOW_ORDERS], y->energy[LOW_ORDERS], x, y);
 }
 
 static int rising(const void *a, const void *b)
@@ -68,20 +134,15 @@ static int rising(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-typedef struct Rank {
-    float energy;
-    int32_t block;
-} Rank;
-
-static int by_energy(const void *a, const void *b)
+/* The upper one of two in the middle. */
+static double median(double *values, int64_t count)
 {
-    const Rank *x = a, *y = b;
-    return x->energy != y->energy ? (x->energy > y->energy) - (x->energy < y->energy)
-                                  : (x->block > y->block) - (x->block < y->block);
+    qsort(values, (size_t)count, sizeof *values, rising);
+    return values[count / 2];
 }
 
 /* Median over the frequencies that are measured of their variance in the chosen blocks. */
-static double high_variance(const Blocks *b, const Rank *rank, int64_t chosen)
+static double measured_variance(const Blocks *b, Kind kind, const Rank *rank, int64_t chosen)
 {
     double squares[SIDE * SIDE] = { 0 };
     int count = 0;
@@ -91,22 +152,56 @@ static double high_variance(const Blocks *b, const Rank *rank, int64_t chosen)
         count = 0;
         for (int y = 0; y < SIDE; y++)
             for (int x = 0; x < SIDE; x++)
-                if (measures(b, x + y)) squares[count++] += (double)c[y][x] * c[y][x] / (double)chosen;
+                if (measures(kind, x + y)) squares[count++] += (double)c[y][x] * c[y][x] / (double)chosen;
     }
-    qsort(squares, (size_t)count, sizeof *squares, rising);
-    return squares[count / 2];
+    return median(squares, count);
 }
 
-static double estimate(SnlsContext *ctx, Blocks *b, Rank *rank)
+/* The variance that a bin tells; *texture: it is no more than a bound, since its weakest blocks show more than noise. */
+static double bin_variance(const Blocks *b, Kind kind, Rank *rank, int64_t count, bool *texture)
 {
-    const int64_t count = b->rows * b->columns;
-#pragma omp parallel for num_threads(ctx->threads) schedule(static)
-    for (int64_t i = 0; i < count; i++) rank[i] = (Rank){ low_energy(b, i), (int32_t)i };
-    qsort(rank, (size_t)count, sizeof *rank, by_energy);
     int64_t chosen = (int64_t)(SHARE * (double)count);
     if (chosen < CHOSEN_MIN) chosen = count < CHOSEN_MIN ? count : CHOSEN_MIN;
-    while (chosen > 1 && isinf(rank[chosen - 1].energy)) chosen--;
-    return sqrt(high_variance(b, rank, chosen));
+    qsort(rank, (size_t)count, sizeof *rank, kind == LOW_ORDERS ? by_low : by_high);
+    const double variance = measured_variance(b, kind, rank, chosen);
+    double energy = 0;
+    for (int64_t i = 0; i < chosen; i++) energy += rank[i].energy[kind] / (double)chosen;
+    *texture = energy > TEXTURE * variance;
+    return variance;
+}
+
+/* Median over the bins that show noise, but no more than the median of all: texture may pass for noise in a bin or two. Where all show texture, each
+ * is a bound, and the least is the best. */
+static double over_bins(const Blocks *b, Kind kind, Rank *rank, int64_t usable)
+{
+    double all[BINS], tells[BINS];
+    int64_t bins = usable / (4 * CHOSEN_MIN), count = 0;
+    bins = bins < 1 ? 1 : bins > BINS ? BINS : bins;
+    for (int64_t i = 0; i < bins; i++) {
+        const int64_t first = i * usable / bins, past = (i + 1) * usable / bins;
+        bool texture;
+        all[i] = bin_variance(b, kind, rank + first, past - first, &texture);
+        if (!texture) tells[count++] = all[i];
+    }
+    const double middle = median(all, bins), variance = count ? fmin(median(tells, count), middle) : all[0]; /* sorted */
+    return fmin(sqrt(variance), SIGMA_MAX);
+}
+
+/* found[kind]: standard deviation; SAYS_NOTHING where too few blocks are a camera's. */
+static void estimate(SnlsContext *ctx, const Blocks *b, Rank *rank, double found[KINDS])
+{
+    const int64_t count = b->rows * b->columns;
+    int64_t constant = 0, usable = 0;
+#pragma omp parallel for num_threads(ctx->threads) schedule(static) reduction(+ : constant, usable)
+    for (int64_t i = 0; i < count; i++) {
+        const Sort sort = sort_of(b, i);
+        constant += sort == CONSTANT;
+        usable += sort == PLAIN;
+        rank[i] = rank_of(b, i, sort);
+    }
+    const bool says = (double)constant <= DRAWN * (double)count && (double)usable >= USABLE * (double)count && usable > 0;
+    if (says) qsort(rank, (size_t)count, sizeof *rank, by_mean);
+    for (int kind = 0; kind < b->kinds; kind++) found[kind] = says ? over_bins(b, (Kind)kind, rank, usable) : SAYS_NOTHING;
 }
 
 /* Small frames have no block: differences of neighbours serve. */
@@ -117,11 +212,11 @@ static double estimate_small(const float *frame, int64_t pixels, int64_t channel
         const double e = frame[i * channels] - frame[(i - 1) * channels];
         sum += e * e / 2;
     }
-    return pixels > 1 ? sqrt(sum / (double)(pixels - 1)) : 0;
+    return pixels > 1 ? fmin(sqrt(sum / (double)(pixels - 1)), SIGMA_MAX) : 0;
 }
 
 /* As estimate_frame, for frames that have blocks. */
-static SnlsStatus estimate_channels(SnlsContext *ctx, Blocks *b, const float *const *frame, const float *seen, double sigma[3])
+static SnlsStatus estimate_channels(SnlsContext *ctx, Blocks *b, const float *const *frame, const float *seen, double found[3][KINDS])
 {
     snls_arena_begin(&ctx->arena);
     snls_arena_plan(&ctx->arena, b->rows * b->columns, sizeof(Rank));
@@ -130,46 +225,70 @@ static SnlsStatus estimate_channels(SnlsContext *ctx, Blocks *b, const float *co
     for (int64_t c = 0; c < b->seen_channels; c++) {
         b->frame = frame[c];
         b->seen = seen + c;
-        sigma[c] += estimate(ctx, b, rank);
+        estimate(ctx, b, rank, found[c]);
     }
-    return SNLS_OK;
-}
-
-/* sigma[i] += the noise of channel i, which begins at frame[i] and has every step-th float; seen as in Blocks. */
-static SnlsStatus estimate_frame(SnlsContext *ctx, const float *const *frame, int64_t step, const float *seen,
-                                 int64_t height, int64_t width, int64_t channels, bool low, double sigma[3])
-{
-    Blocks b = { .channels = step, .seen_channels = channels, .width = width, .step = 1, .low = low };
-    if (height < SIDE || width < SIDE) {
-        for (int64_t c = 0; c < channels; c++) sigma[c] += estimate_small(frame[c], height * width, step);
-        return SNLS_OK;
-    }
-    while ((height - SIDE) / b.step * ((width - SIDE) / b.step) > BLOCKS_MAX) b.step++;
-    b.rows = (height - SIDE) / b.step + 1;
-    b.columns = (width - SIDE) / b.step + 1;
-    make_basis(b.basis);
-    SnlsContext own, *host = snls_host_begin(ctx, &own);
-    return snls_host_end(ctx, host, estimate_channels(host, &b, frame, seen, sigma));
-}
-
-/* Colour of 4:2:0 has one sample for four pixels: its noise has four times the variance in low frequencies and none in high ones.
- * The filter must go by the first; where both say the same, high ones say it more exactly. */
-SnlsStatus snls_nlb_noise(SnlsContext *ctx, const NlbPlan *p, const float *planes, const float *frame, double noise[3])
-{
-    const float *channel[3] = { planes, planes + p->plane, planes + 2 * p->plane };
-    double low[3] = { 0 };
-    for (int c = 0; c < 3; c++) noise[c] = 0;
-    SNLS_TRY(estimate_frame(ctx, channel, 1, frame, p->height, p->width, p->channels, false, noise));
-    if (p->channels == 3)
-        SNLS_TRY(estimate_frame(ctx, channel, 1, frame, p->height, p->width, p->channels, true, low));
-    for (int c = 1; c < 3; c++)
-        if (low[c] > COLOURED * noise[c]) noise[c] = low[c];
     return SNLS_OK;
 }
 
 typedef struct Shape {
     int64_t count, height, width, channels;
 } Shape;
+
+/* found[i]: the noise of channel i, which begins at frame[i] and has every step-th float; seen as in Blocks. */
+static SnlsStatus estimate_frame(SnlsContext *ctx, const float *const *frame, int64_t step, const float *seen, Shape s, int kinds,
+                                 double found[3][KINDS])
+{
+    Blocks b = { .channels = step, .seen_channels = s.channels, .width = s.width, .step = 1, .kinds = kinds };
+    if (s.height < SIDE || s.width < SIDE) {
+        for (int64_t c = 0; c < s.channels; c++)
+            for (int kind = 0; kind < kinds; kind++) found[c][kind] = estimate_small(frame[c], s.height * s.width, step);
+        return SNLS_OK;
+    }
+    while ((s.height - SIDE) / b.step * ((s.width - SIDE) / b.step) > BLOCKS_MAX) b.step++;
+    b.rows = (s.height - SIDE) / b.step + 1;
+    b.columns = (s.width - SIDE) / b.step + 1;
+    make_basis(b.basis);
+    SnlsContext own, *host = snls_host_begin(ctx, &own);
+    return snls_host_end(ctx, host, estimate_channels(host, &b, frame, seen, found));
+}
+
+static SnlsStatus guess_sigma(SnlsContext *ctx, const float *frame, Shape s, double sigma[3])
+{
+    double found[3][KINDS] = { { 0 } };
+    SNLS_TRY(estimate_frame(ctx, (const float *[]){ frame, frame + 1, frame + 2 }, s.channels, frame, s, 1, found));
+    for (int64_t c = 0; c < 3; c++) sigma[c] = found[c < s.channels ? c : 0][HIGH_ORDERS];
+    return SNLS_OK;
+}
+
+/* Colour of 4:2:0 has one sample for four pixels: its noise has four times the variance in low frequencies and none in high ones.
+ * The filter must go by the first; where both say the same, high ones say it more exactly. */
+static SnlsStatus guess_noise(SnlsContext *ctx, const NlbPlan *p, const float *planes, const float *frame, double noise[3])
+{
+    const float *channel[3] = { planes, planes + p->plane, planes + 2 * p->plane };
+    const Shape s = { 1, p->height, p->width, p->channels };
+    double found[3][KINDS] = { { 0 } };
+    SNLS_TRY(estimate_frame(ctx, channel, 1, frame, s, p->channels == 3 ? KINDS : 1, found));
+    for (int64_t c = 0; c < 3; c++) noise[c] = found[c < p->channels ? c : 0][HIGH_ORDERS];
+    for (int64_t c = 1; c < p->channels; c++)
+        if (found[c][LOW_ORDERS] > COLOURED * noise[c]) noise[c] = found[c][LOW_ORDERS];
+    return SNLS_OK;
+}
+
+SnlsStatus snls_nlb_guess(SnlsContext *ctx, const NlbPlan *p, const float *planes, const float *frame, NlbGuess *guess)
+{
+    SNLS_TRY(guess_sigma(ctx, frame, (Shape){ 1, p->height, p->width, p->channels }, guess->sigma));
+    if (p->channels == 3) return guess_noise(ctx, p, planes, frame, guess->noise);
+    memcpy(guess->noise, guess->sigma, sizeof guess->noise); /* the only channel is filtered as it is */
+    return SNLS_OK;
+}
+
+double snls_nlb_median(const double *guess, int64_t count, int64_t stride, double *room)
+{
+    int64_t said = 0;
+    for (int64_t i = 0; i < count; i++)
+        if (guess[i * stride] >= 0) room[said++] = guess[i * stride];
+    return said ? median(room, said) : 0;
+}
 
 static SnlsStatus check_frames(SnlsContext *ctx, const char *who, const float *frames, Shape s, const double *result)
 {
@@ -180,49 +299,46 @@ static SnlsStatus check_frames(SnlsContext *ctx, const char *who, const float *f
     return SNLS_OK;
 }
 
+/* Medians over the frames of what each says, of red, green and blue or (planes: room for a frame) of the channels that are filtered. */
+static SnlsStatus over_frames(SnlsContext *ctx, const float *frames, Shape s, float *planes, double result[3])
+{
+    const NlbPlan p = { .height = s.height, .width = s.width, .channels = s.channels, .plane = s.height * s.width };
+    double *guess = snls_mem_alloc(&ctx->allocator, 4 * s.count * (int64_t)sizeof *guess), *room = guess + 3 * s.count;
+    SnlsStatus status = SNLS_OK;
+    SNLS_REQUIRE(ctx, guess, SNLS_ERR_MEMORY, "noise: out of memory for the estimates of %lld frames", (long long)s.count);
+    for (int64_t t = 0; t < s.count && status >= 0; t++) {
+        const float *frame = frames + t * s.height * s.width * s.channels;
+        if (planes) snls_nlb_load(&p, planes, frame);
+        status = planes ? guess_noise(ctx, &p, planes, frame, guess + 3 * t) : guess_sigma(ctx, frame, s, guess + 3 * t);
+    }
+    for (int c = 0; c < 3 && status >= 0; c++) result[c] = snls_nlb_median(guess + c, s.count, 3, room);
+    snls_mem_free(&ctx->allocator, guess);
+    return status;
+}
+
 SnlsStatus snls_noise_estimate(SnlsContext *ctx, const float *frames, int64_t count, int64_t height, int64_t width,
                                int64_t channels, double sigma[3])
 {
+    const Shape s = { count, height, width, channels };
     if (!ctx) return SNLS_ERR_ARG;
-    SNLS_TRY(check_frames(ctx, "noise_estimate", frames, (Shape){ count, height, width, channels }, sigma));
-    double sum[3] = { 0 };
-    for (int64_t t = 0; t < count; t++) {
-        const float *frame = frames + t * height * width * channels;
-        SNLS_TRY(estimate_frame(ctx, (const float *[]){ frame, frame + 1, frame + 2 }, channels, frame, height, width,
-                                channels, false, sum));
-    }
-    for (int64_t c = 0; c < 3; c++) sigma[c] = c < channels ? sum[c] / (double)count : sum[0] / (double)count;
-    return SNLS_OK;
-}
-
-static SnlsStatus mean_noise(SnlsContext *ctx, const NlbPlan *p, const float *frames, int64_t count, float *planes, double noise[3])
-{
-    for (int64_t t = 0; t < count; t++) {
-        const float *frame = frames + t * p->height * p->width * 3;
-        double one[3];
-        snls_nlb_load(p, planes, frame);
-        SNLS_TRY(snls_nlb_noise(ctx, p, planes, frame, one));
-        for (int c = 0; c < 3; c++) noise[c] += one[c] / (double)count;
-    }
-    return SNLS_OK;
+    SNLS_TRY(check_frames(ctx, "noise_estimate", frames, s, sigma));
+    return over_frames(ctx, frames, s, NULL, sigma);
 }
 
 SnlsStatus snls_noise_level(SnlsContext *ctx, const float *frames, int64_t count, int64_t height, int64_t width,
                             int64_t channels, double *level)
 {
+    const Shape s = { count, height, width, channels };
     double noise[3] = { 0 };
+    float *planes = NULL;
     if (!ctx) return SNLS_ERR_ARG;
-    SNLS_TRY(check_frames(ctx, "noise_level", frames, (Shape){ count, height, width, channels }, level));
-    if (channels == 1) {
-        SNLS_TRY(snls_noise_estimate(ctx, frames, count, height, width, channels, noise));
-        *level = noise[0];
-        return SNLS_OK;
+    SNLS_TRY(check_frames(ctx, "noise_level", frames, s, level));
+    if (channels == 3) {
+        planes = snls_mem_alloc(&ctx->allocator, 3 * height * width * (int64_t)sizeof *planes);
+        SNLS_REQUIRE(ctx, planes, SNLS_ERR_MEMORY, "noise_level: out of memory for a frame");
     }
-    const NlbPlan p = { .height = height, .width = width, .channels = 3, .plane = height * width };
-    float *planes = snls_mem_alloc(&ctx->allocator, 3 * p.plane * (int64_t)sizeof *planes);
-    SNLS_REQUIRE(ctx, planes, SNLS_ERR_MEMORY, "noise_level: out of memory for a frame");
-    const SnlsStatus status = mean_noise(ctx, &p, frames, count, planes, noise);
+    const SnlsStatus status = over_frames(ctx, frames, s, planes, noise);
     snls_mem_free(&ctx->allocator, planes);
-    *level = fmax(noise[0], fmax(noise[1], noise[2]));
+    if (status >= 0) *level = fmax(noise[0], fmax(noise[1], noise[2]));
     return status;
 }

@@ -35,6 +35,28 @@ void snls_nlb_load(const NlbPlan *p, float *planes, const float *frame)
         for (int64_t i = pixels; i < p->plane; i++) planes[c * p->plane + i] = 0;
 }
 
+/* Mean square of what was taken off channel c. */
+static double taken_off(const NlbPlan *p, const float *frame, const float *came, int64_t c)
+{
+    const int64_t pixels = p->height * p->width;
+    double sum = 0;
+    for (int64_t i = 0; i < pixels; i++) {
+        const double e = (double)came[3 * i + c] - frame[3 * i + c];
+        sum += e * e;
+    }
+    return sum / (double)pixels;
+}
+
+void snls_nlb_mix(const NlbPlan *p, float *frame, const float *came, const double sigma[3])
+{
+    for (int64_t c = 0; c < 3; c++) {
+        const double noise = sigma[c] * sigma[c], error = fmax(taken_off(p, frame, came, c) - noise, 0); /* what is beyond the noise was no noise */
+        const float share = noise > 0 ? (float)(error / (error + noise)) : 1;
+        for (int64_t i = c; i < 3 * p->height * p->width; i += 3)
+            frame[i] = share < 1 ? frame[i] + share * (came[i] - frame[i]) : came[i];
+    }
+}
+
 void snls_nlb_store(const NlbPlan *p, float *frame, const float *planes)
 {
     const int64_t pixels = p->height * p->width;

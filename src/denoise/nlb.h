@@ -19,7 +19,7 @@
 #include <snls/denoise.h>
 #include <stdbool.h>
 
-enum { STEPS = 2, CHANNELS_MAX = 3, SIDE_MAX = 7, DEPTH_MAX = 2, RADIUS_MAX = 8, SPAN_MAX = 2 * RADIUS_MAX + 2 };
+enum { STEPS = 2, CHANNELS_MAX = 3, SIDE_MAX = 7, DEPTH_MAX = 2, RADIUS_MAX = 8, SPAN_MAX = 2 * RADIUS_MAX + 2, GUESSES = 64 };
 
 typedef struct NlbStep {
     int64_t start;         /* columns that subspace iteration begins with; 0: all eigenvectors, by LAPACK */
@@ -41,19 +41,30 @@ typedef struct NlbPlan {
     int64_t slots;  /* frames held */
     int64_t lates;  /* frames that a step works on at a time: those of a search, a partner, one to spare */
     int32_t method, flow, steps;
+    bool unequal; /* red, green and blue were told to have unequal noise: frames are kept as they came */
     NlbStep step[STEPS];
 } NlbPlan;
+
+/* What a frame says of its noise: standard deviations, of red, green and blue and of the decorrelated channels. */
+typedef struct NlbGuess {
+    double sigma[CHANNELS_MAX], noise[CHANNELS_MAX];
+} NlbGuess;
+
+#define SAYS_NOTHING (-1.0) /* a guess at a frame that shows no noise of a camera */
 
 /* A frame that is held. Planes are (channel, H, W), decorrelated channels. What only the frames of a search need lies in fewer
  * places than there are frames (NlbLate), which the frames take in turn. */
 typedef struct NlbFrame {
     float *noisy;
+    float *came; /* (H,W,C): as it was pushed, where that is kept */
     float *
         sum[STEPS]; /* planes: of the filtered patches over each pixel, then their mean, the estimate; late in step 2 */
     int32_t *corners[STEPS];   /* late: one plane, how many of them have their corner there */
     int16_t *motion[STEPS][2]; /* late: (H,W,2), (x,y): to the next frame, to the one before */
     uint8_t *used[STEPS];      /* of each reference: a patch about there was in a group */
     bool first;                /* of its scene */
+    NlbGuess use;              /* the noise that its references are filtered by: known when step 1 comes to it */
+    bool quiet;                /* no noise was found: it stays as it is */
 } NlbFrame;
 
 typedef struct NlbLate {
@@ -116,14 +127,17 @@ struct SnlsDenoiser {
     int16_t *flow_out; /* of the last pulled frame */
     float *flow_pair;  /* (H,W,2) */
     void *block;
-    double sigma[3];                     /* red, green, blue */
-    float variance[3];                   /* of the decorrelated channels */
-    double noise[3];                     /* the same of the decorrelated channels, estimated or given; < 0: not known */
-    double guess[2][2 * RADIUS_MAX + 2][3]; /* of sigma and of noise, from each of the first frames */
-    bool has_sigma, finished, has_flow;
+    float variance[3];        /* of the decorrelated channels, for the frame in work */
+    bool estimates;           /* sigma of a channel is to be estimated */
+    NlbGuess told;            /* where it is not: the noise of all frames */
+    bool told_quiet;          /* and whether that is none */
+    NlbGuess guess[GUESSES];  /* of the last frames: frame t's is at t % GUESSES; frames that were not asked say nothing */
+    NlbGuess last;            /* what the last pulled frame was filtered by */
+    bool silent;              /* the last frame that was asked said nothing */
+    bool finished, has_flow;
     bool copy;              /* sigma is 0: frames are kept as they came */
-    bool pass;              /* no noise was found: estimates are the frames */
     int64_t pushed, pulled; /* frames */
+    int64_t scene;          /* the first frame of the scene that was pushed last */
     int64_t begin, end;     /* the scene in work: its first frame, and one past its last, or -1 while open */
     int64_t done[STEPS];    /* references of this step are done before this frame */
     int64_t groups[STEPS]; /* filtered so far */
@@ -156,14 +170,19 @@ SnlsStatus snls_nlb_plan(SnlsContext *ctx, const SnlsDenoiseParams *params, int6
 SnlsStatus snls_nlb_take(SnlsDenoiser *d); /* all memory but the struct itself */
 int64_t snls_nlb_bytes(const NlbPlan *plan, int32_t threads);
 
-/* The noise of the decorrelated channels in planes; frame: what they were made of. */
-SnlsStatus snls_nlb_noise(SnlsContext *ctx, const NlbPlan *p, const float *planes, const float *frame, double noise[3]);
+/* What a frame says of its noise; planes: made of it. */
+SnlsStatus snls_nlb_guess(SnlsContext *ctx, const NlbPlan *p, const float *planes, const float *frame, NlbGuess *guess);
+/* Of those guesses that say something; 0: none does. room: for count numbers. */
+double snls_nlb_median(const double *guess, int64_t count, int64_t stride, double *room);
 
 /* The scene's frames that references in frame t look at: *first, and how many. */
 int64_t snls_nlb_span(const SnlsDenoiser *d, int64_t t, int64_t *first);
 
 void snls_nlb_load(const NlbPlan *p, float *planes, const float *frame);
 void snls_nlb_store(const NlbPlan *p, float *frame, const float *planes);
+/* Unequal noise is spread over the decorrelated channels, and what was weak becomes stronger: each colour is mixed with what came, by the errors
+ * of both, so that none is worse than it was; one without noise is what came. */
+void snls_nlb_mix(const NlbPlan *p, float *frame, const float *came, const double sigma[3]);
 SnlsStatus snls_nlb_motion(SnlsDenoiser *d, int step, int64_t t); /* between t-1 and t, both ways */
 
 /* Patches like the one of reference (y,x) of frame t; group->count of them, the best first. */

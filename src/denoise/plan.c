@@ -43,6 +43,14 @@ static SnlsStatus check_size(SnlsContext *ctx, int64_t height, int64_t width, in
 
 static int64_t given(int32_t value, int32_t unset, int32_t preset) { return value == unset ? preset : value; }
 
+#define UNEQUAL 1.5 /* times the noise in one colour that another has */
+
+static bool is_unequal(const double sigma[3], int64_t channels)
+{
+    const double most = fmax(sigma[0], fmax(sigma[1], sigma[2])), least = fmin(sigma[0], fmin(sigma[1], sigma[2]));
+    return channels == 3 && least >= 0 && most > UNEQUAL * least;
+}
+
 static int64_t cells(int64_t length, int64_t side, int64_t stride) { return (length - side + stride - 1) / stride + 1; }
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -68,6 +76,7 @@ SnlsStatus snls_nlb_plan(SnlsContext *ctx, const SnlsDenoiseParams *p, int64_t h
                        .slots = 4 * radius + 4,
                        .lates = 2 * radius + 3,
                        .method = p->method,
+                       .unequal = is_unequal(p->sigma, channels),
                        .flow = (int32_t)given(p->flow, SNLS_DENOISE_FLOW_PRESET, preset->flow),
                        .steps = p->method == SNLS_DENOISE_VNLB ? 2 : 1 };
     for (int i = 0; i < STEPS; i++) {
@@ -107,6 +116,7 @@ static void take_frame(Layout *l, const NlbPlan *p, NlbFrame *f)
     *f = (NlbFrame){ 0 };
     f->noisy = piece(l, p->channels * p->plane, sizeof(float));
     f->sum[0] = piece(l, p->channels * p->plane, sizeof(float));
+    if (p->unequal) f->came = piece(l, p->channels * p->height * p->width, sizeof(float));
     for (int i = 0; i < p->steps; i++) f->used[i] = piece(l, p->step[i].rows * p->step[i].columns, 1);
 }
 

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#define NO_NOISE 0.1 /* an estimate below this is none: frames pass as they are */
+enum { GUESS_REACH = 8 }; /* frames back that a frame's noise is estimated from */
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -62,43 +62,63 @@ static int64_t oldest(const SnlsDenoiser *d)
 
 /* ---- work ---- */
 
-/* From the noise of red, green and blue where it was given. Where it is estimated, so is that of the decorrelated channels:
- * cameras and codecs leave more of it in brightness than in colour. */
-static void set_variance(SnlsDenoiser *d)
+/* The noise of the decorrelated channels, from that of red, green and blue. */
+static void set_noise(const NlbPlan *p, NlbGuess *g)
 {
-    const double r = d->sigma[0] * d->sigma[0], g = d->sigma[1] * d->sigma[1], b = d->sigma[2] * d->sigma[2];
-    const double of[3] = { (r + g + b) / 3, (r + b) / 2, (r + 4 * g + b) / 6 };
-    for (int c = 0; c < 3; c++) {
-        if (d->noise[c] < 0) d->noise[c] = sqrt(d->plan.channels == 3 ? of[c] : r);
-        d->variance[c] = (float)(d->noise[c] * d->noise[c]);
-        if (d->variance[c] < 1e-6f) d->variance[c] = 1e-6f;
-    }
-    d->has_sigma = true;
+    const double r = g->sigma[0] * g->sigma[0], green = g->sigma[1] * g->sigma[1], b = g->sigma[2] * g->sigma[2];
+    const double of[3] = { (r + green + b) / 3, (r + b) / 2, (r + 4 * green + b) / 6 };
+    for (int c = 0; c < 3; c++) g->noise[c] = sqrt(p->channels == 3 ? of[c] : r);
 }
 
-static double larger_sigma(const SnlsDenoiser *d)
+static double largest_sigma(const SnlsDenoiser *d, const NlbGuess *g)
 {
     double most = 0;
-    for (int64_t c = 0; c < d->plan.channels; c++) most = d->sigma[c] > most ? d->sigma[c] : most;
+    for (int64_t c = 0; c < d->plan.channels; c++) most = g->sigma[c] > most ? g->sigma[c] : most;
     return most;
 }
 
-/* Mean of the estimates of the first frames of the first scene. */
-static void find_sigma(SnlsDenoiser *d)
+/* Frames between those that have a guess: few enough that every window has one, and a part of SNLS_DENOISE_PERIOD, so that a
+ * denoiser that begins on one of its multiples makes the same guesses. */
+static int64_t guess_step(const SnlsDenoiser *d) { return d->plan.radius > 1 ? 4 : d->plan.radius + 1; }
+
+/* Medians of the guesses from GUESS_REACH frames back up to the last frame that references in frame t look at: noise may change within a scene, as in
+ * a fade. Where all of sigma is estimated, so is that of the decorrelated channels: cameras and codecs leave more of it in brightness than
+ * in colour. */
+static void estimate_noise(const SnlsDenoiser *d, int64_t t, NlbGuess *use)
 {
-    const int64_t count = lesser(d->end >= 0 ? d->end : d->pushed, 2 * d->plan.radius + 2);
-    double mean[2][3] = { { 0 } };
-    bool all = true;
-    for (int kind = 0; kind < 2; kind++)
-        for (int64_t c = 0; c < d->plan.channels; c++)
-            for (int64_t t = 0; t < count; t++) mean[kind][c] += d->guess[kind][t][c] / (double)count;
+    int64_t first, count = 0;
+    const int64_t past = snls_nlb_span(d, t, &first) + first;
+    NlbGuess all[GUESSES];
+    double room[GUESSES];
+    for (int64_t i = larger(lesser(t - GUESS_REACH, first), d->begin); i < past; i++)
+        all[count++] = d->guess[i % GUESSES];
+    bool whole = true;
     for (int64_t c = 0; c < d->plan.channels; c++) {
-        all &= d->params.sigma[c] < 0;
-        if (d->params.sigma[c] < 0) d->sigma[c] = mean[0][c];
+        const bool given = d->params.sigma[c] >= 0;
+        whole &= !given;
+        use->sigma[c] = given ? d->params.sigma[c] : snls_nlb_median(&all[0].sigma[c], count, sizeof *all / sizeof(double), room);
+        use->noise[c] = snls_nlb_median(&all[0].noise[c], count, sizeof *all / sizeof(double), room);
     }
-    for (int64_t c = 0; all && c < d->plan.channels; c++) d->noise[c] = mean[1][c];
-    d->pass = larger_sigma(d) < NO_NOISE;
-    set_variance(d);
+    if (!whole) set_noise(&d->plan, use);
+}
+
+/* Before the first step comes to frame t. */
+static void find_noise(SnlsDenoiser *d, int64_t t)
+{
+    NlbFrame *f = snls_nlb_frame(d, t);
+    f->use = d->told;
+    f->quiet = d->told_quiet;
+    if (!d->estimates) return;
+    estimate_noise(d, t, &f->use);
+    f->quiet = largest_sigma(d, &f->use) < SNLS_NO_NOISE;
+}
+
+static void set_variance(SnlsDenoiser *d, const NlbGuess *use)
+{
+    for (int c = 0; c < 3; c++) {
+        d->variance[c] = (float)(use->noise[c] * use->noise[c]);
+        if (d->variance[c] < 1e-6f) d->variance[c] = 1e-6f;
+    }
 }
 
 static void pass_on(SnlsDenoiser *d, int step, int64_t t)
@@ -107,17 +127,19 @@ static void pass_on(SnlsDenoiser *d, int step, int64_t t)
     memcpy(f->sum[step], f->noisy, (size_t)(d->plan.channels * d->plan.plane) * sizeof(float));
 }
 
-/* Sums of the frames that references in frame t can reach are cleared, the motion between them is found. */
+/* Sums of the frames that references in frame t can reach are cleared, the motion between them is found. Frames before them, where
+ * there was nothing to filter, may be gone. */
 static SnlsStatus open_frames(SnlsDenoiser *d, int step, int64_t t)
 {
     const NlbPlan *p = &d->plan;
     int64_t first, past = snls_nlb_span(d, t, &first) + first + 1;
     if (d->end >= 0) past = lesser(past, d->end);
+    const int64_t begin = d->opened[step] = larger(d->opened[step], first);
     for (; d->opened[step] < past; d->opened[step]++) {
         const NlbFrame *f = snls_nlb_frame(d, d->opened[step]);
         memset(f->sum[step], 0, (size_t)(p->channels * p->plane) * sizeof(float));
         if (f->corners[step]) memset(f->corners[step], 0, (size_t)p->plane * sizeof(int32_t));
-        if (d->opened[step] > d->begin) SNLS_TRY(snls_nlb_motion(d, step, d->opened[step]));
+        if (d->opened[step] > (begin == first ? first : d->begin)) SNLS_TRY(snls_nlb_motion(d, step, d->opened[step]));
     }
     return SNLS_OK;
 }
@@ -133,20 +155,27 @@ static void forget(SnlsDenoiser *d, int step)
         memset(snls_nlb_frame(d, i)->used[step], 0, (size_t)(s->rows * s->columns));
 }
 
+/* The references of frame t, if it has noise. */
+static SnlsStatus filter(SnlsDenoiser *d, int step, int64_t t)
+{
+    if (!step) find_noise(d, t);
+    const NlbFrame *f = snls_nlb_frame(d, t);
+    if (d->plan.method == SNLS_DENOISE_VNLB) forget(d, step);
+    if (f->quiet) return SNLS_OK;
+    set_variance(d, &f->use);
+    SNLS_TRY(open_frames(d, step, t));
+    return snls_nlb_step(d, step, t);
+}
+
 /* One step for one frame, and the estimates that are final then. */
 static SnlsStatus run(SnlsDenoiser *d, int step)
 {
-    if (!d->has_sigma) find_sigma(d);
     d->depth = d->end >= 0 && d->end - d->begin == 1 ? 1 : d->plan.depth;
-    if (!d->pass) {
-        SNLS_TRY(open_frames(d, step, d->done[step]));
-        if (d->plan.method == SNLS_DENOISE_VNLB) forget(d, step);
-        SNLS_TRY(snls_nlb_step(d, step, d->done[step]));
-    }
+    SNLS_TRY(filter(d, step, d->done[step]));
     d->done[step]++;
     for (; d->ready[step] < d->done[step] && is_final(d, step, d->ready[step]); d->ready[step]++) {
         const int64_t t = d->ready[step];
-        if (d->pass) pass_on(d, step, t);
+        if (snls_nlb_frame(d, t)->quiet) pass_on(d, step, t);
         else snls_nlb_estimate(d, step, t);
     }
     return SNLS_OK;
@@ -209,16 +238,17 @@ SnlsStatus snls_denoiser_open(SnlsDenoiser **out, SnlsContext *ctx, const SnlsDe
     SNLS_TRY(check_build(ctx, params));
     SnlsDenoiser *d = snls_mem_alloc(&ctx->allocator, sizeof *d);
     SNLS_REQUIRE(ctx, d, SNLS_ERR_MEMORY, "denoise: out of memory");
-    *d = (SnlsDenoiser){ .ctx = ctx, .params = *params, .plan = plan, .end = -1, .noise = { -1, -1, -1 } };
+    *d = (SnlsDenoiser){ .ctx = ctx, .params = *params, .plan = plan, .end = -1 };
     const SnlsStatus status = snls_nlb_take(d);
     if (status < 0) snls_denoiser_close(&d);
     if (status < 0) return status;
     const int level = ctx->cpu_level ? ctx->cpu_level : SNLS_CPU_C;
     snls_patch_loops(&d->loops, level);
     snls_group_loops(&d->group_loops, level);
-    memcpy(d->sigma, params->sigma, sizeof d->sigma);
+    memcpy(d->told.sigma, params->sigma, sizeof d->told.sigma);
     d->copy = wants_copy(d);
-    if (!wants_estimate(d)) set_variance(d);
+    d->estimates = wants_estimate(d);
+    if (!d->estimates) set_noise(&plan, &d->told);
     *out = d;
     return SNLS_OK;
 }
@@ -251,12 +281,15 @@ static SnlsStatus check_push(SnlsDenoiser *d, const float *frame)
     return SNLS_OK;
 }
 
-static SnlsStatus guess_sigma(SnlsDenoiser *d, const float *frame, const float *planes)
+static SnlsStatus make_guess(SnlsDenoiser *d, const float *frame, const float *planes)
 {
-    const NlbPlan *p = &d->plan;
-    if (d->has_sigma || d->pushed >= 2 * p->radius + 2) return SNLS_OK;
-    SNLS_TRY(snls_noise_estimate(d->ctx, frame, 1, p->height, p->width, p->channels, d->guess[0][d->pushed]));
-    return snls_nlb_noise(d->ctx, p, planes, frame, d->guess[1][d->pushed]);
+    NlbGuess *g = &d->guess[d->pushed % GUESSES];
+    if (!d->estimates) return SNLS_OK;
+    for (int c = 0; c < 3; c++) g->sigma[c] = g->noise[c] = SAYS_NOTHING;
+    if ((d->pushed - d->scene) % guess_step(d) && !d->silent) return SNLS_OK;
+    SNLS_TRY(snls_nlb_guess(d->ctx, &d->plan, planes, frame, g));
+    d->silent = g->sigma[0] < 0 && g->sigma[1] < 0 && g->sigma[2] < 0; /* then the next frame is asked too */
+    return SNLS_OK;
 }
 
 /* A new frame takes its place in turn. */
@@ -282,7 +315,9 @@ SnlsStatus snls_denoiser_push(SnlsDenoiser *d, const float *frame, int32_t cut)
     const NlbFrame *f = take_place(d, cut || !d->pushed);
     if (d->copy) memcpy(f->noisy, frame, (size_t)(d->plan.height * d->plan.width * d->plan.channels) * sizeof *frame);
     else snls_nlb_load(&d->plan, f->noisy, frame);
-    if (!d->copy) SNLS_TRY(guess_sigma(d, frame, f->noisy));
+    if (f->came) memcpy(f->came, frame, (size_t)(d->plan.height * d->plan.width * d->plan.channels) * sizeof *frame);
+    if (f->first) d->scene = d->pushed;
+    if (!d->copy) SNLS_TRY(make_guess(d, frame, f->noisy));
     d->pushed++;
     return SNLS_OK;
 }
@@ -300,7 +335,7 @@ static void keep_flow(SnlsDenoiser *d, int64_t t)
 {
     const int last = d->plan.steps - 1;
     const int16_t *motion = snls_nlb_frame(d, t)->motion[last][0];
-    d->has_flow = motion && !d->pass && d->late[t % d->plan.lates].holder[last] == t;
+    d->has_flow = motion && d->late[t % d->plan.lates].holder[last] == t;
     if (d->has_flow) memcpy(d->flow_out, motion, (size_t)(2 * d->plan.height * d->plan.width) * sizeof *motion);
 }
 
@@ -316,7 +351,9 @@ SnlsStatus snls_denoiser_pull(SnlsDenoiser *d, float *frame)
     const NlbFrame *f = snls_nlb_frame(d, d->pulled);
     if (d->copy) memcpy(frame, f->noisy, (size_t)(d->plan.height * d->plan.width * d->plan.channels) * sizeof *frame);
     else snls_nlb_store(&d->plan, frame, f->sum[last]);
+    if (!d->copy && f->came) snls_nlb_mix(&d->plan, frame, f->came, f->use.sigma);
     if (!d->copy) keep_flow(d, d->pulled);
+    d->last = d->copy ? d->told : f->use;
     d->pulled++;
     return SNLS_OK;
 }
@@ -350,35 +387,37 @@ SnlsStatus snls_denoiser_groups(const SnlsDenoiser *d, int64_t groups[2])
     return SNLS_OK;
 }
 
+/* What the last pulled frame was filtered by; where it was told, that is known from the beginning. NULL: not known yet. */
+static const NlbGuess *in_use(const SnlsDenoiser *d) { return !d->estimates ? &d->told : d->pulled ? &d->last : NULL; }
+
 SnlsStatus snls_denoiser_sigma(const SnlsDenoiser *d, double sigma[3])
 {
     if (!d) return SNLS_ERR_ARG;
     SNLS_REQUIRE(d->ctx, sigma, SNLS_ERR_ARG, "denoise: sigma is NULL");
-    if (!d->has_sigma) return SNLS_END;
-    for (int c = 0; c < 3; c++) sigma[c] = d->plan.channels == 1 ? d->sigma[0] : d->sigma[c];
-    return SNLS_OK;
+    const NlbGuess *use = in_use(d);
+    for (int c = 0; use && c < 3; c++) sigma[c] = use->sigma[d->plan.channels == 1 ? 0 : c];
+    return use ? SNLS_OK : SNLS_END;
 }
 
 SnlsStatus snls_denoiser_noise(const SnlsDenoiser *d, double noise[3])
 {
     if (!d) return SNLS_ERR_ARG;
     SNLS_REQUIRE(d->ctx, noise, SNLS_ERR_ARG, "denoise: noise is NULL");
-    if (!d->has_sigma) return SNLS_END;
-    memcpy(noise, d->noise, sizeof d->noise);
-    return SNLS_OK;
+    const NlbGuess *use = in_use(d);
+    for (int c = 0; use && c < 3; c++) noise[c] = use->noise[d->plan.channels == 1 ? 0 : c];
+    return use ? SNLS_OK : SNLS_END;
 }
 
 SnlsStatus snls_denoiser_set_noise(SnlsDenoiser *d, const double noise[3])
 {
     if (!d) return SNLS_ERR_ARG;
-    SNLS_REQUIRE(d->ctx, noise && d->has_sigma && !d->pushed, SNLS_ERR_ARG,
+    SNLS_REQUIRE(d->ctx, noise && !d->estimates && !d->pushed, SNLS_ERR_ARG,
                  "denoise: the noise of channels is set before the first frame, and with sigma given");
     for (int c = 0; c < 3; c++)
         SNLS_REQUIRE(d->ctx, noise[c] >= 0 && noise[c] <= 1000, SNLS_ERR_ARG,
                      "denoise: noise[%d] is %g, must be 0 to 1000", c, noise[c]);
-    memcpy(d->noise, noise, sizeof d->noise);
-    d->pass = larger_sigma(d) < NO_NOISE; /* as it was there */
-    set_variance(d);
+    memcpy(d->told.noise, noise, sizeof d->told.noise);
+    d->told_quiet = largest_sigma(d, &d->told) < SNLS_NO_NOISE; /* as an estimate would be */
     return SNLS_OK;
 }
 

@@ -1,4 +1,4 @@
-/* journal.c: header "snls journal 2\n", length of the fingerprint, fingerprint; then records {size, check sum, noise} and
+/* journal.c: header "snls journal 3\n", length of the fingerprint, fingerprint; then records {size, check sum, noise} and
  * the packed samples of a frame. Written with write(2), so that what was finished is there whatever ends the program. */
 #define _XOPEN_SOURCE 700
 #include "pipeline/journal.h"
@@ -11,7 +11,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-static const char magic[16] = "snls journal 2\n";
+static const char magic[16] = "snls journal 3\n";
+enum { MAGIC_NAME = 13 }; /* its characters without the version */
 
 typedef struct Record {
     int64_t size;
@@ -71,8 +72,10 @@ static SnlsStatus check_header(SnlsContext *ctx, SnlsJournal *j, const char *fin
 {
     char head[sizeof magic], text[2048];
     int64_t size = 0;
-    const bool ours = read_exactly(j->fd, head, sizeof head, 0) && !memcmp(head, magic, sizeof magic) &&
-                      read_exactly(j->fd, &size, sizeof size, sizeof head);
+    const bool begins = read_exactly(j->fd, head, sizeof head, 0), named = begins && !memcmp(head, magic, MAGIC_NAME);
+    const bool ours = named && !memcmp(head, magic, sizeof magic) && read_exactly(j->fd, &size, sizeof size, sizeof head);
+    SNLS_REQUIRE(ctx, ours || !named || !memcmp(head, magic, sizeof magic), SNLS_ERR_ARG,
+                 "%s: is the journal of another version of snls, which that one can resume; or remove it", snls_io_name(j->path).text);
     SNLS_REQUIRE(ctx, ours, SNLS_ERR_ARG, "%s: is no journal of snls, so there is nothing to resume; remove it",
                  snls_io_name(j->path).text);
     const bool same = size == (int64_t)strlen(fingerprint) && size < (int64_t)sizeof text &&
@@ -90,7 +93,7 @@ static SnlsStatus continue_old(SnlsContext *ctx, SnlsJournal *j, const char *fin
     Record r;
     SNLS_TRY(check_header(ctx, j, fingerprint));
     const int64_t begin = j->at, length = lseek(j->fd, 0, SEEK_END);
-    while (read_record(ctx, j, length, &r)) j->frames++, memcpy(j->noise, r.noise, sizeof j->noise);
+    while (read_record(ctx, j, length, &r)) j->frames++;
     j->end = j->at;
     j->at = begin;
     const bool cut = !ftruncate(j->fd, j->end) && lseek(j->fd, j->end, SEEK_SET) == j->end;
@@ -149,6 +152,7 @@ SnlsStatus snls_journal_read(SnlsContext *ctx, SnlsJournal *j, int64_t *size)
     SNLS_REQUIRE(ctx, read_record(ctx, j, j->end, &r), SNLS_ERR_IO, "%s: cannot be read any more",
                  snls_io_name(j->path).text);
     *size = r.size;
+    memcpy(j->noise, r.noise, sizeof j->noise);
     return SNLS_OK;
 }
 

@@ -14,7 +14,7 @@ typedef struct SnlsJournal {
     int64_t frames;  /* whole records when it was opened */
     int64_t end;     /* bytes of them */
     int64_t at;      /* where the next record is read */
-    double noise[SNLS_NOISE]; /* of the last record */
+    double noise[SNLS_NOISE]; /* of the record that was read last */
     void *bytes;     /* room for one frame */
     int64_t room;
     bool begun;  /* by this run: nobody else's frames are in it */

@@ -24,6 +24,7 @@ typedef struct Run {
     pthread_mutex_t lock; /* of what follows */
     SnlsStatus status;
     SnlsPipelineResult *result;
+    int64_t with_noise; /* frames that result->sigma is the mean of */
 } Run;
 
 void snls_pipeline_defaults(SnlsPipelineParams *params)
@@ -248,6 +249,23 @@ static SnlsStatus show(Run *r, const SnlsItem *item, const SnlsFrame *made, floa
     return status < 0 ? snls_fail(writer_context(r), status, "pipeline: the watcher has stopped the run") : SNLS_OK;
 }
 
+/* The noise of one more frame into the means and bounds. */
+static void tell_noise(Run *r, const double noise[SNLS_NOISE])
+{
+    SnlsPipelineResult *result = r->result;
+    const double *asked = r->job->denoise->sigma, mean = (noise[0] + noise[1] + noise[2]) / 3;
+    const bool estimated = asked[0] < 0 || asked[1] < 0 || asked[2] < 0;
+    if (!r->job->model && estimated && noise[0] < SNLS_NO_NOISE && noise[1] < SNLS_NO_NOISE && noise[2] < SNLS_NO_NOISE) {
+        result->quiet++;
+        return;
+    }
+    const double n = (double)++r->with_noise;
+    for (int i = 0; i < 3; i++) result->sigma[i] += (noise[i] - result->sigma[i]) / n;
+    for (int i = 0; i < 3; i++) result->noise[i] += (noise[3 + i] - result->noise[i]) / n;
+    if (n == 1 || mean < result->sigma_least) result->sigma_least = mean;
+    if (n == 1 || mean > result->sigma_most) result->sigma_most = mean;
+}
+
 static SnlsStatus write_item(Run *r, const SnlsItem *item, float *scratch)
 {
     SnlsFrame *made = NULL;
@@ -261,7 +279,8 @@ static SnlsStatus write_item(Run *r, const SnlsItem *item, float *scratch)
     if (status < 0) return status;
     r->result->frames++;
     r->result->resumed += item->replay;
-    if (item->pixels) memcpy(r->result->sigma, item->noise, sizeof r->result->sigma);
+    if (item->pixels) tell_noise(r, item->noise);
+    else if (item->replay && !r->copies) tell_noise(r, r->journal.noise);
     if (r->job->params.progress) r->job->params.progress(r->job->params.opaque, r->result->frames);
     return SNLS_OK;
 }
@@ -298,12 +317,7 @@ static SnlsStatus open_denoiser(Run *r)
     const SnlsPipeline *job = r->job;
     r->copies = is_copy(job->denoise);
     if (r->copies) return SNLS_OK;
-    SnlsDenoiseParams params = *job->denoise;
-    if (r->journal.frames) memcpy(params.sigma, r->journal.noise, sizeof params.sigma); /* as it was estimated then */
-    if (r->journal.frames) memcpy(r->result->sigma, params.sigma, sizeof params.sigma);
-    SNLS_TRY(
-        snls_stage_open(&r->stage, job->ctx, &params, job->model, job->params.lean != 0, r->info.height, r->info.width, r->info.channels));
-    return r->journal.frames ? snls_stage_set_noise(&r->stage, r->journal.noise) : SNLS_OK;
+    return snls_stage_open(&r->stage, job->ctx, job->denoise, job->model, job->params.lean != 0, r->info.height, r->info.width, r->info.channels);
 }
 
 /* Buffers of both pools in one block. */

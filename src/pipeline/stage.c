@@ -1,4 +1,4 @@
-/* stage.c: the denoiser streams by itself, and so does a network, but for what it must be told: the noise, estimated from the first
+/* stage.c: the denoiser streams by itself, and so does a network, but for what it must be told: the noise, estimated from a few
  * frames where it is not given, and where a scene ends. Frames wait here until it can be told. */
 #include "pipeline/stage.h"
 #include <math.h>
@@ -15,6 +15,7 @@ static SnlsStatus open_model(SnlsStage *s, const SnlsDenoiseParams *params, bool
     const SnlsModelStreamParams p = { .height = s->height, .width = s->width, .lean = lean };
     SNLS_REQUIRE(s->ctx, s->channels == 3 || s->channels == 1, SNLS_ERR_UNSUPPORTED, "denoise: networks take colour or grey, this clip has %lld channels", (long long)s->channels);
     memcpy(s->sigma, params->sigma, sizeof s->sigma);
+    s->estimates = s->sigma[0] < 0;
     s->window = snls_mem_alloc(&s->ctx->allocator, (ROOM * frame_floats(s) + 3 * s->height * s->width) * (int64_t)sizeof(float));
     SNLS_REQUIRE(s->ctx, s->window, SNLS_ERR_MEMORY, "denoise: out of memory for %d frames", (int)ROOM);
     s->colour = waiting(s, ROOM);
@@ -45,7 +46,7 @@ SnlsStatus snls_stage_push(SnlsStage *s, const float *frame, bool cut)
     return SNLS_OK;
 }
 
-/* Estimates the noise once, from the first frames of the first scene. SNLS_END: more of them are to come. */
+/* Estimates the noise from the first frames of each period of a scene, which a resumed run begins on too. SNLS_END: more of them are to come. */
 static SnlsStatus find_sigma(SnlsStage *s)
 {
     int64_t sample = 1;
@@ -61,6 +62,7 @@ static SnlsStatus find_sigma(SnlsStage *s)
  * much of it as that of three channels with noise of their own has where each has sqrt(3) times as much, which is what networks know. */
 static SnlsStatus push_first(SnlsStage *s)
 {
+    memcpy(s->told, s->sigma, sizeof s->told);
     if (s->channels == 3) return snls_model_stream_push(s->stream, s->window, (s->sigma[0] + s->sigma[1] + s->sigma[2]) / 3);
     for (int64_t i = 0; i < 3 * s->height * s->width; i++) s->colour[i] = s->window[i / 3];
     return snls_model_stream_push(s->stream, s->colour, s->sigma[0] > 255 ? s->sigma[0] : fmin(sqrt(3) * s->sigma[0], 255)); /* which refuses the first */
@@ -73,16 +75,27 @@ static SnlsStatus pull_stream(SnlsStage *s, float *frame)
     return status;
 }
 
+static void forget_sigma(SnlsStage *s)
+{
+    if (s->estimates && s->number % SNLS_MODEL_PERIOD == 0) s->sigma[0] = -1;
+}
+
 /* The first frame that waits goes to the network; a scene cut before it ends the scene there. */
 static SnlsStatus feed(SnlsStage *s)
 {
     const bool scene_ends = s->count ? s->cut[0] && s->in_scene : s->in_scene;
     if (scene_ends) {
         s->in_scene = false;
+        s->number = 0;
+        forget_sigma(s);
         return snls_model_stream_finish(s->stream);
     }
+    const SnlsStatus known = find_sigma(s);
+    if (known != SNLS_OK) return known;
     SNLS_TRY(push_first(s));
     s->in_scene = true;
+    s->number++;
+    forget_sigma(s);
     s->count--;
     memmove(s->window, waiting(s, 1), (size_t)(s->count * frame_floats(s)) * sizeof *s->window);
     memmove(s->cut, s->cut + 1, (size_t)s->count * sizeof *s->cut);
@@ -92,12 +105,11 @@ static SnlsStatus feed(SnlsStage *s)
 SnlsStatus snls_stage_pull(SnlsStage *s, float *frame)
 {
     if (s->denoiser) return snls_denoiser_pull(s->denoiser, frame);
-    const SnlsStatus known = find_sigma(s);
-    if (known != SNLS_OK) return known;
     for (;;) {
         const SnlsStatus status = pull_stream(s, frame);
         if (status != SNLS_END || !(s->count || (s->ending && s->in_scene))) return status;
-        SNLS_TRY(feed(s));
+        const SnlsStatus fed = feed(s);
+        if (fed != SNLS_OK) return fed;
     }
 }
 
@@ -120,12 +132,8 @@ void snls_stage_noise(const SnlsStage *s, double noise[SNLS_NOISE])
     if (s->denoiser) {
         snls_denoiser_sigma(s->denoiser, noise);
         snls_denoiser_noise(s->denoiser, noise + 3);
-    } else memcpy(noise, s->sigma, sizeof s->sigma);
-}
-
-SnlsStatus snls_stage_set_noise(SnlsStage *s, const double noise[SNLS_NOISE])
-{
-    return s->denoiser ? snls_denoiser_set_noise(s->denoiser, noise + 3) : SNLS_OK;
+    } else
+        for (int i = 0; i < SNLS_NOISE; i++) noise[i] = s->told[i % 3];
 }
 
 bool snls_stage_flow(const SnlsStage *s, float *flow)

@@ -17,6 +17,9 @@ typedef struct SnlsStage {
     SnlsModelStream *stream;
     int64_t height, width, channels;
     double sigma[3]; /* of a network; negative: not known yet */
+    double told[3];  /* with the last frame */
+    bool estimates;  /* it is to be estimated */
+    int64_t number;  /* of the first frame that waits, in its scene */
     float *window;   /* frames that wait for it, count of them */
     float *colour;   /* one frame (H,W,3), where they are grey */
     int64_t count;
@@ -34,7 +37,6 @@ SnlsStatus snls_stage_finish(SnlsStage *s);
 int64_t snls_stage_delay(const SnlsStage *s);
 int64_t snls_stage_period(const SnlsStage *s); /* frames of a scene after which it may begin anew, given the frames of one delay before */
 void snls_stage_noise(const SnlsStage *s, double noise[SNLS_NOISE]);
-SnlsStatus snls_stage_set_noise(SnlsStage *s, const double noise[SNLS_NOISE]); /* as it was told by another */
 bool snls_stage_flow(const SnlsStage *s, float *flow);
 void snls_stage_close(SnlsStage *s);
 
