@@ -268,9 +268,9 @@ static int check_clips(Eval *e)
     for (int i = 0; i < e->clips.count; i++) {
         SnlsReader *reader;
         struct stat info;
-        const bool pipe = !stat(e->clips.path[i], &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
-        if (pipe && e->sigmas > 1) return fail(EXIT_USAGE, "--sigma lists %d, but %s is a pipe, which can be read once: one sigma", e->sigmas, e->clips.path[i]);
-        if (pipe) continue;
+        const bool is_pipe = !stat(e->clips.path[i], &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+        if (is_pipe && e->sigmas > 1) return fail(EXIT_USAGE, "--sigma lists %d, but %s is a pipe, which can be read once: one sigma", e->sigmas, e->clips.path[i]);
+        if (is_pipe) continue;
         const SnlsStatus status = snls_reader_open(&reader, e->ctx, e->clips.path[i], &params);
         snls_reader_close(&reader);
         if (status < 0) return fail_library(e->ctx, status, false);

@@ -287,6 +287,10 @@ static void tell_later(const Denoise *d)
     if (d->quiet) return;
     print_later_notes(&d->info, &in);
     print_later_notes(&d->out_info, &out);
+    if (!d->clean_reader) return;
+    SnlsVideoInfo clean;
+    snls_reader_info(d->clean_reader, &clean);
+    print_damage(d->clean, &clean);
 }
 
 static int run_pipeline(Denoise *d, SnlsPipeline *job)

@@ -51,6 +51,7 @@ static int child(void)
     alarm(PATIENCE);
     SnlsContext *ctx = open_threads(1);
     const bool done = ctx && run_operators(ctx) && run_network(ctx);
+    if (!done) printf("the child: %s\n", ctx ? snls_error(ctx) : "no context");
     snls_close(&ctx);
     return done ? 0 : 1;
 }
@@ -60,7 +61,11 @@ static void child_works(const char *when)
     int status = 0;
     fflush(stdout);
     const pid_t pid = fork();
-    if (!pid) _exit(child());
+    if (!pid) {
+        const int code = child();
+        fflush(stdout);
+        _exit(code);
+    }
     if (!CHECK(pid > 0 && waitpid(pid, &status, 0) == pid, "no child")) return;
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a child forked after %s %s %d", when, WIFSIGNALED(status) ? "got signal" : "returned", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }

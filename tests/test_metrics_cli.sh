@@ -177,6 +177,16 @@ for frames in (20, 500): # 70 MB of floats
     check(code == 0, "metrics of", frames, "frames")
     peaks.append(peak)
 check(sanitized or peaks[1] < peaks[0] + 30, "MB of 20 and of 500 frames", peaks)
+y4m("a.y4m", 7, 1), y4m("b.y4m", 7, 2) # an odd last frame has no other for ST-RRED
+for name in "ab":
+    subprocess.run([snls, "denoise", name + ".y4m", name + ".npy", "-y", "--sigma", "0"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+told = [json.loads(subprocess.run([snls, "metrics", *files, "--json"], check=True, stdout=subprocess.PIPE).stdout) for files in (("a.npy", "b.npy"), ("a.y4m", "b.y4m"), ("a.npy", "b.y4m"), ("a.y4m", "b.npy"))]
+check(told[0]["frames"] == 7 and all(one == told[0] for one in told), "arrays and clips", told)
+y4m("a.y4m", 500, 1)
+with open("b.y4m", "rb+") as f:
+    f.truncate(3 * 64 * 96 * 3)
+cut = subprocess.run([snls, "metrics", "a.y4m", "b.y4m"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+check(cut.returncode == 3 and not cut.stdout, "a clip that is cut off", cut)
 y4m("b.y4m", 7, 2)
 gone = subprocess.run([snls, "metrics", "a.y4m", "b.y4m"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 check(gone.returncode == 3 and b"holds 7 frames, a.y4m holds 500" in gone.stderr and not gone.stdout, "clips of unlike length", gone)

@@ -32,6 +32,9 @@ make $scene -c:v libx264 -preset fast -coder 0 -g 25 -bf 2 whole.mp4; make $scen
 for clip in whole.mp4 slices.mp4 whole.mkv; do copy $clip; silent $clip; done
 for n in 10 21 30 31 32 49; do spoil whole.mp4 part.mp4 $n; refused part.mp4 'a damaged frame behind frame'; done
 spoil whole.mp4 part.mp4 30; copy part.mp4 --lenient; grep -Eq 'damaged frames: 1 at least, the first about frame [0-9]{1,2} ' err || bad "H.264: $(cat err)"
+# a decoder is ahead of its frames: those before the damage are right, whatever it says of others
+for n in 20 25 28; do copy part.mp4 "--frames $n"; silent "before the damage, $n frames"; copy part.mp4 "--lenient --frames $n"; silent "--lenient, $n frames"; done
+for n in 20 28 29; do copy part.mp4 "--lenient --first $n"; grep -q 'damaged frames: 1 at least' err || bad "from frame $n on: $(cat err)"; done
 spoil slices.mp4 part.mp4 30; refused part.mp4 'a damaged frame behind\|decoding fails behind'; copy part.mp4 --lenient; grep -q 'damaged frames: ' err || bad "H.264 of slices: $(cat err)"
 spoil whole.mkv part.mkv 9 30; refused part.mkv 'a damaged frame behind frame'; copy part.mkv --lenient; grep -q 'damaged frames: 2 at least' err || bad "MPEG-2: $(cat err)"
 

@@ -63,7 +63,7 @@ SNLS_API const char *snls_backend_name(const SnlsContext *ctx);  /* "cpu"; stati
 SNLS_API int32_t     snls_threads(const SnlsContext *ctx);       /* in use; 1 in a build without OpenMP */
 SNLS_API int32_t     snls_cpu_level(const SnlsContext *ctx);     /* SnlsCpuLevel in use; SNLS_CPU_C for ref */
 SNLS_API const char *snls_cpu_level_name(int32_t level);         /* "avx512"; static */
-SNLS_API int32_t     snls_cpu_level_max(void);                   /* SnlsCpuLevel this machine has, masks ignored */
+SNLS_API int32_t     snls_cpu_level_max(void);                   /* SnlsCpuLevel this machine has, masks ignored; where Linux refuses matrix tiles a context has less (snls_cpu_level) */
 SNLS_API int64_t     snls_scratch_bytes(const SnlsContext *ctx); /* scratch held now */
 SNLS_API int64_t     snls_scratch_captured(const SnlsContext *ctx); /* of that, what captured CUDA graphs use: snls_close alone gives it back, so the context must outlive them */
 SNLS_API int64_t     snls_scratch_peak(const SnlsContext *ctx);  /* most ever held by this context */

@@ -73,7 +73,8 @@ SNLS_API SnlsStatus snls_trainer_add_clip(SnlsTrainer *trainer, const SnlsTensor
 SNLS_API SnlsStatus snls_trainer_same_clips(SnlsTrainer *trainer);
 
 /* What started the run, or made it go on, UTF-8: checkpoints keep it, and exported weights tell it in their metadata: as "command" that of a run
- * that began, as "resume 1", "resume 2", ... those that went on, with the step they began at. A text of these names that an export is given replaces it. */
+ * that began, as "resume 1", "resume 2", ... those that went on, with the step they began at. A text of these names that an export is given replaces it.
+ * SNLS_ERR_ARG: no UTF-8. */
 SNLS_API SnlsStatus snls_trainer_command(SnlsTrainer *trainer, const char *command);
 
 typedef struct SnlsTrainReport {

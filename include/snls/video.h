@@ -45,7 +45,7 @@ typedef struct SnlsVideoInfo {
     char    codec[32];        /* "h264", "png" */
     char    pixel_format[32]; /* FFmpeg's name, "yuv420p10le"; "f32" */
     char    notes[512];       /* what could not be kept, sentences with a newline between; "" */
-    int32_t damaged_frames;   /* reader: frames so far that are damaged in the file, of which the decoder gave what it could; at least */
+    int32_t damaged_frames;   /* reader: frames so far that are damaged in the file, of which the decoder gave what it could; at least, and known at SNLS_END */
     int32_t reserved[15];
 } SnlsVideoInfo;
 

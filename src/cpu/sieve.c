@@ -70,6 +70,7 @@ static CpuSieve sieve_of(SnlsContext *ctx, const CpuMatch *c, int parts)
     const int64_t natural = reach_of(m) + 2 + (SIEVE_EDGE - 1) * m->stride0;
     v.columns_max = at_most((natural + SIEVE_LANES - 1) / SIEVE_LANES * SIEVE_LANES, SNLS_SIEVE_SIDE);
     v.rows_max = at_most(natural + SLACK, SNLS_SIEVE_SIDE);
+    v.rows_alike = at_most(natural, SNLS_SIEVE_SIDE);
     v.bits = v.columns_max <= 16 ? 4 : v.columns_max <= 32 ? 5 : 6;
     v.room = at_most((m->each ? 1 : m->windows) * v.rows_max, ROWS_MAX);
     v.boxes = at_most(v.room, BOXES);
@@ -277,12 +278,12 @@ static void run_group(const CpuSieve *v, const CpuSieveTile *p, int count, CpuSi
 
 /* ---- frames ---- */
 
-/* Tiles side by side whose keys fit the second cache together with the rows they share: those of lanes that look alike, since SLACK is for the few that do not. */
+/* Tiles side by side whose keys fit the second cache together with the rows they share: those of lanes that look alike, as most do. */
 static int64_t strip_of(const CpuSieve *v)
 {
     const SnlsMatch *m = &v->c->m;
     const int64_t pixel = v->keys.pixel * (int64_t)sizeof(uint16_t) + m->features * (int64_t)sizeof(float);
-    const int64_t tiles = STRIP_BYTES / (pixel * (v->rows_max - SLACK) * v->keys.ring * SIEVE_EDGE * m->stride0);
+    const int64_t tiles = STRIP_BYTES / (pixel * v->rows_alike * v->keys.ring * SIEVE_EDGE * m->stride0);
     return tiles < 4 ? 4 : tiles;
 }
 

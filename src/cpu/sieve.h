@@ -59,6 +59,7 @@ typedef struct CpuSieve {
     CpuSieveKeys keys;
     int32_t steps;                        /* candidates of a pixel's length: 1/stride1 */
     int64_t rows_max, columns_max;        /* key rows and columns of a box; columns in whole runs of 16 */
+    int64_t rows_alike;                   /* ... rows where all lanes look alike */
     int64_t together;                     /* frames of queries that are searched together, since they share keys */
     int64_t room, boxes;                  /* rows of cells and boxes that a thread can hold */
     int     bits;                         /* of a column's number */

@@ -76,6 +76,9 @@ typedef struct SnlsAvDamage { /* that decoders go over */
     int heard_once;           /* of those that come once for each frame */
     bool listens;
     bool headless;       /* the stream begins with a frame that others should come before: nobody sees what is decoded until the first comes out */
+    int64_t due;         /* packets the decoder had when it complained; 0: no complaint waits. What waits: */
+    int64_t waiting, waiting_once;
+    bool waiting_mark;
     int64_t marked;      /* frames with a mark */
     int64_t spoken;      /* frames before which there were complaints */
     int64_t spoken_once; /* complaints of those that come once for each frame */
@@ -87,9 +90,9 @@ typedef struct SnlsAvDamage { /* that decoders go over */
 /* Messages of this decoder come here. Before it is opened; to be closed after it. */
 void snls_av_damage_listen(SnlsAvDamage *damage, AVCodecContext *decoder);
 void snls_av_damage_close(SnlsAvDamage *damage);
-/* Counts a frame that has come out, NULL at the end, if there is damage in it or there were complaints before. Number and time are its own; complaints
- * may be of a frame behind it. Returns whether the decoder marks it. */
-bool snls_av_damage_frame(SnlsReader *r, SnlsAvDamage *damage, const AVFrame *frame, int64_t number, double time);
+/* Counts a frame that has come out, NULL at the end, if there is damage in it or there were complaints before. Number and time are its own, packets
+ * those that the decoder was given. Returns whether the decoder marks it, or one before. */
+bool snls_av_damage_frame(SnlsReader *r, SnlsAvDamage *damage, const AVFrame *frame, int64_t number, int64_t packets, double time);
 /* Counts a packet of which nothing comes out, or whose check sum is wrong. */
 void snls_av_damage_packet(SnlsReader *r, SnlsAvDamage *damage, int64_t number, double time);
 

@@ -78,33 +78,59 @@ void snls_av_damage_close(SnlsAvDamage *d)
     pthread_mutex_unlock(&lock);
 }
 
+/* The reader has forgotten what was counted in frames that are skipped. */
+static void begin_anew(const SnlsReader *r, SnlsAvDamage *d)
+{
+    if (r->info.damaged_frames || !d->counted) return;
+    d->marked = d->spoken = d->spoken_once = d->packets = d->counted = 0;
+}
+
 /* Frames that were spoken of are marked too, if later, so that the larger number is taken of the two. */
 static void count(SnlsReader *r, SnlsAvDamage *d, int64_t number, double time)
 {
     const int64_t spoken = d->spoken_once ? d->spoken_once : d->spoken,
                   most = (d->marked > spoken ? d->marked : spoken) + d->packets;
+    if (most <= d->counted) return;
     if (!r->info.damaged_frames) r->damaged_first = number, r->damaged_time = time;
     if (r->info.damaged_frames < INT32_MAX / 2) r->info.damaged_frames += (int32_t)(most - d->counted);
     d->counted = most;
 }
 
-bool snls_av_damage_frame(SnlsReader *r, SnlsAvDamage *d, const AVFrame *frame, int64_t number, double time)
+/* What was heard waits until all frames are out whose packets the decoder had then: it is ahead of its frames, and those before the damage are right. */
+static void take_heard(SnlsAvDamage *d, bool ignored, int64_t packets)
 {
-    const bool marked = frame && (frame->decode_error_flags || frame->flags & AV_FRAME_FLAG_CORRUPT);
     pthread_mutex_lock(&lock);
-    const bool ignored = d->headless && !number, spoken = d->heard && !ignored, mark = marked || (d->heard_mark && !ignored);
-    d->spoken += spoken;
-    d->spoken_once += ignored ? 0 : d->heard_once;
+    if (d->heard && !ignored) {
+        if (!d->due) d->due = packets;
+        d->waiting++;
+        d->waiting_once += d->heard_once;
+        d->waiting_mark |= d->heard_mark;
+    }
     d->heard = d->heard_mark = false;
     d->heard_once = 0;
     pthread_mutex_unlock(&lock);
+}
+
+bool snls_av_damage_frame(SnlsReader *r, SnlsAvDamage *d, const AVFrame *frame, int64_t number, int64_t packets, double time)
+{
+    const bool marked = frame && (frame->decode_error_flags || frame->flags & AV_FRAME_FLAG_CORRUPT);
+    begin_anew(r, d);
+    take_heard(d, d->headless && !number, packets);
+    const bool due = d->due && (!frame || number + 1 >= d->due), mark = marked || (due && d->waiting_mark);
     d->marked += marked;
-    if (marked || spoken) count(r, d, number, time);
+    if (due) {
+        d->spoken += d->waiting;
+        d->spoken_once += d->waiting_once;
+        d->due = d->waiting = d->waiting_once = 0;
+        d->waiting_mark = false;
+    }
+    if (marked || due) count(r, d, number, time);
     return mark;
 }
 
 void snls_av_damage_packet(SnlsReader *r, SnlsAvDamage *d, int64_t number, double time)
 {
+    begin_anew(r, d);
     d->packets++;
     count(r, d, number, time);
 }

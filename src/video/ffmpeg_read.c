@@ -319,7 +319,7 @@ static SnlsStatus take_frame(SnlsReader *r, SnlsAvReader *a, AVFrame *frame, Snl
 {
     SnlsStatus status = SNLS_OK;
     set_time(r, a, frame);
-    const bool marked = snls_av_damage_frame(r, &a->damage, frame, a->frames, frame_time(a));
+    const bool marked = snls_av_damage_frame(r, &a->damage, frame, a->frames, a->packets, frame_time(a));
     if (marked && !r->params.lenient) status = damaged(r, a, "a damaged frame", 0);
     if (SNLS_FRAME_INTERLACED(frame) && !r->params.progressive) status = refuse_interlaced(r);
     if (status >= 0) status = snls_av_plain(r->ctx, &frame);
@@ -340,7 +340,7 @@ static SnlsStatus take_frame(SnlsReader *r, SnlsAvReader *a, AVFrame *frame, Snl
 
 static SnlsStatus finish(SnlsReader *r, SnlsAvReader *a)
 {
-    const bool marked = snls_av_damage_frame(r, &a->damage, NULL, a->frames, frame_time(a));
+    const bool marked = snls_av_damage_frame(r, &a->damage, NULL, a->frames, a->packets, frame_time(a));
     SNLS_TRY(check_sums(r, a, NULL));
     return marked && !r->params.lenient ? damaged(r, a, "a damaged frame", 0) : check_end(r, a);
 }
@@ -355,6 +355,7 @@ static SnlsStatus av_next(SnlsReader *r, SnlsFrame **out)
     SnlsStatus status = SNLS_OK;
     while (status >= 0) {
         const int error = avcodec_receive_frame(a->decoder, frame);
+        if (error >= 0) a->failures = 0;
         if (error >= 0) return take_frame(r, a, frame, out);
         if (error == AVERROR_EOF || (a->draining && ++a->failures > FAILURES_MOST)) {
             status = finish(r, a);
