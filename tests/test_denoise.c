@@ -183,6 +183,18 @@ static void test_noise_of_videos(void)
     }
 }
 
+/* A colour that is clipped altogether, as blue in the light of candles or red under water, says nothing of the noise of the others, which is in all channels that are filtered. */
+static void test_clipped_colour(void)
+{
+    Clip clean = clean_clip(5, 48, 52, 3, 0), noisy = noisy_of(&clean, 20);
+    for (int64_t colour = 0; colour < 3; colour += 2) {
+        for (int64_t i = colour; i < 5 * frame_size(&clean); i += 3) clean.data[i] = noisy.data[i] = colour ? 0 : 255;
+        const SnlsDenoiseParams p = params_of(SNLS_DENOISE_FAST, -1);
+        const Clip out = run(&noisy, &p, 2, 0, 0);
+        CHECK(psnr(&clean, &out) > psnr(&clean, &noisy) + 7, "colour %d clipped: %.2f dB from %.2f", (int)colour, psnr(&clean, &out), psnr(&clean, &noisy));
+    }
+}
+
 /* One that sees only the end of a scene comes to the same in time, if it begins at the right frame. */
 static void test_period(void)
 {
@@ -664,6 +676,7 @@ int main(void)
         test_cut();
         test_scenes();
         test_noise_of_videos();
+        test_clipped_colour();
         test_noise_told();
         test_quiet_lead();
         test_fade();

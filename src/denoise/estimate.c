@@ -24,6 +24,7 @@ typedef enum Kind { HIGH_ORDERS, LOW_ORDERS } Kind;
 typedef struct Blocks {
     const float *frame; /* (H,W,C), from the channel on */
     const float *seen;  /* what the camera may have clipped: (H,W,seen_channels) */
+    bool mixed;         /* of the colours that are seen */
     int64_t channels, seen_channels, width, rows, columns, step;
     int kinds; /* the first one, or both */
     float basis[SIDE][SIDE];
@@ -45,19 +46,29 @@ static const float *corner_of(const Blocks *b, const float *first, int64_t chann
     return first + (i / b->columns * b->width + i % b->columns) * b->step * channels;
 }
 
-/* Of one value, or with more than a row's worth of pixels at an end of the scale? */
-static Sort sort_of(const Blocks *b, int64_t i)
+/* Of one value, or with more than a row's worth of pixels at an end of the scale? first: what is looked at, every step-th float. */
+static Sort sort_of_channel(const Blocks *b, const float *first, int64_t step, int64_t i)
 {
-    const float *corner = corner_of(b, b->frame, b->channels, i), *seen = corner_of(b, b->seen, b->seen_channels, i);
+    const float *corner = corner_of(b, first, step, i);
     bool constant = true;
     int clipped = 0;
     for (int64_t y = 0; y < SIDE; y++)
         for (int64_t x = 0; x < SIDE; x++) {
-            const float v = seen[(y * b->width + x) * b->seen_channels];
+            const float v = corner[(y * b->width + x) * step];
             clipped += v == 0 || v == 255;
-            constant &= corner[(y * b->width + x) * b->channels] == *corner;
+            constant &= v == *corner;
         }
     return constant ? CONSTANT : clipped > SIDE ? CLIPPED : PLAIN;
+}
+
+/* A mixture of colours is clipped where one of them is, but for one that has no noise there, since it is clipped altogether. */
+static Sort sort_of(const Blocks *b, int64_t i)
+{
+    if (!b->mixed) return sort_of_channel(b, b->frame, b->channels, i);
+    if (sort_of_channel(b, b->frame, b->channels, i) == CONSTANT) return CONSTANT;
+    for (int64_t c = 0; c < b->seen_channels; c++)
+        if (sort_of_channel(b, b->seen + c, b->seen_channels, i) == CLIPPED) return CLIPPED;
+    return PLAIN;
 }
 
 /* Orthonormal DCT of block number i: out[row][column]. */
@@ -187,7 +198,7 @@ static double over_bins(const Blocks *b, Kind kind, Rank *rank, int64_t usable)
     return fmin(sqrt(variance), SIGMA_MAX);
 }
 
-/* found[kind]: standard deviation; SAYS_NOTHING where too few blocks are a camera's. */
+/* found[kind]: standard deviation; SAYS_NOTHING or IS_CONSTANT where too few blocks are a camera's. */
 static void estimate(SnlsContext *ctx, const Blocks *b, Rank *rank, double found[KINDS])
 {
     const int64_t count = b->rows * b->columns;
@@ -199,9 +210,9 @@ static void estimate(SnlsContext *ctx, const Blocks *b, Rank *rank, double found
         usable += sort == PLAIN;
         rank[i] = rank_of(b, i, sort);
     }
-    const bool says = (double)constant <= DRAWN * (double)count && (double)usable >= USABLE * (double)count && usable > 0;
+    const bool drawn = (double)constant > DRAWN * (double)count, says = !drawn && (double)usable >= USABLE * (double)count && usable > 0;
     if (says) qsort(rank, (size_t)count, sizeof *rank, by_mean);
-    for (int kind = 0; kind < b->kinds; kind++) found[kind] = says ? over_bins(b, (Kind)kind, rank, usable) : SAYS_NOTHING;
+    for (int kind = 0; kind < b->kinds; kind++) found[kind] = says ? over_bins(b, (Kind)kind, rank, usable) : drawn ? IS_CONSTANT : SAYS_NOTHING;
 }
 
 /* Small frames have no block: differences of neighbours serve. */
@@ -212,7 +223,7 @@ static double estimate_small(const float *frame, int64_t pixels, int64_t channel
         const double e = frame[i * channels] - frame[(i - 1) * channels];
         sum += e * e / 2;
     }
-    return pixels > 1 ? fmin(sqrt(sum / (double)(pixels - 1)), SIGMA_MAX) : 0;
+    return sum > 0 ? fmin(sqrt(sum / (double)(pixels - 1)), SIGMA_MAX) : IS_CONSTANT;
 }
 
 /* As estimate_frame, for frames that have blocks. */
@@ -224,7 +235,7 @@ static SnlsStatus estimate_channels(SnlsContext *ctx, Blocks *b, const float *co
     Rank *rank = snls_arena_claim(&ctx->arena, b->rows * b->columns, sizeof(Rank));
     for (int64_t c = 0; c < b->seen_channels; c++) {
         b->frame = frame[c];
-        b->seen = seen + c;
+        b->seen = seen;
         estimate(ctx, b, rank, found[c]);
     }
     return SNLS_OK;
@@ -238,7 +249,7 @@ typedef struct Shape {
 static SnlsStatus estimate_frame(SnlsContext *ctx, const float *const *frame, int64_t step, const float *seen, Shape s, int kinds,
                                  double found[3][KINDS])
 {
-    Blocks b = { .channels = step, .seen_channels = s.channels, .width = s.width, .step = 1, .kinds = kinds };
+    Blocks b = { .channels = step, .mixed = frame[0] != seen, .seen_channels = s.channels, .width = s.width, .step = 1, .kinds = kinds };
     if (s.height < SIDE || s.width < SIDE) {
         for (int64_t c = 0; c < s.channels; c++)
             for (int kind = 0; kind < kinds; kind++) found[c][kind] = estimate_small(frame[c], s.height * s.width, step);
@@ -277,8 +288,15 @@ static SnlsStatus guess_noise(SnlsContext *ctx, const NlbPlan *p, const float *p
 SnlsStatus snls_nlb_guess(SnlsContext *ctx, const NlbPlan *p, const float *planes, const float *frame, NlbGuess *guess)
 {
     SNLS_TRY(guess_sigma(ctx, frame, (Shape){ 1, p->height, p->width, p->channels }, guess->sigma));
-    if (p->channels == 3) return guess_noise(ctx, p, planes, frame, guess->noise);
     memcpy(guess->noise, guess->sigma, sizeof guess->noise); /* the only channel is filtered as it is */
+    if (p->channels == 1) return SNLS_OK;
+    NlbGuess of_colours = *guess;
+    for (int c = 0; c < 3; c++) of_colours.sigma[c] = fmax(guess->sigma[c], 0);
+    snls_nlb_spread(p, &of_colours);
+    SNLS_TRY(guess_noise(ctx, p, planes, frame, guess->noise));
+    const bool says = guess->sigma[0] >= 0 || guess->sigma[1] >= 0 || guess->sigma[2] >= 0;
+    for (int c = 0; c < 3; c++)
+        if (says && guess->noise[c] == SAYS_NOTHING) guess->noise[c] = of_colours.noise[c];
     return SNLS_OK;
 }
 

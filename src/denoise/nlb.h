@@ -51,6 +51,7 @@ typedef struct NlbGuess {
 } NlbGuess;
 
 #define SAYS_NOTHING (-1.0) /* a guess at a frame that shows no noise of a camera */
+#define IS_CONSTANT  (-2.0) /* ... since most of it has one value: no noise can be there */
 
 /* A frame that is held. Planes are (channel, H, W), decorrelated channels. What only the frames of a search need lies in fewer
  * places than there are frames (NlbLate), which the frames take in turn. */
@@ -170,6 +171,8 @@ SnlsStatus snls_nlb_plan(SnlsContext *ctx, const SnlsDenoiseParams *params, int6
 SnlsStatus snls_nlb_take(SnlsDenoiser *d); /* all memory but the struct itself */
 int64_t snls_nlb_bytes(const NlbPlan *plan, int32_t threads);
 
+/* The noise of the decorrelated channels, from that of red, green and blue. */
+void snls_nlb_spread(const NlbPlan *p, NlbGuess *guess);
 /* What a frame says of its noise; planes: made of it. */
 SnlsStatus snls_nlb_guess(SnlsContext *ctx, const NlbPlan *p, const float *planes, const float *frame, NlbGuess *guess);
 /* Of those guesses that say something; 0: none does. room: for count numbers. */

@@ -62,8 +62,7 @@ static int64_t oldest(const SnlsDenoiser *d)
 
 /* ---- work ---- */
 
-/* The noise of the decorrelated channels, from that of red, green and blue. */
-static void set_noise(const NlbPlan *p, NlbGuess *g)
+void snls_nlb_spread(const NlbPlan *p, NlbGuess *g)
 {
     const double r = g->sigma[0] * g->sigma[0], green = g->sigma[1] * g->sigma[1], b = g->sigma[2] * g->sigma[2];
     const double of[3] = { (r + green + b) / 3, (r + b) / 2, (r + 4 * green + b) / 6 };
@@ -99,7 +98,7 @@ static void estimate_noise(const SnlsDenoiser *d, int64_t t, NlbGuess *use)
         use->sigma[c] = given ? d->params.sigma[c] : snls_nlb_median(&all[0].sigma[c], count, sizeof *all / sizeof(double), room);
         use->noise[c] = snls_nlb_median(&all[0].noise[c], count, sizeof *all / sizeof(double), room);
     }
-    if (!whole) set_noise(&d->plan, use);
+    if (!whole) snls_nlb_spread(&d->plan, use);
 }
 
 /* Before the first step comes to frame t. */
@@ -248,7 +247,7 @@ SnlsStatus snls_denoiser_open(SnlsDenoiser **out, SnlsContext *ctx, const SnlsDe
     memcpy(d->told.sigma, params->sigma, sizeof d->told.sigma);
     d->copy = wants_copy(d);
     d->estimates = wants_estimate(d);
-    if (!d->estimates) set_noise(&plan, &d->told);
+    if (!d->estimates) snls_nlb_spread(&plan, &d->told);
     *out = d;
     return SNLS_OK;
 }

@@ -259,6 +259,7 @@ static void tell_noise(Run *r, const double noise[SNLS_NOISE])
         result->quiet++;
         return;
     }
+    if (r->job->model && estimated && mean == 0) return; /* a network was told that there is none, and has made of it what it can */
     const double n = (double)++r->with_noise;
     for (int i = 0; i < 3; i++) result->sigma[i] += (noise[i] - result->sigma[i]) / n;
     for (int i = 0; i < 3; i++) result->noise[i] += (noise[3 + i] - result->noise[i]) / n;

@@ -75,9 +75,10 @@ static SnlsStatus pull_stream(SnlsStage *s, float *frame)
     return status;
 }
 
+/* Frames that say nothing (0) tell nothing of those behind them either. */
 static void forget_sigma(SnlsStage *s)
 {
-    if (s->estimates && s->number % SNLS_MODEL_PERIOD == 0) s->sigma[0] = -1;
+    if (s->estimates && (s->number % SNLS_MODEL_PERIOD == 0 || s->sigma[0] == 0)) s->sigma[0] = -1;
 }
 
 /* The first frame that waits goes to the network; a scene cut before it ends the scene there. */

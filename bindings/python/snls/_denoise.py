@@ -176,7 +176,7 @@ class Denoiser:
 
     @property
     def sigma(self) -> tuple[float, ...] | None:
-        """The noise in use, for each channel; None until it is estimated."""
+        """The noise in use, for each channel: of the last frame that came out where it is estimated; None before one did."""
         values = (ctypes.c_double * 3)()
         with self._lock:
             self._open_or_raise()

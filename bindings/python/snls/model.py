@@ -25,7 +25,7 @@ from ._frames import _is_torch, as_array, channels_first, ref
 from ._hints import AnyArray, Cuts, Device, FlowMethod, FrameLayout, NetworkType, Path, Sigma
 
 NETWORKS = {"stan": "stan-s", "stan-s": "stan-s", "dvdnet": None, "fastdvdnet": None}  # method: the file that comes with snls
-SAMPLE = 5  # frames that an estimate of the noise looks at, at most (as snls denoise)
+SAMPLE = 5  # frames that an estimate of the noise looks at, at most once for a stream; snls denoise looks anew every few frames
 _DTYPES = {"auto": -1, "float32": _lib.F32, "bfloat16": _lib.BF16}
 _FLOWS = ("farneback", "tvl1", "dis")
 
