@@ -1,17 +1,19 @@
 /* test_fault_model.c: memory that runs out while a network runs, learns or gets its frames one by one: the n-th allocation of a call fails, for every n. The
  * call says so, and the same call again gives the bits that it gives where nothing fails.
- *   test_fault_model */
-/* ctest: */
-/* ctest: name=blas env=DNNL_MAX_CPU_ISA=AVX2 */
+ *   test_fault_model [EACH]     every EACH-th n */
+/* ctest: sanitized=3 args=1 */
+/* ctest: name=blas env=DNNL_MAX_CPU_ISA=AVX2 sanitized=3 args=1 */
 #include "drawn.h"
 #include "faults.h"
 #include <snls/snls.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { FRAMES = 7, SIDE = 16, FRAME = SIDE * SIDE * 3 };
 
 static const StanSConfig config = { .width = 4, .blocks = 2, .ws = 3, .wt = 1 };
 static float clip[FRAMES * FRAME];
+static int64_t each = 1;
 
 static SnlsContext *open_memory(CountedMemory *m)
 {
@@ -67,7 +69,7 @@ static void run_fails(const Architecture *a, int32_t dtype)
 {
     static float want[FRAMES * FRAME], out[FRAMES * FRAME];
     run_fails_at(a, dtype, 1 << 20, NULL, want);
-    for (int64_t n = 0; run_fails_at(a, dtype, n, want, out); n++) continue;
+    for (int64_t n = 0; run_fails_at(a, dtype, n, want, out); n += each) continue;
 }
 
 /* ---- steps of a training ---- */
@@ -101,7 +103,7 @@ static void training_fails(void)
 {
     Reports want, got;
     training_fails_at(1 << 20, NULL, &want);
-    for (int64_t n = 0; training_fails_at(n, &want, &got); n++) continue;
+    for (int64_t n = 0; training_fails_at(n, &want, &got); n += each) continue;
 }
 
 /* ---- frames one by one ---- */
@@ -174,7 +176,7 @@ static void stream_fails(int64_t frames)
     stream_fails_at(frames, true, &(Fault){ .frame = -1 }, want, out); /* what is computed again has the sigma that it had */
     for (int64_t t = 0; t <= frames; t++)
         for (int other = 0; other < 2; other++)
-            for (int64_t n = 0; stream_fails_at(frames, n % 2, &(Fault){ t, n, other }, want, out); n++) faults++;
+            for (int64_t n = 0; stream_fails_at(frames, n % 2, &(Fault){ t, n, other }, want, out); n += each) faults++;
     CHECK(faults > 10, "%d faults in a stream of %d frames", (int)faults, (int)frames);
 }
 
@@ -182,8 +184,8 @@ int main(int argc, char **argv)
 {
     float *drawn = draw_clip(FRAMES * FRAME, 9);
     memcpy(clip, drawn, sizeof clip);
-    (void)argc;
-    check_repeat("%s", argv[0]);
+    if (argc > 1 && atoi(argv[1]) > 0) each = atoi(argv[1]);
+    check_repeat("test_fault_model %d", (int)each);
     run_fails(&snls_stan_s, SNLS_F32);
     run_fails(&snls_stan_s, SNLS_BF16);
     training_fails();
