@@ -5,8 +5,11 @@
 #include "check.h"
 #include <snls/context.h>
 
-typedef struct CountedMemory { int64_t made, live, fail_at; } CountedMemory; /* allocation number fail_at, from 0, fails; -1: none */
+typedef struct CountedMemory {
+    int64_t made, live, fail_at; /* allocations; allocation number fail_at, from 0, fails; -1: none */
+    int64_t held, most;          /* bytes */
+} CountedMemory;
 
-SnlsStatus open_counted(CountedMemory *m, const char *backend, SnlsContext **ctx); /* on three threads; m must outlive it */
+SnlsStatus open_counted(CountedMemory *m, const char *backend, int32_t threads, SnlsContext **ctx); /* m must outlive it */
 
 #endif

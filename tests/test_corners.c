@@ -125,6 +125,37 @@ static void fraction_of_one(int64_t features, double stride1, double below_y, do
     check_search("a fraction that rounds to one", &rng, s);
 }
 
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+enum { STACK = 8 << 20 }; /* sanitizers take more */
+#elif defined __has_feature
+enum { STACK = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ? 8 << 20 : 256 << 10 };
+#else
+enum { STACK = 256 << 10 };
+#endif
+
+static void *search_here(void *search) { return (void *)(intptr_t)snls_search_forward(ctx, search); }
+
+/* As much stack as docs/embedding.md asks of a thread that calls. */
+static void small_stack(int dist, int32_t ps, double stride1)
+{
+    Rng rng = {10};
+    const int64_t shape[5] = {1, 3, 40, 48, 32}, flow[6] = {1, 3, 3, 40, 48, 2};
+    SnlsSearchParams params;
+    snls_search_defaults(&params);
+    params.ws = 9, params.wt = 1, params.k = 10, params.dist = dist, params.ps = ps, params.stride1 = stride1;
+    SnlsSearch s = make_search(&rng, params, shape);
+    s.flow = tensor_new(&rng, SNLS_F32, 6, flow, LAYOUT_PLAIN);
+    tensor_fill(&s.flow, &rng, -3, 3);
+    s = with_outputs(&rng, s);
+    pthread_attr_t small;
+    pthread_t thread;
+    void *status = NULL;
+    pthread_attr_init(&small);
+    CHECK(!pthread_attr_setstacksize(&small, STACK) && !pthread_create(&thread, &small, search_here, &s) && !pthread_join(thread, &status) && !status, "on a small stack: %s", snls_error(ctx));
+    pthread_attr_destroy(&small);
+    tensors_free();
+}
+
 /* All candidates are the same: the first ones are kept, in their order, wherever the flow points. */
 static void flat(int32_t ps, int dist, double stride1)
 {
@@ -334,6 +365,7 @@ static void run_all(void)
     hairs(3);
     for (int n = 0; n < 6; n++) one_far_pixel(n & 1 ? 32 : 16, n < 2 ? 1e17 : n < 4 ? 4e18 : 3e19);
     for (int n = 0; n < 4; n++) fraction_of_one(n & 1 ? 32 : 8, n & 2 ? 0.25 : 0.5, n % 3 ? 1e-9 : 0, n ? 1e-12 : 3e-8);
+    for (int n = 0; n < 8 && !gpu; n++) small_stack(n & 1 ? SNLS_DIST_PROD : SNLS_DIST_L2, n & 2 ? 3 : 1, n & 4 ? 0.5 : 1);
     lone_cells();
     for (int n = 0; n < 8 && !gpu; n++) flat(n & 1 ? 3 : 1, n & 2 ? SNLS_DIST_PROD : SNLS_DIST_L2, n & 4 ? 0.5 : 1);
     for (int axis = 1; axis < 4; axis++) keys_that_run_backwards(axis);

@@ -13,7 +13,7 @@ static void open_fails(const char *backend)
     for (int64_t n = 0;; n++) {
         CountedMemory m = {.fail_at = n};
         SnlsContext *ctx = (SnlsContext *)(void *)&m;
-        const SnlsStatus status = open_counted(&m, backend, &ctx);
+        const SnlsStatus status = open_counted(&m, backend, 3, &ctx);
         const bool reached = m.made > n;
         CHECK(reached ? status == SNLS_ERR_MEMORY && !ctx : status == SNLS_OK, "open %s, allocation %d fails: status %d", backend, (int)n, (int)status);
         snls_close(&ctx);
@@ -30,7 +30,7 @@ static void direction_fails(Call *call, const char *backend, Direction run, cons
     for (int64_t n = 0;; n++) {
         CountedMemory m = {.fail_at = -1};
         SnlsContext *ctx = NULL;
-        if (!CHECK(open_counted(&m, backend, &ctx) == SNLS_OK, "open %s", backend)) return;
+        if (!CHECK(open_counted(&m, backend, 3, &ctx) == SNLS_OK, "open %s", backend)) return;
         m.fail_at = m.made + n;
         const SnlsStatus status = run(call, ctx);
         const bool reached = m.made > m.fail_at;
@@ -56,7 +56,7 @@ static void steady_state(const char *backend)
     CountedMemory m = {.fail_at = -1};
     SnlsContext *ctx = NULL;
     int64_t made = 0;
-    if (!CHECK(open_counted(&m, backend, &ctx) == SNLS_OK, "open %s", backend)) return;
+    if (!CHECK(open_counted(&m, backend, 3, &ctx) == SNLS_OK, "open %s", backend)) return;
     for (int round = 0; round < 3; round++) {
         made = m.made;
         for (int i = 0; i < operator_count; i++) {
@@ -123,7 +123,7 @@ static void io_fails(SnlsStatus (*use)(SnlsContext *), const char *name)
     for (int64_t n = 0;; n++) {
         CountedMemory m = {.fail_at = -1};
         SnlsContext *ctx = NULL;
-        if (!CHECK(open_counted(&m, "cpu", &ctx) == SNLS_OK, "open")) return;
+        if (!CHECK(open_counted(&m, "cpu", 3, &ctx) == SNLS_OK, "open")) return;
         m.fail_at = m.made + n;
         const SnlsStatus status = use(ctx);
         const bool reached = m.made > m.fail_at;

@@ -19,7 +19,7 @@ static SnlsContext *open_memory(CountedMemory *m)
 {
     SnlsContext *ctx = NULL;
     *m = (CountedMemory){ .fail_at = -1 };
-    CHECK(open_counted(m, "cpu", &ctx) == SNLS_OK, "no context");
+    CHECK(open_counted(m, "cpu", 3, &ctx) == SNLS_OK, "no context");
     return ctx;
 }
 
