@@ -19,8 +19,8 @@ static SnlsContext *ctx[3];
 
 /* ---- scene cuts ---- */
 
-/* A scene: waves of its own, moving by dx a frame, brighter by light, with noise. */
-static void scene(Rng *rng, int number, double at, double light, double noise, float *pixels)
+/* A scene: waves of its own, moving by dx a frame, in dim light or not, brighter by light, with noise. */
+static void scene(Rng *rng, int number, double at, double dim, double light, double noise, float *pixels)
 {
     static const double waves[4][6] = { { 0.21, 0.13, 90, 60, 120, 30 },
                                         { 0.07, 0.31, 190, 170, 140, 40 },
@@ -30,18 +30,19 @@ static void scene(Rng *rng, int number, double at, double light, double noise, f
     for (int y = 0; y < H; y++)
         for (int x = 0; x < W; x++)
             for (int c = 0; c < 3; c++)
-                pixels[(y * W + x) * 3 + c] = (float)(w[2 + c] + w[5] * sin(w[0] * (x + at) + c) * cos(w[1] * y - c) +
+                pixels[(y * W + x) * 3 + c] = (float)(dim * (w[2 + c] + w[5] * sin(w[0] * (x + at) + c) * cos(w[1] * y - c)) +
                                                       light + rng_real(rng, -1.7, 1.7) * noise);
 }
 
-static int cuts_of(int first, int second, double speed, double light, double noise)
+/* dim: of the first and the last frame. */
+static int cuts_of(int first, int second, double speed, double dim, double dim_last, double light, double noise)
 {
     static float pixels[H * W * 3];
     Rng rng = { 11 };
     SnlsCuts cuts = { 0 };
     int found = 0;
     for (int t = 0; t < 12; t++) {
-        scene(&rng, t < 6 ? first : second, speed * t, light * t, noise, pixels);
+        scene(&rng, t < 6 ? first : second, speed * t, dim + (dim_last - dim) * t / 11, light * t, noise, pixels);
         if (snls_cuts_next(&cuts, pixels, H, W, 3)) found += t == 6 ? 1 : 100;
     }
     return found;
@@ -53,11 +54,16 @@ static void scene_cuts(void)
         for (int b = 0; b < 4; b++)
             for (int i = 0; i < 3; i++) {
                 const double noise = i * 25, speed = i;
-                const int found = cuts_of(a, b, speed, 0, noise);
+                const int found = cuts_of(a, b, speed, 1, 1, 0, noise), dark = cuts_of(a, b, speed, 0.12, 0.12, 0, 0.12 * noise);
                 CHECK(found == (a != b), "scene %d to %d, noise %g: %d", a, b, noise, found);
+                CHECK(dark == (a != b), "scene %d to %d in the dark, noise %g: %d", a, b, 0.12 * noise, dark);
             }
-    CHECK(cuts_of(1, 1, 9, 0, 20) == 0, "a fast pan is taken for cuts");
-    CHECK(cuts_of(2, 2, 1, 4, 20) == 0, "a fade is taken for cuts");
+    CHECK(cuts_of(1, 1, 9, 1, 1, 0, 20) == 0, "a fast pan is taken for cuts");
+    CHECK(cuts_of(2, 2, 1, 1, 1, 4, 20) == 0, "a fade is taken for cuts");
+    for (int a = 0; a < 4; a++) {
+        CHECK(cuts_of(a, a, 1, 0, 0.3, 0, 3) == 0, "scene %d: fading in is taken for a cut", a);
+        CHECK(cuts_of(a, a, 1, 0.3, 0, 0, 0) == 0, "scene %d: fading out is taken for a cut", a);
+    }
 }
 
 /* ---- arrays and pictures ---- */
@@ -68,7 +74,7 @@ static void make_clip(const char *path, int frames)
     SnlsTensor clip;
     if (!CHECK(snls_array_alloc(ctx[0], &clip, SNLS_F32, 4, (const int64_t[]){ frames, H, W, 3 }) == SNLS_OK, "memory"))
         return;
-    for (int t = 0; t < frames; t++) scene(&rng, t < 8 ? 0 : 1, t, 0, 10, (float *)clip.data + t * H * W * 3);
+    for (int t = 0; t < frames; t++) scene(&rng, t < 8 ? 0 : 1, t, 1, 0, 10, (float *)clip.data + t * H * W * 3);
     CHECK(snls_npy_write(ctx[0], path, &clip) == SNLS_OK, "%s", snls_error(ctx[0]));
     snls_array_free(ctx[0], &clip);
 }

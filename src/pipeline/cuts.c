@@ -1,15 +1,19 @@
 /* cuts.c: a frame begins a new scene where two things change at once: what is seen where (means over cells, against what
  * is usual in this scene) and which colours there are (histograms of the cells). Motion changes the first and hardly the
  * second; noise is averaged away in the cells. A missed cut costs little, since patches are chosen by likeness; a false
- * one costs the temporal neighbours of two frames. */
+ * one costs the temporal neighbours of two frames. Dark scenes are stretched first, since all their changes are small; there
+ * a fade looks like other colours, but not like another picture, so that is asked too. */
 #include "pipeline/cuts.h"
 #include <math.h>
 #include <string.h>
 
-#define DIFFERENCE 10.0f /* mean change of a cell, of 255, that a cut has at least */
-#define TIMES      1.8f  /* and this many times what is usual in the frames before */
-#define COLOURS    0.14f /* share of the cells that change their place in the histogram, of many */
-#define FEW        0.8f  /* of few cells more do by motion alone: by this times 1/sqrt of their number */
+#define DIFFERENCE 10.0f  /* mean change of a cell, of 255, that a cut has at least */
+#define TIMES      1.8f   /* and this many times what is usual in the frames before */
+#define COLOURS    0.14f  /* share of the cells that change their place in the histogram, of many */
+#define FEW        0.8f   /* of few cells more do by motion alone: by this times 1/sqrt of their number */
+#define RANGE      150.0f /* frames whose cells are nearer to each other than this are stretched */
+#define STRETCH    12.0f  /* at most by this */
+#define ALIKE      0.7f   /* correlation of the cells of two stretched frames of one scene, at least */
 
 static float cell_mean(const SnlsSmall *s, const float *pixels, int64_t height, int64_t width, int32_t channels,
                        int cell, int32_t c)
@@ -39,11 +43,21 @@ static void shrink(SnlsSmall *s, const float *pixels, int64_t height, int64_t wi
     const int cells = s->rows * s->columns;
     for (int i = 0; i < cells; i++)
         for (int32_t c = 0; c < channels; c++) {
-            const float mean = cell_mean(s, pixels, height, width, channels, i, c), at = mean * SNLS_CUT_BINS / 256;
-            const int bin = at > 0 ? (at < SNLS_CUT_BINS - 1 ? (int)at : SNLS_CUT_BINS - 1) : 0;
+            const float mean = cell_mean(s, pixels, height, width, channels, i, c);
             s->cell[i][c] = mean;
-            s->share[c][bin] += 1.0f / (float)cells;
+            s->low = i + c && s->low < mean ? s->low : mean;
+            s->high = i + c && s->high > mean ? s->high : mean;
         }
+}
+
+/* What is taken off two frames, and what they are multiplied with then. */
+typedef struct Stretch { float low, times; } Stretch;
+
+static Stretch stretch_of(const SnlsSmall *a, const SnlsSmall *b)
+{
+    const float low = a->low < b->low ? a->low : b->low, range = (a->high > b->high ? a->high : b->high) - low;
+    if (!(range < RANGE)) return (Stretch){ 0, 1 };
+    return (Stretch){ low, range * STRETCH > RANGE ? RANGE / range : STRETCH };
 }
 
 static float difference(const SnlsSmall *a, const SnlsSmall *b, int32_t channels)
@@ -55,17 +69,47 @@ static float difference(const SnlsSmall *a, const SnlsSmall *b, int32_t channels
     return (float)(sum / cells / channels);
 }
 
+typedef struct Shares { float of[3][SNLS_CUT_BINS]; } Shares; /* of the cells by brightness, of each channel */
+
+static Shares shares(const SnlsSmall *s, const Stretch *stretch, int32_t channels)
+{
+    Shares share = { 0 };
+    const int cells = s->rows * s->columns;
+    for (int i = 0; i < cells; i++)
+        for (int32_t c = 0; c < channels; c++) {
+            const float at = (s->cell[i][c] - stretch->low) * stretch->times * SNLS_CUT_BINS / 256;
+            const int bin = at > 0 ? (at < SNLS_CUT_BINS - 1 ? (int)at : SNLS_CUT_BINS - 1) : 0;
+            share.of[c][bin] += 1.0f / (float)cells;
+        }
+    return share;
+}
+
+/* Whether brighter cells of one are brighter cells of the other: a frame is alike to itself in another light. */
+static bool alike(const SnlsSmall *a, const SnlsSmall *b, int32_t channels)
+{
+    const int cells = a->rows * a->columns;
+    double mean_a = 0, mean_b = 0, ab = 0, aa = 0, bb = 0;
+    for (int i = 0; i < cells; i++)
+        for (int32_t c = 0; c < channels; c++) mean_a += a->cell[i][c] / (cells * channels), mean_b += b->cell[i][c] / (cells * channels);
+    for (int i = 0; i < cells; i++)
+        for (int32_t c = 0; c < channels; c++) {
+            const double x = a->cell[i][c] - mean_a, y = b->cell[i][c] - mean_b;
+            ab += x * y, aa += x * x, bb += y * y;
+        }
+    return ab > ALIKE * sqrt(aa * bb);
+}
+
 /* Half the sum of |differences| of the histograms, with bins pooled in twos at either offset: whichever is smaller, so
  * that cells on the edge of a bin do not count. */
-static float colours(const SnlsSmall *a, const SnlsSmall *b, int32_t channels)
+static float colours(const Shares *a, const Shares *b, int32_t channels)
 {
     float least = 1;
     for (int offset = 0; offset < 2; offset++) {
         float sum = 0;
         for (int32_t c = 0; c < channels; c++)
             for (int i = -offset; i < SNLS_CUT_BINS; i += 2) {
-                const float low = i < 0 ? 0 : a->share[c][i] - b->share[c][i];
-                const float high = i + 1 < SNLS_CUT_BINS ? a->share[c][i + 1] - b->share[c][i + 1] : 0;
+                const float low = i < 0 ? 0 : a->of[c][i] - b->of[c][i];
+                const float high = i + 1 < SNLS_CUT_BINS ? a->of[c][i + 1] - b->of[c][i + 1] : 0;
                 sum += fabsf(low + high);
             }
         sum *= 0.5f / (float)channels;
@@ -86,12 +130,19 @@ static float usual_change(const SnlsCuts *cuts)
     return cuts->frames > 2 ? second : first;
 }
 
-/* Between the first two frames nothing is known of what is usual. */
-static float least_difference(const SnlsCuts *cuts) { return cuts->frames > 1 ? DIFFERENCE : 2 * DIFFERENCE; }
-
 static float least_colours(const SnlsSmall *s)
 {
     return COLOURS + FEW * (1 / sqrtf((float)(s->rows * s->columns)) - 1 / sqrtf(SNLS_CUT_ROWS * SNLS_CUT_COLUMNS));
+}
+
+/* Between the first two frames of a scene nothing is known of what is usual. */
+static bool begins_scene(const SnlsCuts *cuts, const SnlsSmall *now, float d, int32_t channels)
+{
+    const Stretch stretch = stretch_of(&cuts->last, now);
+    const bool changes = cuts->frames > 1 ? d * stretch.times > DIFFERENCE && d > TIMES * usual_change(cuts) : d > 2 * DIFFERENCE;
+    if (!changes) return false; /* nor where pixels are no numbers */
+    const Shares before = shares(&cuts->last, &stretch, channels), after = shares(now, &stretch, channels);
+    return colours(&before, &after, channels) > least_colours(now) && !(stretch.times > 1 && alike(&cuts->last, now, channels));
 }
 
 bool snls_cuts_next(SnlsCuts *cuts, const float *pixels, int64_t height, int64_t width, int32_t channels)
@@ -101,7 +152,7 @@ bool snls_cuts_next(SnlsCuts *cuts, const float *pixels, int64_t height, int64_t
     bool cut = false;
     if (cuts->frames) {
         const float d = difference(&cuts->last, &now, channels);
-        cut = d > least_difference(cuts) && d > TIMES * usual_change(cuts) && colours(&cuts->last, &now, channels) > least_colours(&now);
+        cut = begins_scene(cuts, &now, d, channels);
         if (cut) *cuts = (SnlsCuts){ 0 };
         else cuts->recent[cuts->frames % SNLS_CUT_HISTORY] = d;
     }

@@ -7,9 +7,9 @@
 
 enum { SNLS_CUT_ROWS = 24, SNLS_CUT_COLUMNS = 32, SNLS_CUT_CELL = 8, SNLS_CUT_BINS = 24, SNLS_CUT_HISTORY = 8 };
 
-typedef struct SnlsSmall { /* means over cells, and shares of the cells by brightness, of each channel */
+typedef struct SnlsSmall { /* means over cells, of each channel */
     int rows, columns;     /* of cells; fewer where they would be smaller than 8 pixels */
-    float cell[SNLS_CUT_ROWS * SNLS_CUT_COLUMNS][3], share[3][SNLS_CUT_BINS];
+    float cell[SNLS_CUT_ROWS * SNLS_CUT_COLUMNS][3], low, high; /* the least and the most of them */
 } SnlsSmall;
 
 typedef struct SnlsCuts { /* zeroed to begin */
