@@ -1,10 +1,13 @@
-/* check_tensor.c: tensors of the tests: random strides, canaries in every byte that no element owns. */
+/* check_tensor.c: tensors of the tests: random strides, canaries in every byte that no element owns; many end where memory ends. */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "check.h"
 #include "base/half.h"
 #include <snls/context.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* A fuzzer that watches these loops spends its time on them and learns nothing. */
 #if defined(__clang__)
@@ -20,6 +23,7 @@ typedef struct Block {
     int64_t bytes;
     char   *lent; /* its copy on a device */
     int     views;/* that point into the copy */
+    size_t  pages;/* bytes of a mapping that ends with a page nobody may touch, or 0 */
 } Block;
 
 static Block *blocks;
@@ -32,23 +36,42 @@ static void *must_alloc(size_t bytes)
     exit(1);
 }
 
-static Block *new_block(int64_t bytes)
+/* The last bytes before a page that nobody may touch, not even with an instruction that writes nothing there. */
+static char *before_the_end(Block *b, size_t bytes)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (bytes + page - 1) / page * page;
+    char *p = mmap(NULL, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED || mprotect(p + size, page, PROT_NONE)) {
+        printf("out of memory in the test itself\n");
+        exit(1);
+    }
+    b->pages = size + page;
+    return p + size - bytes;
+}
+
+static void drop_memory(const Block *b)
+{
+    if (b->pages) munmap(b->base + b->bytes - (b->pages - (size_t)sysconf(_SC_PAGESIZE)), b->pages);
+    else free(b->base);
+}
+
+static Block *new_block(int64_t bytes, bool at_the_end)
 {
     Block *b = must_alloc(sizeof *b);
-    b->base = must_alloc((size_t)bytes);
+    b->base = at_the_end ? before_the_end(b, (size_t)bytes) : must_alloc((size_t)bytes);
     b->bytes = bytes;
     b->next = blocks;
     return blocks = b;
 }
 
-void *check_alloc(int64_t count, size_t size) { return new_block((count > 0 ? count : 1) * (int64_t)size)->base; }
+void *check_alloc(int64_t count, size_t size) { return new_block((count > 0 ? count : 1) * (int64_t)size, false)->base; }
 
 void tensors_free(void)
 {
     while (blocks) {
         Block *b = blocks;
         blocks = b->next;
-        free(b->base);
+        drop_memory(b);
         free(b->was);
         free(b);
     }
@@ -117,7 +140,8 @@ SnlsTensor tensor_new(Rng *rng, int32_t dtype, int32_t ndim, const int64_t *shap
         tail = rng_int(rng, 1, 9);
     }
     const int64_t size = snls_dtype_size((SnlsDtype)dtype);
-    Block *b = new_block((lead + span + tail) * size);
+    const bool at_the_end = rng->state >> 17 & 1; /* not drawn, so that other choices stay what they were */
+    Block *b = new_block((lead + span + (at_the_end ? 0 : tail)) * size, at_the_end);
     fill_with_canaries(b);
     t.data = b->base + (lead + first) * size;
     tensor_mark(&t);

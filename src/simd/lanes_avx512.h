@@ -142,7 +142,9 @@ UNROLLED(16)
     for (int l = 0; l < 16; l++) {
         if (!(o->active >> l & 1)) continue;
         _mm512_mask_storeu_epi32(o->offset + o->offset_at[l] + 3 * i, offsets, v[l]);
-        _mm_mask_storeu_epi32(o->dist + o->dist_at[l] + i, dists, _mm512_extracti32x4_epi32(v[l], 3));
+        __m128i dist = _mm512_extracti32x4_epi32(v[l], 3);
+        __asm__("" : "+v"(dist)); /* or the compiler makes one instruction of both, which faults where memory ends even at places it does not write */
+        _mm_mask_storeu_epi32(o->dist + o->dist_at[l] + i, dists, dist);
     }
 }
 
