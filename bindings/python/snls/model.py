@@ -25,7 +25,7 @@ from ._frames import _is_torch, as_array, channels_first, ref
 from ._hints import AnyArray, Cuts, Device, FlowMethod, FrameLayout, NetworkType, Path, Sigma
 
 NETWORKS = {"stan": "stan-s", "stan-s": "stan-s", "dvdnet": None, "fastdvdnet": None}  # method: the file that comes with snls
-SAMPLE = 5  # frames that an estimate of the noise looks at, at most once for a stream; snls denoise looks anew every few frames
+SAMPLE, PERIOD = 5, 8  # frames that an estimate of the noise looks at, at most; frames of a scene it is for: as snls denoise does
 _DTYPES = {"auto": -1, "float32": _lib.F32, "bfloat16": _lib.BF16}
 _FLOWS = ("farneback", "tvl1", "dis")
 
@@ -175,7 +175,8 @@ class Model:
 
     @property
     def delay(self) -> int:
-        """Most frames that stream takes before it gives the first of them; the same for frames of any size."""
+        """Most frames that stream takes before it gives the first of them, and four more where it has to estimate the noise; the
+        same for frames of any size."""
         with _Stream(self, 0) as stream:
             stream._open((16, 16, 3))
             return _stream_delay(stream.handle)
@@ -188,7 +189,7 @@ class Model:
         frames  (H,W,3), or (3,H,W) with layout "CHW", or grey with one channel; NumPy arrays or PyTorch tensors, on any device; what comes out is
                 of the same kind and on the same device, float32
         sigma   standard deviation of the noise, 0..255, one number, or one for each channel, of which the mean counts;
-                None: estimated from the first frames (snls.noise_level)
+                None: estimated anew for every eight frames of a scene, from their first (snls.noise_level)
         cuts    numbers of frames that begin a new scene: nothing is looked for across one. A list, a set or anything else that
                 answers `t in cuts`, which is asked when frame t has come, so that it may be filled meanwhile; or an iterator"""
         first, kind, cuts = channels_first(layout), None, cut_numbers("stream", cuts)
@@ -231,6 +232,7 @@ class _Stream:
 
     def __init__(self, model, sigma):
         self.model, self.sigma = model, None if sigma is None else float(np.mean(sigma_values("model", sigma)))
+        self.estimates, self.number = sigma is None, 0  # number: of frames of this scene
         self.pid = os.getpid()
         model._own()
         self.handle, self.shape, self.early = ctypes.c_void_p(), None, []  # early: before the noise is known
@@ -270,16 +272,23 @@ class _Stream:
             raise ValueError("stream: a frame has %d rows and %d columns, the first had %d and %d" % (*frame.shape[:2], *self.shape[:2]) if frame.shape[:2] != self.shape[:2] else
                              "stream: a frame has %d channels, the first had %d" % (frame.shape[2], self.shape[2]))
         self.early.append(frame)
-        if self.sigma is not None or len(self.early) == SAMPLE:
-            yield from self._take()
+        yield from self._take(False)
 
-    def _take(self):
-        early, self.early = self.early, []
-        if self.sigma is None and early:
-            self.sigma = min(noise_level(np.stack(early)), 255)
-        for frame in early:
-            self._push(frame)
+    def _take(self, ending):
+        """Frames whose noise is known go to the network; ending: no more of this scene are to come."""
+        while self.early and (self.sigma is not None or ending or len(self.early) == SAMPLE):
+            if self.sigma is None:
+                self.sigma = min(noise_level(np.stack(self.early[:SAMPLE])), 255)
+            self._push(self.early[0])
+            del self.early[0]
+            self.number += 1
+            self._forget()
             yield from self._ready()
+
+    def _forget(self):
+        """Frames that say nothing (0) tell nothing of those behind them either."""
+        if self.estimates and (self.number % PERIOD == 0 or self.sigma == 0):
+            self.sigma = None
 
     def _push(self, frame):
         sigma = self.sigma
@@ -289,7 +298,9 @@ class _Stream:
 
     def finish(self):
         """The end of a scene; the next push begins another."""
-        yield from self._take()
+        yield from self._take(True)
+        self.number = 0
+        self._forget()
         if self.shape is not None:
             self._call(_stream_finish, self.handle)
             yield from self._ready()

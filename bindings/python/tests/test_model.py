@@ -79,6 +79,33 @@ class Networks(unittest.TestCase):
         psnr = lambda video: snls.metrics.psnr(self.clean, video)
         self.assertGreater(psnr(self.net(noisy)), psnr(noisy) + 5)
 
+    def test_noise_that_changes(self):
+        """It is estimated anew for every eight frames of a scene, and behind frames that have none; as snls denoise does."""
+        levels, told = [0, 0, 10, 10, 10, 10, 10, 10, 10, 10, 40, 40, 40, 40, 40, 40, 40, 20, 20], []
+        clip = [snls.noise_add(self.clean[0] / 2 + 60, level, seed=t) if level else np.zeros_like(self.clean[0]) for t, level in enumerate(levels)]
+
+        class Told(snls.model._Stream):
+            def _push(self, frame):
+                told.append(self.sigma)
+
+            def _ready(self):
+                return ()
+        with Told(self.net, None) as stream:
+            for t, frame in enumerate(clip):
+                if t == 17:
+                    list(stream.finish())
+                list(stream.push(frame))
+            list(stream.finish())
+        known = lambda first, end: snls.noise_level(np.stack(clip[first:end]))
+        want = [known(0, 5)] * 8 + [known(8, 13)] * 8 + [known(16, 17)] + [known(17, 19)] * 2
+        self.assertEqual(told, want)
+        self.assertEqual(len(set(told)), 4)
+        del told[:]
+        with Told(self.net, 30) as stream:
+            for frame in clip:
+                list(stream.push(frame))
+        self.assertEqual(set(told), {30})
+
     def test_cuts(self):
         """A scene is denoised as if there were no other."""
         two = np.concatenate([self.noisy[:3], self.noisy[::-1]])
