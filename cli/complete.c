@@ -116,8 +116,11 @@ void bash_script(bool zsh)
 {
     if (zsh) fprintf(page, "#compdef snls\nautoload -U +X bashcompinit && bashcompinit\n");
     fprintf(page, "# completion of snls, made by `snls completion %s`\n_snls()\n{\n  local cur=${COMP_WORDS[COMP_CWORD]} "
-                  "prev=${COMP_WORDS[COMP_CWORD-1]} list=\n  COMPREPLY=()\n  case ${COMP_WORDS[1]}:$prev in\n",
+                  "prev=${COMP_WORDS[COMP_CWORD-1]} list= before=\n  COMPREPLY=()\n",
             zsh ? "zsh" : "bash");
+    /* --preset=f is three words to bash, and one to zsh */
+    fprintf(page, "  if [[ $cur == '=' ]]; then cur=\n  elif [[ $prev == '=' ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}\n"
+                  "  elif [[ $cur == --*=* ]]; then before=${cur%%%%=*}= prev=${cur%%%%=*} cur=${cur#*=}\n  fi\n  case ${COMP_WORDS[1]}:$prev in\n");
     ask_all();
     fprintf(page, "    help:*) list='");
     print_arguments("help");
@@ -125,7 +128,7 @@ void bash_script(bool zsh)
                   "    if [[ $cur == -* ]]; then list='--help --version'; else list='");
     print_commands();
     fprintf(page, " help'; fi\n  fi\n"
-                  "  if [ -n \"$list\" ]; then COMPREPLY=($(compgen -W \"$list\" -- \"$cur\")); fi\n}\n"
+                  "  if [ -n \"$list\" ]; then COMPREPLY=($(compgen -P \"$before\" -W \"$list\" -- \"$cur\")); fi\n}\n"
                   "complete -o default -F _snls snls\n");
     if (zsh) /* this file is the body of _snls the first time it is called, and has only defined it so far */
         fprintf(page, "if [[ ${funcstack[1]-} == _snls ]]; then _bash_complete -o default -F _snls; fi\n");

@@ -140,7 +140,7 @@ SnlsTensor tensor_new(Rng *rng, int32_t dtype, int32_t ndim, const int64_t *shap
         tail = rng_int(rng, 1, 9);
     }
     const int64_t size = snls_dtype_size((SnlsDtype)dtype);
-    const bool at_the_end = rng->state >> 17 & 1; /* not drawn, so that other choices stay what they were */
+    const bool at_the_end = rng && rng->state >> 17 & 1; /* not drawn, so that other choices stay what they were */
     Block *b = new_block((lead + span + (at_the_end ? 0 : tail)) * size, at_the_end);
     fill_with_canaries(b);
     t.data = b->base + (lead + first) * size;

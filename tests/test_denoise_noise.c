@@ -58,6 +58,9 @@ static void test_estimate(void)
     test_level(ctx, &clean);
     double none[3];
     CHECK(snls_noise_estimate(ctx, clean.data, 0, 96, 120, 3, none) == SNLS_ERR_SHAPE, "no frames");
+    ((float *)clean.data)[96 * 120 * 3 + 7] = NAN;
+    CHECK(snls_noise_estimate(ctx, clean.data, 2, 96, 120, 3, none) == SNLS_ERR_ARG && snls_noise_level(ctx, clean.data, 2, 96, 120, 3, none) == SNLS_ERR_ARG, "NaN");
+    CHECK(snls_noise_estimate(ctx, clean.data, 1, 96, 120, 3, none) == SNLS_OK, "NaN in a frame that was not given");
     snls_close(&ctx);
 }
 

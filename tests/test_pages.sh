@@ -34,6 +34,9 @@ done
 complete_in_bash() { bash -c '. "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _snls; echo "${COMPREPLY[*]}"' - "$work/snls" "$@"; }
 [ "$(complete_in_bash snls deno)" = denoise ] || bad "snls deno: $(complete_in_bash snls deno)"
 [ "$(complete_in_bash snls denoise --preset f)" = fast ] || bad "--preset f: $(complete_in_bash snls denoise --preset f)"
+[ "$(complete_in_bash snls denoise --preset = f)" = fast ] || bad "--preset=f: $(complete_in_bash snls denoise --preset = f)"
+[ "$(complete_in_bash snls denoise --preset =)" = "fast medium slow" ] || bad "--preset=: $(complete_in_bash snls denoise --preset =)"
+[ "$(complete_in_bash snls denoise --preset=f)" = --preset=fast ] || bad "--preset=f as one word: $(complete_in_bash snls denoise --preset=f)"
 [ "$(complete_in_bash snls denoise in.mp4 --rep)" = --report ] || bad "--rep: $(complete_in_bash snls denoise in.mp4 --rep)"
 [ -z "$(complete_in_bash snls denoise in)" ] || bad "files are left to the shell"
 completes() { # WANTED WORDS...

@@ -121,7 +121,7 @@ SNLS_API SnlsStatus snls_denoiser_flow(const SnlsDenoiser *d, float *flow);
 /* ---- noise ---- */
 
 /* Standard deviation of white noise in each channel of frames (T,H,W,C), f32 contiguous, 0..255; C 1 or 3: the median over the frames that
- * show any. 0 where none does: frames of one value, titles on black. At most 1000. */
+ * show any. 0 where none does: frames of one value, titles on black. At most 1000. SNLS_ERR_ARG: a value is not finite or beyond 1e9. */
 SNLS_API SnlsStatus snls_noise_estimate(SnlsContext *ctx, const float *frames, int64_t count, int64_t height, int64_t width,
                                         int64_t channels, double sigma[3]);
 

@@ -6,6 +6,7 @@
  * number, each gives an estimate of its own, and the median counts: what is drawn has few brightnesses, noise has all, and where it grows
  * with brightness the median is that of the usual ones. */
 #include "denoise/nlb.h"
+#include "base/finite.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -317,18 +318,24 @@ static SnlsStatus check_frames(SnlsContext *ctx, const char *who, const float *f
     return SNLS_OK;
 }
 
-/* Medians over the frames of what each says, of red, green and blue or (planes: room for a frame) of the channels that are filtered. */
+/* What a frame says of red, green and blue, or (planes: room for a frame) of the channels that are filtered. */
+static SnlsStatus guess_frame(SnlsContext *ctx, const NlbPlan *p, const float *frame, float *planes, double guess[3])
+{
+    const Shape s = { 1, p->height, p->width, p->channels };
+    SNLS_REQUIRE(ctx, snls_all_up_to(frame, p->plane * p->channels, NLB_LARGEST), SNLS_ERR_ARG, "noise: a frame holds a value that is not finite or beyond %g", (double)NLB_LARGEST);
+    if (!planes) return guess_sigma(ctx, frame, s, guess);
+    snls_nlb_load(p, planes, frame);
+    return guess_noise(ctx, p, planes, frame, guess);
+}
+
+/* Medians over the frames. */
 static SnlsStatus over_frames(SnlsContext *ctx, const float *frames, Shape s, float *planes, double result[3])
 {
     const NlbPlan p = { .height = s.height, .width = s.width, .channels = s.channels, .plane = s.height * s.width };
     double *guess = snls_mem_alloc(&ctx->allocator, 4 * s.count * (int64_t)sizeof *guess), *room = guess + 3 * s.count;
     SnlsStatus status = SNLS_OK;
     SNLS_REQUIRE(ctx, guess, SNLS_ERR_MEMORY, "noise: out of memory for the estimates of %lld frames", (long long)s.count);
-    for (int64_t t = 0; t < s.count && status >= 0; t++) {
-        const float *frame = frames + t * s.height * s.width * s.channels;
-        if (planes) snls_nlb_load(&p, planes, frame);
-        status = planes ? guess_noise(ctx, &p, planes, frame, guess + 3 * t) : guess_sigma(ctx, frame, s, guess + 3 * t);
-    }
+    for (int64_t t = 0; t < s.count && status >= 0; t++) status = guess_frame(ctx, &p, frames + t * p.plane * p.channels, planes, guess + 3 * t);
     for (int c = 0; c < 3 && status >= 0; c++) result[c] = snls_nlb_median(guess + c, s.count, 3, room);
     snls_mem_free(&ctx->allocator, guess);
     return status;

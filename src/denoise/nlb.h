@@ -50,6 +50,7 @@ typedef struct NlbGuess {
     double sigma[CHANNELS_MAX], noise[CHANNELS_MAX];
 } NlbGuess;
 
+#define NLB_LARGEST  1e9f   /* value of a pixel: squares of such summed over groups are far from the end of f32 */
 #define SAYS_NOTHING (-1.0) /* a guess at a frame that shows no noise of a camera */
 #define IS_CONSTANT  (-2.0) /* ... since most of it has one value: no noise can be there */
 

@@ -263,15 +263,13 @@ void snls_denoiser_close(SnlsDenoiser **d)
 
 /* ---- in ---- */
 
-#define LARGEST 1e9f /* squares of such values summed over groups are far from the end of f32 */
-
 static SnlsStatus check_push(SnlsDenoiser *d, const float *frame)
 {
     const int64_t count = d->plan.height * d->plan.width * d->plan.channels;
     SNLS_REQUIRE(d->ctx, frame, SNLS_ERR_ARG, "denoise: the frame is missing (NULL)");
     SNLS_REQUIRE(d->ctx, !d->finished, SNLS_ERR_ARG, "denoise: a frame was pushed after finish");
-    SNLS_REQUIRE(d->ctx, snls_all_up_to(frame, count, d->copy ? FLT_MAX : LARGEST), SNLS_ERR_ARG, "denoise: frame %lld holds a value that is not finite or beyond %g",
-                 (long long)d->pushed, (double)LARGEST);
+    SNLS_REQUIRE(d->ctx, snls_all_up_to(frame, count, d->copy ? FLT_MAX : NLB_LARGEST), SNLS_ERR_ARG, "denoise: frame %lld holds a value that is not finite or beyond %g",
+                 (long long)d->pushed, (double)NLB_LARGEST);
     SnlsStatus status = SNLS_OK;
     while (!d->copy && d->pushed - oldest(d) >= d->plan.slots && status == SNLS_OK) status = advance(d);
     if (status < 0) return status;
