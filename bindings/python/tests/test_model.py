@@ -106,6 +106,21 @@ class Networks(unittest.TestCase):
                 list(stream.push(frame))
         self.assertEqual(set(told), {30})
 
+    def test_without_noise(self):
+        """Frames without noise come out as they came, and are seen by those beside them."""
+        clip = self.noisy.copy()
+        clip[:3] = 16
+        got, alone = self.net(clip, cuts=(3,)), self.net(clip[3:])
+        self.assertTrue((got[:3] == clip[:3]).all() and (got[3:] == alone).all() and (alone != clip[3:]).any())
+        clip[:6] = 16  # in one scene the noise is found two frames further on: the first five, and then five more, show none
+        got, alone = self.net(clip), self.net(clip[2:])
+        self.assertTrue((got[:2] == clip[:2]).all() and (got[2:] != clip[2:]).any() and (got[2:] != alone).any())
+        black = clip[:6, ..., :1]
+        self.assertTrue((self.net(black) == black).all() and (snls.denoise(clip[:6], method="stan") == 16).all())
+        for sigma in (0, (0, 0, 0)):
+            copies = self.net(self.noisy, sigma)
+            self.assertTrue((copies == self.noisy).all() and not np.shares_memory(copies, self.noisy))
+
     def test_cuts(self):
         """A scene is denoised as if there were no other."""
         two = np.concatenate([self.noisy[:3], self.noisy[::-1]])
