@@ -42,7 +42,7 @@ SNLS_API const char *snls_model_architecture(const SnlsSafetensors *file);
 typedef struct SnlsModelInfo {
     char    architecture[32]; /* "dvdnet" */
     int64_t parameters;       /* numbers that training finds; running means of batch norm are not */
-    int32_t radius;           /* frames on either side that a frame's result depends on, or was trained with */
+    int32_t radius;           /* most frames on either side that a frame's result depends on; of stan, which mixes all frames of a window, those it searches */
     int32_t dtype;            /* SnlsDtype in use */
 } SnlsModelInfo;
 SNLS_API SnlsStatus snls_model_info(const SnlsModel *model, SnlsModelInfo *info);

@@ -135,6 +135,5 @@ SnlsStatus snls_model_stream_pull(SnlsModelStream *s, float *frame)
     SNLS_REQUIRE(s->m->ctx, frame, SNLS_ERR_ARG, "model_stream_pull: frame is NULL");
     const SnlsStatus status = pull_any(s, frame);
     if (status != SNLS_OK) return status;
-    SNLS_REQUIRE(s->m->ctx, snls_all_finite(frame, frame_floats(&s->params)), SNLS_ERR_FORMAT, "model_stream: the network makes values that are not finite of a frame, its weights are too large");
-    return SNLS_OK;
+    return snls_model_check(s->m, frame, frame_floats(&s->params));
 }

@@ -114,8 +114,8 @@ class Model:
     dtype    of values between layers: "float32", "bfloat16", or "auto", bfloat16 where that is faster
     flow     method of optical flow where an architecture asks for it (dvdnet, stan): "dis", "farneback" or "tvl1"
     threads  of the CPU, 0: as snls.set_num_threads says
-    Has architecture, parameters (how many numbers), radius (frames on either side that a frame's result depends on), dtype,
-    delay.
+    Has architecture, parameters (how many numbers training has found), radius (most frames on either side that a frame's result
+    depends on: 10 of "stan-s", eight or at a scene's ends ten to one side; of "stan" those it searches), dtype, delay.
     May be used by several threads, one after the other. Copies, pickled ones and forked children open the file anew; a stream
     ends with the process that began it."""
 

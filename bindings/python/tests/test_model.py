@@ -29,6 +29,7 @@ class Networks(unittest.TestCase):
 
     def test_what_it_is(self):
         self.assertEqual((self.net.architecture, self.net.parameters, self.net.dtype), ("stan-s", 2398241, "float32"))
+        self.assertEqual(self.net.radius, 10)
         self.assertIn("stan-s", repr(self.net))
 
     def test_better(self):
