@@ -48,7 +48,9 @@ typedef struct SnlsModelInfo {
 SNLS_API SnlsStatus snls_model_info(const SnlsModel *model, SnlsModelInfo *info);
 
 /* Denoises frames first .. first+count-1 of a window. The others are what they are denoised with: give radius frames on either
- * side where the clip has them; what lies at the window's end is taken to be at the clip's. Both are in CPU memory, whatever the context's device. SNLS_ERR_ARG: a value is not finite. */
+ * side where the clip has them; what lies at the window's end is taken to be at the clip's. Both are in CPU memory, whatever the context's device. SNLS_ERR_ARG: a value is not
+ * finite; SNLS_ERR_FORMAT: with these weights results are not. stan takes up to twelve frames whole and goes over longer ones in windows of twelve; a stream, which is what `snls denoise`
+ * and `snls eval` go by, has shorter windows, and gives something else from seven frames on. */
 typedef struct SnlsModelRun {
     SnlsTensor frames;       /* in  (T,H,W,3), f32, contiguous, 0..255, neither clipped nor rounded */
     SnlsTensor out;          /* out (count,H,W,3), f32, contiguous; not clipped unless the architecture does */
