@@ -107,7 +107,15 @@ import sys
 data = open(sys.argv[1], "rb").read()
 head = 8 + int.from_bytes(data[:8], "little")
 open("large.safetensors", "wb").write(data[:head] + b"\377\173" * ((len(data) - head) // 2))' "$2/weights/stan-s.safetensors" # 65504, in f16
-"$snls" denoise three.npy x.npy --model large.safetensors --sigma 25 >/dev/null 2>err; [ $? = 3 ] && [ ! -e x.npy ] && grep -q 'not finite' err || bad "weights that are too large: $(cat err)"
+"$snls" denoise three.npy x.npy --model large.safetensors --sigma 25 >/dev/null 2>err; [ $? = 3 ] && [ ! -e x.npy ] && grep -q '^snls denoise: large.safetensors: .* not finite' err || bad "weights that are too large: $(cat err)"
+for command in "eval --data three.npy --sigma 25 --frames 1 --model large.safetensors" "model large.safetensors --time 1x16x16"; do
+    "$snls" $command >said 2>err; [ $? = 3 ] && ! grep -q nan said && grep -q "^snls ${command%% *}: large.safetensors: .* not finite" err || bad "$command: $(cat said err)"
+done
+# Options that would do nothing.
+for command in "denoise three.npy x.npy --method stan" "eval --data three.npy --method stan" "model $2/weights/stan-s.safetensors --time 1x16x16"; do
+    "$snls" $command --backend ref --precision bf16 >said 2>err; [ $? = 2 ] && grep -q -- '--precision is bf16, but --backend ref' err || bad "$command: $(cat said err)"
+done
+"$snls" eval --data three.npy --only seven --method stan >said 2>err; [ $? = 2 ] && grep -q -- '--only has no meaning with one clip, three.npy' err || bad "--only with one clip: $(cat err)"
 mkdir bin && cp "$snls" bin/ && LD_LIBRARY_PATH=$1 bin/snls denoise a.npy x.npy --method stan >/dev/null 2>err; [ $? = 3 ] && grep -q 'bin/../share/snls/weights' err && grep -q 'bin/weights' err || bad "no weights anywhere: $(cat err)"
 [ $failed = 0 ] && echo "test_denoise_stan: ok"
 exit $((failed > 0))

@@ -21,7 +21,7 @@ extern "C" {
 typedef struct SnlsModel SnlsModel;
 
 typedef struct SnlsModelParams {
-    int32_t dtype;        /* of the values between layers: SNLS_F32, SNLS_BF16, or -1: bf16 where this processor multiplies matrices of them (-1) */
+    int32_t dtype;        /* of the values between layers: SNLS_F32, SNLS_BF16, or -1: bf16 where this processor multiplies matrices of them (-1). Backend ref has f32, whatever is asked for */
     int32_t flow;         /* SnlsFlowMethod where an architecture asks for flow (dis) */
     int32_t rows;         /* most rows of a frame that are worked on at a time, of the coarsest level in work; what comes out is the same but for the order of sums. 0: as fit a cache (0) */
     int32_t reserved[13]; /* zero */

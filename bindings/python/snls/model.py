@@ -137,6 +137,9 @@ class Model:
         info = _Info()
         self._context.call(_info, self._handle, ref(info))
         self.architecture, self.parameters, self.radius = info.architecture.decode(), info.parameters, info.radius
+        if flow != "dis" and self.architecture not in ("stan", "dvdnet"):
+            self.close()
+            raise ValueError("model: flow is %r, but %s looks for no motion" % (flow, self.architecture))
         self.dtype = {_lib.F32: "float32", _lib.BF16: "bfloat16"}.get(info.dtype)
 
     def __repr__(self):

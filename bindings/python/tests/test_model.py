@@ -221,6 +221,7 @@ print("well", (next(stream) == want[1]).all())
                                      (ValueError, "threads is 4294967298, must be a whole", lambda: snls.Model(threads=2**32 + 2)),
                                      (ValueError, "dtype is \\[\\], must be", lambda: snls.Model(dtype=[])),
                                      (TypeError, "not list", lambda: snls.Model([])),
+                                     (ValueError, "flow is 'tvl1', but stan-s", lambda: snls.Model(flow="tvl1")),
                                      (ValueError, "dtype is 'f8'", lambda: snls.Model(dtype="f8")),
                                      (TypeError, "no option 'preset'",
                                       lambda: snls.denoise(self.noisy, 30, method="stan", preset="fast")),
