@@ -57,7 +57,7 @@ int checkpoint_save(const Checkpoint *c, SnlsContext *ctx, SnlsTrainer *trainer)
 {
     if (!c->path) return EXIT_DONE;
     const SnlsStatus status = snls_trainer_save(trainer, c->part);
-    if (status < 0) return fail_library(ctx, status, true);
+    if (status < 0) return fail_found(ctx, status, true);
     const int code = settle(c->part);
     if (code) return code;
     return rename(c->part, c->path) ? fail(EXIT_OUTPUT, "%s: cannot be renamed: %s", c->part, strerror(errno)) : EXIT_DONE;

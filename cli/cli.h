@@ -34,7 +34,12 @@ int fail(int code, const char *format, ...); /* prints "snls search: ..." (once)
 int code_of(SnlsStatus status, bool writing);
 
 int fail_library(SnlsContext *ctx, SnlsStatus status, bool writing);
+int fail_found(SnlsContext *ctx, SnlsStatus status, bool writing); /* the same, but SNLS_ERR_ARG is said of numbers that a run came to: no wrong usage */
 int fail_text(SnlsStatus status, bool writing, const char *text); /* the same with a sentence of the library that lies elsewhere */
+
+/* A sentence of the library without the word for its area ("model: ") in front, which users did not write; one that they did write may be a file's name. */
+const char *without_area(const char *text);
+void words_note(char **argv); /* what stands behind the command; ended by NULL */
 
 /* A clip to path could not be written: code, without a line where that is standard output and its reader has gone, who knows. */
 int fail_clip(SnlsStatus status, bool writing, const char *path, const char *text);

@@ -43,7 +43,8 @@ static int add_clip(Clips *clips, const char *folder, const char *name, const ch
 int clips_list(Clips *clips, const char *folder, const char *only)
 {
     struct stat info;
-    if (!stat(folder, &info) && S_ISREG(info.st_mode)) return keep(clips, folder); /* one clip */
+    if (!stat(folder, &info) && S_ISREG(info.st_mode)) /* one clip */
+        return only ? fail(EXIT_USAGE, "--only has no meaning with one clip, %s: it chooses from a folder", folder) : keep(clips, folder);
     DIR *open = opendir(folder);
     int code = open ? EXIT_DONE : fail(EXIT_INPUT, errno == ENOENT ? "%s: is not there" : "%s: cannot be opened as a folder of clips", folder);
     for (struct dirent *entry; !code && (entry = readdir(open));) code = add_clip(clips, folder, entry->d_name, only);

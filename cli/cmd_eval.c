@@ -97,13 +97,36 @@ static int denoise(Eval *e, const SnlsTensor *noisy, const SnlsTensor *out, Scor
     return status < 0 ? fail_library(e->ctx, status, false) : EXIT_DONE;
 }
 
+static SnlsStatus pull_model(SnlsModelStream *s, const SnlsTensor *out, int64_t *pulled)
+{
+    SnlsStatus status;
+    while ((status = snls_model_stream_pull(s, (float *)out->data + *pulled * out->stride[0])) == SNLS_OK) ++*pulled;
+    return status;
+}
+
+/* By a stream, as `snls denoise` does it: windows of another length would be another result. */
+static SnlsStatus stream_model(SnlsModel *model, const SnlsTensor *noisy, const SnlsTensor *out, double sigma)
+{
+    const SnlsModelStreamParams params = { .height = noisy->shape[1], .width = noisy->shape[2] };
+    SnlsModelStream *s = NULL;
+    int64_t pulled = 0;
+    SnlsStatus status = snls_model_stream_open(&s, model, &params);
+    for (int64_t t = 0; t < noisy->shape[0] && status >= 0; t++) {
+        status = snls_model_stream_push(s, (const float *)noisy->data + t * noisy->stride[0], sigma);
+        if (status >= 0) status = pull_model(s, out, &pulled);
+    }
+    if (status >= 0) status = snls_model_stream_finish(s);
+    if (status >= 0) status = pull_model(s, out, &pulled);
+    snls_model_stream_close(&s);
+    return status;
+}
+
 static int run_model(Eval *e, const SnlsTensor *noisy, const SnlsTensor *out, double sigma, Score *score)
 {
-    const SnlsModelRun run = { .frames = *noisy, .out = *out, .count = noisy->shape[0], .sigma = sigma };
     const double start = seconds_now(),
                  megapixels = (double)(noisy->shape[0] * noisy->shape[1] * noisy->shape[2]) * 1e-6;
     const clock_t ticks = clock();
-    const SnlsStatus status = snls_model_run(e->model, &run);
+    const SnlsStatus status = stream_model(e->model, noisy, out, sigma);
     score->seconds = (seconds_now() - start) / megapixels;
     score->processor = (double)(clock() - ticks) / CLOCKS_PER_SEC / megapixels;
     for (int c = 0; c < 3; c++) score->sigma[c] = sigma;

@@ -115,6 +115,8 @@ static int print_time(SnlsContext *ctx, const Timing *t, bool json)
     }
     json_t *report = report_begin(ctx);
     json_object_set_new(report, "architecture", json_string(t->info.architecture));
+    json_object_set_new(report, "parameters", json_integer(t->info.parameters));
+    json_object_set_new(report, "radius", json_integer(t->info.radius));
     json_object_set_new(report, "dtype", json_string(snls_dtype_name((SnlsDtype)t->info.dtype)));
     json_object_set_new(report, "shape", json_pack("[I,I,I]", (json_int_t)t->frames, (json_int_t)t->h, (json_int_t)t->w));
     json_object_set_new(report, "seconds", json_real(t->median));

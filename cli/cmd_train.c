@@ -55,7 +55,7 @@ static int end_by_signal(void)
 }
 
 /* "train: crop is 30, ..." begins with the option's name behind the library's word. */
-static const char *without_area(const char *why) { return strncmp(why, "train: ", 7) ? why : why + 7; }
+static const char *behind_area(const char *why) { return strncmp(why, "train: ", 7) ? why : why + 7; }
 
 static int load_clips(Train *t)
 {
@@ -66,12 +66,11 @@ static int load_clips(Train *t)
         SnlsTensor clip = { 0 };
         code = frames_load(t->ctx, t->clips.path[i], &t->reading, p.frames, &clip);
         const SnlsStatus status = code ? SNLS_OK : snls_trainer_add_clip(t->trainer, &clip);
-        const char *why = snls_error(t->ctx);
-        if (status < 0) code = fail(EXIT_INPUT, "%s: %s", t->clips.path[i], strncmp(why, "train: ", 7) ? why : why + 7);
+        if (status < 0) code = fail(EXIT_INPUT, "%s: %s", t->clips.path[i], behind_area(snls_error(t->ctx)));
         snls_array_free(t->ctx, &clip);
     }
     if (!code && !t->other_clips && snls_trainer_same_clips(t->trainer) < 0)
-        code = fail(EXIT_INPUT, "%s: %s; --other-clips goes on with these", t->data, without_area(snls_error(t->ctx)));
+        code = fail(EXIT_INPUT, "%s: %s; --other-clips goes on with these", t->data, behind_area(snls_error(t->ctx)));
     return code;
 }
 
@@ -100,7 +99,7 @@ static int run_steps(Train *t, int64_t steps)
         const bool told = !gpu || step % GPU_REPORTS == 0 || step == first + 1 || step == steps;
         const SnlsStatus status = snls_trainer_step(t->trainer, told ? &t->last : NULL);
         if (status == SNLS_END) return EXIT_DONE;
-        if (status < 0) return fail_library(t->ctx, status, false);
+        if (status < 0) return fail_found(t->ctx, status, false);
         code = EXIT_DONE;
         if (told) code = train_log_step(&t->log, &t->last, seconds_now() - start), start = seconds_now();
         if (!code && t->every && step % t->every == 0) code = checkpoint_save(&t->state, t->ctx, t->trainer);
@@ -128,7 +127,7 @@ static int finish(Train *t)
     snprintf(clips, sizeof clips, "%d", t->clips.count);
     const char *metadata[] = { "clips", clips, "version", snls_version() };
     const SnlsStatus status = snls_trainer_export(t->trainer, output_path(t->out), metadata, 2);
-    int code = status < 0 ? fail_library(t->ctx, status, true) : EXIT_DONE;
+    int code = status < 0 ? fail_found(t->ctx, status, true) : EXIT_DONE;
     if (!code && t->curve) code = train_curve(&t->log, output_path(t->curve));
     if (!code) code = outputs_commit();
     return code ? code : report(t);
@@ -145,7 +144,7 @@ static int change_resumed(Train *t)
     }
     if (t->common.seed_given) p.seed = t->params.seed;
     const SnlsStatus status = snls_trainer_change(t->trainer, &p);
-    if (status == SNLS_ERR_ARG) return fail(EXIT_USAGE, "--%s; --resume goes on with the run in %s", without_area(snls_error(t->ctx)), t->checkpoint);
+    if (status == SNLS_ERR_ARG) return fail(EXIT_USAGE, "--%s; --resume goes on with the run in %s", behind_area(snls_error(t->ctx)), t->checkpoint);
     return status < 0 ? fail_library(t->ctx, status, false) : EXIT_DONE;
 }
 
@@ -153,7 +152,8 @@ static int open_trainer(Train *t)
 {
     const SnlsStatus status = t->resume ? snls_trainer_resume(&t->trainer, t->ctx, t->checkpoint) : snls_trainer_open(&t->trainer, t->ctx, &t->params);
     const char *why = snls_error(t->ctx);
-    if (status == SNLS_ERR_ARG && !t->resume && !strncmp(why, "train: ", 7)) return fail(EXIT_USAGE, "--%s", without_area(why));
+    const bool of_option = status == SNLS_ERR_ARG || status == SNLS_ERR_UNSUPPORTED;
+    if (of_option && !t->resume && !strncmp(why, "train: ", 7)) return fail(code_of(status, false), "--%s", behind_area(why));
     if (status < 0) return fail_library(t->ctx, status, false);
     if (t->init && snls_trainer_load(t->trainer, t->init) < 0) return fail(EXIT_INPUT, "%s", snls_error(t->ctx));
     const int code = t->resume ? change_resumed(t) : EXIT_DONE;

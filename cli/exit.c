@@ -85,14 +85,40 @@ static void name_options(const char *text, char *to, size_t size)
     to[used < size ? used : size - 1] = 0;
 }
 
+static char **words; /* of the command line, behind the command */
+
+void words_note(char **argv) { words = argv; }
+
+static bool is_word(const char *text, size_t length)
+{
+    for (char **w = words; w && *w; w++)
+        if (strlen(*w) == length && !strncmp(*w, text, length)) return true;
+    return false;
+}
+
+const char *without_area(const char *text)
+{
+    static const char *const areas[] = { "denoise", "model", "model_open", "model_run", "model_stream", "model_stream_open", "pipeline", "train" };
+    const char *end = strstr(text, ": ");
+    const size_t length = end ? (size_t)(end - text) : 0;
+    for (size_t i = 0; i < sizeof areas / sizeof *areas; i++)
+        if (length == strlen(areas[i]) && !strncmp(text, areas[i], length) && !is_word(text, length)) return end + 2;
+    return text;
+}
+
 int fail_text(SnlsStatus status, bool writing, const char *text)
 {
     char named[1024];
-    name_options(text && *text ? text : snls_status_text(status), named, sizeof named);
+    name_options(text && *text ? without_area(text) : snls_status_text(status), named, sizeof named);
     return fail(code_of(status, writing), "%s", named);
 }
 
 int fail_library(SnlsContext *ctx, SnlsStatus status, bool writing) { return fail_text(status, writing, snls_error(ctx)); }
+
+int fail_found(SnlsContext *ctx, SnlsStatus status, bool writing)
+{
+    return status == SNLS_ERR_ARG ? fail(EXIT_OTHER, "%s", without_area(snls_error(ctx))) : fail_library(ctx, status, writing);
+}
 
 static bool reader_gone(void)
 {

@@ -135,6 +135,7 @@ int main(int argc, char **argv)
     quiet_encoders();
     guard_streams();
     outputs_init();
+    words_note(argc > 2 ? argv + 2 : NULL);
     const int code = dispatch(argc, argv);
     const int stream = flush_stdout();
     return code ? code : stream;

@@ -137,6 +137,8 @@ int network_open(const Network *n, SnlsContext *ctx, const char *path, SnlsModel
     snls_model_defaults(&params);
     int code = parse_precision(n->precision, &params.dtype);
     if (code) return code;
+    if (params.dtype == SNLS_BF16 && !strcmp(snls_backend_name(ctx), "ref"))
+        return fail(EXIT_USAGE, "--precision is bf16, but --backend ref keeps values in f32");
     if (n->flow > SNLS_DENOISE_FLOW_NONE) params.flow = n->flow - SNLS_DENOISE_FLOW_FARNEBACK + SNLS_FLOW_FARNEBACK;
     input_note(path);
     const SnlsStatus status = snls_model_open(model, ctx, path, &params);

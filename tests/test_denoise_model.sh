@@ -28,5 +28,18 @@ assert a.shape == (13, 40, 56, 3) and short.shape[0] == 8
 assert (a[:6] == short[:6]).all(), "the length of the clip matters"
 assert (ab[:13] == a).all() and (ab[13:] == b).all(), "something is taken from across the cut"' 2>said || bad "$(tail -1 said)"
 "$snls" denoise a.npy x.npy --model nothing.safetensors >/dev/null 2>err; [ $? = 3 ] && [ ! -e x.npy ] || bad "missing weights: $(cat err)"
+# Frames without noise are copied, and what a window is told is what the noisy ones have, wherever they are in it.
+"$SNLS_PYTHON" -c '
+import numpy as np
+a = np.load("a.npy")
+a[8:] = 16
+np.save("tail.npy", a)' || bad "NumPy"
+"$snls" denoise tail.npy tail_out.npy --model "$weights" --no-cuts --json >said 2>err || bad "a black tail: $(cat err)"
+"$SNLS_PYTHON" -c '
+import json, numpy as np
+a, b, clean = (np.load(n + ".npy").reshape(13, 40, 56, 3) for n in ("tail", "tail_out", "clean"))
+assert (b[8:] == 16).all() and json.load(open("said"))["frames_without_noise"] == 5, abs(b[8:] - 16).max()
+gain = [abs(a[t] - clean[t]).mean() / abs(b[t] - clean[t]).mean() for t in range(8)]
+assert min(gain) > 1.5, gain' 2>err || bad "a black tail: $(tail -1 err)"
 [ $failed = 0 ] && echo "test_denoise_model: ok"
 exit $((failed > 0))

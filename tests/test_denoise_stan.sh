@@ -27,12 +27,16 @@ assert (ab[:12] == load("a12")).all() and (ab[12:15] == load("b")).all() and (ab
 assert (load("a12")[:4] == whole[:4]).all(), "the length of the clip matters"' 2>said || bad "$(tail -1 said)"
 
 # resumed: stopped when some frames are there
-env --default-signal=INT "$snls" denoise a.npy part.npy --sigma 25 --method stan >/dev/null 2>&1 & pid=$! # a shell's background jobs ignore SIGINT
-for i in $(seq 2000); do
-    [ "$(stat -c %s part.npy.resume 2>/dev/null || echo 0)" -gt $((20 * 36 * 47 * 12)) ] && break
-    sleep 0.005
-done
-kill -INT $pid 2>/dev/null; wait $pid
+stopped() # FRAMES IN OUT OPTIONS...
+{
+    env --default-signal=INT "$snls" denoise "${@:2}" --method stan >/dev/null 2>&1 & pid=$! # a shell's background jobs ignore SIGINT
+    for i in $(seq 2000); do
+        [ "$(stat -c %s "$3.resume" 2>/dev/null || echo 0)" -gt $(($1 * 36 * 47 * 12)) ] && break
+        sleep 0.005
+    done
+    kill -INT $pid 2>/dev/null; wait $pid
+}
+stopped 20 a.npy part.npy --sigma 25
 [ ! -e part.npy ] || bad "an interrupted run left part.npy (or was not stopped in time)"
 [ -s part.npy.resume ] || bad "no journal after an interrupted run"
 stan a.npy part.npy --resume --json || bad "--resume: $(cat err)"
@@ -54,6 +58,27 @@ for option in "--sigma 256" "--sigma nan" "--sigma -1" "--preset slow" "--preset
         code=$?; [ $code = 2 ] && [ ! -e x.npy ] && [ "$(wc -l <err)" = 1 ] && grep -q -- "${option%%[ =]*} " err || bad "$command $option: $code $(cat err)"
     done
 done
+
+# frames without noise are copied, with an estimate as the classical denoiser copies them; what is behind them is denoised, and a resumed run gives the same
+"$SNLS_PYTHON" -c '
+import numpy as np
+a = np.load("a.npy")[:18]
+a[:6] = a[15:] = 16 # black, noise, black
+np.save("lead.npy", a)
+np.save("black.npy", a[:6])' || bad "NumPy"
+auto() { "$snls" denoise "$@" --method stan --no-cuts --json >said 2>err || bad "denoise of $1: $(cat err)"; }
+auto lead.npy lead_out.npy
+grep -q 'frames no noise was found, they are copied' err || bad "frames that are copied: $(cat err)"
+"$SNLS_PYTHON" -c '
+import json, numpy as np
+a, b, r = np.load("lead.npy"), np.load("lead_out.npy"), json.load(open("said"))
+same = [bool((x == y).all()) for x, y in zip(a, b)]
+assert same == [True] * 2 + [False] * 14 + [True] * 2, same # estimates look at five frames, and are for up to eight
+assert r["frames_without_noise"] == 4 and 20 < r["sigma_range"][0] <= r["sigma"][0] < 30, r' 2>err || bad "a black lead: $(tail -1 err)"
+stopped 9 lead.npy lead_part.npy --no-cuts
+[ ! -s lead_part.npy.resume ] || auto lead.npy lead_part.npy --resume
+cmp -s lead_part.npy lead_out.npy || bad "a resumed run with frames that are copied differs: $(cat err)"
+auto black.npy black_out.npy; cmp -s black.npy black_out.npy && grep -q 'no noise was found, frames are copied' err && grep -q '"sigma": \[0.0, 0.0, 0.0\]' said || bad "black frames: $(cat said err)"
 
 # grey: three equal channels, their mean
 "$SNLS_PYTHON" -c '
@@ -82,7 +107,15 @@ import sys
 data = open(sys.argv[1], "rb").read()
 head = 8 + int.from_bytes(data[:8], "little")
 open("large.safetensors", "wb").write(data[:head] + b"\377\173" * ((len(data) - head) // 2))' "$2/weights/stan-s.safetensors" # 65504, in f16
-"$snls" denoise three.npy x.npy --model large.safetensors --sigma 25 >/dev/null 2>err; [ $? = 3 ] && [ ! -e x.npy ] && grep -q 'not finite' err || bad "weights that are too large: $(cat err)"
+"$snls" denoise three.npy x.npy --model large.safetensors --sigma 25 >/dev/null 2>err; [ $? = 3 ] && [ ! -e x.npy ] && grep -q '^snls denoise: large.safetensors: .* not finite' err || bad "weights that are too large: $(cat err)"
+for command in "eval --data three.npy --sigma 25 --frames 1 --model large.safetensors" "model large.safetensors --time 1x16x16"; do
+    "$snls" $command >said 2>err; [ $? = 3 ] && ! grep -q nan said && grep -q "^snls ${command%% *}: large.safetensors: .* not finite" err || bad "$command: $(cat said err)"
+done
+# Options that would do nothing.
+for command in "denoise three.npy x.npy --method stan" "eval --data three.npy --method stan" "model $2/weights/stan-s.safetensors --time 1x16x16"; do
+    "$snls" $command --backend ref --precision bf16 >said 2>err; [ $? = 2 ] && grep -q -- '--precision is bf16, but --backend ref' err || bad "$command: $(cat said err)"
+done
+"$snls" eval --data three.npy --only seven --method stan >said 2>err; [ $? = 2 ] && grep -q -- '--only has no meaning with one clip, three.npy' err || bad "--only with one clip: $(cat err)"
 mkdir bin && cp "$snls" bin/ && LD_LIBRARY_PATH=$1 bin/snls denoise a.npy x.npy --method stan >/dev/null 2>err; [ $? = 3 ] && grep -q 'bin/../share/snls/weights' err && grep -q 'bin/weights' err || bad "no weights anywhere: $(cat err)"
 [ $failed = 0 ] && echo "test_denoise_stan: ok"
 exit $((failed > 0))

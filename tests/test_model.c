@@ -320,6 +320,15 @@ static Weights *fastdvdnet_weights(double last)
     return w;
 }
 
+static void check_parameters(int64_t want)
+{
+    SnlsModel *model = NULL;
+    SnlsModelInfo info = { .parameters = -1 };
+    CHECK(snls_model_open(&model, cpu, path, NULL) >= 0 && snls_model_info(model, &info) >= 0, "%s", snls_error(cpu));
+    CHECK(info.parameters == want && info.radius == 2, "%lld parameters with batch norm folded in, and radius %d", (long long)info.parameters, (int)info.radius);
+    snls_model_close(&model);
+}
+
 static void fastdvdnet(void)
 {
     static const char *metadata[] = { "architecture", "fastdvdnet" };
@@ -327,6 +336,7 @@ static void fastdvdnet(void)
         Weights *w = fastdvdnet_weights(changes ? 0.05 : 0);
         CHECK(w->trained == 2479096, "FastDVDnet's file has %lld numbers that are trained, the published one 2479096", (long long)w->trained);
         CHECK(snls_safetensors_write(cpu, path, &(SnlsSafetensors){ w->list, w->count, metadata, 1, NULL }) >= 0, "%s", snls_error(cpu));
+        check_parameters(w->trained);
         SnlsTensor clip = random_clip(3, 18, 21, 5), out = run_on(cpu, &clip, 0, 3, SNLS_F32);
         float *x = clip.data;
         for (int64_t i = 0; i < snls_tensor_elements(&clip); i++) x[i] = x[i] < 0 ? 0 : x[i] > 255 ? 255 : x[i];

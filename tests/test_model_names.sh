@@ -104,6 +104,15 @@ cmp -s stan.npy stan_pt.npy || bad "STAN under its authors' names is another"
 cmp -s stan.npy fast.npy && bad "all networks are the same"
 cmp -s stan.npy a.npy && bad "STAN does nothing"
 "$snls" denoise a.npy x.npy --method stan --model stan_pt.safetensors --sigma 20 >/dev/null 2>err || bad "--method stan: $(cat err)"
+# eval measures what denoise gives, also where windows change that
+"$snls" synth seven.npy --frames 7 --height 8 --width 12 >/dev/null && "$snls" noise seven.npy noisy.npy --sigma 20 --seed 3 >/dev/null || bad "seven frames"
+"$snls" denoise noisy.npy seven_out.npy --sigma 20 --model stan.safetensors --no-cuts --threads 1 >said 2>err && "$snls" metrics seven.npy seven_out.npy --json >metrics.json 2>err || bad "seven frames: $(cat err)"
+"$snls" eval --data seven.npy --sigma 20 --seed 3 --model stan.safetensors --threads 1 --json >eval.json 2>err || bad "eval: $(cat err)"
+"$SNLS_PYTHON" -c '
+import json
+e, m = json.load(open("eval.json"))["rows"][0]["psnr"], json.load(open("metrics.json"))["psnr"]["mean"]
+assert abs(e - m) < 1e-4, (e, m)' 2>err || bad "eval and denoise: $(tail -1 err)"
+"$snls" model fast.safetensors --time 1x8x8 --json --threads 1 | grep -q '"parameters": 2479096, "radius": 2,' || bad "FastDVDnet has other parameters than its authors count"
 refused() { "$snls" denoise a.npy no.npy --sigma 20 --model "$1" >/dev/null 2>err; code=$?; [ $code = "$2" ] && grep -q "$3" err && [ ! -e no.npy ] || bad "$1: $code $(cat err)"; }
 refused stan_two.safetensors 3 "another slope"
 refused fast_short.safetensors 3 "has no tensor module.temp2.outc.convblock.3.weight"

@@ -2,6 +2,7 @@
  * gates, norms and sums of odd sizes.
  *   test_rows */
 #include "check.h"
+#include "nn/gelu.h"
 #include "nn/nn.h"
 #include <math.h>
 #include <snls/snls.h>
@@ -18,6 +19,16 @@ static void every_gelu(SnlsContext *ctx)
         const double from = (double)snls_bf16_to_float((uint16_t)i), got = (double)snls_bf16_to_float(x[i]), want = snls_nn_gelu(from);
         if (isnan(from)) CHECK(isnan(got), "gelu(NaN) is %g", got);
         else if (fabs(from) < 1e30) CHECK(fabs(got - want) <= 5e-5 + fabs(want) / 256 + 1e-7 * fabs(from), "gelu(%g) is %g, must be %g", from, got, want);
+    }
+}
+
+/* In f32: NaN of either sign comes out as NaN, and no number becomes a whole one that is not there. */
+static void gelu_of_nan(void)
+{
+    for (int sign = -1; sign < 2; sign += 2) {
+        const float nan = copysignf(NAN, (float)sign);
+        CHECK(snls_nn_at_most_87(nan) == 87, "%gNaN is not bounded", sign * 1.0);
+        CHECK(isnan(snls_nn_gelu_of(nan)) && isnan(snls_nn_gelu_slope(nan)), "gelu of %gNaN is %g", sign * 1.0, (double)snls_nn_gelu_of(nan));
     }
 }
 
@@ -70,6 +81,7 @@ static void one_case(SnlsContext *ctx, uint64_t seed)
 int main(int argc, char **argv)
 {
     (void)argc;
+    gelu_of_nan();
     for (int level = SNLS_CPU_C; level <= snls_cpu_level_max(); level++) {
         SnlsContext *ctx = NULL;
         if (snls_open(&ctx, &(SnlsContextParams){ .backend = "cpu", .threads = 2 }) < 0) return 1;

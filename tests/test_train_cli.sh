@@ -118,6 +118,9 @@ name=$(printf 'caf\351'); mkdir "$name" && cp clips/1.npy "$name" && "$snls" tra
     --sigma-high 0 --curve name.svg 2>err || die "one clip, in a folder whose name is no UTF-8: $(cat err)"
 grep -q nan name.svg && die "a curve through nothing"
 [ -e new.safetensors ] && die "a run that failed wrote weights"
+fails 4 "$snls" train clips new.safetensors $options --precision bf16; grep -q '^snls train: --precision is bf16, must be auto or f32 on a CPU' err || die "bf16 on a CPU: $(cat err)"
+head=$((8 + $(od -An -t u8 -N 8 whole.safetensors))); { head -c $head whole.safetensors; numbers whole.safetensors | tr '\000-\377' '~'; } >large.safetensors # 8e37, all of them
+"$snls" train clips new.safetensors $options --init large.safetensors 2>err; [ $? = 1 ] && grep -q '^snls train: the [a-z]* of step 1 is not finite' err || die "weights that are too large: $(cat err)"
 fails 2 "$snls" train clips new.safetensors --resume
 fails 3 "$snls" train nowhere new.safetensors $options; grep -q 'nowhere: is not there' err || die "no data: $(cat err)"
 fails 3 "$snls" train clips new.safetensors --frames 50 --crop 24

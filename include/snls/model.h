@@ -21,7 +21,7 @@ extern "C" {
 typedef struct SnlsModel SnlsModel;
 
 typedef struct SnlsModelParams {
-    int32_t dtype;        /* of the values between layers: SNLS_F32, SNLS_BF16, or -1: bf16 where this processor multiplies matrices of them (-1) */
+    int32_t dtype;        /* of the values between layers: SNLS_F32, SNLS_BF16, or -1: bf16 where this processor multiplies matrices of them (-1). Backend ref has f32, whatever is asked for */
     int32_t flow;         /* SnlsFlowMethod where an architecture asks for flow (dis) */
     int32_t rows;         /* most rows of a frame that are worked on at a time, of the coarsest level in work; what comes out is the same but for the order of sums. 0: as fit a cache (0) */
     int32_t reserved[13]; /* zero */
@@ -42,13 +42,15 @@ SNLS_API const char *snls_model_architecture(const SnlsSafetensors *file);
 typedef struct SnlsModelInfo {
     char    architecture[32]; /* "dvdnet" */
     int64_t parameters;       /* numbers that training finds; running means of batch norm are not */
-    int32_t radius;           /* frames on either side that a frame's result depends on, or was trained with */
+    int32_t radius;           /* most frames on either side that a frame's result depends on; of stan, which mixes all frames of a window, those it searches */
     int32_t dtype;            /* SnlsDtype in use */
 } SnlsModelInfo;
 SNLS_API SnlsStatus snls_model_info(const SnlsModel *model, SnlsModelInfo *info);
 
 /* Denoises frames first .. first+count-1 of a window. The others are what they are denoised with: give radius frames on either
- * side where the clip has them; what lies at the window's end is taken to be at the clip's. Both are in CPU memory, whatever the context's device. SNLS_ERR_ARG: a value is not finite. */
+ * side where the clip has them; what lies at the window's end is taken to be at the clip's. Both are in CPU memory, whatever the context's device. SNLS_ERR_ARG: a value is not
+ * finite; SNLS_ERR_FORMAT: with these weights results are not. stan takes up to twelve frames whole and goes over longer ones in windows of twelve; a stream, which is what `snls denoise`
+ * and `snls eval` go by, has shorter windows, and gives something else from seven frames on. */
 typedef struct SnlsModelRun {
     SnlsTensor frames;       /* in  (T,H,W,3), f32, contiguous, 0..255, neither clipped nor rounded */
     SnlsTensor out;          /* out (count,H,W,3), f32, contiguous; not clipped unless the architecture does */
@@ -75,7 +77,9 @@ SNLS_API void       snls_model_stream_close(SnlsModelStream **stream); /* sets *
 /* push takes a copy of a frame (H,W,3), f32, 0..255, and after each one pull is to be called until it has nothing ready, SNLS_END. finish: the scene ends
  * here; when all of it is pulled, the next push begins another. SNLS_ERR_ARG, and nothing is taken: a value is not finite. What fails for want of memory may be called
  * again: a failed push has taken nothing, the next one may give another frame; a failed pull gives the same frame the next time; a failed finish is to be repeated before
- * anything else is pushed. sigma is that of the frame; of networks that run on windows of frames, which are all but stan-s on backend cpu, the last one that was given is that of the window. */
+ * anything else is pushed. sigma is that of the frame; of networks that run on windows of frames, which are all but stan-s on backend cpu, the last one above 0 that was given in the
+ * scene is that of the window. With sigma 0 a frame goes through the network like any other, told that there is no noise; what that makes of it is not the frame as it came (pipelines,
+ * and snls.Model of Python, copy such frames, and are given them as neighbours). */
 SNLS_API SnlsStatus snls_model_stream_push(SnlsModelStream *stream, const float *frame, double sigma);
 SNLS_API SnlsStatus snls_model_stream_finish(SnlsModelStream *stream);
 SNLS_API SnlsStatus snls_model_stream_pull(SnlsModelStream *stream, float *frame); /* SNLS_OK: a frame; SNLS_END: none is ready; SNLS_ERR_FORMAT: with these weights it is not finite */

@@ -54,8 +54,9 @@ SnlsStatus snls_model_fold(SnlsModel *m, const SnlsSafetensors *file, const char
     const NnName name = snls_nn_name("%s.weight", conv);
     SNLS_TRY(snls_model_copy(m, file, name.text, params, name.text));
     ++*used;
-    if (!norm) return SNLS_OK;
     const NnParam *w = snls_nn_params_find(params, name.text), *b = snls_nn_params_find(params, snls_nn_name("%s.bias", conv).text);
+    if (!norm) return SNLS_OK;
+    m->folded += b->count; /* scale and shift have become one bias */
     for (int i = 0; i < 4; i++, ++*used) {
         const NnName part = snls_nn_name("%s.%s", norm, parts[i]);
         SNLS_TRY(find_tensor(m, file, part.text, &t[i]));

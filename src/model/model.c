@@ -39,6 +39,12 @@ SnlsStatus snls_model_scratch(SnlsModel *m, int64_t count)
 
 int64_t snls_model_reach(const SnlsModel *m) { return m->architecture->reach ? m->architecture->reach(m) : m->architecture->radius; }
 
+SnlsStatus snls_model_check(const SnlsModel *m, const float *out, int64_t n)
+{
+    SNLS_REQUIRE(m->ctx, snls_all_finite(out, n), SNLS_ERR_FORMAT, "%s: the network makes values that are not finite, its weights are too large", m->path);
+    return SNLS_OK;
+}
+
 /* ---- networks ---- */
 
 SnlsStatus snls_model_stage(SnlsModel *m, int stage, int64_t n, int64_t h, int64_t w)
@@ -216,6 +222,7 @@ SnlsStatus snls_model_open(SnlsModel **out, SnlsContext *ctx, const char *path, 
     SnlsModel *m = snls_mem_alloc(&ctx->allocator, sizeof *m);
     SNLS_REQUIRE(ctx, m, SNLS_ERR_MEMORY, "model: no memory");
     *m = (SnlsModel){ .ctx = ctx };
+    snprintf(m->path, sizeof m->path, "%.200s", path);
     snls_model_defaults(&m->params);
     if (params) m->params = *params;
     const SnlsStatus status = open_model(m, path);
@@ -243,7 +250,7 @@ SnlsStatus snls_model_info(const SnlsModel *m, SnlsModelInfo *info)
 {
     if (!m) return SNLS_ERR_ARG;
     SNLS_REQUIRE(m->ctx, info, SNLS_ERR_ARG, "model_info: info is NULL");
-    *info = (SnlsModelInfo){ .radius = m->architecture->radius, .dtype = m->dtype };
+    *info = (SnlsModelInfo){ .radius = (int32_t)(m->architecture->far ? m->architecture->far(m) : m->architecture->radius), .dtype = m->dtype, .parameters = m->folded };
     snprintf(info->architecture, sizeof info->architecture, "%s", m->architecture->name);
     for (int i = 0; i < m->architecture->stages; i++) info->parameters += m->stage[i].params.total;
     return SNLS_OK;
@@ -273,5 +280,6 @@ SnlsStatus snls_model_run(SnlsModel *m, const SnlsModelRun *run)
     SNLS_TRY(check_frames(m->ctx, "out", &run->out, run->count, &run->frames));
     SNLS_REQUIRE(m->ctx, run->sigma >= 0 && run->sigma <= 255, SNLS_ERR_ARG, "model: sigma is %g, must be 0 to 255", run->sigma);
     SNLS_REQUIRE(m->ctx, snls_all_finite(run->frames.data, snls_tensor_elements(&run->frames)), SNLS_ERR_ARG, "model: frames hold a value that is not finite");
-    return m->architecture->run(m, run);
+    SNLS_TRY(m->architecture->run(m, run));
+    return snls_model_check(m, run->out.data, snls_tensor_elements(&run->out));
 }

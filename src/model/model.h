@@ -31,6 +31,8 @@ typedef struct Architecture {
     /* Bytes that a run on a window of this many frames takes, -1: an error. */
     int64_t (*memory)(struct SnlsModel *m, int64_t frames, int64_t h, int64_t w);
     /* Frames on either side that a frame's result depends on, NULL: radius. */
+    int64_t (*far)(const struct SnlsModel *m);
+    /* How many of them windows have, NULL: radius. */
     int64_t (*reach)(const struct SnlsModel *m);
     int32_t     chunk;      /* frames that a stream gives to one run, besides the radius on either side */
     int64_t     parameters; /* what it must have; 0: that depends on its configuration */
@@ -43,6 +45,8 @@ struct SnlsModel {
     const Architecture *architecture;
     SnlsModelParams     params;
     int32_t             dtype;
+    char                path[208]; /* as it was given, where it is not too long: what goes wrong later goes wrong with these weights */
+    int64_t             folded;    /* parameters that training found and that are folded into others */
     StanSConfig         stan_s; /* from the file's metadata */
     Stage               stage[MODEL_STAGES];
     float              *scratch; /* frames of an architecture's own; kept between runs */
@@ -53,6 +57,9 @@ struct SnlsModel {
 };
 
 int64_t snls_model_reach(const SnlsModel *m);
+
+/* Are n results finite? They are not where weights are too large. */
+SnlsStatus snls_model_check(const SnlsModel *m, const float *out, int64_t n);
 
 /* The stage's network for this size, built where it is not there yet. */
 SnlsStatus snls_model_stage(SnlsModel *m, int stage, int64_t n, int64_t h, int64_t w);

@@ -192,9 +192,11 @@ static SnlsStatus configure(SnlsModel *m, const SnlsSafetensors *file)
 }
 
 /* Each fusion looks wt frames further, at the ends of a clip twice as far to one side. */
+static int64_t stan_s_far(const SnlsModel *m) { return m->stan_s.blocks ? m->stan_s.wt * (m->stan_s.blocks + 1) : 0; }
+
 static int64_t stan_s_reach(const SnlsModel *m)
 {
-    const int64_t far = m->stan_s.blocks ? m->stan_s.wt * (m->stan_s.blocks + 1) : 0;
+    const int64_t far = stan_s_far(m);
     return far < RADIUS ? RADIUS : far > FARTHEST ? FARTHEST : far;
 }
 
@@ -251,4 +253,4 @@ static SnlsStatus run_stan_s(SnlsModel *m, const SnlsModelRun *run)
 static int64_t stan_s_memory(SnlsModel *m, int64_t frames, int64_t h, int64_t w) { return window_memory(m, frames, (h + SCALE - 1) / SCALE * SCALE, (w + SCALE - 1) / SCALE * SCALE, 0); }
 
 const Architecture snls_stan_s = { .name = "stan-s", .radius = RADIUS, .chunk = 4, .stages = 1, .configure = configure, .build = build_stan_s, .run = run_stan_s, .memory = stan_s_memory,
-                                   .reach = stan_s_reach };
+                                   .far = stan_s_far, .reach = stan_s_reach };

@@ -91,7 +91,7 @@ SnlsStatus snls_model_stream_push(SnlsModelStream *s, const float *frame, double
     if (s->finished) s->count = s->done = 0, s->finished = false;
     if (s->count == s->room) drop_frames(s);
     SNLS_REQUIRE(s->m->ctx, s->count < s->room, SNLS_ERR_ARG, "model: finished frames have not been pulled");
-    s->sigma = sigma;
+    if (sigma > 0 || !s->count) s->sigma = sigma; /* frames without noise leave those beside them theirs */
     memcpy(s->window + s->count++ * frame_floats(&s->params), frame, (size_t)frame_floats(&s->params) * sizeof *frame);
     return SNLS_OK;
 }
@@ -135,6 +135,5 @@ SnlsStatus snls_model_stream_pull(SnlsModelStream *s, float *frame)
     SNLS_REQUIRE(s->m->ctx, frame, SNLS_ERR_ARG, "model_stream_pull: frame is NULL");
     const SnlsStatus status = pull_any(s, frame);
     if (status != SNLS_OK) return status;
-    SNLS_REQUIRE(s->m->ctx, snls_all_finite(frame, frame_floats(&s->params)), SNLS_ERR_FORMAT, "model_stream: the network makes values that are not finite of a frame, its weights are too large");
-    return SNLS_OK;
+    return snls_model_check(s->m, frame, frame_floats(&s->params));
 }

@@ -70,7 +70,7 @@ static SnlsStatus build(SnlsTrainer *t)
     const StanSConfig c = { t->p.width, t->p.blocks, t->p.ws, t->p.wt };
     const bool gpu = snls_device_type(t->ctx) != SNLS_DEVICE_CPU;
     t->params.dtype = SNLS_F32;
-    SNLS_REQUIRE(t->ctx, gpu || t->p.precision != SNLS_TRAIN_BF16, SNLS_ERR_UNSUPPORTED, "train: values in bf16 are for GPUs");
+    SNLS_REQUIRE(t->ctx, gpu || t->p.precision != SNLS_TRAIN_BF16, SNLS_ERR_UNSUPPORTED, "train: precision is bf16, must be auto or f32 on a CPU");
     snls_nn_begin(&t->net, t->ctx, &t->params, gpu && t->p.precision != SNLS_TRAIN_F32 ? SNLS_BF16 : SNLS_F32, true);
     t->ends = snls_stan_s_build(&t->net, &c, &(StanShape){ t->p.batch, t->p.frames, t->p.crop, t->p.crop });
     if (t->net.status >= 0) SNLS_TRY(snls_nn_params_allocate(t->ctx, &t->params, true));

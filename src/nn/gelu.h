@@ -6,11 +6,11 @@
 #include <stdint.h>
 #include <string.h>
 
-/* At most 87: as whole numbers, which have the same order and which compilers compare without a branch. */
+/* At most 87, t >= 0: as whole numbers, which have the same order and which compilers compare without a branch. NaN of either sign is above all of them. */
 static inline float snls_nn_at_most_87(float t)
 {
-    const int32_t most = 0x42ae0000;
-    int32_t bits;
+    const uint32_t most = 0x42ae0000;
+    uint32_t bits;
     memcpy(&bits, &t, sizeof bits);
     bits = bits < most ? bits : most;
     memcpy(&t, &bits, sizeof t);

@@ -114,6 +114,14 @@ typedef struct Pending { /* frames that were pushed and not yet pulled */
     int64_t period; /* frames of a scene between those that it may begin on */
 } Pending;
 
+/* A frame in which a network has nothing to do comes out as it came: it is still here. */
+static bool restore_quiet(Run *r, const SnlsItem *item)
+{
+    const SnlsStatus status = snls_stage_quiet(&r->stage) ? read_pixels(r->job->ctx, item->frame, item->pixels) : SNLS_OK;
+    if (status < 0) fail_run(r, status, snls_error(r->job->ctx), false);
+    return status >= 0;
+}
+
 static bool pull_all(Run *r, Pending *p)
 {
     for (;;) {
@@ -135,7 +143,7 @@ static bool pull_all(Run *r, Pending *p)
         item.pixels = buffer.pixels;
         if (r->job->params.watch) item.has_flow = snls_stage_flow(&r->stage, item.pixels + r->frame_floats);
         snls_stage_noise(&r->stage, item.noise);
-        if (!snls_queue_put(&r->finished, &item)) {
+        if (!restore_quiet(r, &item) || !snls_queue_put(&r->finished, &item)) {
             snls_frame_free(&item.frame);
             return false;
         }
@@ -255,11 +263,10 @@ static void tell_noise(Run *r, const double noise[SNLS_NOISE])
     SnlsPipelineResult *result = r->result;
     const double *asked = r->job->denoise->sigma, mean = (noise[0] + noise[1] + noise[2]) / 3;
     const bool estimated = asked[0] < 0 || asked[1] < 0 || asked[2] < 0;
-    if (!r->job->model && estimated && noise[0] < SNLS_NO_NOISE && noise[1] < SNLS_NO_NOISE && noise[2] < SNLS_NO_NOISE) {
+    if (estimated && noise[0] < SNLS_NO_NOISE && noise[1] < SNLS_NO_NOISE && noise[2] < SNLS_NO_NOISE) {
         result->quiet++;
         return;
     }
-    if (r->job->model && estimated && mean == 0) return; /* a network was told that there is none, and has made of it what it can */
     const double n = (double)++r->with_noise;
     for (int i = 0; i < 3; i++) result->sigma[i] += (noise[i] - result->sigma[i]) / n;
     for (int i = 0; i < 3; i++) result->noise[i] += (noise[3 + i] - result->noise[i]) / n;

@@ -19,7 +19,10 @@ static SnlsStatus open_model(SnlsStage *s, const SnlsDenoiseParams *params, bool
     s->window = snls_mem_alloc(&s->ctx->allocator, (ROOM * frame_floats(s) + 3 * s->height * s->width) * (int64_t)sizeof(float));
     SNLS_REQUIRE(s->ctx, s->window, SNLS_ERR_MEMORY, "denoise: out of memory for %d frames", (int)ROOM);
     s->colour = waiting(s, ROOM);
-    return snls_model_stream_open(&s->stream, s->model, &p);
+    SNLS_TRY(snls_model_stream_open(&s->stream, s->model, &p));
+    SNLS_REQUIRE(s->ctx, snls_model_stream_delay(s->stream) <= SNLS_STAGE_HELD, SNLS_ERR_UNSUPPORTED, "denoise: this network holds %lld frames, must be %d at most",
+                 (long long)snls_model_stream_delay(s->stream), (int)SNLS_STAGE_HELD);
+    return SNLS_OK;
 }
 
 SnlsStatus snls_stage_open(SnlsStage *s, SnlsContext *ctx, const SnlsDenoiseParams *params, SnlsModel *model, bool lean,
@@ -58,27 +61,31 @@ static SnlsStatus find_sigma(SnlsStage *s)
     return SNLS_OK;
 }
 
+static bool finds_none(const SnlsStage *s) { return s->estimates && s->sigma[0] < SNLS_NO_NOISE; }
+
 /* Networks are told one number for the noise: the mean over the channels. A grey frame goes in as three equal channels: their noise is equal too, so their mean has as
  * much of it as that of three channels with noise of their own has where each has sqrt(3) times as much, which is what networks know. */
 static SnlsStatus push_first(SnlsStage *s)
 {
-    memcpy(s->told, s->sigma, sizeof s->told);
-    if (s->channels == 3) return snls_model_stream_push(s->stream, s->window, (s->sigma[0] + s->sigma[1] + s->sigma[2]) / 3);
+    const double sigma = finds_none(s) ? 0 : s->sigma[0];
+    s->told[s->pushed % SNLS_STAGE_HELD] = sigma;
+    if (s->channels == 3) return snls_model_stream_push(s->stream, s->window, s->estimates ? sigma : (s->sigma[0] + s->sigma[1] + s->sigma[2]) / 3);
     for (int64_t i = 0; i < 3 * s->height * s->width; i++) s->colour[i] = s->window[i / 3];
-    return snls_model_stream_push(s->stream, s->colour, s->sigma[0] > 255 ? s->sigma[0] : fmin(sqrt(3) * s->sigma[0], 255)); /* which refuses the first */
+    return snls_model_stream_push(s->stream, s->colour, sigma > 255 ? sigma : fmin(sqrt(3) * sigma, 255)); /* which refuses the first */
 }
 
 static SnlsStatus pull_stream(SnlsStage *s, float *frame)
 {
     const SnlsStatus status = snls_model_stream_pull(s->stream, s->channels == 3 ? frame : s->colour);
     for (int64_t i = 0; status == SNLS_OK && s->channels == 1 && i < s->height * s->width; i++) frame[i] = (s->colour[3 * i] + s->colour[3 * i + 1] + s->colour[3 * i + 2]) / 3;
+    s->pulled += status == SNLS_OK;
     return status;
 }
 
-/* Frames that say nothing (0) tell nothing of those behind them either. */
+/* Frames without noise tell nothing of those behind them either. */
 static void forget_sigma(SnlsStage *s)
 {
-    if (s->estimates && (s->number % SNLS_MODEL_PERIOD == 0 || s->sigma[0] == 0)) s->sigma[0] = -1;
+    if (s->estimates && (s->number % SNLS_MODEL_PERIOD == 0 || finds_none(s))) s->sigma[0] = -1;
 }
 
 /* The first frame that waits goes to the network; a scene cut before it ends the scene there. */
@@ -96,6 +103,7 @@ static SnlsStatus feed(SnlsStage *s)
     SNLS_TRY(push_first(s));
     s->in_scene = true;
     s->number++;
+    s->pushed++;
     forget_sigma(s);
     s->count--;
     memmove(s->window, waiting(s, 1), (size_t)(s->count * frame_floats(s)) * sizeof *s->window);
@@ -128,13 +136,17 @@ int64_t snls_stage_delay(const SnlsStage *s)
 
 int64_t snls_stage_period(const SnlsStage *s) { return s->denoiser ? SNLS_DENOISE_PERIOD : SNLS_MODEL_PERIOD; }
 
+static double told_last(const SnlsStage *s) { return s->told[(s->pulled - 1) % SNLS_STAGE_HELD]; }
+
+bool snls_stage_quiet(const SnlsStage *s) { return s->estimates && s->pulled && told_last(s) == 0; }
+
 void snls_stage_noise(const SnlsStage *s, double noise[SNLS_NOISE])
 {
     if (s->denoiser) {
         snls_denoiser_sigma(s->denoiser, noise);
         snls_denoiser_noise(s->denoiser, noise + 3);
     } else
-        for (int i = 0; i < SNLS_NOISE; i++) noise[i] = s->told[i % 3];
+        for (int i = 0; i < SNLS_NOISE; i++) noise[i] = s->estimates && s->pulled ? told_last(s) : s->sigma[i % 3];
 }
 
 bool snls_stage_flow(const SnlsStage *s, float *flow)

@@ -8,7 +8,7 @@
 #include <snls/model.h>
 #include <stdbool.h>
 
-enum { SNLS_STAGE_WAITING = 6 };
+enum { SNLS_STAGE_WAITING = 6, SNLS_STAGE_HELD = 256 }; /* frames that wait for a network; most that it holds */
 
 typedef struct SnlsStage {
     SnlsContext *ctx;
@@ -17,7 +17,8 @@ typedef struct SnlsStage {
     SnlsModelStream *stream;
     int64_t height, width, channels;
     double sigma[3]; /* of a network; negative: not known yet */
-    double told[3];  /* with the last frame */
+    double told[SNLS_STAGE_HELD]; /* an estimate for each frame that the network holds, 0: it has no noise; a ring */
+    int64_t pushed, pulled;       /* frames that went to the network, of them came back */
     bool estimates;  /* it is to be estimated */
     int64_t number;  /* of the first frame that waits, in its scene */
     float *window;   /* frames that wait for it, count of them */
@@ -33,6 +34,7 @@ SnlsStatus snls_stage_open(SnlsStage *s, SnlsContext *ctx, const SnlsDenoisePara
 int64_t snls_stage_model_memory(SnlsModel *model, bool lean, int64_t height, int64_t width); /* bytes; -1: a size that cannot be */
 SnlsStatus snls_stage_push(SnlsStage *s, const float *frame, bool cut);
 SnlsStatus snls_stage_pull(SnlsStage *s, float *frame); /* SNLS_END: nothing is ready */
+bool snls_stage_quiet(const SnlsStage *s); /* no noise was found in the last frame that was pulled, and the caller, who has it, is to give it as it came: networks make something else of it */
 SnlsStatus snls_stage_finish(SnlsStage *s);
 int64_t snls_stage_delay(const SnlsStage *s);
 int64_t snls_stage_period(const SnlsStage *s); /* frames of a scene after which it may begin anew, given the frames of one delay before */

@@ -10,6 +10,7 @@ fastdvdnet clamp what they give to 0..255, as their authors' programs do; stan d
 """
 from __future__ import annotations
 
+import collections
 import ctypes
 import math
 import os
@@ -26,6 +27,7 @@ from ._hints import AnyArray, Cuts, Device, FlowMethod, FrameLayout, NetworkType
 
 NETWORKS = {"stan": "stan-s", "stan-s": "stan-s", "dvdnet": None, "fastdvdnet": None}  # method: the file that comes with snls
 SAMPLE, PERIOD = 5, 8  # frames that an estimate of the noise looks at, at most; frames of a scene it is for: as snls denoise does
+NO_NOISE = 0.1  # SNLS_NO_NOISE of denoise.h
 _DTYPES = {"auto": -1, "float32": _lib.F32, "bfloat16": _lib.BF16}
 _FLOWS = ("farneback", "tvl1", "dis")
 
@@ -112,8 +114,8 @@ class Model:
     dtype    of values between layers: "float32", "bfloat16", or "auto", bfloat16 where that is faster
     flow     method of optical flow where an architecture asks for it (dvdnet, stan): "dis", "farneback" or "tvl1"
     threads  of the CPU, 0: as snls.set_num_threads says
-    Has architecture, parameters (how many numbers), radius (frames on either side that a frame's result depends on), dtype,
-    delay.
+    Has architecture, parameters (how many numbers training has found), radius (most frames on either side that a frame's result
+    depends on: 10 of "stan-s", eight or at a scene's ends ten to one side; of "stan" those it searches), dtype, delay.
     May be used by several threads, one after the other. Copies, pickled ones and forked children open the file anew; a stream
     ends with the process that began it."""
 
@@ -135,6 +137,9 @@ class Model:
         info = _Info()
         self._context.call(_info, self._handle, ref(info))
         self.architecture, self.parameters, self.radius = info.architecture.decode(), info.parameters, info.radius
+        if flow != "dis" and self.architecture not in ("stan", "dvdnet"):
+            self.close()
+            raise ValueError("model: flow is %r, but %s looks for no motion" % (flow, self.architecture))
         self.dtype = {_lib.F32: "float32", _lib.BF16: "bfloat16"}.get(info.dtype)
 
     def __repr__(self):
@@ -189,7 +194,8 @@ class Model:
         frames  (H,W,3), or (3,H,W) with layout "CHW", or grey with one channel; NumPy arrays or PyTorch tensors, on any device; what comes out is
                 of the same kind and on the same device, float32
         sigma   standard deviation of the noise, 0..255, one number, or one for each channel, of which the mean counts;
-                None: estimated anew for every eight frames of a scene, from their first (snls.noise_level)
+                None: estimated anew for every eight frames of a scene, from their first (snls.noise_level). Frames come out as
+                they came where sigma is 0 or an estimate says less than 0.1
         cuts    numbers of frames that begin a new scene: nothing is looked for across one. A list, a set or anything else that
                 answers `t in cuts`, which is asked when frame t has come, so that it may be filled meanwhile; or an iterator"""
         first, kind, cuts = channels_first(layout), None, cut_numbers("stream", cuts)
@@ -232,10 +238,12 @@ class _Stream:
 
     def __init__(self, model, sigma):
         self.model, self.sigma = model, None if sigma is None else float(np.mean(sigma_values("model", sigma)))
-        self.estimates, self.number = sigma is None, 0  # number: of frames of this scene
+        self.estimates, self.copies = sigma is None, self.sigma == 0
+        self.number = 0  # of frames of this scene
         self.pid = os.getpid()
         model._own()
         self.handle, self.shape, self.early = ctypes.c_void_p(), None, []  # early: before the noise is known
+        self.kept = collections.deque()  # for each frame that the network holds: a copy where it has no noise, else None
 
     def __enter__(self):
         return self
@@ -251,12 +259,15 @@ class _Stream:
             _stream_close(ref(self.handle))
         self.handle = None
 
+    def _check(self):
+        if not self.model._handle:
+            raise ValueError("Model: is closed")
+        if self.pid != os.getpid():
+            raise RuntimeError("stream: was begun before a fork, a child begins its own")
+
     def _call(self, function, *arguments):
         with self.model._lock:
-            if not self.model._handle:
-                raise ValueError("Model: is closed")
-            if self.pid != os.getpid():
-                raise RuntimeError("stream: was begun before a fork, a child begins its own")
+            self._check()
             return self.model._context.call(function, *arguments)
 
     def _open(self, shape):
@@ -266,11 +277,17 @@ class _Stream:
         self.model._streams.add(self)
 
     def push(self, frame):
-        if self.shape is None:
+        self._check()
+        if self.copies:
+            self.shape = self.shape or frame.shape
+        elif self.shape is None:
             self._open(frame.shape)
         if frame.shape != self.shape:
             raise ValueError("stream: a frame has %d rows and %d columns, the first had %d and %d" % (*frame.shape[:2], *self.shape[:2]) if frame.shape[:2] != self.shape[:2] else
                              "stream: a frame has %d channels, the first had %d" % (frame.shape[2], self.shape[2]))
+        if self.copies:
+            yield frame.copy()
+            return
         self.early.append(frame)
         yield from self._take(False)
 
@@ -280,18 +297,22 @@ class _Stream:
             if self.sigma is None:
                 self.sigma = min(noise_level(np.stack(self.early[:SAMPLE])), 255)
             self._push(self.early[0])
+            self.kept.append(self.early[0].copy() if self._finds_none() else None)
             del self.early[0]
             self.number += 1
             self._forget()
             yield from self._ready()
 
+    def _finds_none(self):
+        return self.estimates and self.sigma is not None and self.sigma < NO_NOISE
+
     def _forget(self):
-        """Frames that say nothing (0) tell nothing of those behind them either."""
-        if self.estimates and (self.number % PERIOD == 0 or self.sigma == 0):
+        """Frames without noise tell nothing of those behind them either."""
+        if self.estimates and (self.number % PERIOD == 0 or self._finds_none()):
             self.sigma = None
 
     def _push(self, frame):
-        sigma = self.sigma
+        sigma = 0 if self._finds_none() else self.sigma
         if self.shape[2] == 1:  # three equal channels: their mean has the noise of channels that have sqrt(3) times as much each
             frame, sigma = np.repeat(frame, 3, axis=2), sigma if sigma > 255 else min(math.sqrt(3) * sigma, 255)
         self._call(_stream_push, self.handle, frame.ctypes.data, sigma)
@@ -301,7 +322,7 @@ class _Stream:
         yield from self._take(True)
         self.number = 0
         self._forget()
-        if self.shape is not None:
+        if self.shape is not None and not self.copies:
             self._call(_stream_finish, self.handle)
             yield from self._ready()
 
@@ -310,7 +331,8 @@ class _Stream:
             out = np.empty((*self.shape[:2], 3), np.float32)
             if self._call(_stream_pull, self.handle, out.ctypes.data) == _lib.END:
                 return
-            yield out if self.shape[2] == 3 else out.mean(axis=2, keepdims=True)
+            kept = self.kept.popleft()
+            yield kept if kept is not None else out if self.shape[2] == 3 else out.mean(axis=2, keepdims=True)
 
 
 def _same_kind(like, first):

@@ -29,6 +29,7 @@ class Networks(unittest.TestCase):
 
     def test_what_it_is(self):
         self.assertEqual((self.net.architecture, self.net.parameters, self.net.dtype), ("stan-s", 2398241, "float32"))
+        self.assertEqual(self.net.radius, 10)
         self.assertIn("stan-s", repr(self.net))
 
     def test_better(self):
@@ -106,6 +107,21 @@ class Networks(unittest.TestCase):
                 list(stream.push(frame))
         self.assertEqual(set(told), {30})
 
+    def test_without_noise(self):
+        """Frames without noise come out as they came, and are seen by those beside them."""
+        clip = self.noisy.copy()
+        clip[:3] = 16
+        got, alone = self.net(clip, cuts=(3,)), self.net(clip[3:])
+        self.assertTrue((got[:3] == clip[:3]).all() and (got[3:] == alone).all() and (alone != clip[3:]).any())
+        clip[:6] = 16  # in one scene the noise is found two frames further on: the first five, and then five more, show none
+        got, alone = self.net(clip), self.net(clip[2:])
+        self.assertTrue((got[:2] == clip[:2]).all() and (got[2:] != clip[2:]).any() and (got[2:] != alone).any())
+        black = clip[:6, ..., :1]
+        self.assertTrue((self.net(black) == black).all() and (snls.denoise(clip[:6], method="stan") == 16).all())
+        for sigma in (0, (0, 0, 0)):
+            copies = self.net(self.noisy, sigma)
+            self.assertTrue((copies == self.noisy).all() and not np.shares_memory(copies, self.noisy))
+
     def test_cuts(self):
         """A scene is denoised as if there were no other."""
         two = np.concatenate([self.noisy[:3], self.noisy[::-1]])
@@ -150,7 +166,7 @@ class Networks(unittest.TestCase):
             self.assertTrue(got.is_cuda and type(plain) is np.ndarray)
             self.assertLess(float(np.abs(got.cpu().numpy() - plain).mean()), 0.01)
             self.assertLess(float(np.abs(short - want).mean()), most)
-            self.assertGreater(psnr(plain), psnr(self.want) - 0.3)  # longer clips in windows, whose ends know less of the frames about
+            self.assertGreater(psnr(plain), psnr(self.want) - 0.3)
         self.assertTrue(snls.denoise(video, 30, method="stan").is_cuda)
 
     def test_copies_and_forks(self):
@@ -205,6 +221,7 @@ print("well", (next(stream) == want[1]).all())
                                      (ValueError, "threads is 4294967298, must be a whole", lambda: snls.Model(threads=2**32 + 2)),
                                      (ValueError, "dtype is \\[\\], must be", lambda: snls.Model(dtype=[])),
                                      (TypeError, "not list", lambda: snls.Model([])),
+                                     (ValueError, "flow is 'tvl1', but stan-s", lambda: snls.Model(flow="tvl1")),
                                      (ValueError, "dtype is 'f8'", lambda: snls.Model(dtype="f8")),
                                      (TypeError, "no option 'preset'",
                                       lambda: snls.denoise(self.noisy, 30, method="stan", preset="fast")),
