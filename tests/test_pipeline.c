@@ -48,6 +48,20 @@ static int cuts_of(int first, int second, double speed, double dim, double dim_l
     return found;
 }
 
+/* Every other frame brighter, or darker by a share. */
+static int cuts_of_flicker(int number, double light, double dim)
+{
+    static float pixels[H * W * 3];
+    Rng rng = { 12 };
+    SnlsCuts cuts = { 0 };
+    int found = 0;
+    for (int t = 0; t < 12; t++) {
+        scene(&rng, number, t, t % 2 ? dim : 1, t % 2 ? light : 0, 10, pixels);
+        found += snls_cuts_next(&cuts, pixels, H, W, 3);
+    }
+    return found;
+}
+
 static void scene_cuts(void)
 {
     for (int a = 0; a < 4; a++)
@@ -61,6 +75,7 @@ static void scene_cuts(void)
     CHECK(cuts_of(1, 1, 9, 1, 1, 0, 20) == 0, "a fast pan is taken for cuts");
     CHECK(cuts_of(2, 2, 1, 1, 1, 4, 20) == 0, "a fade is taken for cuts");
     for (int a = 0; a < 4; a++) {
+        CHECK(cuts_of_flicker(a, 30, 1) == 0 && cuts_of_flicker(a, 0, 0.7) == 0, "scene %d: flicker is taken for cuts", a);
         CHECK(cuts_of(a, a, 1, 0, 0.3, 0, 3) == 0, "scene %d: fading in is taken for a cut", a);
         CHECK(cuts_of(a, a, 1, 0.3, 0, 0, 0) == 0, "scene %d: fading out is taken for a cut", a);
     }

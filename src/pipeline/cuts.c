@@ -1,8 +1,8 @@
 /* cuts.c: a frame begins a new scene where two things change at once: what is seen where (means over cells, against what
  * is usual in this scene) and which colours there are (histograms of the cells). Motion changes the first and hardly the
  * second; noise is averaged away in the cells. A missed cut costs little, since patches are chosen by likeness; a false
- * one costs the temporal neighbours of two frames. Dark scenes are stretched first, since all their changes are small; there
- * a fade looks like other colours, but not like another picture, so that is asked too. */
+ * one costs the temporal neighbours of two frames. Fades and flicker change both, but not the pattern, so that is asked
+ * too. Dark scenes are stretched first, since all their changes are small. */
 #include "pipeline/cuts.h"
 #include <math.h>
 #include <string.h>
@@ -13,7 +13,8 @@
 #define FEW        0.8f   /* of few cells more do by motion alone: by this times 1/sqrt of their number */
 #define RANGE      150.0f /* frames whose cells are nearer to each other than this are stretched */
 #define STRETCH    12.0f  /* at most by this */
-#define ALIKE      0.7f   /* correlation of the cells of two stretched frames of one scene, at least */
+#define ALIKE      0.95f  /* correlation of the cells of two frames: one scene in another light */
+#define ALIKE_DARK 0.7f   /* the same of frames that are stretched */
 
 static float cell_mean(const SnlsSmall *s, const float *pixels, int64_t height, int64_t width, int32_t channels,
                        int cell, int32_t c)
@@ -85,7 +86,7 @@ static Shares shares(const SnlsSmall *s, const Stretch *stretch, int32_t channel
 }
 
 /* Whether brighter cells of one are brighter cells of the other: a frame is alike to itself in another light. */
-static bool alike(const SnlsSmall *a, const SnlsSmall *b, int32_t channels)
+static bool alike(const SnlsSmall *a, const SnlsSmall *b, int32_t channels, float least)
 {
     const int cells = a->rows * a->columns;
     double mean_a = 0, mean_b = 0, ab = 0, aa = 0, bb = 0;
@@ -96,7 +97,7 @@ static bool alike(const SnlsSmall *a, const SnlsSmall *b, int32_t channels)
             const double x = a->cell[i][c] - mean_a, y = b->cell[i][c] - mean_b;
             ab += x * y, aa += x * x, bb += y * y;
         }
-    return ab > ALIKE * sqrt(aa * bb);
+    return ab > least * sqrt(aa * bb);
 }
 
 /* Half the sum of |differences| of the histograms, with bins pooled in twos at either offset: whichever is smaller, so
@@ -142,7 +143,7 @@ static bool begins_scene(const SnlsCuts *cuts, const SnlsSmall *now, float d, in
     const bool changes = cuts->frames > 1 ? d * stretch.times > DIFFERENCE && d > TIMES * usual_change(cuts) : d > 2 * DIFFERENCE;
     if (!changes) return false; /* nor where pixels are no numbers */
     const Shares before = shares(&cuts->last, &stretch, channels), after = shares(now, &stretch, channels);
-    return colours(&before, &after, channels) > least_colours(now) && !(stretch.times > 1 && alike(&cuts->last, now, channels));
+    return colours(&before, &after, channels) > least_colours(now) && !alike(&cuts->last, now, channels, stretch.times > 1 ? ALIKE_DARK : ALIKE);
 }
 
 bool snls_cuts_next(SnlsCuts *cuts, const float *pixels, int64_t height, int64_t width, int32_t channels)
