@@ -14,6 +14,8 @@
 enum { SIDE = 8, LOW = 9, BLOCKS_MAX = 20000, BINS = 8, CHOSEN_MIN = 40, KINDS = 2 };
 #define SHARE     0.01   /* of the blocks of a bin that are chosen */
 #define COLOURED  1.3    /* times as strong in low frequencies: not white */
+#define HALVED    3.5    /* times as strong: not there at all in high ones, as colour of 4:2:0 */
+#define TEXTURED  4.0    /* so much of what low frequencies of colour show may be texture, which cannot be told from noise there */
 #define TEXTURE   2.0    /* times as strong in the frequencies that choose, though the weakest were chosen: not noise alone */
 #define DRAWN     0.75   /* of the blocks have one value: a title or a drawing, whose edges are no noise */
 #define USABLE    0.005  /* of the blocks, at least, must not be clipped */
@@ -273,7 +275,15 @@ static SnlsStatus guess_sigma(SnlsContext *ctx, const float *frame, Shape s, dou
 }
 
 /* Colour of 4:2:0 has one sample for four pixels: its noise has four times the variance in low frequencies and none in high ones.
- * The filter must go by the first; where both say the same, high ones say it more exactly. */
+ * The filter must go by the first; where both say the same, high ones say it more exactly, since low ones hold texture too. Texture is taken off, but
+ * where high ones are silent noise up to that of brightness is believed: so much colour has from the same camera. */
+static double noise_of_colour(double high, double low, double brightness)
+{
+    if (low <= COLOURED * high) return high;
+    const double sure = sqrt(fmax(low * low - TEXTURED * TEXTURED, 0)), likely = low > HALVED * high ? fmin(low, brightness) : 0;
+    return fmax(high, fmax(sure, likely));
+}
+
 static SnlsStatus guess_noise(SnlsContext *ctx, const NlbPlan *p, const float *planes, const float *frame, double noise[3])
 {
     const float *channel[3] = { planes, planes + p->plane, planes + 2 * p->plane };
@@ -281,8 +291,7 @@ static SnlsStatus guess_noise(SnlsContext *ctx, const NlbPlan *p, const float *p
     double found[3][KINDS] = { { 0 } };
     SNLS_TRY(estimate_frame(ctx, channel, 1, frame, s, p->channels == 3 ? KINDS : 1, found));
     for (int64_t c = 0; c < 3; c++) noise[c] = found[c < p->channels ? c : 0][HIGH_ORDERS];
-    for (int64_t c = 1; c < p->channels; c++)
-        if (found[c][LOW_ORDERS] > COLOURED * noise[c]) noise[c] = found[c][LOW_ORDERS];
+    for (int64_t c = 1; c < p->channels; c++) noise[c] = noise_of_colour(noise[c], found[c][LOW_ORDERS], noise[0]);
     return SNLS_OK;
 }
 
