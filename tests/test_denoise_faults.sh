@@ -136,6 +136,9 @@ refused 2 'must be auto, or one number or three' clip.mkv out.mkv --sigma 1,2,3,
 refused 2 '--last' clip.mkv out.mkv --first 5 --last 3
 refused 2 'first wanted' clip.mkv out.mkv --first 500
 refused 2 ' --enc-opt is nonsense' clip.mkv out.mkv --sigma 0 --enc-opt nonsense=1
+for option in preset=zzz tune=film,grain profile=zzz b=abc crf=500; do refused 2 " --enc-opt is $option, must be " clip.mkv out.mp4 --sigma 0 --enc-opt $option; done
+refused 2 " --enc-opt is profile=high, which has no lossless mode" clip.mkv out.mp4 --sigma 0 --lossless --enc-opt profile=high
+refused 2 " --enc-opt is something that the encoder libx264 does not take: .*foo" clip.mkv out.mp4 --sigma 0 --enc-opt x264-params=foo=bar
 refused 4 ' --vcodec is nonsense' clip.mkv out.mkv --vcodec nonsense
 refused 2 'is missing' clip.mkv
 refused 5 '--mem 1M: this run needs' clip.mkv out.mkv --sigma 20 --mem 1M
