@@ -53,6 +53,8 @@ struct SnlsModel {
 };
 
 int64_t snls_model_reach(const SnlsModel *m);
+/* Frames of a size that networks take; status and a sentence of who where they are not. */
+SnlsStatus snls_model_size_check(SnlsContext *ctx, const char *who, SnlsStatus status, int64_t height, int64_t width);
 
 /* The stage's network for this size, built where it is not there yet. */
 SnlsStatus snls_model_stage(SnlsModel *m, int stage, int64_t n, int64_t h, int64_t w);
