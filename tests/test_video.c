@@ -98,6 +98,8 @@ static void missing(void)
     says_so(ctx[1], snls_writer_make(w, frame, pixels, NULL), "writer_make");
     says_so(ctx[1], snls_writer_make(w, NULL, pixels, &made), "writer_make");
     says_so(ctx[1], snls_writer_unpack(w, frame, NULL, 1, &made), "writer_unpack");
+    made = frame;
+    CHECK(snls_writer_make(w, NULL, pixels, &made) < 0 && !made && (made = frame) && snls_writer_unpack(w, frame, NULL, 1, &made) < 0 && !made, "a frame of before is left");
     snls_frame_free(&frame);
     snls_writer_close(&w);
     snls_reader_close(&r);
