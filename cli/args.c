@@ -99,7 +99,7 @@ static bool parse_common(Parser *p, const char *arg, bool *known)
         c->threads = (int32_t)number;
         return true;
     }
-    if (names(arg, "seed", &value)) return c->seed_given = true, set_number(p, "seed", value, UINT64_MAX, &c->seed);
+    if (names(arg, "seed", &value)) return c->seed_given = true, set_number(p, "seed", value, INT64_MAX, &c->seed); /* what JSON of ours holds */
     *known = false;
     return true;
 }

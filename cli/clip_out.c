@@ -93,6 +93,7 @@ static int open_writer(ClipOut *o, SnlsReader *reader)
     snls_writer_defaults(&params);
     params.like = reader;
     params.path = o->path;
+    params.listen = 1;
     params.rename = name_picture;
     const SnlsStatus status = snls_writer_open(&o->writer, o->ctx, strcmp(o->path, "-") ? output_path(o->path) : "-", &params);
     if (status < 0) return fail_clip(status, true, o->path, snls_error(o->ctx));

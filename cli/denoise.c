@@ -178,6 +178,7 @@ static int open_writer(Denoise *d)
     p.format = d->format;
     p.options = d->options;
     p.no_copy = d->no_copy;
+    p.listen = 1;
     p.lossless = d->lossless || (is_copy(d) && !d->codec && !d->crf && !d->option_count);
     p.rename = name_picture;
     p.opaque = d;

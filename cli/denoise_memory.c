@@ -4,6 +4,7 @@
 #include "denoise.h"
 #include "denoise_args.h"
 #include "held.h"
+#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ static int parse_size(const char *option, const char *text, double *bytes)
     for (long i = letter ? (letter - letters) / 2 : -1; i >= 0; i--) value *= 1024;
     if (letter) end++;
     if (letter && (!strcmp(end, "iB") || !strcmp(end, "B") || !strcmp(end, "b"))) end += strlen(end);
-    if (end == text || *end || !(value > 0))
+    if (end == text || *end || !(value > 0 && value <= DBL_MAX))
         return fail(EXIT_USAGE, "--%s is %s, must be a size such as 900M or 2G", option, text);
     *bytes = value;
     return EXIT_DONE;

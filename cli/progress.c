@@ -39,7 +39,7 @@ int progress_spares_stdout(const char *to, const char *other)
 
 int progress_begin(Progress *p, const char *to, int64_t total, double rate, bool quiet)
 {
-    *p = (Progress){ .total = total, .rate = rate, .quiet = quiet, .machine = -1, .start = seconds_now() };
+    *p = (Progress){ .total = total, .rate = rate, .quiet = quiet, .machine = -1, .to = to, .start = seconds_now() };
     p->bar = !quiet && isatty(2) && getenv("TERM") && strcmp(getenv("TERM"), "dumb");
     p->shown = p->told = p->start;
     if (!to) return EXIT_DONE;
@@ -102,6 +102,15 @@ static void show(Progress *p)
     else fprintf(stderr, "snls %s: frame %lld, %.2f fps\n", command_name, (long long)p->frames, speed);
 }
 
+/* No reason to stop. A pipe whose reader has gone is his matter; anything else, a full disk most likely, is worth a line. */
+static void give_up(Progress *p, int error)
+{
+    if (error != EPIPE && !p->quiet)
+        fprintf(stderr, "%ssnls %s: --progress %s: cannot be written: %s; the run goes on without\n", p->bar ? "\r\033[K" : "", command_name, p->to, strerror(error));
+    if (p->owns) close(p->machine);
+    p->machine = -1;
+}
+
 /* The keys of ffmpeg -progress, as front-ends read them. */
 static void tell(Progress *p, const char *state)
 {
@@ -114,7 +123,7 @@ static void tell(Progress *p, const char *state)
                  "out_time=%02lld:%02lld:%02lld.%06lld\nspeed=%.3gx\nprogress=%s\n",
                  (long long)p->frames, speed, (long long)p->total, us, us, us / 3600000000, us / 60000000 % 60,
                  us / 1000000 % 60, us % 1000000, p->rate > 0 ? speed / p->rate : 0, state);
-    if (write(p->machine, text, (size_t)n) < 0) p->machine = -1; /* who listened has gone: no reason to stop */
+    if (write(p->machine, text, (size_t)n) < 0) give_up(p, errno);
 }
 
 void progress_frame(Progress *p, int64_t frames)

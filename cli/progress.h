@@ -11,6 +11,7 @@ typedef struct Progress {
     bool quiet, bar;
     int machine; /* descriptor for key=value lines; -1: none */
     bool owns;   /* machine is a file of ours */
+    const char *to; /* what the command line calls it */
     double start, shown, told;
     int64_t frames;
 } Progress;

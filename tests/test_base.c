@@ -218,6 +218,7 @@ static void device_memory(void)
     CHECK(snls_device_zero(ctx, NULL, 0) == SNLS_OK, "no bytes: %s", snls_error(ctx));
     CHECK(snls_device_zero(ctx, bytes, -1) == SNLS_ERR_ARG && snls_device_zero(ctx, NULL, 1) == SNLS_ERR_ARG, "taken: bytes -1, or no memory");
     snls_device_free(ctx, bytes);
+    CHECK(snls_device_alloc(ctx, (void **)&bytes, -1) == SNLS_ERR_ARG && !bytes, "bytes -1 leave a pointer");
     snls_close(&ctx);
 }
 

@@ -24,6 +24,8 @@ check "noise on three threads" code 0 "$snls" noise "$work/clips/a.npy" "$work/n
 check "noise does not depend on threads" cmp "$work/n1.npy" "$work/n3.npy"
 check "another seed" code 0 "$snls" noise "$work/clips/a.npy" "$work/n4.npy" --sigma 20 --seed 1
 check "another seed is other noise" eval '! cmp -s "$work/n1.npy" "$work/n4.npy"'
+check "the largest seed is told as it was given" eval '"$snls" noise "$work/clips/a.npy" "$work/n7.npy" --sigma 20 --seed 9223372036854775807 --json | grep -q "\"seed\": 9223372036854775807"'
+check "a larger one is refused" code 2 "$snls" noise "$work/clips/a.npy" "$work/n6.npy" --sigma 20 --seed 9223372036854775808
 check "three sigmas" code 0 "$snls" noise "$work/clips/a.npy" "$work/n5.npy" --sigma 20,20,0
 if "$snls" --version | grep -q 'png yes'; then
     check "pictures" code 0 "$snls" noise "$work/clips/a.npy" "$work/pictures/" --sigma 5

@@ -136,10 +136,14 @@ refused 2 'must be auto, or one number or three' clip.mkv out.mkv --sigma 1,2,3,
 refused 2 '--last' clip.mkv out.mkv --first 5 --last 3
 refused 2 'first wanted' clip.mkv out.mkv --first 500
 refused 2 ' --enc-opt is nonsense' clip.mkv out.mkv --sigma 0 --enc-opt nonsense=1
+for option in preset=zzz tune=film,grain profile=zzz b=abc crf=500; do refused 2 " --enc-opt is $option, must be " clip.mkv out.mp4 --sigma 0 --enc-opt $option; done
+refused 2 " --enc-opt is profile=high, which has no lossless mode" clip.mkv out.mp4 --sigma 0 --lossless --enc-opt profile=high
+refused 2 " --enc-opt is something that the encoder libx264 does not take: .*foo" clip.mkv out.mp4 --sigma 0 --enc-opt x264-params=foo=bar
 refused 4 ' --vcodec is nonsense' clip.mkv out.mkv --vcodec nonsense
 refused 2 'is missing' clip.mkv
 refused 5 '--mem 1M: this run needs' clip.mkv out.mkv --sigma 20 --mem 1M
 refused 2 '--mem' clip.mkv out.mkv --mem lots
+refused 2 '--mem is 1e999' clip.mkv out.mkv --mem 1e999
 if ! nm -D "$snls" 2>/dev/null | grep -Eq '__[at]san_init'; then # which need the room of addresses
     make -f lavfi -i testsrc2=s=640x480:r=25:d=0.2 -c:v ffv1 wide.mkv
     (ulimit -v 500000; OPENBLAS_NUM_THREADS=1 exec timeout 60 "$snls" denoise wide.mkv out.mkv --sigma 20 --preset slow --threads 1 >said 2>err) || ! ls | grep '^out' || bad "out of memory: $(cat err) $(ls -d out*)"
@@ -177,6 +181,9 @@ refused 3 'ends after 10 frames' clip.mkv out.mkv --sigma 0 --clean short.mkv
 "$snls" denoise -i clip.mkv -o out.mkv --sigma 0 --frames 3 --json >said 2>err && grep -q '"frames": 3' said || bad "-i -o: $(cat err)"; rm -f out*
 
 # machine-readable progress
+if [ -c /dev/full ]; then
+    "$snls" denoise clip.mkv out.mkv --sigma 0 --progress /dev/full >said 2>err && [ "$(wc -l <err)" = 1 ] && grep -q -- '--progress /dev/full: cannot be written: .*goes on' err || bad "--progress /dev/full: $(cat err)"; rm -f out*
+fi
 "$snls" denoise clip.mkv out.mkv --sigma 0 --progress p.txt >/dev/null && tail -1 p.txt | grep -q '^progress=end$' && grep -q '^frame=50$' p.txt || bad "--progress: $(cat p.txt)"; rm -f out*
 "$snls" denoise sounds.mkv out.mkv --sigma 0 --progress p.txt >/dev/null && grep -q '^total_frames=25$' p.txt || bad "--progress, with longer sound: $(cat p.txt)"; rm -f out*
 # ... which has no place where the output or --json is

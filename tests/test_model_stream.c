@@ -242,6 +242,20 @@ static void short_windows(const Clip *c)
     snls_close(&ctx);
 }
 
+static void sizes_refused(void)
+{
+    static const int64_t sizes[][2] = { { 1 << 20, 1 << 20 }, { 1 << 15, (1 << 14) + 1 }, { (1 << 20) + 1, 1 }, { 0, 8 }, { 8, -1 }, { INT64_MAX, INT64_MAX } };
+    SnlsModel m = make_model(ref, &snls_stan_s, SNLS_F32, &(StanSConfig){ .width = 1, .blocks = 1, .ws = 3, .wt = 1 });
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const SnlsModelStreamParams p = { .height = sizes[i][0], .width = sizes[i][1] };
+        SnlsModelStream *s = NULL;
+        CHECK(snls_model_stream_open(&s, &m, &p) == SNLS_ERR_ARG && !s && strstr(snls_error(ref), "at most 2^29 in all"), "size %d: %s", (int)i, snls_error(ref));
+        CHECK(snls_model_stream_memory(&m, &p) == -1, "size %d has a memory", (int)i);
+        snls_model_stream_close(&s);
+    }
+    free_model(&m);
+}
+
 int main(int argc, char **argv)
 {
     const Clip clips[] = { { 7, 50, 37, draw_clip(7 * 50 * 37 * 3, 1) }, { 1, 50, 37, draw_clip(50 * 37 * 3, 2) }, { 3, 17, 20, draw_clip(3 * 17 * 20 * 3, 3) }, { 11, 36, 12, draw_clip(11 * 36 * 12 * 3, 4) } };
@@ -250,6 +264,7 @@ int main(int argc, char **argv)
     if (snls_open(&ref, &(SnlsContextParams){ .backend = "ref" }) < 0 || snls_open(&cpu, &(SnlsContextParams){ .backend = "cpu", .threads = 2 }) < 0) return 1;
     check_repeat("%s", argv[0]);
     all_bands();
+    sizes_refused();
     bands_equal_whole(&snls_stan_s, &clips[0], SNLS_F32, 0.02);
     bands_equal_whole(&snls_stan_s, &clips[0], SNLS_BF16, 4);
     bands_equal_whole(&snls_dvdnet, &tall, SNLS_F32, 0.02);

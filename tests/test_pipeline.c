@@ -271,6 +271,26 @@ static void arguments(void)
     snls_reader_close(&good.reader);
 }
 
+/* Bytes of a copy, which has no bounds but those of numbers. */
+static void memory(void)
+{
+    static const struct {
+        int64_t w, h;
+        int32_t channels, queue;
+        bool counts;
+    } cases[] = { { 1920, 1080, 3, 2, true },      { 1, 1, 1, 64, true },       { 1 << 20, 1 << 20, 3, 2, true },         { (int64_t)1 << 31, (int64_t)1 << 31, 3, 2, false },
+                  { INT64_MAX, INT64_MAX, 3, 2, false }, { -5, 7, 3, 2, false }, { -5, -7, 3, 2, false },                 { 0, 7, 3, 2, false },
+                  { 64, 48, 2, 2, false },         { 64, 48, 3, 0, false },     { 64, 48, 3, INT32_MAX, false } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        SnlsPipelineParams p;
+        snls_pipeline_defaults(&p);
+        p.queue = cases[i].queue;
+        const SnlsVideoInfo in = { .width = cases[i].w, .height = cases[i].h, .channels = cases[i].channels, .depth = 8 };
+        const int64_t bytes = snls_pipeline_memory(&p, &in, NULL, NULL, 1);
+        CHECK(cases[i].counts ? bytes >= in.width * in.height * in.channels : bytes == -1, "case %d: %lld", (int)i, (long long)bytes);
+    }
+}
+
 int main(void)
 {
     check_repeat("test_pipeline");
@@ -282,6 +302,7 @@ int main(void)
     across_a_cut();
     journals();
     arguments();
+    memory();
     check_folder_remove();
     for (int i = 0; i < 3; i++) snls_close(&ctx[i]);
     tensors_free();

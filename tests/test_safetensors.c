@@ -183,8 +183,9 @@ static void bad_writes(void)
     for (int i = 0; i < 5; i++)
         CHECK(snls_safetensors_write(ctx, path, &(SnlsSafetensors){ .tensors = cases[i].list, .count = cases[i].count }) == SNLS_ERR_ARG, "case %d is written", i);
     const SnlsSafetensors lists[] = { { .count = 1 }, { .tensors = twice, .count = -1 }, { .metadata_count = 1 }, { .metadata = (const char *[]){ "a", "b" }, .metadata_count = -1 },
-                                      { .metadata = (const char *[]){ "a", NULL }, .metadata_count = 1 }, { .metadata = (const char *[]){ NULL, "b" }, .metadata_count = 1 } };
-    for (int i = 0; i < 6; i++) CHECK(snls_safetensors_write(ctx, path, &lists[i]) == SNLS_ERR_ARG && *snls_error(ctx), "list %d is written", i);
+                                      { .metadata = (const char *[]){ "a", NULL }, .metadata_count = 1 }, { .metadata = (const char *[]){ NULL, "b" }, .metadata_count = 1 },
+                                      { .metadata = (const char *[]){ "a", "b", "c", "d", "a", "b" }, .metadata_count = 3 } };
+    for (int i = 0; i < 7; i++) CHECK(snls_safetensors_write(ctx, path, &lists[i]) == SNLS_ERR_ARG && *snls_error(ctx), "list %d is written", i);
     CHECK(access(path, F_OK), "a refused write left a file");
     CHECK(snls_safetensors_write(ctx, "/nowhere/x", &(SnlsSafetensors){ 0 }) == SNLS_ERR_IO, "written to nowhere");
     CHECK(snls_safetensors_read(ctx, "/nowhere/x", &(SnlsSafetensors){ 0 }) == SNLS_ERR_IO, "read from nowhere");

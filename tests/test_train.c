@@ -162,6 +162,7 @@ static void knows_its_clips(void)
     snls_trainer_close(&t);
     for (int k = 0; k < 3; k++) {
         CHECK(snls_trainer_resume(&t, ctx, path) >= 0, "%s", snls_error(ctx));
+        CHECK(snls_trainer_same_clips(t) == SNLS_ERR_ARG && strstr(snls_error(ctx), "is 0, but the run began with 3"), "none of three clips");
         for (int i = 0; t && i < 3; i++) {
             const SnlsTensor clip = moving_clip(order[k][i]);
             CHECK(snls_trainer_add_clip(t, &clip) >= 0, "%s", snls_error(ctx));

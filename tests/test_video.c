@@ -98,6 +98,8 @@ static void missing(void)
     says_so(ctx[1], snls_writer_make(w, frame, pixels, NULL), "writer_make");
     says_so(ctx[1], snls_writer_make(w, NULL, pixels, &made), "writer_make");
     says_so(ctx[1], snls_writer_unpack(w, frame, NULL, 1, &made), "writer_unpack");
+    made = frame;
+    CHECK(snls_writer_make(w, NULL, pixels, &made) < 0 && !made && (made = frame) && snls_writer_unpack(w, frame, NULL, 1, &made) < 0 && !made, "a frame of before is left");
     snls_frame_free(&frame);
     snls_writer_close(&w);
     snls_reader_close(&r);
@@ -159,7 +161,8 @@ static void params(void)
     bad_writer((w = plain, w.crf = 1e9, &w), "crf is 1e+09");
     bad_writer((w = plain, w.threads = -1, &w), "threads is -1");
     bad_writer((w = plain, w.lossless = 2, &w), "lossless is 2");
-    bad_writer((w = plain, w.reserved[14] = 1, &w), "snls_writer_defaults");
+    bad_writer((w = plain, w.listen = 2, &w), "listen is 2");
+    bad_writer((w = plain, w.reserved[13] = 1, &w), "snls_writer_defaults");
     snls_reader_close(&like);
 }
 
@@ -178,6 +181,36 @@ static void encoders(void)
     for (int i = 0; i < 6; i++) {
         SnlsWriter *w = NULL;
         CHECK(snls_writer_open(&w, ctx[1], in_folder("e.mkv"), &p[i]) < 0 && strstr(snls_error(ctx[1]), words[i]) && !strstr(snls_error(ctx[1]), "--"), "%s: %s", words[i], snls_error(ctx[1]));
+        snls_writer_close(&w);
+    }
+    snls_reader_close(&like);
+}
+
+/* Values of options are checked before the encoder sees them: what x264 prints would go past everybody. */
+static void encoder_values(void)
+{
+    static const struct {
+        const char *codec, *option, *words;
+    } bad[] = { { "libx264", "preset=zzz", "holds preset=zzz, must be one of ultrafast" },     { "libx264", "preset=10", "or 0 to 9" },
+                { "libx264", "tune=film,grain", "no more than one of film" },                  { "libx264", "tune=psnr,zzz", "must be one of film" },
+                { "libx264", "profile=zzz", "must be one of baseline" },                       { "libx264", "profile=high", "has no 4:4:4 (yuv444p)" },
+                { "libx264", "b=abc", "holds b=abc, must be a number from 0 on" },             { "libx264", "crf=500", "holds crf=500, must be 0 to 63" },
+                { "mpeg4", "qmin=69", "does not start with params.options qmin=69: " },        { "libx265", "tune=film", "must be one of psnr" },
+                { "libvpx-vp9", "cpu-used=99", "holds cpu-used=99, must be -8 to 8" },         { "libx264", "x264-params=foo", "must be key=value" },
+                { "libx264", "x264-params=foo=bar", "libx264 does not take: " } };
+    SnlsReader *like = NULL;
+    char text[400];
+    if (snls_video_about(NULL, text, sizeof text) < 0 || strstr(text, " no ")) return;
+    CHECK(snls_reader_open(&like, ctx[0], in_folder("clip.npy"), NULL) == SNLS_OK, "%s", snls_error(ctx[0]));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const char *const options[] = { bad[i].option, NULL };
+        SnlsWriter *w = NULL;
+        SnlsWriterParams p;
+        snls_writer_defaults(&p);
+        p.like = like, p.codec = bad[i].codec, p.options = options, p.listen = strstr(bad[i].option, "foo=") != NULL;
+        p.format = strcmp(p.codec, "mpeg4") ? "yuv444p" : NULL; /* x264 that does not start keeps memory of its own for good, so that is mpeg4's here */
+        const SnlsStatus status = snls_writer_open(&w, ctx[1], in_folder("v.mkv"), &p);
+        CHECK(status == SNLS_ERR_ARG && !w && strstr(snls_error(ctx[1]), bad[i].words), "%s: %d, %s", bad[i].option, (int)status, snls_error(ctx[1]));
         snls_writer_close(&w);
     }
     snls_reader_close(&like);
@@ -214,6 +247,7 @@ int main(void)
     no_libpng();
     params();
     encoders();
+    encoder_values();
     about();
     check_folder_remove();
     for (int i = 0; i < 2; i++) snls_close(&ctx[i]);

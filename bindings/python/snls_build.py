@@ -8,7 +8,7 @@ Needs CMake and a C compiler; nothing of Python but its standard library, so tha
     SNLS_BUILD_DIR    a folder with libsnls.so (and libsnls_cuda.so, and libraries that they need) in it, which are taken
                       instead of building
     SNLS_BUNDLE       1: what libsnls.so needs and not every Linux has (OpenBLAS, jansson) goes into the wheel, so that it
-                      works on other machines; 0: not. Without it: 1 without pip, 0 with pip
+                      works on other machines, and oneDNN is left out; 0: not. Without it: 1 without pip, 0 with pip
 """
 import base64
 import hashlib
@@ -29,7 +29,9 @@ ROOT = os.path.normpath(os.path.join(HERE, "..", ".."))
 LIBRARIES = ("libsnls.so", "libsnls_cuda.so", "libsnls_nn_cuda.so")  # the others only where nvcc is
 SDIST = ("CMakeLists.txt", "LICENSE", "README.md", "pyproject.toml", "bindings", "cmake", "include", "src", "weights")
 # What the package does not use, so that a wheel needs few shared libraries: Python has its own readers.
-NOT_USED = tuple("-DSNLS_WITH_%s=OFF" % name for name in ("PNG", "JPEG", "FFMPEG", "DNNL"))
+NOT_USED = tuple("-DSNLS_WITH_%s=OFF" % name for name in ("PNG", "JPEG", "FFMPEG"))
+# What a wheel for other machines does without, unless SNLS_CMAKE_ARGS says otherwise: oneDNN has 40 MB and needs an OpenCL loader.
+TOO_LARGE = ("-DSNLS_WITH_DNNL=OFF",)
 # Libraries are looked for beside libsnls.so first, also those that they need themselves (which RUNPATH would not do).
 BESIDE = ("-DCMAKE_BUILD_RPATH=$ORIGIN", "-DCMAKE_SHARED_LINKER_FLAGS=-Wl,--disable-new-dtags")
 EVERYWHERE = re.compile(r"(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+))\.so")
@@ -73,10 +75,14 @@ def _run(*command):
         raise SystemExit("snls: %s ended with status %d" % (" ".join(command), error.returncode))
 
 
-def _build(folder):
-    extra = shlex.split(os.environ.get("SNLS_CMAKE_ARGS", ""))
-    _run("cmake", "-S", ROOT, "-B", folder, "-DCMAKE_BUILD_TYPE=Release", "-DSNLS_BUILD_CLI=OFF", "-DSNLS_BUILD_TESTS=OFF",
-         *NOT_USED, *BESIDE, *extra)
+def _arguments(bundle):
+    """Those of CMake. The last word is the caller's."""
+    return ("-DCMAKE_BUILD_TYPE=Release", "-DSNLS_BUILD_CLI=OFF", "-DSNLS_BUILD_TESTS=OFF", *NOT_USED, *(TOO_LARGE if bundle else ()), *BESIDE,
+            *shlex.split(os.environ.get("SNLS_CMAKE_ARGS", "")))
+
+
+def _build(folder, bundle):
+    _run("cmake", "-S", ROOT, "-B", folder, *_arguments(bundle))
     _run("cmake", "--build", folder, "--parallel", str(len(os.sched_getaffinity(0))))
 
 
@@ -90,12 +96,13 @@ def _bundle(folder):
 
 def libraries(bundle):
     """{name in the wheel: bytes} of the shared objects."""
+    bundle = os.environ.get("SNLS_BUNDLE", bundle) == "1"
     made = os.environ.get("SNLS_BUILD_DIR")
     folder = os.path.abspath(made) if made else tempfile.mkdtemp(prefix="snls-build-")
     try:
         if not made:
-            _build(folder)
-            if os.environ.get("SNLS_BUNDLE", bundle) == "1":
+            _build(folder, bundle)
+            if bundle:
                 _bundle(folder)
         others = [name for name in sorted(os.listdir(folder)) if re.match(r"lib(?!snls).*\.so\.\d+$", name)]
         paths = {name: os.path.join(folder, name) for name in (*LIBRARIES, *others)}

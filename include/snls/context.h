@@ -77,7 +77,7 @@ typedef enum SnlsCopy { SNLS_COPY_TO_DEVICE = 0, SNLS_COPY_FROM_DEVICE = 1, SNLS
 
 SNLS_API int32_t     snls_device_type(const SnlsContext *ctx); /* SnlsDeviceType that tensors must be on */
 SNLS_API const char *snls_device_name(const SnlsContext *ctx); /* "NVIDIA H200", "cpu"; good as long as ctx */
-SNLS_API SnlsStatus  snls_device_alloc(SnlsContext *ctx, void **out, int64_t bytes); /* not zeroed */
+SNLS_API SnlsStatus  snls_device_alloc(SnlsContext *ctx, void **out, int64_t bytes); /* not zeroed; on failure *out is NULL */
 SNLS_API void        snls_device_free(SnlsContext *ctx, void *ptr);                  /* NULL is allowed */
 /* In the order of the context's stream; both ends are free when it returns. */
 SNLS_API SnlsStatus snls_device_copy(SnlsContext *ctx, void *to, const void *from, int64_t bytes, int32_t direction);

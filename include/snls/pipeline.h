@@ -68,7 +68,8 @@ SNLS_API void snls_pipeline_defaults(SnlsPipelineParams *params);
  * come again, remove it. */
 SNLS_API SnlsStatus snls_pipeline_run(const SnlsPipeline *pipeline, SnlsPipelineResult *result);
 
-/* Bytes that a run will hold at most, by this library's own account: codecs add their own. denoise NULL: a copy; model NULL: no network. */
+/* Bytes that a run will hold at most, by this library's own account: codecs add their own. denoise NULL: a copy; model NULL: no network.
+ * -1: in has no size, or one that is beyond what is denoised, or a field of params is out of range. */
 SNLS_API int64_t snls_pipeline_memory(const SnlsPipelineParams *params, const SnlsVideoInfo *in, const SnlsDenoiseParams *denoise, SnlsModel *model, int32_t threads);
 
 #ifdef __cplusplus

@@ -86,12 +86,14 @@ typedef struct SnlsWriterParams {
     const char        *path;      /* its ending chooses the container, NULL = the path of the writer */
     const char        *codec;     /* FFmpeg's name of an encoder; NULL = by container and depth */
     const char        *format;    /* FFmpeg's name of a pixel format; NULL = the input's or the nearest that the codec has */
-    const char *const *options;   /* of the encoder, "key=value", ended by NULL; NULL = none */
+    const char *const *options;   /* of the encoder, "key=value", ended by NULL; NULL = none. SNLS_ERR_ARG: it has no such option, or not with this value */
     double             crf;       /* 0 to 63; < 0 = the default */
     int32_t            lossless;  /* 1: the encoder's lossless mode where it has one (0) */
     int32_t            no_copy;   /* 1: audio, subtitles, chapters and attachments are left out (0: copied) */
     int32_t            threads;   /* of the encoder, 0 = its own choice */
-    int32_t            reserved[15]; /* zero */
+    int32_t            listen;    /* 1: what the encoder only says in its messages while it is opened is heard too, as SnlsReaderParams.listen does: parts of
+                                     x264-params and the like that it would go on without are an error, and why it does not start is told (0) */
+    int32_t            reserved[14]; /* zero */
     /* Pictures by a pattern: called with the name of each, returns the path to write to, NULL to stop; NULL = the name. */
     const char *(*rename)(void *opaque, const char *name);
     void       *opaque;

@@ -26,6 +26,17 @@ static SnlsStatus check_list(SnlsContext *ctx, const char *name, const void *lis
     return SNLS_OK;
 }
 
+/* Readers would see the last of two alone. */
+static SnlsStatus check_keys(SnlsContext *ctx, const SnlsSafetensors *file)
+{
+    for (int64_t i = 0; i < file->metadata_count; i++)
+        for (int64_t k = 0; k < i; k++) {
+            const char *one = file->metadata[2 * i], *other = file->metadata[2 * k];
+            SNLS_REQUIRE(ctx, !one || !other || strcmp(one, other), SNLS_ERR_ARG, "safetensors_write: metadata has the key %.80s twice", one);
+        }
+    return SNLS_OK;
+}
+
 static json_t *entry_of(const SnlsTensor *t, int64_t begin)
 {
     json_t *shape = json_array();
@@ -89,6 +100,7 @@ SnlsStatus snls_safetensors_write(SnlsContext *ctx, const char *path, const Snls
     SNLS_REQUIRE(ctx, path && file, SNLS_ERR_ARG, "safetensors_write: path or file is NULL");
     SNLS_TRY(check_list(ctx, "tensors", file->tensors, file->count));
     SNLS_TRY(check_list(ctx, "metadata", file->metadata, file->metadata_count));
+    SNLS_TRY(check_keys(ctx, file));
     for (int64_t i = 0; i < file->count; i++) SNLS_TRY(check_tensor(ctx, path, &file->tensors[i]));
     char *header = header_text(file);
     SNLS_REQUIRE(ctx, header, SNLS_ERR_ARG, "safetensors_write: two tensors have one name, or a text is no UTF-8");

@@ -258,11 +258,21 @@ SnlsStatus snls_model_info(const SnlsModel *m, SnlsModelInfo *info)
 
 /* ---- running ---- */
 
+SnlsStatus snls_model_size_check(SnlsContext *ctx, const char *who, SnlsStatus status, int64_t height, int64_t width)
+{
+    enum { SIDE_MOST = 1 << 20 };
+    const int64_t most = (int64_t)1 << 29; /* as for the denoiser and for flow, which networks work beside */
+    SNLS_REQUIRE(ctx, height >= 1 && width >= 1 && height <= SIDE_MOST && width <= SIDE_MOST && height * width <= most, status,
+                 "%s: frames are %lld x %lld pixels, must be 1 to %d each way and at most 2^29 in all", who, (long long)width, (long long)height, SIDE_MOST);
+    return SNLS_OK;
+}
+
 static SnlsStatus check_frames(SnlsContext *ctx, const char *name, const SnlsTensor *t, int64_t count, const SnlsTensor *like)
 {
     SNLS_REQUIRE(ctx, t->data && t->ndim == 4 && t->dtype == SNLS_F32 && t->shape[3] == 3 && t->shape[0] >= 1 && t->shape[1] >= 1 && t->shape[2] >= 1, SNLS_ERR_SHAPE,
                  "model: %s must be (T,H,W,3), f32", name);
     SNLS_REQUIRE(ctx, t->device == SNLS_DEVICE_CPU, SNLS_ERR_SHAPE, "model: %s is not in CPU memory", name);
+    SNLS_TRY(snls_model_size_check(ctx, "model", SNLS_ERR_SHAPE, t->shape[1], t->shape[2]));
     SnlsTensor plain = *t;
     snls_tensor_contiguous(&plain);
     SNLS_REQUIRE(ctx, !memcmp(plain.stride, t->stride, 4 * sizeof *t->stride), SNLS_ERR_SHAPE, "model: %s must be contiguous", name);

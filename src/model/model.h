@@ -57,6 +57,8 @@ struct SnlsModel {
 };
 
 int64_t snls_model_reach(const SnlsModel *m);
+/* Frames of a size that networks take; status and a sentence of who where they are not. */
+SnlsStatus snls_model_size_check(SnlsContext *ctx, const char *who, SnlsStatus status, int64_t height, int64_t width);
 
 /* Are n results finite? They are not where weights are too large. */
 SnlsStatus snls_model_check(const SnlsModel *m, const float *out, int64_t n);

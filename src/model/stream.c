@@ -22,7 +22,8 @@ static int64_t window_frames(const SnlsModel *m) { return chunk_of(m) + 2 * snls
 
 static SnlsStatus check_params(SnlsContext *ctx, const SnlsModelStreamParams *p)
 {
-    SNLS_REQUIRE(ctx, p && p->height >= 1 && p->width >= 1 && p->height <= 1 << 20 && p->width <= 1 << 20, SNLS_ERR_ARG, "model_stream: frames must have 1 to 1048576 rows and columns");
+    SNLS_REQUIRE(ctx, p, SNLS_ERR_ARG, "model_stream: params is NULL");
+    SNLS_TRY(snls_model_size_check(ctx, "model_stream", SNLS_ERR_ARG, p->height, p->width));
     SNLS_TRY(snls_flag_check(ctx, "model_stream", "lean", p->lean));
     return snls_reserved_check(ctx, "model_stream", NULL, p->reserved, sizeof p->reserved / sizeof *p->reserved);
 }

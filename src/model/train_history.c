@@ -104,10 +104,11 @@ SnlsStatus snls_trainer_same_clips(SnlsTrainer *t)
 {
     char now[TRAIN_CLIPS_TEXT];
     if (!t) return SNLS_ERR_ARG;
-    snls_train_clips_text(t, now);
+    snls_train_clips_text(t, now); /* without clips the text of the checkpoint, so they are counted first */
     const char *then = t->history.clips_were;
-    if (!*then || !strcmp(now, then)) return SNLS_OK;
     const long long count = strtoll(then, NULL, 10);
+    if (!*then) return SNLS_OK;
     SNLS_REQUIRE(t->ctx, count == t->clip_count, SNLS_ERR_ARG, "train: the number of clips is %lld, but the run began with %lld", (long long)t->clip_count, count);
-    return snls_fail(t->ctx, SNLS_ERR_ARG, "train: the clips are not those that the run began with, or in another order");
+    SNLS_REQUIRE(t->ctx, !strcmp(now, then), SNLS_ERR_ARG, "train: the clips are not those that the run began with, or in another order");
+    return SNLS_OK;
 }

@@ -16,9 +16,9 @@ const char *snls_device_name(const SnlsContext *ctx)
 
 SnlsStatus snls_device_alloc(SnlsContext *ctx, void **out, int64_t bytes)
 {
+    if (out) *out = NULL;
     if (!ctx) return SNLS_ERR_ARG;
     SNLS_REQUIRE(ctx, out && bytes >= 0, SNLS_ERR_ARG, "device_alloc: out must be given and bytes not negative");
-    *out = NULL;
     if (device_of(ctx)) return device_of(ctx)->alloc(ctx, out, bytes);
     *out = snls_mem_alloc(&ctx->allocator, bytes);
     SNLS_REQUIRE(ctx, *out, SNLS_ERR_MEMORY, "device_alloc: out of memory for %lld bytes", (long long)bytes);

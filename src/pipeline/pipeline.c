@@ -418,11 +418,21 @@ SnlsStatus snls_pipeline_run(const SnlsPipeline *job, SnlsPipelineResult *result
     return r.status;
 }
 
+enum { MOST_EACH = 4096 }; /* bytes for a pixel, of all buffers below together with 64 frames in queues: less */
+
+/* Sizes that are ones, and whose bytes can be counted. */
+static bool is_possible(const SnlsPipelineParams *params, const SnlsVideoInfo *in, int64_t *pixels)
+{
+    return in->width >= 1 && in->height >= 1 && snls_mul_size(in->width, in->height, pixels) && *pixels <= INT64_MAX / 2 / MOST_EACH &&
+           (in->channels == 1 || in->channels == 3) && params->queue >= 1 && params->queue <= 64;
+}
+
 int64_t snls_pipeline_memory(const SnlsPipelineParams *params, const SnlsVideoInfo *in,
                              const SnlsDenoiseParams *denoise, SnlsModel *model, int32_t threads)
 {
-    if (!params || !in) return -1;
-    const int64_t pixels = in->width * in->height, frame = pixels * in->channels * (in->depth > 8 ? 2 : 1),
+    int64_t pixels = 0;
+    if (!params || !in || !is_possible(params, in, &pixels)) return -1;
+    const int64_t frame = pixels * in->channels * (in->depth > 8 ? 2 : 1),
                   buffers = params->queue + POOL_EXTRA;
     const int64_t floats = pixels * in->channels * (int64_t)sizeof(float), watch = params->watch ? 2 * floats : 0;
     if (is_copy(denoise)) return (2 * params->queue + 3) * frame + watch;

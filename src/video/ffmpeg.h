@@ -7,6 +7,7 @@
 #include <libavcodec/avcodec.h>
 #include <libavformat/avformat.h>
 #include <libavutil/pixdesc.h>
+#include <stdarg.h>
 #include <string.h>
 
 #if LIBAVUTIL_VERSION_MAJOR >= 58
@@ -49,6 +50,19 @@ SnlsStatus snls_av_clock_open(SnlsAvClock *clock, const AVFormatContext *in);
 void snls_av_clock_packet(SnlsAvClock *clock, const AVFormatContext *in, AVPacket *packet);
 void snls_av_clock_close(SnlsAvClock *clock);
 
+/* ---- messages ---- */
+
+typedef struct SnlsAvListener { /* to messages of one decoder or encoder */
+    /* Called by any thread, by one at a time. */
+    void (*hear)(struct SnlsAvListener *l, const AVCodecContext *from, int level, const char *format, va_list arguments);
+    bool listens;
+    struct SnlsAvListener *next;
+} SnlsAvListener;
+
+/* Messages of this codec come to l->hear, until it ends; takes the one place that FFmpeg has for messages in a process. */
+void snls_av_listen(SnlsAvListener *l, AVCodecContext *codec);
+void snls_av_listen_end(SnlsAvListener *l); /* nothing where it does not listen */
+
 /* ---- reading ---- */
 
 typedef struct SnlsAvInput { /* bytes that libavformat does not fetch itself */
@@ -71,10 +85,10 @@ typedef struct SnlsAvSums { /* of the slices of FFV1, as far as packets have tol
 bool snls_av_ffv1_damaged(SnlsAvSums *sums, const AVPacket *packet);
 
 typedef struct SnlsAvDamage { /* that decoders go over */
+    SnlsAvListener listener;  /* first: it is what hears */
     bool heard;               /* a complaint since the last frame; this and the next two are written by any thread */
     bool heard_mark;          /* one that is as good as a mark on a frame */
     int heard_once;           /* of those that come once for each frame */
-    bool listens;
     bool headless;       /* the stream begins with a frame that others should come before: nobody sees what is decoded until the first comes out */
     int64_t due;         /* packets the decoder had when it complained; 0: no complaint waits. What waits: */
     int64_t waiting, waiting_once;
@@ -84,7 +98,6 @@ typedef struct SnlsAvDamage { /* that decoders go over */
     int64_t spoken_once; /* complaints of those that come once for each frame */
     int64_t packets;     /* that could not be decoded, or whose sum is wrong */
     int64_t counted;     /* of all these, in the reader's info; which forgets frames that are skipped */
-    struct SnlsAvDamage *next;
 } SnlsAvDamage;
 
 /* Messages of this decoder come here. Before it is opened; to be closed after it. */
@@ -175,6 +188,23 @@ extern const SnlsWriterKind snls_av_writer;
 
 /* Encoder, its format and options by container, depth and what was asked for; opens it. */
 SnlsStatus snls_av_encoder_open(SnlsWriter *w, SnlsAvWriter *a, const AVFrame *first);
+
+/* What is told of an encoder: nobody knows y4m's by FFmpeg's word for it. */
+static inline const char *snls_av_encoder_name(const AVCodec *codec) { return codec->id == AV_CODEC_ID_WRAPPED_AVFRAME ? "y4m" : codec->name; }
+
+/* Adds w->params.options to those of ours. SNLS_ERR_ARG: one that this encoder does not have, or not with this value. format: of what is encoded. */
+SnlsStatus snls_av_options_add(SnlsWriter *w, const AVCodec *codec, enum AVPixelFormat format, AVDictionary **options);
+/* All of w->params.options, for a sentence: " with params.options a=1 b=2"; "" where there are none. */
+void snls_av_options_text(const SnlsWriter *w, char *text, size_t size);
+
+typedef struct SnlsAvOpening { /* what an encoder says while it is opened */
+    SnlsAvListener listener;   /* first: it is what hears */
+    char ignored[160];         /* of an option that it goes on without; "" */
+    char failed[160];          /* why it does not start; "" */
+} SnlsAvOpening;
+
+void snls_av_opening_listen(SnlsAvOpening *o, AVCodecContext *encoder);
+void snls_av_opening_end(SnlsAvOpening *o, AVCodecContext *encoder);
 
 /* Says that the rate varies, and is lost. */
 void snls_av_note_rate(SnlsWriter *w);

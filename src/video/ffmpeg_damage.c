@@ -1,9 +1,7 @@
 /* ffmpeg_damage.c: damaged data for which a decoder gives a picture all the same, with what it could not read filled in. Some decoders mark such
  * frames; here is what others only say in their messages, and how many frames it is about. Whether to go on is the reader's matter. */
 #include "video/ffmpeg.h"
-#include <libavutil/log.h>
 #include <pthread.h>
-#include <stdarg.h>
 
 /* Beginnings of messages that no whole file was found to bring about: those of missing references and of numbers that do not follow each other come
  * wherever a stream was cut or joined. Words that another FFmpeg has changed are not heard. */
@@ -20,10 +18,7 @@ static const struct Complaint {
     { AV_CODEC_ID_HEVC, "mismatching checksum of plane", false, true },
 };
 
-/* FFmpeg has one place for messages of everybody in the process. A decoder of ours, and the copy of it that each of its threads has, is known by its
- * opaque pointer being in this list. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static SnlsAvDamage *listeners;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what is heard, which threads of the decoder write */
 
 static const struct Complaint *complaint_of(enum AVCodecID codec, const char *format)
 {
@@ -33,50 +28,27 @@ static const struct Complaint *complaint_of(enum AVCodecID codec, const char *fo
     return NULL;
 }
 
-/* False: not a decoder of ours. */
-static bool hear(const AVCodecContext *decoder, const struct Complaint *complaint)
+static void hear(SnlsAvListener *listener, const AVCodecContext *decoder, int level, const char *format, va_list arguments)
 {
+    SnlsAvDamage *d = (SnlsAvDamage *)listener;
+    const struct Complaint *complaint = complaint_of(decoder->codec_id, format);
+    (void)level, (void)arguments;
+    if (!complaint) return;
     pthread_mutex_lock(&lock);
-    SnlsAvDamage *d = listeners;
-    while (d && d != decoder->opaque) d = d->next;
-    if (d && complaint) {
-        d->heard = true;
-        d->heard_mark |= complaint->is_mark;
-        d->heard_once += complaint->once;
-    }
+    d->heard = true;
+    d->heard_mark |= complaint->is_mark;
+    d->heard_once += complaint->once;
     pthread_mutex_unlock(&lock);
-    return d;
-}
-
-/* Messages of others go where they went before. */
-static void on_message(void *from, int level, const char *format, va_list arguments)
-{
-    const bool decoder = from && level <= AV_LOG_INFO && *(const AVClass *const *)from == avcodec_get_class();
-    const AVCodecContext *c = decoder ? from : NULL;
-    if (!c || !hear(c, complaint_of(c->codec_id, format))) av_log_default_callback(from, level, format, arguments);
 }
 
 void snls_av_damage_listen(SnlsAvDamage *d, AVCodecContext *decoder)
 {
-    decoder->opaque = d;
     if (decoder->codec_id == AV_CODEC_ID_HEVC) decoder->err_recognition |= AV_EF_CRCCHECK; /* of frames that have a sum */
-    pthread_mutex_lock(&lock);
-    d->next = listeners;
-    listeners = d;
-    d->listens = true;
-    av_log_set_callback(on_message);
-    pthread_mutex_unlock(&lock);
+    d->listener.hear = hear;
+    snls_av_listen(&d->listener, decoder);
 }
 
-void snls_av_damage_close(SnlsAvDamage *d)
-{
-    pthread_mutex_lock(&lock);
-    SnlsAvDamage **at = &listeners;
-    while (d->listens && *at != d) at = &(*at)->next;
-    if (d->listens) *at = d->next;
-    d->listens = false;
-    pthread_mutex_unlock(&lock);
-}
+void snls_av_damage_close(SnlsAvDamage *d) { snls_av_listen_end(&d->listener); }
 
 /* The reader has forgotten what was counted in frames that are skipped. */
 static void begin_anew(const SnlsReader *r, SnlsAvDamage *d)

@@ -2,7 +2,6 @@
 #include "video/ffmpeg.h"
 #include "base/number.h"
 #include "io/file.h"
-#include <libavutil/opt.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -92,12 +91,6 @@ static enum AVPixelFormat usual_yuv(const AVCodec *codec, const SnlsPixels *p, b
     return AV_PIX_FMT_NONE;
 }
 
-/* What is told: nobody knows y4m's encoder by FFmpeg's word for it. */
-static const char *name_of(const AVCodec *codec)
-{
-    return codec->id == AV_CODEC_ID_WRAPPED_AVFRAME ? "y4m" : codec->name;
-}
-
 /* Made for RGB too, not only able to: what FFV1, PNG and the like are. y4m has no RGB, but is lossless: 4:4:4 is the nearest. */
 static bool keeps_rgb(const AVCodec *codec)
 {
@@ -115,7 +108,7 @@ static SnlsStatus choose_format(SnlsWriter *w, const AVCodec *codec, const SnlsP
         SNLS_REQUIRE(w->ctx, *format != AV_PIX_FMT_NONE, SNLS_ERR_ARG, "writer: params.format is %.60s, FFmpeg has no such pixel format",
                      w->params.format);
         SNLS_REQUIRE(w->ctx, takes(codec, *format), SNLS_ERR_UNSUPPORTED,
-                     "writer: params.format is %.60s, the encoder %s does not take it", w->params.format, name_of(codec));
+                     "writer: params.format is %.60s, the encoder %s does not take it", w->params.format, snls_av_encoder_name(codec));
     } else if (takes(codec, from) && !odd_size(codec, p, from)) *format = from;
     else if (p->components < 3 || (p->rgb && !w->params.lossless && !keeps_rgb(codec)))
         *format = usual_yuv(codec, p, true);
@@ -126,7 +119,7 @@ static SnlsStatus choose_format(SnlsWriter *w, const AVCodec *codec, const SnlsP
         *format = avcodec_find_best_pix_fmt_of_list(formats_of(codec), from, snls_pixels_alpha(p), NULL);
     if (*format == AV_PIX_FMT_PAL8) *format = AV_PIX_FMT_BGR8; /* GIF: fixed colours, no palette is made */
     SNLS_REQUIRE(w->ctx, *format != AV_PIX_FMT_NONE && snls_av_pixels(*format, &known), SNLS_ERR_UNSUPPORTED,
-                 "%s: the encoder %s takes no pixel format we can make", snls_io_name(w->name).text, name_of(codec));
+                 "%s: the encoder %s takes no pixel format we can make", snls_io_name(w->name).text, snls_av_encoder_name(codec));
     return SNLS_OK;
 }
 
@@ -232,27 +225,6 @@ static int set_quality(const SnlsWriter *w, const char *name, AVDictionary **opt
     return lossless;
 }
 
-/* x265 has one option for all of its own: what is asked for comes behind ours, and the last word holds. */
-static void add_option(AVDictionary **options, const char *key, const char *value)
-{
-    const bool joined = !strcmp(key, "x265-params") && av_dict_get(*options, key, NULL, 0);
-    if (joined) av_dict_set(options, key, ":", AV_DICT_APPEND);
-    av_dict_set(options, key, value, joined ? AV_DICT_APPEND : 0);
-}
-
-static SnlsStatus add_options(SnlsWriter *w, AVDictionary **options)
-{
-    for (const char *const *o = w->params.options; o && *o; o++) {
-        char key[64];
-        const char *equals = strchr(*o, '=');
-        SNLS_REQUIRE(w->ctx, equals && equals > *o && equals - *o < (int)sizeof key, SNLS_ERR_ARG,
-                     "writer: params.options holds %.60s, must be key=value", *o);
-        snprintf(key, sizeof key, "%.*s", (int)(equals - *o), *o);
-        add_option(options, key, equals + 1);
-    }
-    return SNLS_OK;
-}
-
 static void set_context(const SnlsWriter *w, SnlsAvWriter *a, AVCodecContext *e, const AVFrame *first, AVRational base,
                         AVRational rate)
 {
@@ -272,33 +244,65 @@ static void set_context(const SnlsWriter *w, SnlsAvWriter *a, AVCodecContext *e,
     if (a->out->oformat->flags & AVFMT_GLOBALHEADER) e->flags |= AV_CODEC_FLAG_GLOBAL_HEADER;
 }
 
-/* Options that the encoder does not know are refused, not dropped. */
-static SnlsStatus try_open(SnlsWriter *w, SnlsAvWriter *a, const AVCodec *codec, const AVFrame *first, AVRational base,
-                           AVRational rate)
+static SnlsStatus make_encoder(SnlsWriter *w, SnlsAvWriter *a, const AVCodec *codec, const AVFrame *first, AVRational base, AVRational rate)
 {
-    AVDictionary *options = NULL;
-    const AVDictionaryEntry *left = NULL;
     avcodec_free_context(&a->encoder);
     a->encoder = avcodec_alloc_context3(codec);
     SNLS_REQUIRE(w->ctx, a->encoder, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(w->name).text);
     set_context(w, a, a->encoder, first, base, rate);
     if (!strncmp(codec->name, "libx26", 6) || !strncmp(codec->name, "libvpx", 6))
         a->encoder->thread_count = w->params.threads;
-    w->info.lossless = set_quality(w, codec->name, &options);
-    SnlsStatus status = add_options(w, &options);
-    if (!strcmp(codec->name, "libx265")) guard_x265(w, &options);
-    const int error = status < 0 ? 0 : avcodec_open2(a->encoder, codec, &options);
-    char what[64];
-    snprintf(what, sizeof what, "the encoder %s does not start", codec->name);
-    if (error < 0) status = snls_av_fail(w->ctx, SNLS_ERR_UNSUPPORTED, w->name, what, error);
-    else if (status >= 0 && w->params.crf >= 0 && av_dict_get(options, "crf", NULL, 0))
-        status = snls_fail(w->ctx, SNLS_ERR_ARG, "writer: params.crf is %g, the encoder %s knows no such quality; params.codec libx264 does", w->params.crf,
-                           name_of(codec));
-    else if (status >= 0 && (left = av_dict_get(options, "", NULL, AV_DICT_IGNORE_SUFFIX)))
-        status =
-            snls_fail(w->ctx, SNLS_ERR_ARG, "writer: params.options holds %.60s, the encoder %s has no such option", left->key, name_of(codec));
+    return SNLS_OK;
+}
+
+static int open_encoder(const SnlsWriter *w, SnlsAvWriter *a, const AVCodec *codec, AVDictionary **options, SnlsAvOpening *said)
+{
+    if (!strcmp(codec->name, "libx265")) guard_x265(w, options);
+    if (w->params.listen) snls_av_opening_listen(said, a->encoder);
+    const int error = avcodec_open2(a->encoder, codec, options);
+    if (w->params.listen) snls_av_opening_end(said, a->encoder);
+    return error;
+}
+
+/* Does it start without what was asked for? If so, that is what is wrong. */
+static bool starts_plain(SnlsWriter *w, SnlsAvWriter *a, const AVCodec *codec, const AVFrame *first, AVRational base, AVRational rate)
+{
+    AVDictionary *options = NULL;
+    SnlsAvOpening said = { 0 };
+    if (!w->params.options || !*w->params.options || make_encoder(w, a, codec, first, base, rate) < 0) return false;
+    set_quality(w, codec->name, &options);
+    const bool starts = open_encoder(w, a, codec, &options, &said) >= 0;
     av_dict_free(&options);
-    return status < 0 ? status : check_ffv1(w, a->encoder);
+    return starts;
+}
+
+/* What the encoder has not taken, though it has started, is refused, not dropped. */
+static SnlsStatus check_taken(SnlsWriter *w, const AVCodec *codec, const AVDictionary *left, const SnlsAvOpening *said)
+{
+    SNLS_REQUIRE(w->ctx, w->params.crf < 0 || !av_dict_get(left, "crf", NULL, 0), SNLS_ERR_ARG,
+                 "writer: params.crf is %g, the encoder %s knows no such quality; params.codec libx264 does", w->params.crf, snls_av_encoder_name(codec));
+    SNLS_REQUIRE(w->ctx, !*said->ignored, SNLS_ERR_ARG, "writer: params.options holds something that the encoder %s does not take: %s", snls_av_encoder_name(codec),
+                 said->ignored);
+    return SNLS_OK;
+}
+
+static SnlsStatus try_open(SnlsWriter *w, SnlsAvWriter *a, const AVCodec *codec, const AVFrame *first, AVRational base,
+                           AVRational rate)
+{
+    AVDictionary *options = NULL;
+    SnlsAvOpening said = { 0 };
+    char what[700], given[300] = "";
+    SNLS_TRY(make_encoder(w, a, codec, first, base, rate));
+    w->info.lossless = set_quality(w, codec->name, &options);
+    SnlsStatus status = snls_av_options_add(w, codec, a->like->format, &options);
+    const int error = status < 0 ? 0 : open_encoder(w, a, codec, &options, &said);
+    if (status >= 0 && error >= 0) status = check_taken(w, codec, options, &said);
+    av_dict_free(&options);
+    if (error >= 0) return status < 0 ? status : check_ffv1(w, a->encoder);
+    const bool plain = starts_plain(w, a, codec, first, base, rate);
+    if (plain) snls_av_options_text(w, given, sizeof given);
+    snprintf(what, sizeof what, "the encoder %s does not start%s%s%s", snls_av_encoder_name(codec), given, *said.failed ? ": " : "", said.failed);
+    return snls_av_fail(w->ctx, plain ? SNLS_ERR_ARG : SNLS_ERR_UNSUPPORTED, w->name, what, error);
 }
 
 /* Does every sample of the input have a place in what is encoded? */
@@ -414,13 +418,13 @@ static SnlsStatus open_with_clock(SnlsWriter *w, SnlsAvWriter *a, const AVCodec 
     for (int i = constant ? 3 : 0; i < 4 && status == SNLS_ERR_UNSUPPORTED; i++)
         if (varies || i == 0 || i == 3) status = try_open(w, a, codec, first, clocks[i], rate);
     SNLS_TRY(status);
-    snprintf(w->info.codec, sizeof w->info.codec, "%s", name_of(codec));
+    snprintf(w->info.codec, sizeof w->info.codec, "%s", snls_av_encoder_name(codec));
     a->counts = constant && counts_frames(a, codec);
     const bool rounds = !av_cmp_q(a->encoder->time_base, slow) && av_cmp_q(a->from, slow);
     if (a->counts && varies) a->told_rate = true, snls_av_note_rate(w);
     else if (rounds && varies)
         snls_note(&w->info, "the frame rate varies, and %s knows %.3f frames a second: times are rounded to that",
-                  name_of(codec), w->info.rate);
+                  snls_av_encoder_name(codec), w->info.rate);
     return SNLS_OK;
 }
 
@@ -446,7 +450,7 @@ SnlsStatus snls_av_encoder_open(SnlsWriter *w, SnlsAvWriter *a, const AVFrame *f
     snprintf(w->info.pixel_format, sizeof w->info.pixel_format, "%s", av_get_pix_fmt_name(format));
     snprintf(w->info.container, sizeof w->info.container, "%s", a->out->oformat->name);
     w->info.lossless = w->info.lossless && holds(&from, &w->pixels);
-    note_losses(w, &from, name_of(codec));
+    note_losses(w, &from, snls_av_encoder_name(codec));
     note_tags(w, a, first, &from, held);
     return SNLS_OK;
 }

@@ -43,6 +43,7 @@ static SnlsStatus check_params(SnlsContext *ctx, const SnlsWriterParams *p)
     SNLS_REQUIRE(ctx, p->crf < 0 || p->crf <= 63, SNLS_ERR_ARG, "writer: crf is %g, must be 0 to 63, or negative for the default", p->crf); /* nor NaN */
     SNLS_TRY(snls_flag_check(ctx, "writer", "lossless", p->lossless));
     SNLS_TRY(snls_flag_check(ctx, "writer", "no_copy", p->no_copy));
+    SNLS_TRY(snls_flag_check(ctx, "writer", "listen", p->listen));
     SNLS_TRY(snls_threads_check(ctx, "writer", p->threads));
     return snls_reserved_check(ctx, "writer", "snls_writer_defaults", p->reserved, sizeof p->reserved / sizeof *p->reserved);
 }
@@ -83,6 +84,7 @@ void snls_writer_info(const SnlsWriter *writer, SnlsVideoInfo *info)
 
 SnlsStatus snls_writer_make(SnlsWriter *w, const SnlsFrame *like, const float *pixels, SnlsFrame **frame)
 {
+    if (frame) *frame = NULL;
     if (!w) return SNLS_ERR_ARG;
     SNLS_REQUIRE(w->ctx, like && pixels && frame, SNLS_ERR_ARG, "writer: like, pixels or frame is NULL");
     SNLS_TRY(w->kind->blank(w, like, frame));
@@ -95,6 +97,7 @@ SnlsStatus snls_writer_make(SnlsWriter *w, const SnlsFrame *like, const float *p
 
 SnlsStatus snls_writer_unpack(SnlsWriter *w, const SnlsFrame *like, const void *bytes, int64_t size, SnlsFrame **frame)
 {
+    if (frame) *frame = NULL;
     if (!w) return SNLS_ERR_ARG;
     SNLS_REQUIRE(w->ctx, like && bytes && frame, SNLS_ERR_ARG, "writer: like, bytes or frame is NULL");
     SNLS_TRY(w->kind->blank(w, like, frame));

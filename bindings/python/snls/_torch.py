@@ -296,6 +296,8 @@ def _function(name, forward, setup, backward):
     def apply(*args):
         if not _transforms_active():
             return usual(*args)
+        if single is None:
+            raise NotImplementedError("snls: gradients within transforms of functorch need PyTorch 2, where they are torch.func; this is PyTorch %s" % torch.__version__)
         with _at_this_level():
             return single(*args)
     return apply

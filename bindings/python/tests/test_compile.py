@@ -141,5 +141,20 @@ class Transforms(unittest.TestCase):
                 call(dist.clone())
 
 
+@needs_torch
+@unittest.skipIf(has(2, 0), "this PyTorch has torch.func")
+class OlderTransforms(unittest.TestCase):
+    def test_refused(self):
+        """functorch of PyTorch 1.13, by a sentence."""
+        try:
+            import functorch
+        except ImportError:
+            self.skipTest("there is no functorch")
+        first = lambda d: (snls.weights(d) * torch.arange(3)).sum()
+        for call in (functorch.grad(first), functorch.jacrev(first), lambda d: functorch.vjp(first, d)):
+            with self.assertRaisesRegex(NotImplementedError, "functorch need PyTorch 2"):
+                call(torch.rand(1, 1, 1, 2, 2, 3))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -95,6 +95,15 @@ class Install(unittest.TestCase):
         self.assertIn("snls/lib/spare/libgomp.so.1", names)
         self.assertTrue(all("snls/lib/" + name in names for name in beside if name != "libgomp.so.1"))
 
+    def test_arguments(self):
+        """oneDNN is used where it is found, but not in a wheel for other machines, unless it is asked for."""
+        from unittest import mock
+        without, asked = "-DSNLS_WITH_DNNL=OFF", "-DSNLS_WITH_DNNL=ON"
+        with mock.patch.dict(os.environ, SNLS_CMAKE_ARGS=asked + " -DSNLS_WITH_CUDA=OFF"):
+            self.assertNotIn(without, snls_build._arguments(False))
+            given = snls_build._arguments(True)
+            self.assertLess(given.index(without), given.index(asked))
+
     def test_source_archive(self):
         name = snls_build.build_sdist(self.folder)
         self.assertEqual(name, "snls-%s.tar.gz" % snls.__version__)
