@@ -44,6 +44,20 @@ static void test_level(SnlsContext *ctx, const Clip *clean)
               && snls_noise_level(ctx, white.data, 1, 96, 120, 3, NULL) == SNLS_ERR_ARG && snls_noise_level(ctx, NULL, 1, 96, 120, 3, got) == SNLS_ERR_ARG, "bad frames");
 }
 
+/* Waves of colour as wide as a block, without brightness: low frequencies cannot tell them from noise of 4:2:0, high ones can. */
+static void test_texture_of_colour(SnlsContext *ctx)
+{
+    const Clip waves = clip_clean(1, 96, 120, 3, 0);
+    for (int64_t i = 0; i < 96 * 120; i++)
+        for (int c = 0; c < 3; c++) waves.data[3 * i + c] = (float)(128 + (c - 1) * 2.5 * sin(6.283 * (double)(i % 120) / 8 + 0.3));
+    for (int i = 0; i < 2; i++) {
+        const double sigma = i ? 5 : 1;
+        const Clip noisy = clip_noisy(&waves, sigma);
+        double level;
+        CHECK(snls_noise_level(ctx, noisy.data, 1, 96, 120, 3, &level) == SNLS_OK && fabs(level / sigma - 1) < 0.25, "sigma %g, coloured: %g", sigma, level);
+    }
+}
+
 static void test_estimate(void)
 {
     SnlsContext *ctx = open_with(2);
@@ -56,6 +70,7 @@ static void test_estimate(void)
         for (int c = 0; c < 3; c++) CHECK(fabs(got[c] / want - 1) < 0.1, "sigma %g: %g in channel %d", want, got[c], c);
     }
     test_level(ctx, &clean);
+    test_texture_of_colour(ctx);
     double none[3];
     CHECK(snls_noise_estimate(ctx, clean.data, 0, 96, 120, 3, none) == SNLS_ERR_SHAPE, "no frames");
     ((float *)clean.data)[96 * 120 * 3 + 7] = NAN;

@@ -279,7 +279,7 @@ static SnlsStatus guess_sigma(SnlsContext *ctx, const float *frame, Shape s, dou
  * where high ones are silent noise up to that of brightness is believed: so much colour has from the same camera. */
 static double noise_of_colour(double high, double low, double brightness)
 {
-    if (low <= COLOURED * high) return high;
+    if (high < 0 || low <= COLOURED * high) return high; /* < 0: SAYS_NOTHING, IS_CONSTANT */
     const double sure = sqrt(fmax(low * low - TEXTURED * TEXTURED, 0)), likely = low > HALVED * high ? fmin(low, brightness) : 0;
     return fmax(high, fmax(sure, likely));
 }
