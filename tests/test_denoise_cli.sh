@@ -27,6 +27,12 @@ check "another seed is other noise" eval '! cmp -s "$work/n1.npy" "$work/n4.npy"
 check "the largest seed is told as it was given" eval '"$snls" noise "$work/clips/a.npy" "$work/n7.npy" --sigma 20 --seed 9223372036854775807 --json | grep -q "\"seed\": 9223372036854775807"'
 check "a larger one is refused" code 2 "$snls" noise "$work/clips/a.npy" "$work/n6.npy" --sigma 20 --seed 9223372036854775808
 check "three sigmas" code 0 "$snls" noise "$work/clips/a.npy" "$work/n5.npy" --sigma 20,20,0
+cp "$work/clips/a.npy" "$work/hole.npy"; printf '\000\000\300\177' | dd of="$work/hole.npy" bs=1 seek=128 conv=notrunc 2>/dev/null # NaN in frame 0
+check "NaN" code 3 "$snls" denoise "$work/hole.npy" "$work/part.npy" --sigma 0
+check "NaN in a frame that is skipped" code 0 "$snls" denoise "$work/hole.npy" "$work/part.npy" --sigma 0 --first 1
+check "part of an array" code 0 "$snls" denoise "$work/clips/a.npy" "$work/want.npy" --sigma 0 --first 1
+check "the same part" cmp "$work/part.npy" "$work/want.npy"
+check "frames behind the last" code 2 "$snls" denoise "$work/clips/a.npy" "$work/part.npy" -y --sigma 0 --first 4
 if "$snls" --version | grep -q 'png yes'; then
     check "pictures" code 0 "$snls" noise "$work/clips/a.npy" "$work/pictures/" --sigma 5
     check "as many pictures as frames" [ "$(ls "$work/pictures" | wc -l)" = 4 ]

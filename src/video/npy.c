@@ -41,6 +41,25 @@ static SnlsStatus take_shape(SnlsReader *r, Npy *n, const SnlsNpyHeader *h)
     return SNLS_OK;
 }
 
+static SnlsStatus read_stored(SnlsReader *r, Npy *n)
+{
+    int64_t got;
+    const int64_t bytes = snls_tensor_elements(&n->stored) * snls_dtype_size((SnlsDtype)n->stored.dtype);
+    SNLS_TRY(snls_io_read(r->ctx, r->path, n->fd, n->stored.data, bytes, &got));
+    SNLS_REQUIRE(r->ctx, got == bytes, SNLS_ERR_FORMAT, "%s: ends inside frame %lld", snls_io_name(r->path).text, (long long)n->at);
+    return SNLS_OK;
+}
+
+/* A pipe is read up to there; what is in frames that nobody wants is not looked at. */
+static SnlsStatus go_to_first(SnlsReader *r, Npy *n)
+{
+    const int64_t first = r->params.first, bytes = snls_tensor_elements(&n->stored) * snls_dtype_size((SnlsDtype)n->stored.dtype);
+    SNLS_REQUIRE(r->ctx, !first || first < n->frames, SNLS_ERR_ARG, "%s: has %lld frames, the first wanted is number %lld", snls_io_name(r->path).text, (long long)n->frames, (long long)first);
+    if (first && lseek(n->fd, first * bytes, SEEK_CUR) >= 0) n->at = first;
+    for (; n->at < first; n->at++) SNLS_TRY(read_stored(r, n));
+    return SNLS_OK;
+}
+
 static SnlsStatus npy_open(SnlsReader *r)
 {
     SnlsNpyHeader header;
@@ -50,6 +69,7 @@ static SnlsStatus npy_open(SnlsReader *r)
     SNLS_TRY(snls_io_open(r->ctx, r->path, &n->fd, &size));
     SNLS_TRY(snls_npy_begin(r->ctx, r->path, n->fd, size, &header, &begin));
     SNLS_TRY(take_shape(r, n, &header));
+    SNLS_TRY(go_to_first(r, n));
     r->info.frames = n->frames;
     r->info.frames_exact = 1;
     r->info.rate = r->params.rate;
@@ -62,12 +82,8 @@ static SnlsStatus npy_open(SnlsReader *r)
 
 static SnlsStatus npy_frame(SnlsReader *r, Npy *n, SnlsFrame *frame)
 {
-    int64_t got;
-    const int64_t count = snls_tensor_elements(&n->stored), bytes = count * snls_dtype_size((SnlsDtype)n->stored.dtype);
     const SnlsTensor to = snls_tensor(frame->memory, SNLS_F32, 3, n->stored.shape);
-    SNLS_TRY(snls_io_read(r->ctx, r->path, n->fd, n->stored.data, bytes, &got));
-    SNLS_REQUIRE(r->ctx, got == bytes, SNLS_ERR_FORMAT, "%s: ends inside frame %lld", snls_io_name(r->path).text,
-                 (long long)n->at);
+    SNLS_TRY(read_stored(r, n));
     SNLS_TRY(snls_array_copy(r->ctx, &to, &n->stored));
     frame->time = (double)n->at / r->params.rate;
     return snls_reader_check(r, &n->pixels, frame->memory, n->at);
@@ -93,7 +109,7 @@ static void npy_close(SnlsReader *r)
     snls_mem_free(&r->ctx->allocator, n);
 }
 
-const SnlsReaderKind snls_npy_reader = { npy_open, npy_next, npy_close, false };
+const SnlsReaderKind snls_npy_reader = { npy_open, npy_next, npy_close, true };
 
 /* ---- writing ---- */
 
