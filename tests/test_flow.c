@@ -106,6 +106,78 @@ static void pyramid(SnlsContext *ctx)
     }
 }
 
+static void add_light(const SnlsTensor *frame, double gain, double offset)
+{
+    for (int64_t i = 0; i < frame->shape[0] * frame->shape[1]; i++)
+        ((float *)frame->data)[i] = (float)(gain * (double)((float *)frame->data)[i] + offset);
+}
+
+/* Dense inverse search does not take a change of brightness for motion. */
+static void brightness(SnlsContext *ctx)
+{
+    static const struct {
+        double gain, offset, dx, dy, bound;
+    } cases[] = { { 1, 5, 0, 0, 1e-3 }, { 1, -20, 0, 0, 1e-3 }, { 1, 20, 3.7, -1.3, 0.1 }, { 0.8, 0, 0, 0, 0.3 } };
+    SnlsFlowParams params;
+    snls_flow_defaults(&params);
+    params.method = SNLS_FLOW_DIS;
+    for (params.dis.finest = 0; params.dis.finest < 2; params.dis.finest++)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            const Movement m = { "light", 1, 0, cases[i].dx, cases[i].dy, { 0 } };
+            SnlsFlowPair p = make_pair(&m, 96, 128);
+            add_light(&p.to, cases[i].gain, cases[i].offset);
+            CHECK(snls_flow(ctx, &p, &params) == SNLS_OK, "%s", snls_error(ctx));
+            CHECK(error_of(&p, &m) <= cases[i].bound, "dis, finest %d, brightness * %g %+g: error %.4f, at most %g",
+                  (int)params.dis.finest, cases[i].gain, cases[i].offset, error_of(&p, &m), cases[i].bound);
+        }
+}
+
+static double chance(int64_t x, int64_t y) /* of a place in the plane; 0..1 */
+{
+    uint32_t h = (uint32_t)x * 0x9e3779b1u ^ (uint32_t)y * 0x85ebca6bu;
+    h = (h ^ h >> 15) * 0x2c1b3c6du;
+    h = (h ^ h >> 12) * 0x297a2d39u;
+    return (double)(h ^ h >> 15) / 4294967296.0;
+}
+
+/* Chance at every scale, as stills have it: no part of the frame looks like another. 0..255 */
+static double still(int64_t x, int64_t y)
+{
+    double sum = 0;
+    for (int64_t size = 2; size <= 64; size *= 2) {
+        const int64_t i = x / size, j = y / size;
+        const double r = (double)(x % size) / (double)size, d = (double)(y % size) / (double)size;
+        const double top = chance(i, j + 1000 * size) * (1 - r) + chance(i + 1, j + 1000 * size) * r,
+                     low = chance(i, j + 1 + 1000 * size) * (1 - r) + chance(i + 1, j + 1 + 1000 * size) * r;
+        sum += (double)size * (top * (1 - d) + low * d);
+    }
+    return sum * 255 / 126;
+}
+
+/* A camera that pans by an eighth of the frame and more: mean end-point error of dense inverse search where the target is in view. */
+static void pan(SnlsContext *ctx, int64_t dx, int64_t dy)
+{
+    const int64_t h = 240, w = 320;
+    SnlsFlowPair p = { spec_tensor(SNLS_F32, SHAPE(h, w)), spec_tensor(SNLS_F32, SHAPE(h, w)),
+                       spec_tensor(SNLS_F32, SHAPE(h, w, 2)) };
+    SnlsFlowParams params;
+    double sum = 0, count = 0;
+    for (int64_t i = 0; i < h * w; i++) {
+        ((float *)p.from.data)[i] = (float)still(i % w + dx, i / w + dy);
+        ((float *)p.to.data)[i] = (float)still(i % w, i / w);
+    }
+    snls_flow_defaults(&params);
+    params.method = SNLS_FLOW_DIS;
+    CHECK(snls_flow(ctx, &p, &params) == SNLS_OK, "%s", snls_error(ctx));
+    for (int64_t i = 0; i < h * w; i++) {
+        const float *f = (const float *)p.flow.data + 2 * i;
+        if (i % w + dx >= w - 4 || i / w + dy >= h - 4) continue;
+        sum += hypot((double)f[0] - (double)dx, (double)f[1] - (double)dy);
+        count++;
+    }
+    CHECK(sum / count <= 0.2, "dis, pan of (%d, %d): error %.4f, at most 0.2", (int)dx, (int)dy, sum / count);
+}
+
 /* Every shape, however small: finite numbers, and the same on any number of threads and at any level. */
 static void sizes_and_threads(void)
 {
@@ -383,6 +455,9 @@ int main(void)
     if (CHECK(snls_open(&ctx, &(SnlsContextParams){ .threads = 2 }) == SNLS_OK, "open")) {
         known_motion(ctx);
         pyramid(ctx);
+        brightness(ctx);
+        pan(ctx, 40, 20);
+        pan(ctx, 52, 13);
         layouts(ctx);
         clips(ctx);
         pairs_refused(ctx);

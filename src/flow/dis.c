@@ -1,11 +1,15 @@
 /* dis.c: dense inverse search (T. Kroeger, R. Timofte, D. Dai, L. Van Gool, ECCV 2016): from coarse to fine, 8x8 patches
  * descend to where they fit the other frame, and every pixel takes the mean of the patches over it, weighed by their fit.
- * In place of the paper's variational refinement the finest level gets a short TV-L1. */
+ * A patch also tries what its neighbours found, which the paper leaves out: at the coarsest level descent reaches half a
+ * patch, and a larger motion is found where some patch happens to get there. In place of the paper's variational
+ * refinement the finest level gets a short TV-L1. Brightness may differ between the frames: patches are compared without
+ * their means, and the TV-L1 sees the first frame as bright as the patches found the second. */
 #include "flow/methods.h"
 #include <math.h>
 #include <string.h>
 
 enum { SIDE = SNLS_DIS_SIDE, PAD = SNLS_DIS_PAD, AREA = SIDE * SIDE };
+enum { BAND = 8 }; /* rows of patches that one thread searches; fixed, since what neighbours find depends on it */
 
 static SnlsPlane padded_plane(SnlsFlowJob *job, int64_t height, int64_t width)
 {
@@ -46,10 +50,11 @@ void snls_dis_take(SnlsFlowJob *job, SnlsDis *d, const SnlsDisParams *params, in
         for (int i = 0; i < 4; i++) *planes[i] = l < d->finest && i > 1 ? (SnlsPlane){ 0 } : padded_plane(job, h, w);
     }
     for (int i = 0; i < 4; i++) d->flow[i / 2][i % 2] = snls_flow_plane(job, fine_h, fine_w);
-    for (int i = 0; i < 2; i++)
+    d->light = snls_flow_plane(job, fine_h, fine_w);
+    for (int i = 0; i < SNLS_DIS_FOUND; i++)
         d->patch[i] = snls_flow_plane(job, patches(fine_h, params->stride), patches(fine_w, params->stride));
     d->row_size = fine_w + SIDE;
-    d->rows = snls_flow_floats(job, 3 * job->threads, d->row_size);
+    d->rows = snls_flow_floats(job, 4 * job->threads, d->row_size);
     snls_resample_take(job, &d->resample, width);
     snls_tvl1_solver_take(job, &d->solver, fine_h, fine_w);
 }
@@ -112,6 +117,11 @@ typedef struct Patch {
     int64_t y, x;                          /* its first pixel */
 } Patch;
 
+/* A motion of a patch: the squared difference there, means taken off, and the difference of the means. */
+typedef struct Found {
+    float u, v, error, light;
+} Found;
+
 static void patch_begin(Patch *p, const SnlsDisLevel *e, int64_t y, int64_t x)
 {
     double sx = 0, sy = 0, xx = 0, xy = 0, yy = 0;
@@ -160,8 +170,8 @@ static const float *patch_place(const SnlsPlane *to, int64_t y, int64_t x, float
     return to->data + (int64_t)iy * to->stride + (int64_t)ix;
 }
 
-/* Squared difference of the patch at (u, v), means taken off; step: the descent from there. */
-static float patch_try(const SnlsFlowJob *job, const Patch *p, const SnlsPlane *to, float u, float v, float *step)
+/* How the patch fits at (u, v); step: the descent from there. */
+static Found patch_try(const SnlsFlowJob *job, const Patch *p, const SnlsPlane *to, float u, float v, float *step)
 {
     float weight[4], sums[4];
     const float *image = patch_place(to, p->y, p->x, u, v, weight);
@@ -169,63 +179,127 @@ static float patch_try(const SnlsFlowJob *job, const Patch *p, const SnlsPlane *
     const float bx = sums[0] - p->sum_x * sums[2], by = sums[1] - p->sum_y * sums[2];
     step[0] = p->xx * bx + p->xy * by;
     step[1] = p->xy * bx + p->yy * by;
-    return sums[3] - sums[2] * sums[2] / AREA;
+    return (Found){ u, v, sums[3] - sums[2] * sums[2] / AREA, sums[2] / AREA };
 }
 
-/* Goes down from (u, v) while it gets better, and not further than a patch from where it began. */
-static void patch_descend(const SnlsFlowJob *job, const SnlsDis *d, const Patch *p, const SnlsPlane *to, float *u,
-                          float *v)
+/* Goes down from where the patch is while it gets better, and not further than a patch from there. */
+static Found patch_descend(const SnlsFlowJob *job, const SnlsDis *d, const Patch *p, const SnlsPlane *to, Found start)
 {
-    float step[2], best = patch_try(job, p, to, *u, *v, step), pu = *u, pv = *v;
-    const float u0 = *u, v0 = *v;
+    float step[2], u = start.u, v = start.v;
+    Found best = patch_try(job, p, to, u, v, step);
     for (int32_t i = 0; i < d->params.steps; i++) {
-        pu -= step[0];
-        pv -= step[1];
-        if (!(fabsf(pu - u0) < SIDE && fabsf(pv - v0) < SIDE)) break;
-        const float length = step[0] * step[0] + step[1] * step[1], now = patch_try(job, p, to, pu, pv, step);
-        if (!(now < best)) break;
+        const float length = step[0] * step[0] + step[1] * step[1];
+        u -= step[0];
+        v -= step[1];
+        if (!(fabsf(u - start.u) < SIDE && fabsf(v - start.v) < SIDE)) break;
+        const Found now = patch_try(job, p, to, u, v, step);
+        if (!(now.error < best.error)) break;
         best = now;
-        *u = pu;
-        *v = pv;
         if (length < 1e-4f) break;
     }
+    return best;
 }
 
-/* The flow a patch begins with: the coarser level's at its middle, or half a dozen pixels around it, whichever fits best. */
-static void patch_choose(const SnlsFlowJob *job, const Patch *p, const SnlsPlane *to, const SnlsPlane *flow, float *u,
-                         float *v)
+/* ---- all patches of a level ---- */
+
+typedef struct Search {
+    const SnlsFlowJob *job;
+    const SnlsDis *d;
+    const SnlsDisLevel *level;
+    const SnlsPlane *flow;  /* two planes: the coarser level's, brought to this one's size */
+    const SnlsPlane *patch; /* SNLS_DIS_FOUND planes: what is found */
+    int64_t first, end;     /* rows of patches that are searched, and that are looked at */
+} Search;
+
+static Found found_get(const SnlsPlane *patch, int64_t i, int64_t j)
 {
-    static const int around[5][2] = { { 0, 0 }, { -SIDE, 0 }, { SIDE, 0 }, { 0, -SIDE }, { 0, SIDE } };
-    float best = INFINITY, step[2];
-    for (int i = 0; i < 5; i++) {
-        const int64_t y = snls_clamp_index(p->y + SIDE / 2 + around[i][0], flow->height),
-                      x = snls_clamp_index(p->x + SIDE / 2 + around[i][1], flow->width);
-        const float tu = flow[0].data[y * flow->stride + x], tv = flow[1].data[y * flow->stride + x];
-        if (i && tu == *u && tv == *v) continue;
-        const float now = patch_try(job, p, to, tu, tv, step);
-        if (i && !(now < best)) continue;
-        best = now;
-        *u = tu;
-        *v = tv;
-    }
+    const int64_t at = i * patch->stride + j;
+    return (Found){ patch[0].data[at], patch[1].data[at], patch[2].data[at], patch[3].data[at] };
 }
 
-/* flow: two planes, of the coarser level brought to this one's size. */
+static void found_put(const SnlsPlane *patch, int64_t i, int64_t j, Found found)
+{
+    const float values[SNLS_DIS_FOUND] = { found.u, found.v, found.error, found.light };
+    for (int c = 0; c < SNLS_DIS_FOUND; c++) patch[c].data[i * patch->stride + j] = values[c];
+}
+
+static void search_begin(const Search *s, Patch *p, int64_t i, int64_t j)
+{
+    const SnlsPlane *from = &s->level->from;
+    patch_begin(p, s->level, patch_at(i, from->height, s->d->params.stride),
+                patch_at(j, from->width, s->d->params.stride));
+}
+
+/* Motions this near descend to the same place. */
+static bool same_motion(const Found *a, const Found *b)
+{
+    return fabsf(a->u - b->u) < 0.25f && fabsf(a->v - b->v) < 0.25f;
+}
+
+/* What the neighbours of patch (i, j) along x and y found, those before it (-1) or after it (1); returns how many. */
+static int found_near(const Search *s, int64_t i, int64_t j, int side, Found *near)
+{
+    int count = 0;
+    if (j + side >= 0 && j + side < s->patch->width) near[count++] = found_get(s->patch, i, j + side);
+    if (i + side >= s->first && i + side < s->end) near[count++] = found_get(s->patch, i + side, j);
+    return count;
+}
+
+/* Descends from the coarser level's flow at the patch's middle, or from what a patch before it found. */
+static void search_forward(const Search *s, int64_t i, int64_t j)
+{
+    Patch p;
+    Found near[2];
+    float step[2];
+    search_begin(s, &p, i, j);
+    const int64_t y = snls_clamp_index(p.y + SIDE / 2, s->flow->height),
+                  x = snls_clamp_index(p.x + SIDE / 2, s->flow->width), at = y * s->flow->stride + x;
+    Found best = patch_try(s->job, &p, &s->level->to, s->flow[0].data[at], s->flow[1].data[at], step);
+    const int count = found_near(s, i, j, -1, near);
+    for (int k = 0; k < count; k++) {
+        if (same_motion(&near[k], &best)) continue;
+        const Found now = patch_try(s->job, &p, &s->level->to, near[k].u, near[k].v, step);
+        if (now.error < best.error) best = now;
+    }
+    found_put(s->patch, i, j, patch_descend(s->job, s->d, &p, &s->level->to, best));
+}
+
+/* Descends again where a patch after it found something better. */
+static void search_back(const Search *s, int64_t i, int64_t j)
+{
+    Patch p;
+    Found near[2];
+    float step[2];
+    const Found had = found_get(s->patch, i, j);
+    Found best = had;
+    const int count = found_near(s, i, j, 1, near);
+    bool begun = false;
+    for (int k = 0; k < count; k++) {
+        if (same_motion(&near[k], &had)) continue;
+        if (!begun) search_begin(s, &p, i, j);
+        begun = true;
+        const Found now = patch_try(s->job, &p, &s->level->to, near[k].u, near[k].v, step);
+        if (now.error < best.error) best = now;
+    }
+    if (best.error < had.error) found_put(s->patch, i, j, patch_descend(s->job, s->d, &p, &s->level->to, best));
+}
+
+static void search_band(const Search *s)
+{
+    for (int64_t i = s->first; i < s->end; i++)
+        for (int64_t j = 0; j < s->patch->width; j++) search_forward(s, i, j);
+    for (int64_t i = s->end - 1; i >= s->first; i--)
+        for (int64_t j = s->patch->width - 1; j >= 0; j--) search_back(s, i, j);
+}
+
 static void search_patches(const SnlsFlowJob *job, const SnlsDis *d, const SnlsDisLevel *e, const SnlsPlane *flow,
                            const SnlsPlane *patch)
 {
 #pragma omp parallel for num_threads(job->threads) schedule(dynamic, 1)
-    for (int64_t i = 0; i < patch->height; i++)
-        for (int64_t j = 0; j < patch->width; j++) {
-            Patch p;
-            float u = 0, v = 0;
-            patch_begin(&p, e, patch_at(i, e->from.height, d->params.stride),
-                        patch_at(j, e->from.width, d->params.stride));
-            patch_choose(job, &p, &e->to, flow, &u, &v);
-            patch_descend(job, d, &p, &e->to, &u, &v);
-            patch[0].data[i * patch->stride + j] = u;
-            patch[1].data[i * patch->stride + j] = v;
-        }
+    for (int64_t i = 0; i < patch->height; i += BAND) {
+        const int64_t end = i + BAND < patch->height ? i + BAND : patch->height;
+        search_band(&(Search){ job, d, e, flow, patch, i, end });
+    }
 }
 
 /* ---- every pixel from the patches over it ---- */
@@ -235,32 +309,41 @@ static void spread_row(const SnlsFlowJob *job, const SnlsDis *d, const SnlsDisLe
 {
     const int64_t top = patch_at(i, e->from.height, d->params.stride);
     for (int64_t j = 0; j < patch->width; j++) {
-        const int64_t x = patch_at(j, e->from.width, d->params.stride);
-        const float u = patch[0].data[i * patch->stride + j], v = patch[1].data[i * patch->stride + j];
+        const int64_t x = patch_at(j, e->from.width, d->params.stride), size = d->row_size;
+        const Found f = found_get(patch, i, j);
+        float *const sums[4] = { rows + x, rows + size + x, rows + 2 * size + x, rows + 3 * size + x };
         float weight[4];
-        const float *image = patch_place(&e->to, top, x, u, v, weight) + (y - top) * e->to.stride;
-        job->loops.spread(rows + x, rows + d->row_size + x, rows + 2 * d->row_size + x, snls_plane_row(&e->from, y) + x,
-                          image, e->to.stride, weight, u, v);
+        const float *image = patch_place(&e->to, top, x, f.u, f.v, weight) + (y - top) * e->to.stride;
+        job->loops.spread(sums, snls_plane_row(&e->from, y) + x, image, e->to.stride, weight,
+                          (const float[3]){ f.u, f.v, f.light });
     }
 }
 
+/* flow: two planes and, of the same size, how much brighter the second frame is. */
 static void densify(const SnlsFlowJob *job, const SnlsDis *d, const SnlsDisLevel *e, const SnlsPlane *patch,
                     const SnlsPlane *flow)
 {
 #pragma omp parallel for num_threads(job->threads) schedule(static)
     for (int64_t y = 0; y < flow->height; y++) {
-        float *rows = d->rows + 3 * snls_flow_thread() * d->row_size;
-        for (int64_t x = 0; x < 3 * d->row_size; x++) rows[x] = 0;
+        float *rows = d->rows + 4 * snls_flow_thread() * d->row_size;
+        for (int64_t x = 0; x < 4 * d->row_size; x++) rows[x] = 0;
         for (int64_t i = 0; i < patch->height; i++) {
             const int64_t top = patch_at(i, flow->height, d->params.stride);
             if (top <= y && y < top + SIDE) spread_row(job, d, e, patch, i, y, rows);
         }
         for (int64_t x = 0; x < flow->width; x++) {
             const float scale = 1 / rows[x];
-            snls_plane_row(&flow[0], y)[x] = rows[d->row_size + x] * scale;
-            snls_plane_row(&flow[1], y)[x] = rows[2 * d->row_size + x] * scale;
+            for (int c = 0; c < 3; c++) snls_plane_row(&flow[c], y)[x] = rows[(c + 1) * d->row_size + x] * scale;
         }
     }
+}
+
+/* The TV-L1 compares pixels, so the first frame takes on the brightness of the second. */
+static void even_light(const SnlsFlowJob *job, const SnlsDisLevel *e, const SnlsPlane *light)
+{
+#pragma omp parallel for num_threads(job->threads) schedule(static)
+    for (int64_t y = 0; y < light->height; y++)
+        for (int64_t x = 0; x < light->width; x++) snls_plane_row(&e->from, y)[x] += snls_plane_row(light, y)[x];
 }
 
 static void refine(const SnlsFlowJob *job, SnlsDis *d, const SnlsDisLevel *e, const SnlsPlane *flow)
@@ -268,6 +351,7 @@ static void refine(const SnlsFlowJob *job, SnlsDis *d, const SnlsDisLevel *e, co
     const double theta = 0.3;
     const SnlsTvl1Scale scale = { e->from, e->to, flow[0], flow[1] };
     if (d->params.warps < 1) return;
+    even_light(job, e, &flow[2]);
     d->solver.limit = (float)(d->params.lambda * theta);
     d->solver.theta = (float)theta;
     d->solver.step = (float)(0.25 / theta);
@@ -277,14 +361,16 @@ static void refine(const SnlsFlowJob *job, SnlsDis *d, const SnlsDisLevel *e, co
 void snls_dis_run(const SnlsFlowJob *job, SnlsDis *d, const SnlsFlowFrames *frames)
 {
     make_levels(job, d, frames);
-    SnlsPlane coarse[2], flow[2];
+    SnlsPlane coarse[2], flow[3];
     for (int32_t l = d->coarsest; l >= d->finest; l--) {
         const SnlsDisLevel *e = &d->level[l];
         const int64_t h = e->from.height, w = e->from.width;
-        SnlsPlane patch[2];
+        const int64_t rows = patches(h, d->params.stride), columns = patches(w, d->params.stride);
+        SnlsPlane patch[SNLS_DIS_FOUND];
+        for (int c = 0; c < SNLS_DIS_FOUND; c++) patch[c] = snls_plane_as(d->patch[c], rows, columns);
+        flow[2] = snls_plane_as(d->light, h, w);
         for (int c = 0; c < 2; c++) {
             flow[c] = snls_plane_as(d->flow[l % 2][c], h, w);
-            patch[c] = snls_plane_as(d->patch[c], patches(h, d->params.stride), patches(w, d->params.stride));
             if (l < d->coarsest) snls_resample_plane(job, &d->resample, &flow[c], &coarse[c], 2);
             else
                 for (int64_t i = 0; i < h * w; i++) flow[c].data[i] = 0;

@@ -79,7 +79,7 @@ void snls_tvl1_run(const SnlsFlowJob *job, SnlsTvl1 *work, const SnlsFlowFrames 
 
 /* ---- dis.c ---- */
 
-enum { SNLS_DIS_LEVELS = 32, SNLS_DIS_SIDE = 8, SNLS_DIS_PAD = 16 };
+enum { SNLS_DIS_LEVELS = 32, SNLS_DIS_SIDE = 8, SNLS_DIS_PAD = 16, SNLS_DIS_FOUND = 4 };
 
 typedef struct SnlsDisLevel {
     SnlsPlane from, to, gx, gy; /* with SNLS_DIS_PAD pixels around them; data is pixel (0, 0) of the frame */
@@ -89,9 +89,10 @@ typedef struct SnlsDis {
     SnlsDisParams params;
     int32_t finest, coarsest;
     SnlsDisLevel level[SNLS_DIS_LEVELS];
-    SnlsPlane flow[2][2]; /* dense flow of a level, and of the one above */
-    SnlsPlane patch[2];   /* flow of each patch */
-    float *rows;          /* threads * 3 rows: sums of the densification */
+    SnlsPlane flow[2][2];            /* dense flow of a level, and of the one above */
+    SnlsPlane light;                 /* how much brighter the second frame is where the flow points */
+    SnlsPlane patch[SNLS_DIS_FOUND]; /* of each patch: flow, its squared difference there, difference of the means */
+    float *rows;                     /* threads * 4 rows: sums of the densification */
     int64_t row_size;
     SnlsResample resample;
     SnlsTvl1Solver solver;

@@ -68,9 +68,10 @@ typedef struct SnlsFlowLoops {
     void (*patch)(float *sums, const float *image, int64_t stride, const float *weight, const float *shape,
                   const float *gx, const float *gy);
 
-    /* Adds to 8 pixels what a patch says: weight 1 / max(1, |image - shape|), and that times its flow. */
-    void (*spread)(float *sum, float *u, float *v, const float *shape, const float *image, int64_t stride,
-                   const float *weight, float pu, float pv);
+    /* Adds to 8 pixels what a patch says, its flow u and v and how much brighter its image is: to sums[0] the weight
+     * 1 / max(1, |image - shape - brighter|), to sums[1..3] that times each. */
+    void (*spread)(float *const *sums, const float *shape, const float *image, int64_t stride, const float *weight,
+                   const float *says);
 
     /* out[x] = scale * bilinear blend of top and bottom (down from 0 to 1) between at[x] and at[x]+1 (right[x]). */
     void (*blend)(float *out, const float *top, const float *bottom, float down, const int32_t *at, const float *right,

@@ -387,19 +387,22 @@ static void patch(float *sums, const float *image, int64_t stride, const float *
     sums[3] = lanes(s2);
 }
 
-/* Adds to 8 pixels of a row what a patch says: its flow (pu, pv), weighed by how well it fits there. */
-static void spread(float *restrict sum, float *restrict u, float *restrict v, const float *restrict shape,
-                   const float *image, int64_t stride, const float *weight, float pu, float pv)
+/* Adds to 8 pixels of a row what a patch says, weighed by how well it fits there. */
+static void spread(float *const *sums, const float *restrict shape, const float *image, int64_t stride,
+                   const float *weight, const float *says)
 {
     const float *restrict a = image, *restrict b = image + stride;
-    const float w0 = weight[0], w1 = weight[1], w2 = weight[2], w3 = weight[3];
+    float *restrict sum = sums[0], *restrict u = sums[1], *restrict v = sums[2], *restrict light = sums[3];
+    const float w0 = weight[0], w1 = weight[1], w2 = weight[2], w3 = weight[3], pu = says[0], pv = says[1],
+                mean = says[2];
     VECTORS
     for (int c = 0; c < SIDE; c++) {
-        const float e = fabsf(w0 * a[c] + w1 * a[c + 1] + w2 * b[c] + w3 * b[c + 1] - shape[c]);
+        const float e = fabsf(w0 * a[c] + w1 * a[c + 1] + w2 * b[c] + w3 * b[c + 1] - shape[c] - mean);
         const float w = 1 / (e > 1 ? e : 1);
         sum[c] += w;
         u[c] += w * pu;
         v[c] += w * pv;
+        light[c] += w * mean;
     }
 }
 
