@@ -91,8 +91,10 @@ void words_note(char **argv) { words = argv; }
 
 static bool is_word(const char *text, size_t length)
 {
-    for (char **w = words; w && *w; w++)
-        if (strlen(*w) == length && !strncmp(*w, text, length)) return true;
+    for (char **w = words; w && *w; w++) {
+        const char *value = **w == '-' && strchr(*w, '=') ? strchr(*w, '=') + 1 : *w;
+        if (strlen(value) == length && !strncmp(value, text, length)) return true;
+    }
     return false;
 }
 

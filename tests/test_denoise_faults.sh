@@ -139,6 +139,9 @@ refused 2 ' --enc-opt is nonsense' clip.mkv out.mkv --sigma 0 --enc-opt nonsense
 for option in preset=zzz tune=film,grain profile=zzz b=abc crf=500; do refused 2 " --enc-opt is $option, must be " clip.mkv out.mp4 --sigma 0 --enc-opt $option; done
 refused 2 " --enc-opt is profile=high, which has no lossless mode" clip.mkv out.mp4 --sigma 0 --lossless --enc-opt profile=high
 refused 2 " --enc-opt is something that the encoder libx264 does not take: .*foo" clip.mkv out.mp4 --sigma 0 --enc-opt x264-params=foo=bar
+if ffmpeg -hide_banner -encoders 2>/dev/null | grep -q libsvtav1; then # which ignores it, and cannot be closed before a frame
+    timeout 60 "$snls" denoise clip.mkv av1.mkv --sigma 0 --vcodec libsvtav1 --enc-opt svtav1-params=foo=1 >said 2>err; code=$?; [ $code = 0 ] || [ $code = 4 ] || bad "libsvtav1 with a parameter it does not know: $code $(cat err)"
+fi
 refused 4 ' --vcodec is nonsense' clip.mkv out.mkv --vcodec nonsense
 refused 2 'is missing' clip.mkv
 refused 5 '--mem 1M: this run needs' clip.mkv out.mkv --sigma 20 --mem 1M

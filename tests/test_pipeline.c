@@ -62,6 +62,21 @@ static int cuts_of_flicker(int number, double light, double dim)
     return found;
 }
 
+/* A wall, nothing but noise, in light that goes up and down; dark: a picture that fades in from black without noise. */
+static int cuts_of_flat(bool dark)
+{
+    static float pixels[H * W * 3];
+    Rng rng = { 13 };
+    SnlsCuts cuts = { 0 };
+    int found = 0;
+    for (int t = 0; t < 24; t++) {
+        for (int i = 0; i < H * W * 3; i++)
+            pixels[i] = (float)(dark ? (t < 8 ? 0 : t - 8) * (2 + sin(i / 3 % W * 0.2)) : (t / 5 % 2 ? 134 : 126) + rng_real(&rng, -17, 17));
+        found += snls_cuts_next(&cuts, pixels, H, W, 3);
+    }
+    return found;
+}
+
 static void scene_cuts(void)
 {
     for (int a = 0; a < 4; a++)
@@ -72,6 +87,7 @@ static void scene_cuts(void)
                 CHECK(found == (a != b), "scene %d to %d, noise %g: %d", a, b, noise, found);
                 CHECK(dark == (a != b), "scene %d to %d in the dark, noise %g: %d", a, b, 0.12 * noise, dark);
             }
+    CHECK(cuts_of_flat(false) == 0 && cuts_of_flat(true) == 0, "a wall's light or a picture that comes out of black is taken for cuts");
     CHECK(cuts_of(1, 1, 9, 1, 1, 0, 20) == 0, "a fast pan is taken for cuts");
     CHECK(cuts_of(2, 2, 1, 1, 1, 4, 20) == 0, "a fade is taken for cuts");
     for (int a = 0; a < 4; a++) {

@@ -144,6 +144,8 @@ static void keeps_its_history(void)
     CHECK(snls_trainer_export(t, path, (const char *const[]){ "who", "we" }, 1) >= 0, "%s", snls_error(ctx));
     CHECK(exported_tells("command", "begin") && exported_tells("resume 1", "from step 0: once more") && exported_tells("resume 2", "from step 2: and again"), "the history");
     CHECK(exported_tells("resume 3", NULL) && exported_tells("who", "we") && exported_tells("architecture", "stan-s"), "the metadata beside it");
+    CHECK(snls_trainer_export(t, path, (const char *const[]){ "command", "mine" }, 1) >= 0, "%s", snls_error(ctx));
+    CHECK(exported_tells("command", "mine") && exported_tells("resume 1", "from step 0: once more"), "a text in place of the history's");
     snls_trainer_close(&t);
     t = open_tiny(&p); /* as in checkpoints that have no history */
     go_on(&t, "later");

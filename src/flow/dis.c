@@ -1,7 +1,7 @@
 /* dis.c: dense inverse search (T. Kroeger, R. Timofte, D. Dai, L. Van Gool, ECCV 2016): from coarse to fine, 8x8 patches
  * descend to where they fit the other frame, and every pixel takes the mean of the patches over it, weighed by their fit.
- * A patch also tries what its neighbours found, which the paper leaves out: at the coarsest level descent reaches half a
- * patch, and a larger motion is found where some patch happens to get there. In place of the paper's variational
+ * A patch also tries what its neighbours found: where motion is larger than descent from zero reaches at the coarsest
+ * level, some patch gets there all the same, and the others take it over. In place of the paper's variational
  * refinement the finest level gets a short TV-L1. Brightness may differ between the frames: patches are compared without
  * their means, and the TV-L1 sees the first frame as bright as the patches found the second. */
 #include "flow/methods.h"

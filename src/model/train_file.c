@@ -27,7 +27,14 @@ static SnlsStatus require_sound(SnlsTrainer *t, const char *path, const SnlsName
     return SNLS_OK;
 }
 
-/* Writes own pairs of metadata and, behind them, those of the history and count more. */
+static bool holds_key(const char *const *pair, int64_t count, const char *key)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (pair[2 * i] && !strcmp(pair[2 * i], key)) return true;
+    return false;
+}
+
+/* Writes own pairs of metadata and, behind them, those of the history and count more, which replace those of the history. */
 static SnlsStatus write_file(SnlsTrainer *t, const char *path, const char *const *own, int64_t own_count, const char *const *more, int64_t count, SnlsNamedTensor *list, int64_t tensors)
 {
     SNLS_TRY(require_sound(t, path, list, tensors));
@@ -36,7 +43,11 @@ static SnlsStatus write_file(SnlsTrainer *t, const char *path, const char *const
     int64_t texts = 0;
     SNLS_REQUIRE(t->ctx, metadata, SNLS_ERR_MEMORY, "train: no memory for metadata");
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        for (int64_t k = 0; k < 2 * parts[i].count; k++) metadata[texts++] = parts[i].pair[k];
+        for (int64_t k = 0; k < parts[i].count; k++) {
+            if (parts[i].pair == (const char *const *)t->history.pair && holds_key(more, count, parts[i].pair[2 * k])) continue;
+            metadata[texts++] = parts[i].pair[2 * k];
+            metadata[texts++] = parts[i].pair[2 * k + 1];
+        }
     const SnlsStatus status = snls_safetensors_write(t->ctx, path, &(SnlsSafetensors){ list, tensors, metadata, texts / 2, NULL });
     snls_mem_free(&t->ctx->allocator, (void *)metadata);
     return status;

@@ -14,7 +14,7 @@
 #define RANGE      150.0f /* frames whose cells are nearer to each other than this are stretched */
 #define STRETCH    12.0f  /* at most by this */
 #define ALIKE      0.95f  /* correlation of the cells of two frames: one scene in another light */
-#define ALIKE_DARK 0.7f   /* the same of frames that are stretched */
+#define ALIKE_FLAT 0.7f   /* the same of frames that are stretched */
 
 static float cell_mean(const SnlsSmall *s, const float *pixels, int64_t height, int64_t width, int32_t channels,
                        int cell, int32_t c)
@@ -61,13 +61,25 @@ static Stretch stretch_of(const SnlsSmall *a, const SnlsSmall *b)
     return (Stretch){ low, range * STRETCH > RANGE ? RANGE / range : STRETCH };
 }
 
-static float difference(const SnlsSmall *a, const SnlsSmall *b, int32_t channels)
+/* Mean |change| of the cells, by more than light. */
+static float difference(const SnlsSmall *a, const SnlsSmall *b, int32_t channels, float light)
 {
     double sum = 0;
     const int cells = a->rows * a->columns;
     for (int i = 0; i < cells; i++)
-        for (int32_t c = 0; c < channels; c++) sum += fabsf(a->cell[i][c] - b->cell[i][c]);
+        for (int32_t c = 0; c < channels; c++) sum += fabsf(b->cell[i][c] - a->cell[i][c] - light);
     return (float)(sum / cells / channels);
+}
+
+/* The same without what all cells have in common. */
+static float difference_beside_light(const SnlsSmall *a, const SnlsSmall *b, int32_t channels)
+{
+    const int cells = a->rows * a->columns;
+    double sum = 0;
+    for (int i = 0; i < cells; i++)
+        for (int32_t c = 0; c < channels; c++) sum += b->cell[i][c] - a->cell[i][c];
+    const float light = (float)(sum / cells / channels);
+    return difference(a, b, channels, light);
 }
 
 typedef struct Shares { float of[3][SNLS_CUT_BINS]; } Shares; /* of the cells by brightness, of each channel */
@@ -136,14 +148,22 @@ static float least_colours(const SnlsSmall *s)
     return COLOURS + FEW * (1 / sqrtf((float)(s->rows * s->columns)) - 1 / sqrtf(SNLS_CUT_ROWS * SNLS_CUT_COLUMNS));
 }
 
+/* Stretched noise has no pattern either, so flicker must not decide: what changes beside the light is more than usual, and neither frame is of one value, from which
+ * anything fades in. */
+static bool differs_flat(const SnlsCuts *cuts, const SnlsSmall *now, int32_t channels)
+{
+    return difference_beside_light(&cuts->last, now, channels) > TIMES * usual_change(cuts) && cuts->last.high > cuts->last.low && now->high > now->low;
+}
+
 /* Between the first two frames of a scene nothing is known of what is usual. */
 static bool begins_scene(const SnlsCuts *cuts, const SnlsSmall *now, float d, int32_t channels)
 {
     const Stretch stretch = stretch_of(&cuts->last, now);
     const bool changes = cuts->frames > 1 ? d * stretch.times > DIFFERENCE && d > TIMES * usual_change(cuts) : d > 2 * DIFFERENCE;
     if (!changes) return false; /* nor where pixels are no numbers */
+    if (stretch.times > 1 && !differs_flat(cuts, now, channels)) return false;
     const Shares before = shares(&cuts->last, &stretch, channels), after = shares(now, &stretch, channels);
-    return colours(&before, &after, channels) > least_colours(now) && !alike(&cuts->last, now, channels, stretch.times > 1 ? ALIKE_DARK : ALIKE);
+    return colours(&before, &after, channels) > least_colours(now) && !alike(&cuts->last, now, channels, stretch.times > 1 ? ALIKE_FLAT : ALIKE);
 }
 
 bool snls_cuts_next(SnlsCuts *cuts, const float *pixels, int64_t height, int64_t width, int32_t channels)
@@ -152,7 +172,7 @@ bool snls_cuts_next(SnlsCuts *cuts, const float *pixels, int64_t height, int64_t
     shrink(&now, pixels, height, width, channels);
     bool cut = false;
     if (cuts->frames) {
-        const float d = difference(&cuts->last, &now, channels);
+        const float d = difference(&cuts->last, &now, channels, 0);
         cut = begins_scene(cuts, &now, d, channels);
         if (cut) *cuts = (SnlsCuts){ 0 };
         else cuts->recent[cuts->frames % SNLS_CUT_HISTORY] = d;

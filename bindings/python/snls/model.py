@@ -288,7 +288,7 @@ class _Stream:
         if self.copies:
             yield frame.copy()
             return
-        self.early.append(frame)
+        self.early.append(frame if self.sigma is not None else frame.copy())  # whose memory may be the next one's too
         yield from self._take(False)
 
     def _take(self, ending):

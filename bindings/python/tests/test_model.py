@@ -47,6 +47,16 @@ class Networks(unittest.TestCase):
             self.assertLess(len(taken), len(got) + delay)
         self.assertTrue((np.stack(got) == self.want).all())
 
+    def test_one_array_for_all_frames(self):
+        """A frame is the stream's own once it was given, also while the noise is not known yet."""
+        want, room = list(self.net.stream(self.noisy)), np.empty_like(self.noisy[0])
+
+        def frames():
+            for frame in self.noisy:
+                room[:] = frame
+                yield room
+        self.assertTrue((np.stack(list(self.net.stream(frames()))) == np.stack(want)).all())
+
     def test_two_streams(self):
         """Two streams of a network do not disturb each other, and what becomes of one that is left alone."""
         pairs = list(zip(self.net.stream(self.noisy[:3], 30), self.net.stream(self.noisy[:3] / 2, 30)))
