@@ -136,7 +136,7 @@ static void accepted(void *target, const AVOption *o, char *text, size_t size)
 static SnlsStatus check_option(SnlsWriter *w, const AVCodec *codec, AVCodecContext *probe, const char *key, const char *value)
 {
     void *target = NULL;
-    char text[320];
+    char text[400];
     const AVOption *o = av_opt_find2(probe, key, NULL, 0, AV_OPT_SEARCH_CHILDREN, &target);
     SNLS_REQUIRE(w->ctx, o, SNLS_ERR_ARG, "writer: params.options holds %.60s, the encoder %s has no such option", key, snls_av_encoder_name(codec));
     SNLS_TRY(check_known(w, codec, key, value));
