@@ -38,4 +38,12 @@ typedef struct Denoise {
 int denoise_run(Denoise *d);                                               /* denoise.c */
 int denoise_plan_memory(const Denoise *d, SnlsPipelineParams *p); /* denoise_memory.c: an exit code */
 
+/* ---- denoise_tell.c ---- */
+
+bool denoise_is_copy(const Denoise *d);                      /* sigma is 0 */
+json_t *denoise_report(const Denoise *d);                    /* of --json and of the page */
+void denoise_add_metrics(const Denoise *d, json_t *report);
+void denoise_note_copied(const Denoise *d); /* what is copied though nobody asked for a copy */
+int denoise_print(const Denoise *d);
+
 #endif
