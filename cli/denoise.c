@@ -67,12 +67,28 @@ static bool is_folder(const char *path)
     return (!stat(path, &info) && S_ISDIR(info.st_mode)) || !*name || !strchr(name, '.');
 }
 
+/* The writer's thread makes files, which a signal that meets another thread would leave behind: it waits from here until the frame is done with. */
+static void hold(Denoise *d)
+{
+    if (d->holding) return;
+    d->holding = true;
+    stop_hold();
+}
+
+static void release(Denoise *d)
+{
+    if (!d->holding) return;
+    d->holding = false;
+    stop_release();
+}
+
 /* Pictures are added one by one, as they come: each is a .part until all are there. */
 static const char *name_picture(void *opaque, const char *name)
 {
-    const Denoise *d = opaque;
+    Denoise *d = opaque;
+    hold(d);
     if (!strcmp(name, d->out)) return output_path(name); /* OUT is one picture, and an output already */
-    return output_member(name, d->common.overwrite) ? NULL : output_path(name);
+    return output_member_held(name, d->common.overwrite) ? NULL : output_path(name);
 }
 
 /* How pictures are called; NULL: OUT is a file. */
@@ -222,13 +238,17 @@ static SnlsStatus watch(void *opaque, const SnlsPipelineFrame *f)
 {
     Denoise *d = opaque;
     if (!d->watch_code && d->clean) d->watch_code = measure(d, f);
-    if (!d->watch_code && d->report && html_wants(&d->html, f->number)) d->watch_code = html_add(&d->html, f);
+    if (!d->watch_code && d->report && html_wants(&d->html, f->number)) {
+        hold(d);
+        d->watch_code = html_add(&d->html, f);
+    }
     return d->watch_code ? SNLS_ERR_ARG : SNLS_OK;
 }
 
 static void on_progress(void *opaque, int64_t frames)
 {
     Denoise *d = opaque;
+    release(d);
     if (d->result.resumed > d->progress.resumed) d->progress.resumed = d->result.resumed;
     progress_frame(&d->progress, frames);
 }
@@ -270,7 +290,7 @@ static void plan_journal(Denoise *d, SnlsPipelineParams *p)
     while (n > 1 && d->out[n - 1] == '/') n--;
     snprintf(d->journal, sizeof d->journal, "%.*s.resume", (int)n, d->out);
     p->journal = d->journal;
-    outputs_after_stop("; with --resume the same command goes on");
+    stop_words("; with --resume the same command goes on", d->journal);
     p->resume = d->resume;
 }
 
@@ -293,6 +313,7 @@ static int run_pipeline(Denoise *d, SnlsPipeline *job)
 {
     const double start = seconds_now();
     const SnlsStatus status = snls_pipeline_run(job, &d->result);
+    release(d); /* of a frame that failed */
     d->seconds = seconds_now() - start;
     progress_end(&d->progress, status >= 0);
     if (d->watch_code == EXIT_INPUT && *d->journal) unlink(d->journal); /* the clean clip does not fit: nothing to go on with */

@@ -31,7 +31,8 @@ typedef struct Denoise {
     json_t *psnr, *ssim, *psnr_before; /* of each frame, with --clean */
     double sums[3];
     int watch_code; /* first failure of the watcher */
-    char journal[4200];
+    bool holding;   /* signals wait: the writer's thread is making files */
+    char journal[4200]; /* "": none */
     double seconds;
 } Denoise;
 

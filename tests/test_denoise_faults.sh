@@ -231,6 +231,15 @@ $run stopped.mkv --resume --sigma 5 >said 2>err; [ $? = 2 ] && grep -q 'another 
 [ -s stopped.mkv.resume ] || bad "a refused resume has removed the journal"
 rm -f stopped*
 
+# pictures come from another thread than the one that a signal meets: none of them is left, nor their folder
+make -f lavfi -i testsrc2=s=32x24:r=25:d=40 -c:v ffv1 many.mkv
+for signal in TERM INT HUP; do
+    rm -rf pics; env --default-signal=INT "$snls" denoise many.mkv pics/ --sigma 0 >said 2>err & job=$!
+    for _ in $(seq 500); do [ -e pics/00001.png.part ] && break; sleep 0.01; done
+    kill -$signal $job; wait $job; [ ! -e pics ] || bad "SIG$signal: left $(ls pics | tr '\n' ' ')"
+    [ "$(cat err)" = "snls denoise: stopped by SIG$signal" ] || bad "pictures, SIG$signal: $(cat err)"
+done
+
 # two runs with one output: the second is refused, the first does not notice; a run that is killed lets go of it
 feed() { # OUT FILE ARGUMENTS...: a run that has its first frames, so that FILE is there, and waits for the rest
     local out=$1 file=$2; shift 2
