@@ -126,6 +126,9 @@ int output_member_held(const char *path, bool overwrite); /* the same between st
 /* Members are numbers 0 to count - 1 of pattern. Those from count on, up to the first that is missing, are of an older and longer result: with
  * overwrite the commit says that they are still there, since the folder read as a clip would end with another. */
 void output_ends(const char *pattern, int64_t count, bool overwrite);
+/* Refuses the same for a file that is written under its own name while the program runs, and stays however that ends: nothing is made here. pattern: of the
+ * members that will be added; NULL: there are none. */
+int output_in_place(const char *path, const char *pattern, bool overwrite);
 int output_folder(const char *path);       /* makes it where it is missing; removed again on failure */
 const char *output_path(const char *path); /* where to write what will become path */
 int outputs_commit(void);

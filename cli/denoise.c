@@ -139,6 +139,27 @@ static int add_output(Denoise *d)
     return output_add(d->out, d->common.overwrite);
 }
 
+/* A file of its own beside OUT, which no input and no other output may be. */
+static int name_journal(Denoise *d)
+{
+    size_t n = strlen(d->out);
+    if (denoise_is_copy(d) || d->no_journal || !strcmp(d->out, "-") || output_special(d->out)) return EXIT_DONE; /* beside a pipe there is no place */
+    while (n > 1 && d->out[n - 1] == '/') n--;
+    snprintf(d->journal, sizeof d->journal, "%.*s.resume", (int)n, d->out);
+    const int code = output_spares_inputs(d->journal);
+    if (!code) output_note(d->journal);
+    return code;
+}
+
+static int add_outputs(Denoise *d)
+{
+    char pattern[4200];
+    int code = name_journal(d);
+    if (!code) code = add_output(d);
+    if (!code && d->report) code = output_add(d->report, d->common.overwrite);
+    return code ? code : progress_place(&d->progress, d->progress_to, picture_pattern(d, pattern, sizeof pattern), d->common.overwrite, d->resume);
+}
+
 static int open_contexts(Denoise *d)
 {
     int code = open_context(&d->common, &d->ctx[0]);
@@ -285,13 +306,10 @@ static void fingerprint(const Denoise *d, char *text, size_t size)
 
 static void plan_journal(Denoise *d, SnlsPipelineParams *p)
 {
-    size_t n = strlen(d->out);
-    if (denoise_is_copy(d) || d->no_journal || !strcmp(d->out, "-") || output_special(d->out)) return; /* beside a pipe there is no place */
-    while (n > 1 && d->out[n - 1] == '/') n--;
-    snprintf(d->journal, sizeof d->journal, "%.*s.resume", (int)n, d->out);
+    if (!*d->journal) return;
     p->journal = d->journal;
-    stop_words("; with --resume the same command goes on", d->journal);
     p->resume = d->resume;
+    stop_words("; with --resume the same command goes on", d->journal);
 }
 
 /* What was only found on the way. */
@@ -340,7 +358,7 @@ static int denoise_all(Denoise *d)
     int code = denoise_plan_memory(d, &job.params);
     if (!code && d->resume && !job.params.journal && !denoise_is_copy(d))
         code = fail(EXIT_USAGE, "--resume: there is no journal for %s", d->out);
-    if (!code) code = progress_begin(&d->progress, d->progress_to, d->info.frames, d->info.rate, d->quiet);
+    if (!code) code = progress_begin(&d->progress, d->info.frames, d->info.rate, d->quiet);
     return code ? code : run_pipeline(d, &job);
 }
 
@@ -367,13 +385,13 @@ static int open_model(Denoise *d)
 static int work(Denoise *d)
 {
     int code = progress_spares_stdout(d->progress_to, d->common.json ? "--json" : strcmp(d->out, "-") ? NULL : "OUT");
+    if (!code) code = progress_check(d->progress_to);
     if (!code) code = parse_sigma(d->sigma, true, d->params.sigma);
     for (int c = 0; !code && c < 3; c++) code = network_check_sigma(d->model_path, d->params.sigma[c]);
     if (!code) code = open_contexts(d);
     if (!code) code = open_model(d);
     if (!code) code = open_reader(d);
-    if (!code) code = add_output(d);
-    if (!code && d->report) code = output_add(d->report, d->common.overwrite);
+    if (!code) code = add_outputs(d);
     if (!code) code = open_writer(d);
     if (code) return code;
     if (d->report)

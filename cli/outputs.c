@@ -147,6 +147,15 @@ static int check_target(const Output *o, bool overwrite)
     return EXIT_DONE;
 }
 
+/* By its ending, one of those that are read from a folder. */
+static bool names_picture(const char *path)
+{
+    static const char *const endings[] = { ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".ppm", ".pgm", ".pnm", ".webp", ".exr", ".dpx", ".tga", ".jp2" };
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (snls_path_ends(path, endings[i])) return true;
+    return false;
+}
+
 /* Is target a picture that the pattern input, "dir/a%05d.png", stands for? */
 static bool fits_pattern(const char *input, const char *target)
 {
@@ -159,19 +168,24 @@ static bool fits_pattern(const char *input, const char *target)
     return !strncmp(name, given, before) && digits && !strcmp(name + before + digits, behind + 1);
 }
 
-/* Inputs that are a folder or a pattern of pictures: would target, which is there, be one of them? */
-static bool among_pictures(const char *input, const char *target)
+/* Is target a picture of input, a folder or a pattern of them, or would it be one? */
+static bool stands_among(const char *input, const char *target)
 {
     struct stat info;
-    if (stat(target, &info)) return false;
     const bool folder = !stat(input, &info) && S_ISDIR(info.st_mode);
-    const bool picture = snls_path_ends(target, ".png") || snls_path_ends(target, ".jpg") || snls_path_ends(target, ".jpeg");
-    if (folder ? !picture : !fits_pattern(input, target)) return false;
+    if (folder ? !names_picture(target) : !fits_pattern(input, target)) return false;
     char *beside = folder_of(target), *from = folder ? joined(input, "") : folder_of(input);
     const bool same = same_file(beside, from);
     free(beside);
     free(from);
     return same;
+}
+
+/* One that is read, so it is there. */
+static bool among_pictures(const char *input, const char *target)
+{
+    struct stat info;
+    return !stat(target, &info) && stands_among(input, target);
 }
 
 /* The input that writing to target or part would overwrite; NULL: none. */
@@ -323,6 +337,31 @@ static int add_held(const char *path, bool overwrite, bool member)
     stop_hold();
     const int code = add(path, overwrite, member);
     stop_release();
+    return code;
+}
+
+/* A picture of pattern, or what it is called until it is complete. */
+static bool is_member(const char *pattern, const char *target)
+{
+    char *name = joined(target, "");
+    if (snls_path_ends(name, ".part")) name[strlen(name) - strlen(".part")] = 0;
+    const bool member = stands_among(pattern, name);
+    free(name);
+    return member;
+}
+
+int output_in_place(const char *path, const char *pattern, bool overwrite)
+{
+    Output o = { .path = (char *)path };
+    int code = resolve(path, &o.target);
+    if (code) return code;
+    o.part = o.target;
+    o.direct = output_special(o.target);
+    code = check_others(&o);
+    if (!code && !o.direct && pattern && is_member(pattern, o.target)) code = fail(EXIT_USAGE, "%s: two outputs would be the same file", path);
+    if (!code) code = check_target(&o, overwrite);
+    if (!code && !o.direct) output_note(o.target);
+    free(o.target);
     return code;
 }
 
