@@ -308,6 +308,7 @@ static void plan_journal(Denoise *d, SnlsPipelineParams *p)
 {
     if (!*d->journal) return;
     p->journal = d->journal;
+    p->keep_journal = 1; /* the report and the last names come after the last frame */
     p->resume = d->resume;
     stop_words("; with --resume the same command goes on", d->journal);
 }
@@ -371,6 +372,7 @@ static int finish(Denoise *d)
                          : EXIT_DONE;
     if (!code) denoise_note_copied(d);
     if (!code) code = outputs_commit(); /* before anything says that it is done: who reads that may look for OUT at once */
+    if (!code && *d->journal) unlink(d->journal);
     if (code || !d->common.json) return json_decref(report), code ? code : denoise_print(d);
     denoise_add_metrics(d, report);
     return report_print(report);
@@ -395,9 +397,9 @@ static int work(Denoise *d)
     if (!code) code = open_writer(d);
     if (code) return code;
     if (d->report)
-        html_begin(&d->html, d->ctx[3], output_path(d->report), d->info.height, d->info.width, d->info.channels,
+        code = html_begin(&d->html, d->ctx[3], output_special(d->report) ? NULL : output_path(d->report), d->info.height, d->info.width, d->info.channels,
                    d->info.frames);
-    code = denoise_all(d);
+    if (!code) code = denoise_all(d);
     return code ? code : finish(d);
 }
 

@@ -237,6 +237,16 @@ for case in "TERM 3000 143" "INT 80000 130" "USR1 3000 138" "KILL 6000 137"; do
     [ ! -e stopped.mkv.resume ] && [ ! -e stopped.mkv.part ] || bad "SIG$1: journal or part is left"
     rm -f stopped*
 done
+# a report that cannot be written, or is not wanted any more, costs no frame
+short="$run stopped.mkv --frames 5"
+if [ -c /dev/full ]; then
+    $short --report /dev/full >said 2>err; [ $? = 7 ] && [ ! -e stopped.mkv ] || bad "no room for the report: $(cat err)"
+    $short --resume --json >said 2>err && grep -q '"resumed": 5,' said || bad "after a report without room: $(cat err said)"; rm -f stopped*
+fi
+mkfifo page; rm -f p.txt; $short --report page --progress p.txt >said 2>err & job=$! # a page that nobody reads: it waits there
+for _ in $(seq 500); do grep -qs '^progress=end' p.txt && break; sleep 0.01; done
+kill -TERM $job; wait $job; grep -q 'with --resume the same' err && $short --resume --json >said 2>err && grep -q '"resumed": 5,' said || bad "stopped before the report: $(cat err said)"; rm -f stopped* page
+echo mine >r.html.part.png; $short --report r.html >said 2>err && [ "$(cat r.html.part.png)" = mine ] || bad "the report has taken r.html.part.png: $(cat err)"; rm -f stopped* r.html*
 stop TERM 3000 stopped.mkv
 $run stopped.mkv --resume --sigma 5 >said 2>err; [ $? = 2 ] && grep -q 'another input or other options' err || bad "a foreign journal: $(cat err)"
 [ -s stopped.mkv.resume ] || bad "a refused resume has removed the journal"
