@@ -158,11 +158,14 @@ fi
 # memory: 5. A limit that the program itself fits in
 if (ulimit -v 4000000 && "$snls" --version) > /dev/null 2>&1; then # not under AddressSanitizer
     # So little that threads of OpenBLAS wait for memory for ever: the program says so, or does without, but it ends.
+    "$snls" synth strred.npy --frames 2 --height 64 --width 64 > .stdout
     for kib in 100000 150000 200000 300000 400000; do
         (ulimit -v $kib; exec timeout -s KILL 30 "$snls" info) > .stdout 2> .stderr; code=$?
         case $code in 0 | 5 | 127 | 130) ok ;; *) bad "info with $kib KiB ends with $code" ;; esac # 127: the loader, 130: OpenBLAS while it is loaded
         (ulimit -v $kib; unset OPENBLAS_NUM_THREADS; exec timeout -s KILL 30 "$snls" denoise clip.npy small.npy --sigma 20 --threads 2 -y) > .stdout 2> .stderr; code=$?
         case $code in 0 | 5 | 127 | 130) ok ;; *) bad "denoise with $kib KiB ends with $code" ;; esac
+        (ulimit -v $kib; unset OPENBLAS_NUM_THREADS; exec timeout -s KILL 5 "$snls" metrics strred.npy strred.npy --threads 1) > .stdout 2> .stderr; code=$?
+        case $code in 0 | 5 | 127 | 130) ok ;; *) bad "metrics with $kib KiB ends with $code" ;; esac
     done
     rm -f small.npy*
     expect 5 "an output larger than memory" bash -c "ulimit -v 4000000; exec '$snls' search clip.npy clip.npy --k 16000000 --out-dist x.npy"
