@@ -155,6 +155,10 @@ if [ "$(id -u)" -ne 0 ]; then
     chmod 755 locked
 fi
 
+# Run by the loader's name /proc/self/exe is the loader, which cannot be started in the program's place.
+loader=$(ldd "$snls" 2> /dev/null | awk '$1 ~ /^\/.*\/ld/ { print $1 }')
+[ ! -x "$loader" ] || expect 0 "run by the loader" env -u OMP_WAIT_POLICY -u OPENBLAS_NUM_THREADS "$loader" "$snls" info
+
 # memory: 5. A limit that the program itself fits in
 if (ulimit -v 4000000 && "$snls" --version) > /dev/null 2>&1; then # not under AddressSanitizer
     # So little that threads of OpenBLAS wait for memory for ever: the program says so, or does without, but it ends.
