@@ -48,7 +48,7 @@ int clip_out_add(ClipOut *o, const Common *common, int64_t frames)
     if (!code && !*o->pattern) code = output_add(o->path, o->overwrite);
     for (int64_t t = 0; *o->pattern && t < frames && !code; t++) {
         if (!snls_path_number(o->pattern, t, name, sizeof name))
-            return fail(EXIT_USAGE, "%s: a pattern has one %%d or %%05d", o->pattern);
+            return fail(EXIT_USAGE, "%s: a pattern has one %%d or %%05d, of %d digits at most", o->pattern, SNLS_PATH_DIGITS);
         code = output_member(name, o->overwrite);
     }
     if (*o->pattern) output_ends(o->pattern, frames, o->overwrite);
