@@ -48,6 +48,7 @@ names() { if grep -q -F -e "$1" .stderr; then ok; else bad "the sentence does no
 expect 0 "help" "$snls" --help
 expect 0 "version" "$snls" --version
 expect 0 "info" "$snls" info
+OMP_NUM_THREADS=99999 "$snls" info > .stdout 2> .stderr; grep -qE '^backend cpu .*[^0-9]([0-9]{1,3}|10[01][0-9]|102[0-4]) threads?$' .stdout && ok || bad "OMP_NUM_THREADS=99999: $(grep '^backend cpu' .stdout .stderr)"
 expect 0 "info as JSON" "$snls" info --json
 if [ "$(wc -l < .stdout)" -ge 1 ] && head -c 1 .stdout | grep -q '{'; then ok; else bad "info --json is no object"; fi
 for command in search search-all refine compose weights gather gather-add scatter-add synth bench info; do
