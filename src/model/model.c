@@ -70,7 +70,7 @@ int64_t snls_model_stage_bytes(SnlsModel *m, int stage, int64_t n, int64_t h, in
     snls_nn_begin(&s.net, m->ctx, &s.params, m->dtype, false);
     m->architecture->build(m, &s, stage, n, h, w);
     snls_nn_keep(&s.net, s.out);
-    const int64_t bytes = snls_nn_bytes(&s.net), scratch = snls_nn_room(&s.net);
+    const int64_t values = snls_nn_bytes(&s.net), scratch = snls_nn_room(&s.net), bytes = values < 0 ? -1 : values + snls_nn_own(&s.net);
     if (scratch > *room) *room = scratch;
     snls_nn_free(&s.net);
     return snls_device_type(m->ctx) == SNLS_DEVICE_CPU || bytes < 0 ? bytes : 0; /* a GPU's memory is its own */

@@ -66,7 +66,7 @@ SnlsStatus snls_model_check(const SnlsModel *m, const float *out, int64_t n);
 /* The stage's network for this size, built where it is not there yet. */
 SnlsStatus snls_model_stage(SnlsModel *m, int stage, int64_t n, int64_t h, int64_t w);
 
-/* Bytes of values that it takes, without making it; -1: an error. *room becomes what a run takes of the context's scratch, where that is more; stages share it. */
+/* Bytes that it takes for values, and libraries beneath for themselves, without making it; -1: an error. *room becomes what a run takes of the context's scratch, where that is more; stages share it. */
 int64_t snls_model_stage_bytes(SnlsModel *m, int stage, int64_t n, int64_t h, int64_t w, int64_t *room);
 
 /* Rows a band brings where a row of the largest value takes so many bytes: as many as a cache holds, or as the model was told. */
