@@ -13,20 +13,21 @@ static double gauss(uint64_t seed, int64_t layer, int64_t at)
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
 
-static void add_noise(Align *a, uint64_t seed)
+SnlsTensor align_frame(const SnlsTensor *frames, int64_t t) { return frame_of(frames, t % 2); }
+
+void align_noise(Align *a, int64_t t, uint64_t seed)
 {
-    const int64_t frames = a->clean.shape[0], each = a->clean.stride[0];
-    for (int64_t t = 0; t < frames; t++)
-        for (int64_t i = 0; i < each; i++)
-            ((float *)a->noisy.data)[t * each + i] =
-                ((const float *)a->clean.data)[t * each + i] + (float)(a->params.noise * gauss(seed, 6000 + t, i));
+    const float *clean = align_frame(&a->clean, t).data;
+    float *noisy = align_frame(&a->noisy, t).data;
+    for (int64_t i = 0; i < a->clean.stride[0]; i++) noisy[i] = clean[i] + (float)(a->params.noise * gauss(seed, 6000 + t, i));
 }
 
-int align_begin(Align *a, uint64_t seed)
+int align_begin(Align *a, const int64_t *shape)
 {
-    const int64_t h = a->clean.shape[1], w = a->clean.shape[2], c = a->clean.shape[3], s = a->params.stride0;
+    const int64_t h = shape[0], w = shape[1], c = shape[2], s = a->params.stride0, pair[4] = { 2, h, w, c };
     const int64_t nh = (h + s - 1) / s, nw = (w + s - 1) / s;
-    int code = alloc_array(a->ctx, "noisy frames", &a->noisy, SNLS_F32, 4, a->clean.shape);
+    int code = alloc_array(a->ctx, "frames", &a->clean, SNLS_F32, 4, pair);
+    if (!code) code = alloc_array(a->ctx, "noisy frames", &a->noisy, SNLS_F32, 4, pair);
     if (!code) code = alloc_array(a->ctx, "flow", &a->flow, SNLS_F32, 3, (const int64_t[]){ h, w, 2 });
     for (int i = ALIGN_FLOW; i < ALIGN_WAYS && !code; i++) {
         if (!(a->ways >> i & 1)) continue;
@@ -37,7 +38,6 @@ int align_begin(Align *a, uint64_t seed)
             code =
                 alloc_array(a->ctx, "aligned frame", &a->aligned[i], SNLS_F32, 5, (const int64_t[]){ 1, 1, h, w, c });
     }
-    if (!code) add_noise(a, seed);
     return code;
 }
 
@@ -48,26 +48,56 @@ void align_free(Align *a)
         snls_array_free(a->ctx, &a->dist[i]);
         snls_array_free(a->ctx, &a->aligned[i]);
     }
-    SnlsTensor *const all[] = { &a->clean, &a->noisy, &a->given, &a->flow };
+    SnlsTensor *const all[] = { &a->clean, &a->noisy, &a->flow };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) snls_array_free(a->ctx, all[i]);
+    flow_in_close(a->ctx, &a->given);
 }
 
 /* One frame as a video of one frame. */
 static SnlsTensor video_of(const SnlsTensor *clip, int64_t t)
 {
-    const SnlsTensor f = frame_of(clip, t);
+    const SnlsTensor f = align_frame(clip, t);
     return snls_tensor(f.data, SNLS_F32, 5, (const int64_t[]){ 1, 1, f.shape[0], f.shape[1], f.shape[2] });
+}
+
+/* Vectors above 1e9 are those that nobody knows, in .flo and KITTI's files alike. */
+static void drop_unknown(Align *a)
+{
+    float *at = a->flow.data;
+    for (int64_t i = 0; i < snls_tensor_elements(&a->flow); i += 2)
+        if (fabsf(at[i]) > 1e9f || fabsf(at[i + 1]) > 1e9f) at[i] = at[i + 1] = 0, a->unknown++;
+}
+
+/* The next flow of the file. */
+static int take_given(Align *a, bool *there)
+{
+    const int code = flow_in_next(a->ctx, &a->given, a->flow.data, there);
+    if (code || !*there) return code;
+    const SnlsTensor flow = snls_tensor(a->flow.data, SNLS_F32, 4, (const int64_t[]){ 1, a->flow.shape[0], a->flow.shape[1], 2 });
+    const int wrong = require_finite(a->given.path, "vector", &flow, a->given.given - 1);
+    if (!wrong) drop_unknown(a);
+    return wrong;
+}
+
+int align_rest(Align *a)
+{
+    int code = EXIT_DONE;
+    for (bool there = a->given.path; !code && there;) code = take_given(a, &there);
+    return code;
 }
 
 static int find_flow(Align *a, int64_t t)
 {
+    bool there = true;
     const int64_t pixels = a->flow.shape[0] * a->flow.shape[1];
     float *flow = a->flow.data;
     if (a->no_flow) memset(flow, 0, (size_t)(2 * pixels) * sizeof *flow);
-    else if (a->given.data) memcpy(flow, frame_of(&a->given, t).data, (size_t)(2 * pixels) * sizeof *flow);
-    else {
+    else if (a->given.path) {
+        const int code = take_given(a, &there);
+        if (code) return code;
+    } else {
         const SnlsTensor *video = a->clean_flow ? &a->clean : &a->noisy;
-        const SnlsFlowPair pair = { frame_of(video, t), frame_of(video, t + 1), a->flow };
+        const SnlsFlowPair pair = { align_frame(video, t), align_frame(video, t + 1), a->flow };
         const SnlsStatus status = snls_flow(a->ctx, &pair, &a->params.flow);
         if (status < 0) return fail_library(a->ctx, status, false);
     }

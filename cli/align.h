@@ -2,7 +2,7 @@
 #ifndef SNLS_CLI_ALIGN_H
 #define SNLS_CLI_ALIGN_H
 
-#include "cli.h"
+#include "flow_in.h"
 
 typedef enum AlignWay {
     ALIGN_NONE,   /* frame t+1 as it is */
@@ -24,8 +24,9 @@ typedef struct AlignParams {
 typedef struct Align {
     AlignParams params;
     SnlsContext *ctx;
-    SnlsTensor clean, noisy;  /* (T,H,W,C) */
-    SnlsTensor given;         /* flow from a file, (T,H,W,2); no data: computed */
+    SnlsTensor clean, noisy;  /* (2,H,W,C): frame t at t % 2 */
+    FlowIn given;             /* flow from a file; no path: computed */
+    int64_t unknown;          /* vectors so far that nobody knows, taken as no motion */
     bool no_flow, clean_flow; /* zero flow; flow from the clean frames */
     uint32_t ways;            /* bits of AlignWay that are wanted */
     /* of the pair in work */
@@ -36,8 +37,11 @@ typedef struct Align {
     double share_own;                                /* KEEP: share of the queries that stay at their own place */
 } Align;
 
-int align_begin(Align *a, uint64_t seed); /* noise; memory of a pair */
-int align_pair(Align *a, int64_t t);
+int align_begin(Align *a, const int64_t *shape);          /* of a frame; memory of a pair */
+void align_noise(Align *a, int64_t t, uint64_t seed); /* clean frame t is there: the noisy one, too */
+int align_pair(Align *a, int64_t t);                  /* t and t+1 are there */
+int align_rest(Align *a);                             /* of the flow from a file, what no pair needs, is looked at all the same */
+SnlsTensor align_frame(const SnlsTensor *frames, int64_t t); /* of clean or noisy */
 void align_free(Align *a);
 
 /* ---- align_keep.c ---- */

@@ -39,9 +39,9 @@ int align_picture(const Align *a, int64_t t, const char *path)
                            (const int64_t[]){ rows * (h + CAPTION) + GAP, GAP + COLUMNS * (w + GAP), 3 });
     if (code) return code;
     picture_fill(&canvas, 255, 255, 255);
-    panel(a, &canvas, 0, "frame t", frame_of(&a->clean, t).data);
+    panel(a, &canvas, 0, "frame t", align_frame(&a->clean, t).data);
     for (int way = 0; way < ALIGN_WAYS; way++) {
-        const float *pixels = way == ALIGN_NONE ? frame_of(&a->clean, t + 1).data : a->aligned[way].data;
+        const float *pixels = way == ALIGN_NONE ? align_frame(&a->clean, t + 1).data : a->aligned[way].data;
         if (!pixels) continue;
         snprintf(caption, sizeof caption, "%s %.2f dB", titles[way], a->psnr[way]);
         panel(a, &canvas, way + 1, caption, pixels);

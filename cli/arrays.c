@@ -75,17 +75,19 @@ int convert_array(SnlsContext *ctx, const char *path, SnlsTensor *array, SnlsDty
     return status < 0 ? fail_library(ctx, status, false) : EXIT_DONE;
 }
 
-static void index_text(const SnlsTensor *array, int64_t element, char *text, size_t size)
+/* first: along the first axis, of what array is a part of. */
+static void index_text(const SnlsTensor *array, int64_t first, int64_t element, char *text, size_t size)
 {
-    int64_t index[SNLS_MAX_DIM];
+    int64_t index[SNLS_MAX_DIM] = { 0 };
     size_t at = 0;
     for (int32_t i = array->ndim; i-- > 0; element /= array->shape[i]) index[i] = element % array->shape[i];
+    index[0] += first;
     text[0] = 0;
     for (int32_t i = 0; i < array->ndim && at < size; i++)
         at += (size_t)snprintf(text + at, size - at, "%s%lld", i ? "," : "", (long long)index[i]);
 }
 
-int require_pixels(const char *path, const SnlsTensor *clip)
+int require_pixels(const char *path, const SnlsTensor *clip, int64_t first)
 {
     const float *x = clip->data;
     const int64_t elements = snls_tensor_elements(clip);
@@ -93,12 +95,12 @@ int require_pixels(const char *path, const SnlsTensor *clip)
     while (i < elements && fabsf(x[i]) <= 1e9f) i++; /* as videos are looked at by the library */
     if (i == elements) return EXIT_DONE;
     char at[192];
-    index_text(clip, i, at, sizeof at);
+    index_text(clip, first, i, at, sizeof at);
     return fail(EXIT_INPUT, "%s: element [%s] is %g, every pixel must be finite and within 1e+09", path, at, (double)x[i]);
 }
 
 /* f32 and f64, contiguous: what load_array and convert_array give. */
-int require_finite(const char *path, const char *what, const SnlsTensor *array)
+int require_finite(const char *path, const char *what, const SnlsTensor *array, int64_t first)
 {
     const int64_t elements = snls_tensor_elements(array);
     for (int64_t i = 0; i < elements; i++) {
@@ -106,7 +108,7 @@ int require_finite(const char *path, const char *what, const SnlsTensor *array)
             array->dtype == SNLS_F64 ? ((const double *)array->data)[i] : (double)((const float *)array->data)[i];
         if (isfinite(value)) continue;
         char at[192];
-        index_text(array, i, at, sizeof at);
+        index_text(array, first, i, at, sizeof at);
         return fail(EXIT_INPUT, "%s: element [%s] is %g, every %s must be finite", path, at, value, what);
     }
     return EXIT_DONE;

@@ -126,6 +126,8 @@ int output_member_held(const char *path, bool overwrite); /* the same between st
 /* Members are numbers 0 to count - 1 of pattern. Those from count on, up to the first that is missing, are of an older and longer result: with
  * overwrite the commit says that they are still there, since the folder read as a clip would end with another. */
 void output_ends(const char *pattern, int64_t count, bool overwrite);
+/* Would any of count members be refused? That they are in the way should be known before the work, not after an hour. count < 0: not known, nothing is looked at. */
+int output_members_free(const char *pattern, int64_t count, bool overwrite);
 /* Refuses the same for a file that is written under its own name while the program runs, and stays however that ends: nothing is made here. pattern: of the
  * members that will be added; NULL: there are none. */
 int output_in_place(const char *path, const char *pattern, bool overwrite);
@@ -145,8 +147,9 @@ int open_context(const Common *common, SnlsContext **ctx);
 
 int load_array(SnlsContext *ctx, const char *path, SnlsTensor *array);
 int convert_array(SnlsContext *ctx, const char *path, SnlsTensor *array, SnlsDtype dtype);
-int require_finite(const char *path, const char *what, const SnlsTensor *array);
-int require_pixels(const char *path, const SnlsTensor *clip); /* f32: no squares that leave the floats */
+/* first: what array begins with along the first axis, where it is a part of the file; for the sentence. */
+int require_finite(const char *path, const char *what, const SnlsTensor *array, int64_t first);
+int require_pixels(const char *path, const SnlsTensor *clip, int64_t first); /* f32: no squares that leave the floats */
 int alloc_array(SnlsContext *ctx, const char *what, SnlsTensor *array, SnlsDtype dtype, int32_t ndim,
                 const int64_t *shape);
 int write_array(SnlsContext *ctx, const char *path, const SnlsTensor *array); /* an output that was added */

@@ -1,22 +1,31 @@
-/* clip_in.h: a clip frame by frame, so that its length does not matter: a .npy file whole, anything else as it is decoded. */
+/* clip_in.h: a clip frame by frame, so that its length does not matter: a .npy file as it is read, anything else as it is decoded. */
 #ifndef SNLS_CLI_CLIP_IN_H
 #define SNLS_CLI_CLIP_IN_H
 
 #include "frames.h"
+#include "pieces.h"
+
+enum { CLIP_NOTES = 1, CLIP_LIKE = 2 }; /* what the reader has to say is told; there is a reader for who writes a clip like it, and the last two frames are kept */
 
 typedef struct ClipIn {
     const char *path;
     int64_t shape[3]; /* of a frame: height, width, channels */
+    int64_t frames;   /* how many there are, or are claimed to be; -1 where nobody knows */
+    bool exact;       /* as many will come */
     int64_t given;    /* frames so far */
-    SnlsTensor array; /* of a .npy file */
+    ArrayIn array;    /* of a .npy file */
     SnlsReader *reader;
+    SnlsFrame *like[2]; /* frame t as it was read at t % 2: a result may be one frame behind */
+    SnlsVideoInfo told; /* what the reader has said so far */
+    int flags;
     bool ended;
 } ClipIn;
 
-int clip_in_open(SnlsContext *ctx, const char *path, const Reading *reading, ClipIn *clip);
+int clip_in_open(SnlsContext *ctx, const char *path, const Reading *reading, int flags, ClipIn *clip);
 
 /* The next frame, f32, 0..255, contiguous; *there: there was one. pixels NULL: it is counted and left out. */
 int clip_in_next(SnlsContext *ctx, ClipIn *clip, float *pixels, bool *there);
+int clip_in_count(SnlsContext *ctx, ClipIn *clip); /* the rest is counted and left out */
 
 void clip_in_close(SnlsContext *ctx, ClipIn *clip);
 

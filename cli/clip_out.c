@@ -15,7 +15,7 @@ static bool is_folder(const char *path)
 
 static bool is_pattern(const char *path) { return strchr(path, '%') && snls_path_ends(path, ".png"); }
 
-/* A pipe, a device. Of standard input, which is y4m, what was read is kept: it has no sound that would be lost. */
+/* A pipe, a device: its sound would have to be read again. Standard input, which is y4m, has none. */
 static bool comes_once(const char *path)
 {
     struct stat info;
@@ -34,37 +34,27 @@ static int choose_pattern(ClipOut *o)
     return *o->pattern && !pattern ? output_folder(o->path) : EXIT_DONE;
 }
 
-int clip_out_add(ClipOut *o, const Common *common, int64_t frames)
+static int picture_name(const ClipOut *o, char *name, size_t size)
 {
-    char name[4200];
-    if (o->writer) return EXIT_DONE; /* added when IN was opened */
-    o->path = clip_name(o->path);
-    o->array = snls_path_ends(o->path, ".npy");
-    o->overwrite = common->overwrite;
-    const bool standard = !strcmp(o->path, "-");
-    int code = o->array || standard ? EXIT_DONE : choose_pattern(o);
-    if (standard)
-        return common->json ? fail(EXIT_USAGE, "OUT is standard output, and so is --json: one of them") : EXIT_DONE;
-    if (!code && !*o->pattern) code = output_add(o->path, o->overwrite);
-    for (int64_t t = 0; *o->pattern && t < frames && !code; t++) {
-        if (!snls_path_number(o->pattern, t, name, sizeof name))
-            return fail(EXIT_USAGE, "%s: a pattern has one %%d or %%05d, of %d digits at most", o->pattern, SNLS_PATH_DIGITS);
-        code = output_member(name, o->overwrite);
-    }
-    if (*o->pattern) output_ends(o->pattern, frames, o->overwrite);
-    return code;
+    return snls_path_number(o->pattern, o->written, name, size) ? EXIT_DONE : fail(EXIT_USAGE, "%s: a pattern has one %%d or %%05d, of %d digits at most", o->pattern, SNLS_PATH_DIGITS);
 }
 
-static int write_pictures(const ClipOut *o, SnlsContext *ctx, const SnlsTensor *clip)
+/* The first one now: whether there is a place for them, and whether another run has it, is known before any work. The others as they come. */
+static int begin_pictures(ClipOut *o)
 {
     char name[4200];
-    int code = EXIT_DONE;
-    for (int64_t t = 0; t < clip->shape[0] && !code; t++) {
-        const SnlsTensor frame = frame_of(clip, t);
-        snls_path_number(o->pattern, t, name, sizeof name);
-        code = write_image(ctx, name, &frame);
-    }
-    return code;
+    int code = picture_name(o, name, sizeof name);
+    if (!code) code = output_members_free(o->pattern, o->clip.frames, o->common->overwrite);
+    return code ? code : output_member(name, o->common->overwrite);
+}
+
+static int write_picture(ClipOut *o, const float *pixels)
+{
+    char name[4200];
+    const SnlsTensor frame = snls_tensor((void *)pixels, SNLS_F32, 3, o->clip.shape);
+    int code = picture_name(o, name, sizeof name);
+    if (!code && o->written) code = output_member(name, o->common->overwrite);
+    return code ? code : write_image(o->ctx, name, &frame);
 }
 
 /* ---- a video, or one picture ---- */
@@ -75,23 +65,11 @@ static const char *name_picture(void *opaque, const char *name)
     return output_path(name);
 }
 
-/* kept: the frame of IN, where it comes once; else NULL, and it is read again. */
-static SnlsStatus write_frame(SnlsReader *reader, const SnlsFrame *kept, SnlsWriter *writer, const SnlsTensor *frame)
-{
-    SnlsFrame *like = NULL, *made;
-    SnlsStatus status = kept ? SNLS_OK : snls_reader_next(reader, &like);
-    if (status != SNLS_OK) return status;
-    status = snls_writer_make(writer, kept ? kept : like, frame->data, &made);
-    snls_frame_free(&like);
-    if (status >= 0) status = snls_writer_write(writer, made), snls_frame_free(&made);
-    return status;
-}
-
-static int open_writer(ClipOut *o, SnlsReader *reader)
+static int open_writer(ClipOut *o)
 {
     SnlsWriterParams params;
     snls_writer_defaults(&params);
-    params.like = reader;
+    params.like = o->clip.reader;
     params.path = o->path;
     params.listen = 1;
     params.rename = name_picture;
@@ -102,64 +80,67 @@ static int open_writer(ClipOut *o, SnlsReader *reader)
     return EXIT_DONE;
 }
 
-static int write_frames(ClipOut *o, SnlsReader *again, const SnlsTensor *clip)
+static int write_frame(ClipOut *o, const float *pixels)
 {
-    SnlsVideoInfo later;
-    SnlsStatus status = SNLS_OK;
-    for (int64_t t = 0; t < clip->shape[0] && status == SNLS_OK; t++) {
-        const SnlsTensor frame = frame_of(clip, t);
-        status = write_frame(again, again ? NULL : o->source.frames[t], o->writer, &frame);
-    }
-    if (status == SNLS_OK) status = snls_writer_finish(o->writer);
-    snls_writer_info(o->writer, &later);
-    if (status == SNLS_OK) print_later_notes(&o->told, &later);
-    return status < 0            ? fail_clip(status, true, o->path, snls_error(o->ctx))
-           : status != SNLS_OK ? fail(EXIT_INPUT, "%s: has fewer frames when it is read again", o->in)
-                               : EXIT_DONE;
+    SnlsFrame *made;
+    SnlsStatus status = snls_writer_make(o->writer, o->clip.like[o->written % 2], pixels, &made);
+    if (status >= 0) status = snls_writer_write(o->writer, made), snls_frame_free(&made);
+    return status < 0 ? fail_clip(status, true, o->path, snls_error(o->ctx)) : EXIT_DONE;
 }
 
-static int write_video(ClipOut *o, const SnlsTensor *clip)
+static int finish_video(ClipOut *o)
 {
-    SnlsReader *again = NULL;
-    const SnlsReaderParams reading = reading_params(&o->reading);
-    const SnlsStatus status = o->source.reader ? SNLS_OK : snls_reader_open(&again, o->ctx, o->in, &reading);
-    int code = status < 0 ? fail_library(o->ctx, status, false) : EXIT_DONE;
-    if (!code && again) code = open_writer(o, again);
-    if (!code) code = write_frames(o, again, clip);
-    snls_writer_close(&o->writer);
-    snls_reader_close(&again);
+    SnlsVideoInfo later;
+    const SnlsStatus status = snls_writer_finish(o->writer);
+    if (status < 0) return fail_clip(status, true, o->path, snls_error(o->ctx));
+    snls_writer_info(o->writer, &later);
+    print_later_notes(&o->told, &later);
+    return EXIT_DONE;
+}
+
+/* ---- all of them ---- */
+
+int clip_out_open(ClipOut *o, SnlsContext *ctx, const Common *common)
+{
+    o->path = clip_name(o->path);
+    o->ctx = ctx;
+    o->common = common;
+    const bool standard = !strcmp(o->path, "-"), array = !standard && snls_path_ends(o->path, ".npy"),
+               video = standard || !(array || is_pattern(o->path) || is_folder(o->path));
+    if (video && comes_once(o->in))
+        return fail(EXIT_USAGE, "%s: a video needs IN a second time, and %s comes once; .npy or a folder need not", o->path, o->in);
+    return clip_in_open(ctx, o->in, &o->reading, CLIP_NOTES | (video ? CLIP_LIKE : 0), &o->clip);
+}
+
+int clip_out_begin(ClipOut *o)
+{
+    const ClipIn *clip = &o->clip;
+    const int64_t shape[4] = { clip->exact ? clip->frames : -1, clip->shape[0], clip->shape[1], clip->shape[2] };
+    const bool standard = !strcmp(o->path, "-"), array = snls_path_ends(o->path, ".npy");
+    if (standard && o->common->json) return fail(EXIT_USAGE, "OUT is standard output, and so is --json: one of them");
+    int code = array || standard ? EXIT_DONE : choose_pattern(o);
+    if (!code && *o->pattern) return begin_pictures(o);
+    if (!code && !standard) code = output_add(o->path, o->common->overwrite);
+    return code ? code : array ? array_out_open(o->ctx, o->path, 4, shape, false, &o->array) : open_writer(o);
+}
+
+int clip_out_frame(ClipOut *o, const float *pixels)
+{
+    const int code = *o->pattern ? write_picture(o, pixels) : o->writer ? write_frame(o, pixels) : array_out_add(o->ctx, &o->array, pixels);
+    if (!code) o->written++;
     return code;
 }
 
-int clip_out_write(ClipOut *o, SnlsContext *ctx, const SnlsTensor *clip)
+int clip_out_finish(ClipOut *o)
 {
-    if (o->array) return write_array(ctx, o->path, clip);
-    return *o->pattern ? write_pictures(o, ctx, clip) : write_video(o, clip);
-}
-
-/* ---- standard input: a video is begun before the first frame is taken, while the reader can say what it is like ---- */
-
-static int begin(void *opaque)
-{
-    ClipOut *o = opaque;
-    const int code = clip_out_add(o, o->common, 1);
-    return code ? code : open_writer(o, o->source.reader);
-}
-
-int clip_out_load(ClipOut *o, SnlsContext *ctx, const Common *common, int64_t least, SnlsTensor *clip)
-{
-    const char *to = clip_name(o->path);
-    const bool video = !strcmp(to, "-") || !(snls_path_ends(to, ".npy") || is_pattern(to) || is_folder(to));
-    if (video && comes_once(o->in))
-        return fail(EXIT_USAGE, "%s: a video needs IN a second time, and %s comes once; .npy or a folder need not", o->path, o->in);
-    o->ctx = ctx;
-    o->common = common;
-    o->source = (Source){ .opened = video && !strcmp(o->in, "-") ? begin : NULL, .opaque = o };
-    return frames_load_source(ctx, o->in, &o->reading, least, clip, &o->source);
+    if (*o->pattern) return output_ends(o->pattern, o->written, o->common->overwrite), EXIT_DONE;
+    return o->writer ? finish_video(o) : array_out_finish(o->ctx, &o->array);
 }
 
 void clip_out_free(ClipOut *o)
 {
+    if (!o->ctx) return;
     snls_writer_close(&o->writer);
-    source_free(&o->source);
+    array_out_close(o->ctx, &o->array);
+    clip_in_close(o->ctx, &o->clip);
 }

@@ -1,26 +1,26 @@
-/* clip_out.h: a whole clip of floats into OUT: a .npy file, a folder or a pattern of pictures, a video, "-". */
+/* clip_out.h: a clip of floats into OUT, a frame at a time: a .npy file, a folder or a pattern of pictures, a video, "-". */
 #ifndef SNLS_CLI_CLIP_OUT_H
 #define SNLS_CLI_CLIP_OUT_H
 
-#include "frames.h"
+#include "clip_in.h"
 
 typedef struct ClipOut {
-    const char *in, *path; /* a video has rate, colours, sound of the clip IN, which is read again for it */
-    Source source;         /* what is left of IN where that is standard input, which comes once */
-    SnlsWriter *writer;    /* open from the beginning then */
-    SnlsVideoInfo told;    /* what the writer has said so far */
+    const char *in, *path; /* a video has rate, colours, sound of the clip IN */
+    Reading reading;       /* how IN is read */
     SnlsContext *ctx;
     const Common *common;
-    Reading reading;       /* how */
-    bool array, overwrite;
+    ClipIn clip;        /* IN */
+    ArrayOut array;     /* OUT, where it is a .npy file */
+    SnlsWriter *writer; /* where it is a video or one picture */
+    SnlsVideoInfo told; /* what the writer has said so far */
     char pattern[4096]; /* of pictures; empty: one file */
+    int64_t written;    /* frames so far */
 } ClipOut;
 
-/* IN, of at least so many frames. */
-int clip_out_load(ClipOut *out, SnlsContext *ctx, const Common *common, int64_t least, SnlsTensor *clip);
-/* Chooses by the name, and adds the outputs for so many frames. */
-int clip_out_add(ClipOut *out, const Common *common, int64_t frames);
-int clip_out_write(ClipOut *out, SnlsContext *ctx, const SnlsTensor *clip); /* (T,H,W,C), f32, 0..255 */
+int clip_out_open(ClipOut *out, SnlsContext *ctx, const Common *common); /* IN; frames are the clip's to take */
+int clip_out_begin(ClipOut *out);                        /* chooses by the name of OUT, and adds it; before the first frame is taken */
+int clip_out_frame(ClipOut *out, const float *pixels); /* (H,W,C), 0..255; at most one frame is taken ahead of it */
+int clip_out_finish(ClipOut *out);
 void clip_out_free(ClipOut *out); /* before its context */
 
 #endif

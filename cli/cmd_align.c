@@ -29,20 +29,22 @@ typedef struct Run {
     const char *flow, *way, *picture, *corrections_path;
     AlignCorrections corrections;
     AlignWay written;
-    SnlsTensor result; /* (T,H,W,C) */
-    json_t *pairs;
+    json_t *pairs; /* with --json */
+    int64_t count; /* of them */
     Mean psnr[ALIGN_WAYS]; /* a pair that is equal tells nothing of the others */
-    double motion, share_own, seconds;
+    Share motion, share_own;
+    double seconds;
 } Run;
 
-/* Vectors above 1e9 are those that nobody knows, in .flo and KITTI's files alike. */
-static void drop_unknown(const char *path, SnlsTensor *flow)
+/* A flow of another size, or one that ends before the clip: how long it must be is told, for which the frames are counted where that is not known. */
+static int flow_unfit(Run *r)
 {
-    float *at = flow->data;
-    long long unknown = 0;
-    for (int64_t i = 0; i < snls_tensor_elements(flow); i += 2)
-        if (fabsf(at[i]) > 1e9f || fabsf(at[i + 1]) > 1e9f) at[i] = at[i + 1] = 0, unknown++;
-    if (unknown) fprintf(stderr, "snls align: %s: %lld vectors are unknown and taken as no motion\n", path, unknown);
+    ClipIn *clip = &r->out.clip;
+    const int code = clip->exact ? EXIT_DONE : clip_in_count(r->align.ctx, clip);
+    const int64_t frames = clip->exact ? clip->frames : clip->given;
+    return code ? code
+                : fail(EXIT_INPUT, "--flow %s: has shape %s, must be [T,%lld,%lld,2] with T at least %lld", r->align.given.path, shape_text(&r->align.given.whole).text,
+                       (long long)clip->shape[0], (long long)clip->shape[1], (long long)frames - 1);
 }
 
 static int choose_flow(Run *r)
@@ -56,15 +58,11 @@ static int choose_flow(Run *r)
     if (!strchr(flow, '.'))
         return fail(EXIT_USAGE, "--flow is %s, must be farneback, tvl1, dis, none or a file (.flo, .npy, KITTI's .png)",
                     flow);
-    int code = flow_load(a->ctx, flow, &a->given);
-    if (!code && (a->given.shape[0] < a->clean.shape[0] - 1 || a->given.shape[1] != a->clean.shape[1] ||
-                  a->given.shape[2] != a->clean.shape[2]))
-        code = fail(EXIT_INPUT, "--flow %s: has shape %s, must be [T,%lld,%lld,2] with T at least %lld", flow,
-                    shape_text(&a->given).text, (long long)a->clean.shape[1], (long long)a->clean.shape[2],
-                    (long long)a->clean.shape[0] - 1);
-    if (!code) code = require_finite(flow, "vector", &a->given);
-    if (!code) drop_unknown(flow, &a->given);
-    return code;
+    const int code = flow_in_open(a->ctx, flow, &a->given);
+    const int64_t *shape = a->given.whole.shape;
+    const ClipIn *clip = &r->out.clip;
+    if (code || (shape[1] == clip->shape[0] && shape[2] == clip->shape[1] && (!clip->exact || shape[0] >= clip->frames - 1))) return code;
+    return flow_unfit(r);
 }
 
 static int choose_way(Run *r)
@@ -77,7 +75,7 @@ static int choose_way(Run *r)
 
 static int add_outputs(Run *r)
 {
-    int code = clip_out_add(&r->out, &r->common, r->align.clean.shape[0]);
+    int code = clip_out_begin(&r->out);
     if (!code && r->picture) code = output_add(r->picture, r->common.overwrite);
     if (!code && r->corrections_path) code = output_add(r->corrections_path, r->common.overwrite);
     return code;
@@ -85,43 +83,61 @@ static int add_outputs(Run *r)
 
 /* ---- pairs ---- */
 
-static void note_pair(Run *r, int64_t t, int64_t pairs)
+static void note_pair(Run *r)
 {
     const Align *a = &r->align;
-    json_t *entry = json_pack("{s:f}", "motion", a->motion);
-    const SnlsTensor to = frame_of(&r->result, t);
-    const void *from = r->written == ALIGN_NONE ? frame_of(&a->clean, t + 1).data : a->aligned[r->written].data;
-    memcpy(to.data, from, (size_t)snls_tensor_elements(&to) * sizeof(float));
+    json_t *entry = r->common.json ? json_pack("{s:f}", "motion", a->motion) : NULL;
     for (int way = 0; way < ALIGN_WAYS; way++) {
         mean_add(&r->psnr[way], a->psnr[way]);
-        json_object_set_new(entry, align_names[way], json_real_or_null(a->psnr[way]));
+        if (entry) json_object_set_new(entry, align_names[way], json_real_or_null(a->psnr[way]));
     }
-    r->motion += a->motion / (double)pairs;
-    r->share_own += a->share_own / (double)pairs;
-    json_array_append_new(r->pairs, entry);
+    share_add(&r->motion, a->motion);
+    share_add(&r->share_own, a->share_own);
+    if (entry) json_array_append_new(r->pairs, entry);
+}
+
+static int align_next(Run *r, int64_t t)
+{
+    Align *a = &r->align;
+    const double start = seconds_now();
+    int code = align_pair(a, t);
+    if (code) return code;
+    note_pair(r);
+    if (r->corrections_path) corrections_add(&r->corrections, a);
+    if (!t && r->picture) code = align_picture(a, 0, r->picture);
+    r->seconds += seconds_now() - start;
+    return code ? code : clip_out_frame(&r->out, r->written == ALIGN_NONE ? align_frame(&a->clean, t + 1).data : a->aligned[r->written].data);
+}
+
+/* Frame t, clean and noisy. */
+static int read_frame(Run *r, int64_t t, bool *there)
+{
+    const int code = clip_in_next(r->align.ctx, &r->out.clip, align_frame(&r->align.clean, t).data, there);
+    if (!code && *there) align_noise(&r->align, t, r->common.seed);
+    return code;
 }
 
 static int align_all(Run *r)
 {
     Align *a = &r->align;
-    const int64_t frames = a->clean.shape[0];
-    int code = align_begin(a, r->common.seed);
-    if (!code) code = alloc_array(a->ctx, "result", &r->result, SNLS_F32, 4, a->clean.shape);
+    int64_t t = 0;
+    bool there;
+    int code = align_begin(a, r->out.clip.shape);
     if (!code && r->corrections_path) code = corrections_begin(&r->corrections, a->params.ws / 2);
-    if (code) return code;
-    const SnlsTensor last = frame_of(&a->clean, frames - 1), last_out = frame_of(&r->result, frames - 1);
-    memcpy(last_out.data, last.data, (size_t)snls_tensor_elements(&last) * sizeof(float)); /* has no next frame */
-    const double start = seconds_now();
-    for (int64_t t = 0; !code && t < frames - 1; t++) {
-        code = align_pair(a, t);
-        if (code) break;
-        note_pair(r, t, frames - 1);
-        if (r->corrections_path) corrections_add(&r->corrections, a);
-        if (!t && r->picture) code = align_picture(a, 0, r->picture);
+    r->motion = r->share_own = share_begin(r->out.clip.frames - 1);
+    if (!code) code = read_frame(r, 0, &there);
+    for (; !code; t++) {
+        code = read_frame(r, t + 1, &there);
+        if (code || !there) break;
+        code = a->given.path && t >= a->given.whole.shape[0] ? flow_unfit(r) : align_next(r, t);
     }
-    r->seconds = seconds_now() - start;
+    if (!code) code = frames_enough(r->out.in, t + 1, 2);
+    if (!code) code = align_rest(a);
+    if (!code && a->unknown) fprintf(stderr, "snls align: %s: %lld vectors are unknown and taken as no motion\n", a->given.path, (long long)a->unknown);
     if (!code && r->corrections_path) code = corrections_draw(&r->corrections, a->ctx, r->corrections_path);
-    return code;
+    if (!code) code = clip_out_frame(&r->out, align_frame(&a->clean, t).data); /* has no next frame */
+    r->count = t;
+    return code ? code : clip_out_finish(&r->out);
 }
 
 static int print_result(Run *r)
@@ -131,8 +147,8 @@ static int print_result(Run *r)
         for (int way = 0; way < ALIGN_WAYS; way++)
             json_object_set_new(psnr, align_names[way], json_real_or_null(mean_of(&r->psnr[way], INFINITY)));
         json_object_set_new(report, "psnr", psnr);
-        json_object_set_new(report, "motion", json_real_or_null(r->motion));
-        json_object_set_new(report, "share_own", json_real_or_null(r->share_own));
+        json_object_set_new(report, "motion", json_real_or_null(share_of(&r->motion, r->count)));
+        json_object_set_new(report, "share_own", json_real_or_null(share_of(&r->share_own, r->count)));
         json_object_set_new(report, "seconds", json_real(r->seconds));
         json_object_set(report, "pairs", r->pairs);
         if (r->corrections_path) json_object_set_new(report, "corrections", corrections_json(&r->corrections));
@@ -143,8 +159,7 @@ static int print_result(Run *r)
                                                   "search around where the flow points",
                                                   "own place or flow, unless a search finds clearly better" };
     FILE *to = strcmp(r->out.path, "-") ? stdout : stderr;
-    const long long pairs = (long long)json_array_size(r->pairs);
-    fprintf(to, "%lld pair%s, mean motion %.2f pixels\n", pairs, pairs == 1 ? "" : "s", r->motion);
+    fprintf(to, "%lld pair%s, mean motion %.2f pixels\n", (long long)r->count, r->count == 1 ? "" : "s", share_of(&r->motion, r->count));
     for (int way = 0; way < ALIGN_WAYS; way++)
         fprintf(to, "  %-7s %6.2f dB   %s\n", align_names[way], mean_of(&r->psnr[way], INFINITY), help[way]);
     return flush_stdout();
@@ -165,11 +180,11 @@ static int work(Run *r)
         code = fail(EXIT_USAGE, "--stride0 is %d, must be at most %d with --ps %d: pixels under no patch would stay black",
                     (int)a->params.stride0, (int)(a->params.ps + 1) / 2, (int)a->params.ps);
     if (!code) code = open_context(&r->common, &a->ctx);
-    if (!code) code = clip_out_load(&r->out, a->ctx, &r->common, 2, &a->clean);
+    if (!code) code = clip_out_open(&r->out, a->ctx, &r->common);
+    if (!code && r->out.clip.exact) code = frames_enough(r->out.in, r->out.clip.frames, 2);
     if (!code) code = choose_flow(r);
     if (!code) code = add_outputs(r);
     if (!code) code = align_all(r);
-    if (!code) code = clip_out_write(&r->out, a->ctx, &r->result);
     if (!code) code = print_result(r);
     return code ? code : outputs_commit();
 }
@@ -226,7 +241,6 @@ int cmd_align(int argc, char **argv)
         r.out.path = given[1];
         code = work(&r);
     }
-    snls_array_free(a->ctx, &r.result);
     align_free(a);
     clip_out_free(&r.out);
     snls_close(&a->ctx);

@@ -1,10 +1,13 @@
-/* cmd_flow.c: the motion between the frames of a clip. */
+/* cmd_flow.c: the motion between the frames of a clip, some of them at a time. */
+#include "clip_in.h"
 #include "flow_args.h"
-#include "frames.h"
+#include "flow_in.h"
 #include "mean.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+enum { FORWARD, BACKWARD, ERROR, ARRAYS }; /* what .npy files may hold: OUT, --out-backward, --out-error */
 
 typedef struct Flow {
     SnlsContext *ctx;
@@ -13,9 +16,16 @@ typedef struct Flow {
     const char *in, *out, *truth_path, *backward_path, *error_path;
     Reading reading;
     bool kitti;
-    SnlsTensor video, forward, backward, truth, error;
-    int64_t pairs;
-    double seconds, epe, psnr_none, psnr_flow, length, consistent;
+    ClipIn clip;
+    FlowIn truth;
+    ArrayOut array[ARRAYS];
+    /* some pairs at a time, side by side on the threads; the last frame is the first of the next ones */
+    SnlsTensor video, forward, backward; /* (N+1,H,W,C), (N+1,H,W,2) */
+    SnlsTensor moved, error, known;      /* of a pair: (H,W,C), (H,W), (H,W,2) */
+    int64_t pairs;                       /* so far */
+    double seconds, consistent;
+    Mean as_is, by_flow; /* PSNR */
+    Share length, epe;
 } Flow;
 
 static const char *const suffixes[] = { ".npy", ".flo", ".png" };
@@ -27,166 +37,244 @@ static bool known_suffix(const char *path)
     return false;
 }
 
+static bool is_single(const Flow *f) { return snls_path_ends(f->out, ".npy"); }
+
+static bool is_numbered(const Flow *f) { return !is_single(f) && strchr(f->out, '%'); }
+
 /* Where the flow of pair t goes: the file itself, or its number in a pattern. */
 static int pair_path(const Flow *f, int64_t t, char *path, size_t size)
 {
-    if (!strchr(f->out, '%')) snprintf(path, size, "%s", f->out);
+    if (!is_numbered(f)) snprintf(path, size, "%s", f->out);
     else if (!snls_path_number(f->out, t, path, size))
         return fail(EXIT_USAGE, "%s: a pattern has one %%d or %%05d, of %d digits at most", f->out, SNLS_PATH_DIGITS);
     return EXIT_DONE;
 }
 
+/* The rest is counted for the sentence. */
+static int too_many(Flow *f)
+{
+    const int code = clip_in_count(f->ctx, &f->clip);
+    const long long pairs = (long long)f->clip.given - 1;
+    return code ? code
+                : fail(EXIT_USAGE, "%s: %lld pairs of frames need %lld files: write a pattern such as flow%%05d%s, or one .npy", f->out, pairs, pairs,
+                       snls_path_ends(f->out, ".flo") ? ".flo" : ".png");
+}
+
+/* Into a pipe go backward flow and errors at the end, when OUT is complete. */
+static int add_array(Flow *f, int which, const char *path, int32_t ndim)
+{
+    const int64_t *size = f->clip.shape, shape[4] = { f->clip.exact ? f->clip.frames : -1, size[0], size[1], 2 };
+    const int code = output_add(path, f->common.overwrite);
+    return code ? code : array_out_open(f->ctx, path, ndim, shape, which != FORWARD, &f->array[which]);
+}
+
+/* Of files by number the first is added now, to know that there is a place, the others as they come. */
 static int add_outputs(Flow *f)
 {
     char path[4096];
-    int code = EXIT_DONE;
-    const bool single = snls_path_ends(f->out, ".npy");
-    if (!single && f->pairs > 1 && !strchr(f->out, '%'))
-        return fail(EXIT_USAGE,
-                    "%s: %lld pairs of frames need %lld files: write a pattern such as flow%%05d%s, or one .npy",
-                    f->out, (long long)f->pairs, (long long)f->pairs, snls_path_ends(f->out, ".flo") ? ".flo" : ".png");
-    for (int64_t t = 0; !code && t < (single ? 1 : f->pairs); t++) {
-        code = pair_path(f, t, path, sizeof path);
-        if (!code) code = strchr(f->out, '%') ? output_member(path, f->common.overwrite) : output_add(path, f->common.overwrite);
-    }
-    if (!single && strchr(f->out, '%')) output_ends(f->out, f->pairs, f->common.overwrite);
-    if (!code && f->backward_path) code = output_add(f->backward_path, f->common.overwrite);
-    if (!code && f->error_path) code = output_add(f->error_path, f->common.overwrite);
+    int code = pair_path(f, 0, path, sizeof path);
+    if (!code && is_numbered(f)) code = output_members_free(f->out, f->clip.frames - 1, f->common.overwrite);
+    if (!code && is_numbered(f)) code = output_member(path, f->common.overwrite);
+    else if (!code) code = is_single(f) ? add_array(f, FORWARD, f->out, 4) : output_add(path, f->common.overwrite);
+    if (!code && f->backward_path) code = add_array(f, BACKWARD, f->backward_path, 4);
+    if (!code && f->error_path) code = add_array(f, ERROR, f->error_path, 3);
     return code;
 }
 
-static int write_pair(Flow *f, int64_t t)
+static int write_picture(Flow *f, const SnlsTensor *flow, const char *path)
 {
-    char path[4096];
-    const SnlsTensor flow = frame_of(&f->forward, t);
-    int code = pair_path(f, t, path, sizeof path);
+    SnlsTensor image;
+    const int code = alloc_array(f->ctx, "picture", &image, SNLS_U8, 3, (const int64_t[]){ flow->shape[0], flow->shape[1], 3 });
     if (code) return code;
-    SnlsStatus status;
-    if (snls_path_ends(path, ".flo")) status = snls_flo_write(f->ctx, output_path(path), &flow);
-    else if (f->kitti) status = snls_kitti_write(f->ctx, output_path(path), &flow);
-    else {
-        SnlsTensor image;
-        code = alloc_array(f->ctx, "picture", &image, SNLS_U8, 3, (const int64_t[]){ flow.shape[0], flow.shape[1], 3 });
-        if (code) return code;
-        status = snls_flow_color(f->ctx, &flow, 0, &image);
-        if (status >= 0) status = snls_png_write(f->ctx, output_path(path), &image);
-        snls_array_free(f->ctx, &image);
-    }
+    SnlsStatus status = snls_flow_color(f->ctx, flow, 0, &image);
+    if (status >= 0) status = snls_png_write(f->ctx, path, &image);
+    snls_array_free(f->ctx, &image);
     return status < 0 ? fail_library(f->ctx, status, true) : EXIT_DONE;
 }
 
-static int write_outputs(Flow *f)
+static int write_file(Flow *f, const SnlsTensor *flow)
 {
-    int code = EXIT_DONE;
-    if (snls_path_ends(f->out, ".npy")) code = write_array(f->ctx, f->out, &f->forward);
-    else
-        for (int64_t t = 0; !code && t < f->pairs; t++) code = write_pair(f, t);
-    if (!code && f->backward_path) code = write_array(f->ctx, f->backward_path, &f->backward);
-    if (!code && f->error_path) code = write_array(f->ctx, f->error_path, &f->error);
-    return code;
+    char path[4096];
+    int code = pair_path(f, f->pairs, path, sizeof path);
+    if (!code && f->pairs && is_numbered(f)) code = output_member(path, f->common.overwrite);
+    if (code) return code;
+    const bool flo = snls_path_ends(path, ".flo");
+    if (!flo && !f->kitti) return write_picture(f, flow, output_path(path));
+    const SnlsStatus status = flo ? snls_flo_write(f->ctx, output_path(path), flow) : snls_kitti_write(f->ctx, output_path(path), flow);
+    return status < 0 ? fail_library(f->ctx, status, true) : EXIT_DONE;
 }
 
-/* How well frame t+1 moved back by the flow shows frame t: mean over the pairs. One that shows it exactly, as where a camera's frame comes twice, tells nothing of the others. */
-static int measure(Flow *f)
+/* How well frame t+1 moved back by the flow shows frame t. A pair that shows it exactly, as where a camera's frame comes twice, tells nothing of the others. */
+static int measure(Flow *f, const SnlsTensor *from, const SnlsTensor *to, const SnlsTensor *flow)
 {
-    SnlsTensor moved;
-    Mean as_is = { 0 }, by_flow = { 0 };
-    int code = alloc_array(f->ctx, "moved frame", &moved, SNLS_F32, 3, f->video.shape + 1);
-    for (int64_t t = 0; !code && t < f->pairs; t++) {
-        const SnlsTensor from = frame_of(&f->video, t), to = frame_of(&f->video, t + 1),
-                         flow = frame_of(&f->forward, t);
-        double none = 0, warped = 0;
-        SnlsStatus status = snls_flow_warp(f->ctx, &to, &flow, &moved);
-        if (status >= 0) status = snls_psnr(f->ctx, &from, &to, &none);
-        if (status >= 0) status = snls_psnr(f->ctx, &from, &moved, &warped);
-        if (status < 0) code = fail_library(f->ctx, status, false);
-        mean_add(&as_is, none);
-        mean_add(&by_flow, warped);
-        const float *v = flow.data;
-        for (int64_t i = 0; i < flow.shape[0] * flow.shape[1]; i++)
-            f->length += hypot(v[2 * i], v[2 * i + 1]) / (double)(flow.shape[0] * flow.shape[1] * f->pairs);
-    }
-    f->psnr_none = mean_of(&as_is, INFINITY);
-    f->psnr_flow = mean_of(&by_flow, INFINITY);
-    snls_array_free(f->ctx, &moved);
-    return code;
-}
-
-static int compare_truth(Flow *f)
-{
-    const int64_t count = f->truth.shape[0] < f->pairs ? f->truth.shape[0] : f->pairs;
-    f->epe = 0;
-    for (int64_t t = 0; t < count; t++) {
-        const SnlsTensor flow = frame_of(&f->forward, t), truth = frame_of(&f->truth, t);
-        double error;
-        const SnlsStatus status = snls_flow_error(f->ctx, &flow, &truth, &error);
-        if (status < 0) return fail(EXIT_INPUT, "--truth %s: %s", f->truth_path, snls_error(f->ctx));
-        f->epe += error / (double)count;
-    }
+    double none = 0, warped = 0;
+    SnlsStatus status = snls_flow_warp(f->ctx, to, flow, &f->moved);
+    if (status >= 0) status = snls_psnr(f->ctx, from, to, &none);
+    if (status >= 0) status = snls_psnr(f->ctx, from, &f->moved, &warped);
+    if (status < 0) return fail_library(f->ctx, status, false);
+    mean_add(&f->as_is, none);
+    mean_add(&f->by_flow, warped);
+    const float *v = flow->data;
+    for (int64_t i = 0; i < flow->shape[0] * flow->shape[1]; i++) share_add(&f->length, hypot(v[2 * i], v[2 * i + 1]));
     return EXIT_DONE;
 }
 
-/* Round-trip errors of the frames that have a next one. */
-static int check_consistency(Flow *f)
+/* Of the pairs whose truth the file has. */
+static int compare_truth(Flow *f, const SnlsTensor *flow)
 {
-    int code = alloc_array(f->ctx, "consistency", &f->error, SNLS_F32, 3, f->video.shape);
-    double good = 0;
-    for (int64_t t = 0; !code && t < f->pairs; t++) {
-        const SnlsTensor forward = frame_of(&f->forward, t), backward = frame_of(&f->backward, t + 1),
-                         error = frame_of(&f->error, t);
-        const SnlsStatus status = snls_flow_consistency(f->ctx, &forward, &backward, &error, NULL);
-        if (status < 0) code = fail_library(f->ctx, status, false);
-        for (int64_t i = 0; i < error.shape[0] * error.shape[1]; i++) good += ((const float *)error.data)[i] <= 1;
-    }
-    f->consistent = good / (double)(f->pairs * f->video.shape[1] * f->video.shape[2]);
+    double error;
+    bool there;
+    const int code = flow_in_next(f->ctx, &f->truth, f->known.data, &there);
+    if (code || !there) return code;
+    const SnlsStatus status = snls_flow_error(f->ctx, flow, &f->known, &error);
+    if (status < 0) return fail(EXIT_INPUT, "--truth %s: %s", f->truth_path, snls_error(f->ctx));
+    share_add(&f->epe, error);
+    return EXIT_DONE;
+}
+
+/* Round-trip errors of a frame that has a next one. */
+static int check_consistency(Flow *f, const SnlsTensor *forward, const SnlsTensor *backward)
+{
+    const SnlsStatus status = snls_flow_consistency(f->ctx, forward, backward, &f->error, NULL);
+    if (status < 0) return fail_library(f->ctx, status, false);
+    const float *error = f->error.data;
+    for (int64_t i = 0; i < f->error.shape[0] * f->error.shape[1]; i++) f->consistent += error[i] <= 1;
+    return array_out_add(f->ctx, &f->array[ERROR], error);
+}
+
+/* Pair i of those in work: what it tells, and its files. */
+static int take_pair(Flow *f, int64_t i)
+{
+    const SnlsTensor from = frame_of(&f->video, i), to = frame_of(&f->video, i + 1), flow = frame_of(&f->forward, i),
+                     back = f->backward.data ? frame_of(&f->backward, i + 1) : (SnlsTensor){ 0 };
+    int code = measure(f, &from, &to, &flow);
+    if (!code && f->truth_path) code = compare_truth(f, &flow);
+    if (!code && f->error_path) code = check_consistency(f, &flow, &back);
+    if (!code && f->backward_path) code = array_out_add(f->ctx, &f->array[BACKWARD], back.data);
+    if (!code) code = is_single(f) ? array_out_add(f->ctx, &f->array[FORWARD], flow.data) : write_file(f, &flow);
+    f->pairs++;
     return code;
+}
+
+/* ---- the clip, some pairs at a time ---- */
+
+static const double TOGETHER = 1024.0 * 1024 * 1024; /* bytes at most of the frames in work, where that is more than one pair */
+
+/* Memory for as many pairs as there are threads. */
+static int plan(Flow *f)
+{
+    const int64_t h = f->clip.shape[0], w = f->clip.shape[1], c = f->clip.shape[2];
+    const bool back = f->backward_path || f->error_path;
+    const double each = 4.0 * (double)h * (double)w * (double)(c + (back ? 4 : 2)), most = TOGETHER / each - 1;
+    const int64_t threads = snls_threads(f->ctx), n = most < 1 ? 1 : most < (double)threads ? (int64_t)most : threads, shape[4] = { n + 1, h, w, 2 };
+    int code = alloc_array(f->ctx, "frames", &f->video, SNLS_F32, 4, (const int64_t[]){ n + 1, h, w, c });
+    if (!code) code = alloc_array(f->ctx, "flow", &f->forward, SNLS_F32, 4, shape);
+    if (!code && back) code = alloc_array(f->ctx, "flow", &f->backward, SNLS_F32, 4, shape);
+    if (!code) code = alloc_array(f->ctx, "moved frame", &f->moved, SNLS_F32, 3, f->clip.shape);
+    if (!code && f->error_path) code = alloc_array(f->ctx, "consistency", &f->error, SNLS_F32, 2, shape + 1);
+    if (!code && f->truth_path) code = alloc_array(f->ctx, "true flow", &f->known, SNLS_F32, 3, shape + 1);
+    const int64_t pairs = f->clip.frames - 1, known = f->truth_path && f->truth.whole.shape[0] < pairs ? f->truth.whole.shape[0] : pairs;
+    f->length = share_begin(pairs > 0 ? pairs * h * w : 0);
+    f->epe = share_begin(known);
+    return code;
+}
+
+/* The next frames, behind the one that is there already; *count: how many are there then. */
+static int read_frames(Flow *f, int64_t *count)
+{
+    int code = EXIT_DONE;
+    for (bool there = true; !code && there && *count < f->video.shape[0]; *count += there && !code)
+        code = clip_in_next(f->ctx, &f->clip, frame_of(&f->video, *count).data, &there);
+    return code;
+}
+
+static int find_flow(Flow *f, int64_t frames)
+{
+    SnlsFlowClip clip = { f->video, f->forward, f->backward };
+    clip.video.shape[0] = clip.forward.shape[0] = clip.backward.shape[0] = frames;
+    const double start = seconds_now();
+    const SnlsStatus status = snls_flow_clip(f->ctx, &clip, &f->params);
+    f->seconds += seconds_now() - start;
+    return status < 0 ? fail_library(f->ctx, status, false) : EXIT_DONE;
 }
 
 static int compute(Flow *f)
 {
-    const int64_t shape[4] = { f->video.shape[0], f->video.shape[1], f->video.shape[2], 2 };
-    const bool back = f->backward_path || f->error_path;
-    int code = alloc_array(f->ctx, "flow", &f->forward, SNLS_F32, 4, shape);
-    if (!code && back) code = alloc_array(f->ctx, "flow", &f->backward, SNLS_F32, 4, shape);
-    if (code) return code;
-    const SnlsFlowClip clip = { f->video, f->forward, f->backward };
-    const double start = seconds_now();
-    const SnlsStatus status = snls_flow_clip(f->ctx, &clip, &f->params);
-    f->seconds = (seconds_now() - start) / (double)(f->pairs * (back ? 2 : 1));
-    if (status < 0) return fail_library(f->ctx, status, false);
-    code = measure(f);
-    if (!code && f->truth_path) code = compare_truth(f);
-    if (!code && f->error_path) code = check_consistency(f);
+    int64_t count = 0;
+    int code = plan(f);
+    if (!code) code = read_frames(f, &count);
+    if (!code) code = frames_enough(f->in, count, 2);
+    if (!code && f->backward_path) code = array_out_add(f->ctx, &f->array[BACKWARD], f->backward.data); /* zeros: the first frame has none before it */
+    while (!code && count > 1) {
+        if (!is_single(f) && !is_numbered(f) && f->clip.given > 2) return too_many(f);
+        code = find_flow(f, count);
+        for (int64_t i = 0; !code && i + 1 < count; i++) code = take_pair(f, i);
+        memcpy(f->video.data, frame_of(&f->video, count - 1).data, (size_t)snls_tensor_elements(&f->moved) * sizeof(float));
+        count = 1;
+        if (!code) code = read_frames(f, &count);
+    }
     return code;
 }
 
+/* The last frame has no flow, and no error: zeros. */
+static int finish_outputs(Flow *f)
+{
+    int code = EXIT_DONE;
+    SnlsTensor *const last[ARRAYS] = { &f->forward, NULL, &f->error };
+    if (is_numbered(f)) output_ends(f->out, f->pairs, f->common.overwrite);
+    for (int i = 0; !code && i < ARRAYS; i++) {
+        if (!f->array[i].path) continue;
+        const int64_t values = f->clip.shape[0] * f->clip.shape[1] * (i == ERROR ? 1 : 2);
+        if (last[i]) memset(last[i]->data, 0, (size_t)values * sizeof(float)), code = array_out_add(f->ctx, &f->array[i], last[i]->data);
+        if (!code) code = array_out_finish(f->ctx, &f->array[i]);
+    }
+    return code;
+}
+
+/* ---- what is told ---- */
+
+static double mean_length(const Flow *f) { return share_of(&f->length, f->pairs * f->clip.shape[0] * f->clip.shape[1]); }
+
+static double mean_error(const Flow *f) { return share_of(&f->epe, f->truth.given); }
+
+static double consistent(const Flow *f) { return f->consistent / (double)(f->pairs * f->clip.shape[0] * f->clip.shape[1]); }
+
+static double seconds_per_pair(const Flow *f) { return f->seconds / (double)(f->pairs * (f->backward.data ? 2 : 1)); }
+
 static json_t *make_report(const Flow *f)
 {
+    const SnlsTensor flow = snls_tensor(NULL, SNLS_F32, 4, (const int64_t[]){ f->pairs + 1, f->clip.shape[0], f->clip.shape[1], 2 });
     json_t *report = report_begin(f->ctx), *warped = json_object();
     json_object_set_new(report, "method", json_string(snls_flow_options("flow")->names[f->params.method]));
-    json_object_set_new(report, "shape", json_shape(&f->forward));
+    json_object_set_new(report, "shape", json_shape(&flow));
     json_object_set_new(report, "pairs", json_integer(f->pairs));
-    json_object_set_new(report, "seconds_per_pair", json_real(f->seconds));
-    json_object_set_new(report, "mean_length", json_real_or_null(f->length));
-    json_object_set_new(warped, "none", json_real_or_null(f->psnr_none));
-    json_object_set_new(warped, "flow", json_real_or_null(f->psnr_flow));
+    json_object_set_new(report, "seconds_per_pair", json_real(seconds_per_pair(f)));
+    json_object_set_new(report, "mean_length", json_real_or_null(mean_length(f)));
+    json_object_set_new(warped, "none", json_real_or_null(mean_of(&f->as_is, INFINITY)));
+    json_object_set_new(warped, "flow", json_real_or_null(mean_of(&f->by_flow, INFINITY)));
     json_object_set_new(report, "psnr", warped);
-    if (f->truth_path) json_object_set_new(report, "epe", json_real_or_null(f->epe));
-    if (f->error_path) json_object_set_new(report, "consistent", json_real_or_null(f->consistent));
+    if (f->truth_path) json_object_set_new(report, "epe", json_real_or_null(mean_error(f)));
+    if (f->error_path) json_object_set_new(report, "consistent", json_real_or_null(consistent(f)));
     return report;
 }
 
 static int print_result(const Flow *f)
 {
     if (f->common.json) return report_print(make_report(f));
-    printf("%lld pair%s of %lld x %lld pixels, mean motion %.2f pixels, %.1f ms each\n", (long long)f->pairs,
-           f->pairs == 1 ? "" : "s", (long long)f->video.shape[2], (long long)f->video.shape[1], f->length,
-           1e3 * f->seconds);
-    printf("PSNR of frame t+1 against frame t: %.2f dB as it is, %.2f dB moved by the flow\n", f->psnr_none,
-           f->psnr_flow);
-    if (f->truth_path) printf("end-point error: %.4f pixels\n", f->epe);
-    if (f->error_path) printf("consistent to a pixel: %.1f %%\n", 100 * f->consistent);
+    printf("%lld pair%s of %lld x %lld pixels, mean motion %.2f pixels, %.1f ms each\n", (long long)f->pairs, f->pairs == 1 ? "" : "s", (long long)f->clip.shape[1],
+           (long long)f->clip.shape[0], mean_length(f), 1e3 * seconds_per_pair(f));
+    printf("PSNR of frame t+1 against frame t: %.2f dB as it is, %.2f dB moved by the flow\n", mean_of(&f->as_is, INFINITY), mean_of(&f->by_flow, INFINITY));
+    if (f->truth_path) printf("end-point error: %.4f pixels\n", mean_error(f));
+    if (f->error_path) printf("consistent to a pixel: %.1f %%\n", 100 * consistent(f));
     return flush_stdout();
+}
+
+static int open_truth(Flow *f)
+{
+    const int64_t *size = f->clip.shape, *shape = f->truth.whole.shape;
+    const int code = f->truth_path ? flow_in_open(f->ctx, f->truth_path, &f->truth) : EXIT_DONE;
+    if (code || !f->truth_path || (shape[1] == size[0] && shape[2] == size[1])) return code;
+    return fail(EXIT_INPUT, "--truth %s: has shape %s, must be [T,%lld,%lld,2]", f->truth_path, shape_text(&f->truth.whole).text, (long long)size[0], (long long)size[1]);
 }
 
 static int work(Flow *f)
@@ -194,18 +282,25 @@ static int work(Flow *f)
     if (!known_suffix(f->out)) return fail(EXIT_USAGE, "%s: flow is written to .npy, .flo or .png", f->out);
     if (f->kitti && !snls_path_ends(f->out, ".png")) return fail(EXIT_USAGE, "--kitti: %s is no .png, which KITTI's flow is", f->out);
     int code = open_context(&f->common, &f->ctx);
-    if (!code) code = frames_load(f->ctx, f->in, &f->reading, 2, &f->video);
-    if (!code && f->truth_path) code = flow_load(f->ctx, f->truth_path, &f->truth);
-    if (!code && f->truth_path && (f->truth.shape[1] != f->video.shape[1] || f->truth.shape[2] != f->video.shape[2]))
-        code = fail(EXIT_INPUT, "--truth %s: has shape %s, must be [T,%lld,%lld,2]", f->truth_path, shape_text(&f->truth).text,
-                    (long long)f->video.shape[1], (long long)f->video.shape[2]);
-    if (code) return code;
-    f->pairs = f->video.shape[0] - 1;
-    code = add_outputs(f);
+    if (!code) code = clip_in_open(f->ctx, f->in, &f->reading, 0, &f->clip);
+    if (!code && f->clip.exact) code = frames_enough(f->in, f->clip.frames, 2);
+    if (!code) code = open_truth(f);
+    if (!code && !is_single(f) && !is_numbered(f) && f->clip.exact && f->clip.frames > 2) code = too_many(f);
+    if (!code) code = add_outputs(f);
     if (!code) code = compute(f);
-    if (!code) code = write_outputs(f);
+    if (!code) code = finish_outputs(f);
     if (!code) code = print_result(f);
     return code ? code : outputs_commit();
+}
+
+static void release(Flow *f)
+{
+    SnlsTensor *const all[] = { &f->video, &f->forward, &f->backward, &f->moved, &f->error, &f->known };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) snls_array_free(f->ctx, all[i]);
+    for (int i = 0; i < ARRAYS; i++) array_out_close(f->ctx, &f->array[i]);
+    flow_in_close(f->ctx, &f->truth);
+    clip_in_close(f->ctx, &f->clip);
+    snls_close(&f->ctx);
 }
 
 int cmd_flow(int argc, char **argv)
@@ -251,8 +346,6 @@ int cmd_flow(int argc, char **argv)
     f.in = given[0];
     f.out = given[1];
     code = work(&f);
-    SnlsTensor *const all[] = { &f.video, &f.forward, &f.backward, &f.truth, &f.error };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) snls_array_free(f.ctx, all[i]);
-    snls_close(&f.ctx);
+    release(&f);
     return code;
 }

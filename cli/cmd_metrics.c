@@ -78,7 +78,7 @@ static int open_clips(Metrics *m, const char *const *given)
     SnlsTensor frame[CLIPS];
     int code = EXIT_DONE;
     for (int i = 0; !code && i < CLIPS; i++) {
-        code = clip_in_open(m->ctx, given[i], &m->reading, &m->clip[i]);
+        code = clip_in_open(m->ctx, given[i], &m->reading, 0, &m->clip[i]);
         const int64_t *size = m->clip[i].shape, shape[4] = { 2, size[0], size[1], size[2] };
         frame[i] = snls_tensor(NULL, SNLS_F32, 3, size);
         if (!code) code = alloc_array(m->ctx, given[i], &m->pair[i], SNLS_F32, 4, shape);
@@ -92,8 +92,7 @@ static int open_clips(Metrics *m, const char *const *given)
 static int same_length(Metrics *m)
 {
     int code = EXIT_DONE;
-    for (int i = 0; i < CLIPS; i++)
-        for (bool there = true; !code && there;) code = clip_in_next(m->ctx, &m->clip[i], NULL, &there);
+    for (int i = 0; !code && i < CLIPS; i++) code = clip_in_count(m->ctx, &m->clip[i]);
     const ClipIn *clean = &m->clip[CLEAN], *test = &m->clip[TEST];
     if (code || clean->given == test->given) return code;
     return fail(EXIT_INPUT, "%s: holds %lld frame%s, %s holds %lld, must be as many", input_name(test->path), (long long)test->given, test->given == 1 ? "" : "s", input_name(clean->path),

@@ -184,7 +184,7 @@ static int load_inputs(Run *r)
         if (!r->path[i] || !is_read(slot)) continue;
         SnlsTensor *t = tensor_of(r, slot);
         code = convert_array(r->ctx, r->path[i], t, dtype_for(r, slot, t->dtype));
-        if (!code && slot->flags & SLOT_FINITE) code = require_finite(r->path[i], slot->label, t);
+        if (!code && slot->flags & SLOT_FINITE) code = require_finite(r->path[i], slot->label, t, 0);
     }
     return code;
 }

@@ -98,19 +98,11 @@ static const char *picture_pattern(const Denoise *d, char *pattern, size_t size)
     return is_folder(d->out) || is_pattern(d->out) ? pattern : NULL;
 }
 
-/* That pictures are in the way should be known now, not after an hour. */
 static int check_pictures(const Denoise *d)
 {
-    char pattern[4200], name[4300];
-    int code = EXIT_DONE;
+    char pattern[4200];
     picture_pattern(d, pattern, sizeof pattern);
-    for (int64_t i = 0; i < d->info.frames && i < 1000000 && !code; i++) { /* a file may claim to have any number */
-        struct stat info;
-        if (!snls_path_number(pattern, i, name, sizeof name) || stat(name, &info)) continue;
-        code = output_spares_inputs(name);
-        if (!code && !d->common.overwrite) code = fail(EXIT_OUTPUT, "%s: exists; -y overwrites it", name);
-    }
-    return code;
+    return output_members_free(pattern, d->info.frames, d->common.overwrite);
 }
 
 /* The folder that a pattern lies in is made where it is missing, as one that is OUT itself. */

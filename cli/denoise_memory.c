@@ -34,12 +34,18 @@ static double codec_bytes(const SnlsVideoInfo *info)
     return 48.0 * 1024 * 1024 + 90.0 * (double)(info->width * info->height) * 1.5 * (info->depth > 8 ? 2 : 1);
 }
 
-/* Weights, as they lie and as layers pack them, and the library that multiplies. */
-static double network_bytes(const SnlsModel *model)
+/* Weights, as they lie and as layers pack them, the library that multiplies, and what a thread has for itself: its search and its stack. */
+static double network_bytes(const SnlsModel *model, int32_t threads)
 {
     SnlsModelInfo info = { .parameters = 0 };
     snls_model_info(model, &info);
-    return 48.0 * 1024 * 1024 + 12.0 * (double)info.parameters;
+    return (48.0 + 3.0 * threads) * 1024 * 1024 + 12.0 * (double)info.parameters;
+}
+
+/* Of what a network holds, oneDNN's own descriptions stay in memory: they grow with a row, up to the width that its layers are cut into. */
+static double network_stays(const SnlsVideoInfo *info)
+{
+    return 12.0 * 1024 * (double)(info->width < 4096 ? info->width : 4096);
 }
 
 /* Where the output goes; for a pipe, where temporary files do. */
@@ -65,7 +71,7 @@ static int hold(const Denoise *d, double limit, double held)
     return code;
 }
 
-/* What a run needs in all, and what of it is frames and features that can lie in a file. */
+/* What a run needs in all, and what of it is frames and features that can lie in a file. all < 0: there is no run of this size, which is said when it begins. */
 typedef struct Need { double all, held; } Need;
 
 static Need need_of(const Denoise *d, const SnlsPipelineParams *p)
@@ -75,8 +81,8 @@ static Need need_of(const Denoise *d, const SnlsPipelineParams *p)
     const int64_t ours = snls_pipeline_memory(p, &d->info, &d->params, d->model, threads),
                   held = d->model ? snls_model_stream_memory(d->model, &size)
                                   : snls_denoiser_memory(&d->params, size.height, size.width, d->info.channels, threads);
-    return (Need){ (double)(ours > 0 ? ours : 0) + codec_bytes(&d->info) + (d->model ? network_bytes(d->model) : 0),
-                   ours > held && held > 0 ? (double)held : 0 };
+    if (ours < 0) return (Need){ -1, 0 };
+    return (Need){ (double)ours + codec_bytes(&d->info) + (d->model ? network_bytes(d->model, threads) : 0), ours > held && held > 0 ? (double)held : 0 };
 }
 
 int denoise_plan_memory(const Denoise *d, SnlsPipelineParams *p)
@@ -89,7 +95,8 @@ int denoise_plan_memory(const Denoise *d, SnlsPipelineParams *p)
     p->lean = d->model != NULL; /* a quarter more to compute */
     if (d->model) need = need_of(d, p);
     if (need.all <= limit) return EXIT_DONE;
-    const double least = need.all - 0.8 * need.held; /* flow and the tiles in work are a tenth of what is held */
+    const double stays = d->model ? network_stays(&d->info) : 0;
+    const double least = need.all - 0.8 * (need.held > stays ? need.held - stays : 0); /* flow and the tiles in work are a tenth of what is held */
     if (need.held > 0 && least <= limit) return hold(d, limit, need.held);
     if (d->mem)
         return fail(EXIT_MEMORY, "--mem %s: this run needs about %.2f GiB, or %.2f GiB with frames held in a file",

@@ -22,25 +22,14 @@ void print_later_notes(const SnlsVideoInfo *told,
 
 void print_damage(const char *path, const SnlsVideoInfo *info); /* what matters of the notes where no clip is written */
 
-/* What a clip was read from, for who writes one like it. */
-typedef struct Source {
-    int (*opened)(void *opaque); /* keeps the frames as they were read, of a clip that comes once; called before the first. NULL: they are freed */
-    void *opaque;
-    SnlsReader *reader; /* NULL: not kept */
-    SnlsFrame **frames;
-    int64_t count, room;
-} Source;
-
-void source_free(Source *source);
-
-/* As frames_load, and what the reader has to say is told. */
-int frames_load_source(SnlsContext *ctx, const char *path, const Reading *reading, int64_t least, SnlsTensor *video, Source *source);
-
 /* (T,H,W,C), f32, 0..255, contiguous. Needs at least least frames. No output may be what was loaded, here and below. */
 int frames_load(SnlsContext *ctx, const char *path, const Reading *reading, int64_t least, SnlsTensor *video);
 
-/* Flow (T,H,W,2), f32, from .flo, KITTI's .png, or .npy ([T,H,W,2], [1,T,H,W,2] or [H,W,2]); unknown pixels are 1e10. */
-int flow_load(SnlsContext *ctx, const char *path, SnlsTensor *flow);
+int frames_enough(const char *path, int64_t frames, int64_t least); /* or EXIT_INPUT and its line */
+
+#define CLIP_LAYOUT "[T,H,W,C], [1,T,H,W,C] or [H,W,C]"
+/* An array of a file, with or without data, as one of ndim axes: it may have a 1 in front, or no first axis. layout: how the sentence says that. */
+int array_axes(const char *path, SnlsTensor *array, int32_t ndim, const char *layout);
 
 SnlsTensor frame_of(const SnlsTensor *video, int64_t t); /* a view of one frame */
 

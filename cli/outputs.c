@@ -369,6 +369,19 @@ int output_add(const char *path, bool overwrite) { return add_held(path, overwri
 int output_member(const char *path, bool overwrite) { return add_held(path, overwrite, true); }
 int output_member_held(const char *path, bool overwrite) { return add(path, overwrite, true); }
 
+int output_members_free(const char *pattern, int64_t count, bool overwrite)
+{
+    char name[4300];
+    struct stat info;
+    int code = EXIT_DONE;
+    for (int64_t i = 0; i < count && i < 1000000 && !code; i++) { /* a file may claim to have any number */
+        if (!snls_path_number(pattern, i, name, sizeof name) || stat(name, &info)) continue;
+        code = output_spares_inputs(name);
+        if (!code && !overwrite) code = fail(EXIT_OUTPUT, "%s: exists; -y overwrites it", name);
+    }
+    return code;
+}
+
 static int make_folder(const char *path)
 {
     if (mkdir(path, 0777)) return fail(EXIT_OUTPUT, "%s: cannot be made: %s", path, strerror(errno));

@@ -64,7 +64,7 @@ static void part_windows(void)
     }
 }
 
-static SnlsSieveParts parts_of(int centred, float *loses) { return (SnlsSieveParts){features, padded, 1, !prod && !between && steps == 1, 1, centred ? centre : NULL, loses}; }
+static SnlsSieveParts parts_of(int centred, float *loses) { return (SnlsSieveParts){features, padded, 1, !prod && !between && steps == 1, 1, centred ? centre : NULL, 0, loses}; }
 
 static void part_queries(void)
 {

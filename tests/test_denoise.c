@@ -19,6 +19,20 @@ static void test_quality(void)
     }
 }
 
+/* Weights go by what patches differ by beyond their noise: patches that are not alike are not averaged because noise is weak. */
+static void test_nlm(void)
+{
+    const Clip clean = clip_clean(5, 32, 36, 3, 0);
+    for (int sigma = 6; sigma <= 12; sigma += 6) {
+        const Clip noisy = clip_noisy(&clean, sigma);
+        SnlsDenoiseParams p = denoise_params(SNLS_DENOISE_MEDIUM, sigma);
+        p.method = SNLS_DENOISE_NLM;
+        const Clip out = clip_denoised(&noisy, &p, 2, 0, 0);
+        const double more = clip_psnr(&clean, &out) - clip_psnr(&clean, &noisy);
+        CHECK(more > (sigma == 6 ? 7.5 : 9), "nlm, sigma %d: only %.2f dB more", sigma, more);
+    }
+}
+
 static void test_threads_and_pulls(void)
 {
     const Clip clean = clip_clean(22, 14, 17, 3, 9), noisy = clip_noisy(&clean, 20);
@@ -248,6 +262,7 @@ static void test_faults(void)
 
 int main(void)
 {
+    test_nlm();
     if (has_vnlb()) {
         test_quality();
         test_threads_and_pulls();

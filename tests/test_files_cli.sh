@@ -182,7 +182,7 @@ if [ -e "$build/libsnls_ffmpeg.so" ] && command -v ffmpeg >/dev/null && command 
     ffmpeg -v error -i v.y4m -pix_fmt gray -frames:v 2 -f yuv4mpegpipe -strict -1 grey.y4m
     for command in "3 standard.input: noise - - --sigma 5" "3 standard.input: align - - --flow dis" "2 grey noise - - --sigma 1,2,3"; do
         set -- $command; code=$1 words=$2; shift 2
-        if [ $code = 3 ]; then head -c 9000 v.y4m; else cat grey.y4m; fi | "$snls" "$@" >out.log 2>err.log
+        if [ $code = 3 ]; then head -c 3000 v.y4m; else cat grey.y4m; fi | "$snls" "$@" >out.log 2>err.log
         [ "${PIPESTATUS[1]}" = $code ] && [ ! -s out.log ] && grep -q -- "${words//./ }" err.log || bad "$*: $(wc -c <out.log) bytes on stdout, says $(cat err.log)"
     done
     mkfifo pipe.y4m; timeout 60 "$snls" noise pipe.y4m x.mkv --sigma 5 >out.log 2>err.log; [ $? = 2 ] && grep -q 'pipe.y4m comes once' err.log || bad "a pipe that nobody writes to is waited for: $(cat err.log)"

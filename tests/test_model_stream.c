@@ -256,6 +256,19 @@ static void sizes_refused(void)
     free_model(&m);
 }
 
+/* Frames that flow does not take are refused before anything is planned or taken for them. */
+static void sides_refused(const Architecture *a, int64_t most)
+{
+    SnlsModel m = { .ctx = ref, .architecture = a, .dtype = SNLS_F32 };
+    for (int turned = 0; turned < 2; turned++) {
+        const SnlsModelStreamParams p = { .height = turned ? most + 1 : 1, .width = turned ? 1 : most + 1 };
+        SnlsModelStream *s = NULL;
+        CHECK(snls_model_stream_open(&s, &m, &p) == SNLS_ERR_SHAPE && !s && strstr(snls_error(ref), "which follows the motion"), "%s, a side of %d: %s", a->name, (int)most + 1, snls_error(ref));
+        CHECK(snls_model_stream_memory(&m, &p) == -1, "%s has a memory for a side of %d", a->name, (int)most + 1);
+        snls_model_stream_close(&s);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const Clip clips[] = { { 7, 50, 37, draw_clip(7 * 50 * 37 * 3, 1) }, { 1, 50, 37, draw_clip(50 * 37 * 3, 2) }, { 3, 17, 20, draw_clip(3 * 17 * 20 * 3, 3) }, { 11, 36, 12, draw_clip(11 * 36 * 12 * 3, 4) } };
@@ -265,6 +278,8 @@ int main(int argc, char **argv)
     check_repeat("%s", argv[0]);
     all_bands();
     sizes_refused();
+    sides_refused(&snls_dvdnet, 32766);
+    sides_refused(&snls_stan, 32767);
     bands_equal_whole(&snls_stan_s, &clips[0], SNLS_F32, 0.02);
     bands_equal_whole(&snls_stan_s, &clips[0], SNLS_BF16, 4);
     bands_equal_whole(&snls_dvdnet, &tall, SNLS_F32, 0.02);

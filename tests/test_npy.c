@@ -239,6 +239,52 @@ static void pipes(void)
     }
 }
 
+/* An array written and read a row at a time is the one that is written and read whole, whether its length was known or not; what is cut off or too much to ask for is an error. */
+static void pieces(int64_t said)
+{
+    float values[3][4], row[4];
+    for (int i = 0; i < 12; i++) values[i / 4][i % 4] = (float)i;
+    const SnlsTensor whole = snls_tensor(values, SNLS_F32, 2, (const int64_t[]){ 3, 4 }), piece = snls_tensor(row, SNLS_F32, 1, (const int64_t[]){ 4 });
+    const SnlsTensor begun = snls_tensor(NULL, SNLS_F32, 2, (const int64_t[]){ said, 4 });
+    SnlsNpyWriter *to;
+    SnlsNpyReader *from;
+    SnlsTensor view;
+    CHECK(snls_npy_writer_open(&to, ctx, path, &begun) == SNLS_OK, "pieces: %s", snls_error(ctx));
+    for (int t = 0; t < 3; t++) {
+        const SnlsTensor one = snls_tensor(values[t], SNLS_F32, 1, (const int64_t[]){ 4 });
+        CHECK(snls_npy_writer_add(to, &one) == SNLS_OK, "piece %d: %s", t, snls_error(ctx));
+    }
+    CHECK(snls_npy_writer_finish(to) == SNLS_OK && snls_npy_writer_finish(to) == SNLS_ERR_ARG, "pieces: %s", snls_error(ctx));
+    snls_npy_writer_close(&to);
+    CHECK(snls_npy_read(ctx, path, &view) == SNLS_OK && view.shape[0] == 3 && !memcmp(view.data, values, sizeof values), "pieces read whole");
+    snls_array_free(ctx, &view);
+    CHECK(snls_npy_write(ctx, path, &whole) == SNLS_OK && snls_npy_reader_open(&from, ctx, path, &view) == SNLS_OK, "pieces: %s", snls_error(ctx));
+    CHECK(!view.data && view.ndim == 2 && view.shape[0] == 3 && view.shape[1] == 4 && view.dtype == SNLS_F32, "pieces: another array");
+    for (int t = 0; t < 3; t++) CHECK(snls_npy_reader_next(from, &piece) == SNLS_OK && !memcmp(row, values[t], sizeof row), "row %d", t);
+    CHECK(snls_npy_reader_next(from, &piece) == SNLS_ERR_FORMAT, "a row behind the last");
+    snls_npy_reader_close(&from);
+}
+
+static void bad_pieces(void)
+{
+    float row[4] = { 0 };
+    SnlsNpyWriter *to = NULL;
+    SnlsNpyReader *from = NULL;
+    const SnlsTensor whole = snls_tensor(NULL, SNLS_F32, 2, (const int64_t[]){ 2, 4 }), huge = snls_tensor(NULL, SNLS_F32, 3, (const int64_t[]){ 1, INT64_MAX, 4 }),
+                     half = snls_tensor(row, SNLS_F32, 1, (const int64_t[]){ 3 }), other = snls_tensor(row, SNLS_U8, 1, (const int64_t[]){ 4 });
+    SnlsTensor view;
+    CHECK(snls_npy_writer_open(&to, ctx, path, &huge) == SNLS_ERR_ARG && !to && snls_npy_writer_open(&to, ctx, "/nowhere/at/all.npy", &whole) == SNLS_ERR_IO && !to, "a writer was opened");
+    CHECK(snls_npy_writer_open(NULL, ctx, path, &whole) == SNLS_ERR_ARG && snls_npy_writer_add(NULL, &half) == SNLS_ERR_ARG && snls_npy_writer_finish(NULL) == SNLS_ERR_ARG, "NULL was written");
+    CHECK(snls_npy_reader_open(&from, ctx, NULL, &view) == SNLS_ERR_ARG && snls_npy_reader_next(NULL, &half) == SNLS_ERR_ARG, "NULL was read");
+    CHECK(snls_npy_reader_open(&from, ctx, "/nowhere/at/all.npy", &view) == SNLS_ERR_IO && !from && !view.data, "nothing was read");
+    CHECK(snls_npy_writer_open(&to, ctx, path, &whole) == SNLS_OK && snls_npy_writer_add(to, &other) == SNLS_ERR_SHAPE && snls_npy_writer_add(to, &half) == SNLS_OK, "pieces: %s", snls_error(ctx));
+    CHECK(snls_npy_writer_finish(to) == SNLS_ERR_SHAPE, "a row that is not whole");
+    snls_npy_writer_close(&to);
+    CHECK(snls_npy_reader_open(&from, ctx, path, &view) == SNLS_ERR_FORMAT && !from, "a file that was not finished");
+    snls_npy_writer_close(&to);
+    snls_npy_reader_close(&from);
+}
+
 int main(void)
 {
     const char *tmp = getenv("TMPDIR");
@@ -255,6 +301,10 @@ int main(void)
     written_form();
     bad_calls();
     pipes();
+    remove(path);
+    pieces(3);
+    pieces(0);
+    bad_pieces();
     remove(path);
     snls_close(&ctx);
     return check_end();

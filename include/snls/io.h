@@ -22,6 +22,21 @@ SNLS_API SnlsStatus snls_npy_parse(SnlsContext *ctx, const void *bytes, size_t s
  * name and rename it where a half-written file would harm. On failure the file is removed. */
 SNLS_API SnlsStatus snls_npy_write(SnlsContext *ctx, const char *path, const SnlsTensor *view);
 
+/* The same piece by piece, for arrays that are larger than memory. *array gets dtype and shape, no data. A file must have the length that its header promises; of a pipe
+ * that is seen at its end. snls_npy_reader_next fills piece, a contiguous array of the same dtype, with the next elements; SNLS_ERR_FORMAT where there are not as many. */
+typedef struct SnlsNpyReader SnlsNpyReader;
+SNLS_API SnlsStatus snls_npy_reader_open(SnlsNpyReader **out, SnlsContext *ctx, const char *path, SnlsTensor *array);
+SNLS_API SnlsStatus snls_npy_reader_next(SnlsNpyReader *reader, const SnlsTensor *piece);
+SNLS_API void       snls_npy_reader_close(SnlsNpyReader **reader);
+
+/* array: dtype and shape, data is not looked at. Pieces are strided views of that dtype, of any shape, each behind the one before. How long the first axis is may be known only
+ * at the end: snls_npy_writer_finish corrects the header, which a pipe has no way back for (SNLS_ERR_IO). Without it the file is not complete; closing leaves it as it is. */
+typedef struct SnlsNpyWriter SnlsNpyWriter;
+SNLS_API SnlsStatus snls_npy_writer_open(SnlsNpyWriter **out, SnlsContext *ctx, const char *path, const SnlsTensor *array);
+SNLS_API SnlsStatus snls_npy_writer_add(SnlsNpyWriter *writer, const SnlsTensor *piece);
+SNLS_API SnlsStatus snls_npy_writer_finish(SnlsNpyWriter *writer);
+SNLS_API void       snls_npy_writer_close(SnlsNpyWriter **writer);
+
 /* Memory for a contiguous array of this dtype and shape, zeroed. view's own data is not looked at. */
 SNLS_API SnlsStatus snls_array_alloc(SnlsContext *ctx, SnlsTensor *view, SnlsDtype dtype, int32_t ndim, const int64_t *shape);
 SNLS_API void       snls_array_free(SnlsContext *ctx, SnlsTensor *view); /* sets data to NULL; a view without data is allowed */

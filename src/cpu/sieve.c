@@ -76,6 +76,7 @@ static CpuSieve sieve_of(SnlsContext *ctx, const CpuMatch *c, int parts)
     v.boxes = at_most(v.room, BOXES);
     if (v.boxes < SNLS_SIEVE_FEW_BOXES) v.boxes = SNLS_SIEVE_FEW_BOXES;
     v.keys.parts = parts < v.s.parts ? parts : v.s.parts;
+    v.awake = v.s.awake && m->k <= SHORT_LIST;
     v.rounded = v.keys.parts == 1 && !m->prod && !has_bends(c, v.steps);
     set_together(&v);
     snls_sieve_keys_layout(&v);
@@ -228,6 +229,7 @@ static void write_tile(const CpuSieve *v, const CpuSieveTile *p, int64_t kept, c
     out.active = p->active;
     out.dist_at = v->dist_at, out.offset_at = v->offset_at, out.index_at = v->index_at;
     v->s.write(&out, s->best, s->place, m->k, v->c->k);
+    snls_sieve_keep_awake(v);
 }
 
 static void one_by_one(const CpuSieve *v, const CpuSieveTile *p, CpuSieveScratch *s)
@@ -240,6 +242,7 @@ static void one_by_one(const CpuSieve *v, const CpuSieveTile *p, CpuSieveScratch
 
 static void plan_tile(const CpuSieve *v, const CpuSieveTile *p, int64_t slot, CpuSieveJobs *jobs, CpuSieveScratch *s)
 {
+    snls_sieve_keep_awake(v);
     snls_sieve_slot(v, p, slot, s);
     for (uint32_t lanes = s->slot[slot].valid; (lanes = snls_sieve_plan_slot(v, p, slot, lanes, jobs, s)) != 0;) {
         if (!bearable(v, s)) break;
@@ -252,7 +255,9 @@ static void plan_tile(const CpuSieve *v, const CpuSieveTile *p, int64_t slot, Cp
 /* Lists of a tile into places kept and on of the outputs. */
 static void end_tile(const CpuSieve *v, const CpuSieveTile *p, int64_t kept, CpuSieveScratch *s)
 {
+    snls_sieve_keep_awake(v);
     snls_sieve_pick(v, s);
+    snls_sieve_keep_awake(v);
     write_tile(v, p, kept, s);
     if (v->c->m.each) snls_sieve_begin_lists(v, s);
 }

@@ -63,6 +63,7 @@ typedef struct CpuSieve {
     int64_t together;                     /* frames of queries that are searched together, since they share keys */
     int64_t room, boxes;                  /* rows of cells and boxes that a thread can hold */
     int     bits;                         /* of a column's number */
+    bool    awake;                        /* the matrix unit is kept awake between boxes. Not for long lists: there is much to do between boxes, and as long as it is awake multiply-adds have half their rate */
     bool    rounded;                      /* distances are those of one part, not of products of parts: better for candidates at pixels that are much alike */
     float  *norms;                        /* of each thread, see sieve_key.c */
     int64_t *taken;                       /* of each thread's share of a frame: units that are done or being done */
@@ -123,7 +124,12 @@ static inline float snls_sieve_scale(const CpuSieve *v) { return v->keys.centre[
 
 static inline SnlsSieveParts snls_sieve_parts(const CpuSieve *v, bool centred, float *lost)
 {
-    return (SnlsSieveParts){v->c->m.features, v->keys.padded, v->keys.parts, v->rounded, snls_sieve_scale(v), centred ? v->keys.centre : NULL, lost};
+    return (SnlsSieveParts){v->c->m.features, v->keys.padded, v->keys.parts, v->rounded, snls_sieve_scale(v), centred ? v->keys.centre : NULL, v->awake, lost};
+}
+
+static inline void snls_sieve_keep_awake(const CpuSieve *v)
+{
+    if (v->awake) v->s.awake();
 }
 
 /* sieve_key.c */

@@ -123,7 +123,9 @@ static void score_entries(const CpuSieve *v, const uint32_t *entry, ptrdiff_t co
     for (ptrdiff_t i = 0; i < count; i += SIEVE_LANES) {
         const SnlsSievePairs *now = &pairs[i / SIEVE_LANES % 2];
         const ptrdiff_t left = count - i;
+        snls_sieve_keep_awake(v);
         if (left > SIEVE_LANES) v->s.look_up(&pairs[(i / SIEVE_LANES + 1) % 2], entry + i + SIEVE_LANES, left - SIEVE_LANES, &s->table, taps);
+        snls_sieve_keep_awake(v);
         v->s.scores(&found, now, taps, v->c->m.prod, v->c->m.features, limit);
         wait_for_list(v, &found, s);
     }

@@ -1,11 +1,12 @@
-/* nlm.c: method nlm, for comparison: around the motion search finds each query's best patches in every frame, weights are their softmax
- * over all frames, gather_add sums the patches (docs/operators.md). All of it through the public operators. */
+/* nlm.c: method nlm, for comparison: around the motion search finds each query's best patches in every frame, gather_add sums them over all
+ * frames (both are public operators, docs/operators.md) by the weights from which the least error is to be expected. */
 #include "denoise/nlb.h"
 #include <snls/ops.h>
+#include <math.h>
 #include <string.h>
 
-/* Distance at which a patch weighs 1/e: what two noisy copies of one patch differ by, times this. */
-#define REACH 2.0
+/* What patches differ by partly cancels in their mean: so much of it, as squares, is left. */
+#define REMAINS 0.25
 
 void snls_nlb_nlm_sizes(const NlbPlan *p, NlbNlm *n)
 {
@@ -80,17 +81,35 @@ static SnlsStatus search_way(SnlsDenoiser *d, int64_t t, int64_t last, int64_t f
     return SNLS_OK;
 }
 
-static SnlsStatus weigh(SnlsDenoiser *d, int64_t count)
+/* Weights w of one query's patches that sum to 1. Noise leaves sigma^2 sum w^2 in their mean, and what patch i differs by beyond noise, d_i^2, leaves
+ * REMAINS sum w d^2. Both together are least for w = (level - b) / 2 where that is positive, b = REMAINS d^2 / sigma^2: the more patches are alike, the
+ * lower the level, and the more alike must they be. It is found from above, by leaving out what is over it until nothing is.
+ * Expected of two noisy copies of one patch is a distance of noise, so that a patch like the query weighs as much as the query itself (dist 0). */
+static void weigh_query(const float *dist, float *weight, int64_t count, double noise)
+{
+    const double per = 2 * REMAINS / noise; /* noise is 2 sigma^2 for each value of a patch */
+    double level = 2;                       /* what the query alone has */
+    for (int64_t i = 0; i < count; i++) weight[i] = (float)fmax(per * dist[i] - 2 * REMAINS, 0);
+    for (int64_t last = -1, under = 0; under != last;) {
+        double sum = 2;
+        last = under;
+        under = 0;
+        for (int64_t i = 0; i < count; i++)
+            if (weight[i] < level) sum += weight[i], under++;
+        level = sum / (double)under;
+    }
+    for (int64_t i = 0; i < count; i++) weight[i] = weight[i] < level ? (float)(level - weight[i]) / 2 : 0;
+}
+
+static void weigh(SnlsDenoiser *d, int64_t frames)
 {
     const NlbNlm *n = &d->nlm;
-    const int64_t shape[6] = { 1, 1, 1, n->rows, n->columns, n->k * count };
+    const int64_t count = n->k * frames;
     double noise = 0;
     for (int64_t c = 0; c < d->plan.channels; c++) noise += 2 * d->variance[c] * (double)(d->plan.side * d->plan.side);
-    SnlsWeights call = { .dist = snls_tensor(n->dist, SNLS_F32, 6, shape),
-                         .weight = snls_tensor(n->weight, SNLS_F32, 6, shape) };
-    snls_weights_defaults(&call.params);
-    call.params.scale = 1 / (REACH * noise);
-    return snls_weights_forward(d->ctx, &call);
+#pragma omp parallel for num_threads(d->ctx->threads)
+    for (int64_t q = 0; q < n->rows * n->columns; q++)
+        weigh_query(n->dist + q * count, n->weight + q * count, count, noise);
 }
 
 static SnlsStatus gather(SnlsDenoiser *d, int64_t t, int64_t s, int64_t i, int64_t count)
@@ -119,7 +138,7 @@ SnlsStatus snls_nlb_nlm(SnlsDenoiser *d, int64_t t)
     SNLS_TRY(search(d, t, t, t - first, count));
     SNLS_TRY(search_way(d, t, first + count - 1, first, count));
     SNLS_TRY(search_way(d, t, first, first, count));
-    SNLS_TRY(weigh(d, count));
+    weigh(d, count);
     for (int64_t i = 0; i < count; i++) SNLS_TRY(gather(d, t, first + i, i, count));
     return SNLS_OK;
 }

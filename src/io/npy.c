@@ -1,4 +1,5 @@
-/* npy.c: reading .npy from a file, a pipe or a buffer. The header is npy_header.c's. */
+/* npy.c: reading .npy from a file, a pipe or a buffer, whole or piece by piece. The header is npy_header.c's. */
+#include "io/array.h"
 #include "io/file.h"
 #include "io/npy.h"
 #include <snls/io.h>
@@ -68,6 +69,16 @@ static SnlsStatus read_short(SnlsContext *ctx, const char *name, int64_t promise
                      snls_io_bytes(promised).text, snls_io_bytes(got).text);
 }
 
+static SnlsStatus require_end(SnlsContext *ctx, const Source *s, int64_t promised)
+{
+    char beyond;
+    int64_t got;
+    SNLS_TRY(snls_io_read(ctx, s->path, s->fd, &beyond, 1, &got));
+    SNLS_REQUIRE(ctx, got == 0, SNLS_ERR_FORMAT, "%s: brings more than the %s its header promises", s->name,
+                 snls_io_bytes(promised).text);
+    return SNLS_OK;
+}
+
 static SnlsStatus read_file_data(SnlsContext *ctx, const Source *s, int64_t bytes, void **data)
 {
     int64_t got;
@@ -90,7 +101,6 @@ static SnlsStatus grow(SnlsContext *ctx, const Source *s, void **data, int64_t u
 /* Never holds more than about twice what has arrived, whatever the header promises. */
 static SnlsStatus read_pipe_data(SnlsContext *ctx, const Source *s, int64_t bytes, void **data)
 {
-    char beyond;
     int64_t used = 0, room = 0, got;
     SNLS_REQUIRE(ctx, bytes <= PIPE_MAX, SNLS_ERR_MEMORY, "%s: promises %s, a pipe may bring at most %s", s->name,
                  snls_io_bytes(bytes).text, snls_io_bytes(PIPE_MAX).text);
@@ -101,11 +111,7 @@ static SnlsStatus read_pipe_data(SnlsContext *ctx, const Source *s, int64_t byte
         SNLS_TRY(snls_io_read(ctx, s->path, s->fd, (char *)*data + used, room - used, &got));
         used += got;
     } while (used == room && used < bytes);
-    if (used < bytes) return read_short(ctx, s->name, bytes, used);
-    SNLS_TRY(snls_io_read(ctx, s->path, s->fd, &beyond, 1, &got));
-    SNLS_REQUIRE(ctx, got == 0, SNLS_ERR_FORMAT, "%s: brings more than the %s its header promises", s->name,
-                 snls_io_bytes(bytes).text);
-    return SNLS_OK;
+    return used < bytes ? read_short(ctx, s->name, bytes, used) : require_end(ctx, s, bytes);
 }
 
 static SnlsStatus read_open(SnlsContext *ctx, const Source *s, SnlsTensor *view)
@@ -158,4 +164,61 @@ SnlsStatus snls_npy_parse(SnlsContext *ctx, const void *bytes, size_t size, Snls
     memcpy(data, (const char *)bytes + begin + length, (size_t)h.data_bytes);
     *view = snls_tensor(data, (SnlsDtype)h.dtype, h.ndim, h.shape);
     return SNLS_OK;
+}
+
+/* ---- piece by piece ---- */
+
+struct SnlsNpyReader {
+    SnlsContext *ctx;
+    SnlsName name; /* of the file, in sentences */
+    Source source;
+    int32_t dtype;
+    int64_t promised, came; /* bytes of data */
+};
+
+SnlsStatus snls_npy_reader_open(SnlsNpyReader **out, SnlsContext *ctx, const char *path, SnlsTensor *array)
+{
+    SnlsNpyHeader h;
+    int64_t begin;
+    if (!ctx) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(ctx, out && path && array, SNLS_ERR_ARG, "npy_reader: out, path or array is NULL");
+    *out = NULL;
+    *array = (SnlsTensor){ 0 };
+    SnlsNpyReader *r = snls_mem_alloc(&ctx->allocator, sizeof *r);
+    SNLS_REQUIRE(ctx, r, SNLS_ERR_MEMORY, "npy_reader: out of memory");
+    *r = (SnlsNpyReader){ .ctx = ctx, .name = snls_io_name(path), .source.fd = -1 };
+    r->source.path = r->source.name = r->name.text;
+    SnlsStatus status = snls_io_open(ctx, path, &r->source.fd, &r->source.size);
+    if (status >= 0) status = snls_npy_begin(ctx, path, r->source.fd, r->source.size, &h, &begin);
+    if (status < 0) return snls_npy_reader_close(&r), status;
+    r->dtype = h.dtype;
+    r->promised = h.data_bytes;
+    *array = snls_tensor(NULL, (SnlsDtype)h.dtype, h.ndim, h.shape);
+    *out = r;
+    return SNLS_OK;
+}
+
+SnlsStatus snls_npy_reader_next(SnlsNpyReader *r, const SnlsTensor *piece)
+{
+    int64_t got;
+    if (!r) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(r->ctx, piece, SNLS_ERR_ARG, "npy_reader: the piece is NULL");
+    SNLS_TRY(snls_array_require(r->ctx, "npy_reader", "piece", piece));
+    SNLS_REQUIRE(r->ctx, piece->dtype == r->dtype && snls_array_is_contiguous(piece), SNLS_ERR_SHAPE, "npy_reader: piece must be contiguous and of the type of the file, %s",
+                 snls_dtype_name((SnlsDtype)r->dtype));
+    const int64_t bytes = snls_tensor_elements(piece) * snls_dtype_size((SnlsDtype)piece->dtype), left = r->promised - r->came;
+    SNLS_TRY(snls_io_read(r->ctx, r->source.path, r->source.fd, piece->data, bytes < left ? bytes : left, &got));
+    r->came += got;
+    SNLS_REQUIRE(r->ctx, bytes <= left, SNLS_ERR_FORMAT, "%s: has no further %s of data", r->source.name, snls_io_bytes(bytes).text);
+    if (got < bytes) return read_short(r->ctx, r->source.name, r->promised, r->came);
+    return r->came == r->promised && r->source.size < 0 ? require_end(r->ctx, &r->source, r->promised) : SNLS_OK;
+}
+
+void snls_npy_reader_close(SnlsNpyReader **reader)
+{
+    SnlsNpyReader *r = reader ? *reader : NULL;
+    if (!r) return;
+    *reader = NULL;
+    if (r->source.fd >= 0) close(r->source.fd);
+    snls_mem_free(&r->ctx->allocator, r);
 }

@@ -191,4 +191,5 @@ static int64_t memory(SnlsModel *m, int64_t frames, int64_t h, int64_t w)
 }
 
 const Architecture snls_dvdnet = { .name = "dvdnet", .radius = RADIUS, .chunk = 8, .stages = 2, .build = build, .load = load, .run = run, .memory = memory,
+                                   .side = MODEL_FLOW_SIDE - 1, /* an even number */
                                    .files = { "dvdnet_spatial.safetensors", "dvdnet_temporal.safetensors" } };

@@ -70,7 +70,7 @@ int64_t snls_model_stage_bytes(SnlsModel *m, int stage, int64_t n, int64_t h, in
     snls_nn_begin(&s.net, m->ctx, &s.params, m->dtype, false);
     m->architecture->build(m, &s, stage, n, h, w);
     snls_nn_keep(&s.net, s.out);
-    const int64_t bytes = snls_nn_bytes(&s.net), scratch = snls_nn_room(&s.net);
+    const int64_t values = snls_nn_bytes(&s.net), scratch = snls_nn_room(&s.net), bytes = values < 0 ? -1 : values + snls_nn_own(&s.net);
     if (scratch > *room) *room = scratch;
     snls_nn_free(&s.net);
     return snls_device_type(m->ctx) == SNLS_DEVICE_CPU || bytes < 0 ? bytes : 0; /* a GPU's memory is its own */
@@ -258,21 +258,26 @@ SnlsStatus snls_model_info(const SnlsModel *m, SnlsModelInfo *info)
 
 /* ---- running ---- */
 
-SnlsStatus snls_model_size_check(SnlsContext *ctx, const char *who, SnlsStatus status, int64_t height, int64_t width)
+SnlsStatus snls_model_size_check(const SnlsModel *m, const char *who, SnlsStatus status, int64_t height, int64_t width)
 {
+    SnlsContext *ctx = m->ctx;
+    const Architecture *a = m->architecture;
     enum { SIDE_MOST = 1 << 20 };
     const int64_t most = (int64_t)1 << 29; /* as for the denoiser and for flow, which networks work beside */
     SNLS_REQUIRE(ctx, height >= 1 && width >= 1 && height <= SIDE_MOST && width <= SIDE_MOST && height * width <= most, status,
                  "%s: frames are %lld x %lld pixels, must be 1 to %d each way and at most 2^29 in all", who, (long long)width, (long long)height, SIDE_MOST);
+    SNLS_REQUIRE(ctx, !a->side || (height <= a->side && width <= a->side), SNLS_ERR_SHAPE, "%s: frames are %lld x %lld pixels, must be 1 to %d each way with %s, which follows the motion",
+                 who, (long long)width, (long long)height, (int)a->side, a->name);
     return SNLS_OK;
 }
 
-static SnlsStatus check_frames(SnlsContext *ctx, const char *name, const SnlsTensor *t, int64_t count, const SnlsTensor *like)
+static SnlsStatus check_frames(const SnlsModel *m, const char *name, const SnlsTensor *t, int64_t count, const SnlsTensor *like)
 {
+    SnlsContext *ctx = m->ctx;
     SNLS_REQUIRE(ctx, t->data && t->ndim == 4 && t->dtype == SNLS_F32 && t->shape[3] == 3 && t->shape[0] >= 1 && t->shape[1] >= 1 && t->shape[2] >= 1, SNLS_ERR_SHAPE,
                  "model: %s must be (T,H,W,3), f32", name);
     SNLS_REQUIRE(ctx, t->device == SNLS_DEVICE_CPU, SNLS_ERR_SHAPE, "model: %s is not in CPU memory", name);
-    SNLS_TRY(snls_model_size_check(ctx, "model", SNLS_ERR_SHAPE, t->shape[1], t->shape[2]));
+    SNLS_TRY(snls_model_size_check(m, "model", SNLS_ERR_SHAPE, t->shape[1], t->shape[2]));
     SnlsTensor plain = *t;
     snls_tensor_contiguous(&plain);
     SNLS_REQUIRE(ctx, !memcmp(plain.stride, t->stride, 4 * sizeof *t->stride), SNLS_ERR_SHAPE, "model: %s must be contiguous", name);
@@ -284,10 +289,10 @@ SnlsStatus snls_model_run(SnlsModel *m, const SnlsModelRun *run)
 {
     if (!m) return SNLS_ERR_ARG;
     SNLS_REQUIRE(m->ctx, run, SNLS_ERR_ARG, "model_run: run is NULL");
-    SNLS_TRY(check_frames(m->ctx, "frames", &run->frames, run->frames.shape[0], &run->frames));
+    SNLS_TRY(check_frames(m, "frames", &run->frames, run->frames.shape[0], &run->frames));
     SNLS_REQUIRE(m->ctx, run->first >= 0 && run->count >= 1 && run->count <= run->frames.shape[0] && run->first <= run->frames.shape[0] - run->count, SNLS_ERR_ARG,
                  "model: %lld frames from frame %lld on are wanted of %lld", (long long)run->count, (long long)run->first, (long long)run->frames.shape[0]);
-    SNLS_TRY(check_frames(m->ctx, "out", &run->out, run->count, &run->frames));
+    SNLS_TRY(check_frames(m, "out", &run->out, run->count, &run->frames));
     SNLS_REQUIRE(m->ctx, run->sigma >= 0 && run->sigma <= 255, SNLS_ERR_ARG, "model: sigma is %g, must be 0 to 255", run->sigma);
     SNLS_REQUIRE(m->ctx, snls_all_finite(run->frames.data, snls_tensor_elements(&run->frames)), SNLS_ERR_ARG, "model: frames hold a value that is not finite");
     SNLS_TRY(m->architecture->run(m, run));

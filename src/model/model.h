@@ -35,8 +35,10 @@ typedef struct Architecture {
     /* How many of them windows have, NULL: radius. */
     int64_t (*reach)(const struct SnlsModel *m);
     int32_t     chunk;      /* frames that a stream gives to one run, besides the radius on either side */
+    int32_t     side;       /* of frames, at most; 0: as for all */
     int64_t     parameters; /* what it must have; 0: that depends on its configuration */
 } Architecture;
+enum { MODEL_FLOW_SIDE = 32767 }; /* optical flow takes no more */
 extern const Architecture snls_dvdnet, snls_fastdvdnet, snls_stan, snls_stan_s;
 
 struct SnlsModel {
@@ -58,7 +60,7 @@ struct SnlsModel {
 
 int64_t snls_model_reach(const SnlsModel *m);
 /* Frames of a size that networks take; status and a sentence of who where they are not. */
-SnlsStatus snls_model_size_check(SnlsContext *ctx, const char *who, SnlsStatus status, int64_t height, int64_t width);
+SnlsStatus snls_model_size_check(const SnlsModel *m, const char *who, SnlsStatus status, int64_t height, int64_t width);
 
 /* Are n results finite? They are not where weights are too large. */
 SnlsStatus snls_model_check(const SnlsModel *m, const float *out, int64_t n);
@@ -66,7 +68,7 @@ SnlsStatus snls_model_check(const SnlsModel *m, const float *out, int64_t n);
 /* The stage's network for this size, built where it is not there yet. */
 SnlsStatus snls_model_stage(SnlsModel *m, int stage, int64_t n, int64_t h, int64_t w);
 
-/* Bytes of values that it takes, without making it; -1: an error. *room becomes what a run takes of the context's scratch, where that is more; stages share it. */
+/* Bytes that it takes for values, and libraries beneath for themselves, without making it; -1: an error. *room becomes what a run takes of the context's scratch, where that is more; stages share it. */
 int64_t snls_model_stage_bytes(SnlsModel *m, int stage, int64_t n, int64_t h, int64_t w, int64_t *room);
 
 /* Rows a band brings where a row of the largest value takes so many bytes: as many as a cache holds, or as the model was told. */

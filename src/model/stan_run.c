@@ -178,7 +178,7 @@ static int64_t stan_memory(SnlsModel *m, int64_t frames, int64_t h, int64_t w)
     return run < 0 ? -1 : run + (2 * (n - 1) * h * w * 2 + 2 * small * 2) * (int64_t)sizeof(float);
 }
 
-const Architecture snls_stan = { .name = "stan", .radius = RADIUS, .chunk = 4, .stages = 1, .build = build_stan, .run = run_stan, .memory = stan_memory, .parameters = 12073694 };
+const Architecture snls_stan = { .name = "stan", .radius = RADIUS, .chunk = 4, .stages = 1, .build = build_stan, .run = run_stan, .memory = stan_memory, .side = MODEL_FLOW_SIDE, .parameters = 12073694 };
 
 /* ---- STAN-S ---- */
 

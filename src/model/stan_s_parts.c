@@ -85,18 +85,22 @@ SnlsStatus snls_stan_s_parts_begin(StanSParts *s, SnlsModel *m, int64_t H, int64
     return SNLS_OK;
 }
 
+/* Of the first worker, and of the first block where every block has its own: the others are alike. */
+static bool is_first(const StanSParts *s, int64_t i) { return i <= KINDS || i == KINDS + s->c.blocks; }
+
 static int64_t net_count(const StanSParts *s) { return s->nets ? s->worker_count * part_count(s) : 0; }
 
 int64_t snls_stan_s_parts_bytes(StanSParts *s)
 {
     int64_t bytes = 0, room = 0; /* room: of one worker, of whom all are alike */
+    const int64_t packed = s->m->stage[0].params.total * snls_dtype_size((SnlsDtype)s->m->dtype); /* weights as layers want them; those of one are counted with the parameters */
     for (int64_t i = 0; bytes >= 0 && i < net_count(s); i++) {
         NnNet *net = &s->nets[i].net;
         const int64_t values = net->ctx ? snls_nn_bytes(net) : 0, scratch = net->ctx && i < part_count(s) ? snls_nn_room(net) : 0;
-        bytes = values < 0 ? -1 : bytes + values;
+        bytes = values < 0 ? -1 : bytes + values + (net->ctx && is_first(s, i) ? snls_nn_own(net) : 0);
         if (scratch > room) room = scratch;
     }
-    return bytes < 0 ? -1 : bytes + s->worker_count * room;
+    return bytes < 0 ? -1 : bytes + s->worker_count * room + (s->worker_count - 1) * packed;
 }
 
 SnlsStatus snls_stan_s_parts_commit(StanSParts *s)

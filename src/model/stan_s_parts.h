@@ -39,7 +39,7 @@ typedef struct StanSParts {
 } StanSParts;
 
 SnlsStatus snls_stan_s_parts_begin(StanSParts *parts, SnlsModel *m, int64_t H, int64_t W); /* no memory for values yet */
-int64_t    snls_stan_s_parts_bytes(StanSParts *parts); /* of values; -1: a size that cannot be */
+int64_t    snls_stan_s_parts_bytes(StanSParts *parts); /* of values, scratch, more than one copy of the weights, and what libraries keep; -1: a size that cannot be */
 SnlsStatus snls_stan_s_parts_commit(StanSParts *parts);
 void       snls_stan_s_parts_free(StanSParts *parts);
 

@@ -20,10 +20,11 @@ static int64_t frame_floats(const SnlsModelStreamParams *p) { return p->height *
 static int64_t chunk_of(const SnlsModel *m) { return m->architecture->chunk > snls_model_reach(m) ? m->architecture->chunk : snls_model_reach(m); }
 static int64_t window_frames(const SnlsModel *m) { return chunk_of(m) + 2 * snls_model_reach(m); }
 
-static SnlsStatus check_params(SnlsContext *ctx, const SnlsModelStreamParams *p)
+static SnlsStatus check_params(const SnlsModel *m, const SnlsModelStreamParams *p)
 {
+    SnlsContext *ctx = m->ctx;
     SNLS_REQUIRE(ctx, p, SNLS_ERR_ARG, "model_stream: params is NULL");
-    SNLS_TRY(snls_model_size_check(ctx, "model_stream", SNLS_ERR_ARG, p->height, p->width));
+    SNLS_TRY(snls_model_size_check(m, "model_stream", SNLS_ERR_ARG, p->height, p->width));
     SNLS_TRY(snls_flag_check(ctx, "model_stream", "lean", p->lean));
     return snls_reserved_check(ctx, "model_stream", NULL, p->reserved, sizeof p->reserved / sizeof *p->reserved);
 }
@@ -44,7 +45,7 @@ SnlsStatus snls_model_stream_open(SnlsModelStream **out, SnlsModel *m, const Snl
     if (!m) return SNLS_ERR_ARG;
     SNLS_REQUIRE(m->ctx, out, SNLS_ERR_ARG, "model_stream_open: out is NULL");
     *out = NULL;
-    SNLS_TRY(check_params(m->ctx, params));
+    SNLS_TRY(check_params(m, params));
     SnlsModelStream *s = snls_mem_alloc(&m->ctx->allocator, sizeof *s);
     SNLS_REQUIRE(m->ctx, s, SNLS_ERR_MEMORY, "model: no memory for a stream");
     *s = (SnlsModelStream){ .m = m, .params = *params };
@@ -66,7 +67,7 @@ void snls_model_stream_close(SnlsModelStream **stream)
 
 int64_t snls_model_stream_memory(SnlsModel *m, const SnlsModelStreamParams *params)
 {
-    if (!m || check_params(m->ctx, params) < 0) return -1;
+    if (!m || check_params(m, params) < 0) return -1;
     if (snls_stan_s_streams(m)) return snls_stan_s_stream_memory(m, params);
     const int64_t run = m->architecture->memory(m, window_frames(m), params->height, params->width);
     return run < 0 ? -1 : run + (window_frames(m) + chunk_of(m)) * frame_floats(params) * (int64_t)sizeof(float);

@@ -67,4 +67,5 @@ const NnBackend snls_nn_cpu = {
     .release = snls_nn_cpu_release,
     .run = swap_threads,
     .room = snls_nn_cpu_room,
+    .own = snls_nn_cpu_own,
 };

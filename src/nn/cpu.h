@@ -8,6 +8,7 @@
 NnFunction snls_nn_cpu_conv_forward, snls_nn_cpu_conv_backward;
 void       snls_nn_cpu_release(SnlsContext *ctx, NnStep *step);
 int64_t    snls_nn_cpu_room(SnlsContext *ctx, const NnStep *step);
+int64_t    snls_nn_cpu_own(const NnStep *step);
 bool       snls_nn_cpu_conv_by_blas(void); /* some convolutions are */
 
 NnFunction snls_nn_cpu_norm_forward, snls_nn_cpu_norm_backward, snls_nn_cpu_act_forward, snls_nn_cpu_act_backward;

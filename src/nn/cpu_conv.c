@@ -95,3 +95,12 @@ int64_t snls_nn_cpu_room(SnlsContext *ctx, const NnStep *s)
     default: return 0;
     }
 }
+
+int64_t snls_nn_cpu_own(const NnStep *s)
+{
+#ifdef SNLS_HAVE_DNNL
+    if (s->op == NN_conv && maker_of(s->y[0].dtype) == DNNL) return snls_nn_dnnl_conv_own(s);
+#endif
+    (void)s;
+    return 0;
+}

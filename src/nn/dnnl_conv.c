@@ -18,13 +18,34 @@ typedef struct Packed { /* weights in the order of a primitive, and the way ther
 
 typedef struct Conv {
     dnnl_primitive_t  primitive[JOBS];
-    dnnl_primitive_desc_t forward_desc; /* a hint for the other two */
+    dnnl_primitive_desc_t forward_desc; /* a hint for the other two, kept where there are gradients */
     Packed            packed[JOBS];
     dnnl_memory_desc_t in, out, bias, weight; /* weight: as the parameter lies */
     dnnl_memory_desc_t room[JOBS]; /* scratch. oneDNN's own is bound to the thread that made a primitive, and who runs a network may come from any thread */
     dnnl_dims_t       stride, pad_low, pad_high;
     int64_t           packed_bytes[JOBS];
 } Conv;
+
+/* oneDNN's own memory for a convolution of more than one tap grows with the columns of its result: it has descriptions and code for every width that a
+ * block of a row may have, and neither tells how much that is nor lets anybody else hold it. Wider results are made in pieces of columns, copied in and out. Each piece is
+ * padded as a row is: columns at its ends that are not the row's serve as neighbours alone. Without padding oneDNN would add in another order. */
+enum { WIDEST = 4096, OWN_PADDED = 1024, OWN_PLAIN = 3584 }; /* OWN: bytes a column, measured with version 2.6 (864 and 3552 at most) */
+
+typedef struct Pieces { int64_t count, out, in, halo; } Pieces; /* of a row: how many; columns of each, of what it reads, at either end that do not count */
+
+static Pieces pieces_of(const NnStep *s)
+{
+    const NnConv *v = &s->u.conv;
+    const int64_t width = s->y[0].shape[2], halo = (v->pad + v->stride - 1) / v->stride, count = (width + WIDEST - 1) / WIDEST;
+    if (count < 2 || v->kernel < 2 || v->transposed || s->dy[0].data) return (Pieces){ 1, width, s->x[0].shape[2], 0 };
+    const int64_t out = (width - 2 * halo + count - 1) / count + 2 * halo;
+    return (Pieces){ count, out, s->x[0].shape[2] - (width - out) * v->stride, halo };
+}
+
+static SnlsTensor columns_of(const SnlsTensor *t, int64_t columns)
+{
+    return snls_tensor(NULL, (SnlsDtype)t->dtype, 4, (const int64_t[]){ t->shape[0], t->shape[1], columns, t->shape[3] });
+}
 
 static SnlsStatus check(SnlsContext *ctx, dnnl_status_t status, const char *what)
 {
@@ -107,8 +128,10 @@ static dnnl_memory_desc_t any_order(const dnnl_memory_desc_t *like, dnnl_data_ty
 static SnlsStatus describe(SnlsContext *ctx, const NnStep *s, Conv *c)
 {
     const NnConv *v = &s->u.conv;
-    DNNL(ctx, image_desc(&c->in, &s->x[0]), "a convolution's input");
-    DNNL(ctx, image_desc(&c->out, &s->y[0]), "a convolution's output");
+    const Pieces p = pieces_of(s);
+    const SnlsTensor in = columns_of(&s->x[0], p.in), out = columns_of(&s->y[0], p.out);
+    DNNL(ctx, image_desc(&c->in, &in), "a convolution's input");
+    DNNL(ctx, image_desc(&c->out, &out), "a convolution's output");
     DNNL(ctx, weight_desc(&c->weight, s), "a convolution's weights");
     DNNL(ctx, dnnl_memory_desc_init_by_tag(&c->bias, 1, (const dnnl_dims_t){ s->y[0].shape[3] }, dnnl_f32, dnnl_x), "a convolution's bias");
     for (int i = 0; i < 2; i++) c->stride[i] = v->stride, c->pad_low[i] = c->pad_high[i] = v->pad;
@@ -204,7 +227,7 @@ static SnlsStatus make_job(SnlsContext *ctx, const NnStep *s, Conv *c, Job job)
     if (result >= 0) c->room[job] = *dnnl_primitive_desc_query_md(made, dnnl_query_scratchpad_md, 0);
     if (result >= 0) result = make_packed(ctx, s, c, job, dnnl_primitive_desc_query_md(made, job == BY_WEIGHTS ? dnnl_query_diff_weights_md : dnnl_query_weights_md, 0));
     if (result < 0) release_job(ctx, c, job);
-    if (result >= 0 && job == FORWARD) c->forward_desc = made;
+    if (result >= 0 && job == FORWARD && s->dy[0].data) c->forward_desc = made;
     else if (made) dnnl_primitive_desc_destroy(made);
     return result;
 }
@@ -238,13 +261,26 @@ static dnnl_primitive_desc_t plan_forward(SnlsContext *ctx, const NnStep *s)
     return made;
 }
 
+/* Bytes of a piece of a tensor; 0: the whole is worked on where it lies. */
+static int64_t piece_bytes(const SnlsTensor *t, const Pieces *p, int64_t columns)
+{
+    return p->count > 1 ? t->shape[0] * t->shape[1] * columns * t->shape[3] * snls_dtype_size((SnlsDtype)t->dtype) : 0;
+}
+
 int64_t snls_nn_dnnl_conv_room(SnlsContext *ctx, const NnStep *s)
 {
+    const Pieces p = pieces_of(s);
     const dnnl_primitive_desc_t made = plan_forward(ctx, s);
     if (!made) return 0;
     const int64_t bytes = (int64_t)dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(made, dnnl_query_scratchpad_md, 0));
     dnnl_primitive_desc_destroy(made);
-    return bytes;
+    return bytes + piece_bytes(&s->x[0], &p, p.in) + piece_bytes(&s->y[0], &p, p.out);
+}
+
+int64_t snls_nn_dnnl_conv_own(const NnStep *s)
+{
+    const NnConv *v = &s->u.conv;
+    return v->kernel < 2 || v->transposed ? 0 : pieces_of(s).out * (v->pad ? OWN_PADDED : OWN_PLAIN);
 }
 
 NnDnnlConv snls_nn_dnnl_conv(int32_t dtype)
@@ -295,20 +331,64 @@ static SnlsStatus pack(SnlsContext *ctx, NnStep *s, Conv *c, Job job)
     return SNLS_OK;
 }
 
+static SnlsStatus run_forward(SnlsContext *ctx, const NnStep *s, const Conv *c, void *in, void *out, void *room)
+{
+    const Argument list[] = { { DNNL_ARG_SRC, &c->in, in, NULL }, { DNNL_ARG_WEIGHTS, NULL, NULL, c->packed[FORWARD].memory },
+                              { DNNL_ARG_DST, &c->out, out, NULL }, { DNNL_ARG_SCRATCHPAD, &c->room[FORWARD], room, NULL }, { DNNL_ARG_BIAS, &c->bias, s->p[1].data, NULL } };
+    return execute(ctx, s->shared, c->primitive[FORWARD], list, s->p[1].data ? 5 : 4);
+}
+
+/* ---- pieces of columns ---- */
+
+typedef struct Rows { const SnlsContext *ctx; int64_t rows, pixel; } Rows; /* pixel: bytes */
+
+static Rows rows_of(const SnlsContext *ctx, const SnlsTensor *t) { return (Rows){ ctx, t->shape[0] * t->shape[1], t->shape[3] * snls_dtype_size((SnlsDtype)t->dtype) }; }
+
+/* So many columns of every row; rows lie to_row and from_row columns apart. */
+typedef struct Move { char *to; const char *from; int64_t to_row, from_row, columns; } Move;
+
+static void move_columns(const Rows *r, const Move *m)
+{
+#pragma omp parallel for num_threads(r->ctx->threads) schedule(static) if (r->ctx->threads > 1)
+    for (int64_t i = 0; i < r->rows; i++) memcpy(m->to + i * m->to_row * r->pixel, m->from + i * m->from_row * r->pixel, (size_t)(m->columns * r->pixel));
+}
+
+/* A residual may lie where the result goes: what two pieces have in common is written by the first, and the other's is not looked at. */
+static SnlsStatus run_pieces(SnlsContext *ctx, const NnStep *s, const Conv *c, const Pieces *p, char *const block[3])
+{
+    const Rows in = rows_of(ctx, &s->x[0]), out = rows_of(ctx, &s->y[0]);
+    const int64_t width = s->y[0].shape[2], in_width = s->x[0].shape[2];
+    char *y = s->y[0].data;
+    for (int64_t done = 0; done < width;) {
+        const int64_t wanted = done ? done - p->halo : 0, first = wanted + p->out < width ? wanted : width - p->out, end = first + p->out < width ? first + p->out - p->halo : width;
+        move_columns(&in, &(Move){ block[1], (const char *)s->x[0].data + first * s->u.conv.stride * in.pixel, p->in, in_width, p->in });
+        if (s->x[1].data) move_columns(&out, &(Move){ block[2], (const char *)s->x[1].data + first * out.pixel, p->out, width, p->out });
+        SNLS_TRY(run_forward(ctx, s, c, block[1], block[2], block[0]));
+        move_columns(&out, &(Move){ y + done * out.pixel, block[2] + (done - first) * out.pixel, width, p->out, end - done });
+        done = end;
+    }
+    return SNLS_OK;
+}
+
+static SnlsStatus run_whole(SnlsContext *ctx, const NnStep *s, const Conv *c, void *room)
+{
+    if (s->x[1].data && s->x[1].data != s->y[0].data) memcpy(s->y[0].data, s->x[1].data, (size_t)(snls_tensor_elements(&s->y[0]) * snls_dtype_size((SnlsDtype)s->y[0].dtype)));
+    return run_forward(ctx, s, c, s->x[0].data, s->y[0].data, room);
+}
+
 SnlsStatus snls_nn_dnnl_conv_forward(SnlsContext *ctx, NnStep *s)
 {
     Conv *c = NULL;
     SNLS_TRY(conv_of(ctx, s, &c));
     SNLS_TRY(pack(ctx, s, c, FORWARD));
+    const Pieces p = pieces_of(s);
+    const int64_t sizes[3] = { room_bytes(c, FORWARD), piece_bytes(&s->x[0], &p, p.in), piece_bytes(&s->y[0], &p, p.out) }, channels = s->y[0].shape[3];
+    char *block[3];
     snls_arena_begin(&ctx->arena);
-    snls_arena_plan(&ctx->arena, room_bytes(c, FORWARD), 1);
+    for (int i = 0; i < 3; i++) snls_arena_plan(&ctx->arena, sizes[i], 1);
     SNLS_TRY(snls_scratch_commit(ctx, "conv"));
-    void *room = snls_arena_claim(&ctx->arena, room_bytes(c, FORWARD), 1);
-    if (s->x[1].data && s->x[1].data != s->y[0].data) memcpy(s->y[0].data, s->x[1].data, (size_t)(snls_tensor_elements(&s->y[0]) * snls_dtype_size((SnlsDtype)s->y[0].dtype)));
-    const Argument list[] = { { DNNL_ARG_SRC, &c->in, s->x[0].data, NULL }, { DNNL_ARG_WEIGHTS, NULL, NULL, c->packed[FORWARD].memory },
-                              { DNNL_ARG_DST, &c->out, s->y[0].data, NULL }, { DNNL_ARG_SCRATCHPAD, &c->room[FORWARD], room, NULL }, { DNNL_ARG_BIAS, &c->bias, s->p[1].data, NULL } };
-    SNLS_TRY(execute(ctx, s->shared, c->primitive[FORWARD], list, s->p[1].data ? 5 : 4));
-    const int64_t channels = s->y[0].shape[3];
+    for (int i = 0; i < 3; i++) block[i] = snls_arena_claim(&ctx->arena, sizes[i], 1);
+    SNLS_TRY(p.count > 1 ? run_pieces(ctx, s, c, &p, block) : run_whole(ctx, s, c, block[0]));
     if (own_gelu(s)) snls_nn_rows_gelu(ctx, s->y[0].data, &(NnRows){ snls_tensor_elements(&s->y[0]) / channels, channels, SNLS_BF16 });
     return SNLS_OK;
 }

@@ -296,6 +296,17 @@ static SnlsStatus run(NnNet *net, SnlsStatus (*way)(NnNet *))
     return status;
 }
 
+/* A step that knows the shapes of its values, before the commit too. */
+static NnStep with_shapes(const NnNet *net, int64_t i)
+{
+    NnStep s = net->steps[i];
+    for (int k = 0; k < NN_IN; k++)
+        if (s.xi[k] >= 0) s.x[k] = net->values[s.xi[k]].t;
+    for (int k = 0; k < NN_OUT; k++)
+        if (s.yi[k] >= 0) s.y[k] = net->values[s.yi[k]].t;
+    return s;
+}
+
 int64_t snls_nn_room(NnNet *net)
 {
     const int64_t bytes = snls_nn_bytes(net);
@@ -303,16 +314,41 @@ int64_t snls_nn_room(NnNet *net)
     if (bytes < 0 || !net->backend->room) return 0;
     Threads t = begin_run(net, bytes);
     for (int64_t i = 0; i < net->step_count; i++) {
-        NnStep s = net->steps[i];
-        for (int k = 0; k < NN_IN; k++)
-            if (s.xi[k] >= 0) s.x[k] = net->values[s.xi[k]].t;
-        for (int k = 0; k < NN_OUT; k++)
-            if (s.yi[k] >= 0) s.y[k] = net->values[s.yi[k]].t;
+        const NnStep s = with_shapes(net, i);
         const int64_t room = net->backend->room(net->ctx, &s);
         if (room > most) most = room;
     }
     end_run(net, &t);
     return most;
+}
+
+static bool same_sizes(const SnlsTensor *a, const SnlsTensor *b) { return a->dtype == b->dtype && !memcmp(a->shape, b->shape, sizeof a->shape); }
+
+/* Steps that a library keeps one thing for: they differ in values alone. */
+static bool alike(const NnStep *a, const NnStep *b)
+{
+    const NnConv *v = &a->u.conv, *w = &b->u.conv;
+    return a->op == NN_conv && b->op == NN_conv && v->kernel == w->kernel && v->stride == w->stride && v->pad == w->pad && v->groups == w->groups && v->transposed == w->transposed &&
+           v->act == w->act && v->slope == w->slope && (a->xi[1] < 0) == (b->xi[1] < 0) && (a->pi[1] < 0) == (b->pi[1] < 0) && same_sizes(&a->x[0], &b->x[0]) && same_sizes(&a->y[0], &b->y[0]);
+}
+
+static bool is_first_alike(const NnNet *net, const NnStep *s, int64_t i)
+{
+    for (int64_t j = 0; j < i; j++) {
+        const NnStep before = with_shapes(net, j);
+        if (alike(&before, s)) return false;
+    }
+    return true;
+}
+
+int64_t snls_nn_own(const NnNet *net)
+{
+    int64_t bytes = 0;
+    for (int64_t i = 0; net->status >= 0 && net->backend->own && i < net->step_count; i++) {
+        const NnStep s = with_shapes(net, i);
+        if (is_first_alike(net, &s, i)) bytes += net->backend->own(&s);
+    }
+    return bytes;
 }
 
 SnlsStatus snls_nn_forward(NnNet *net) { return run(net, run_down); }

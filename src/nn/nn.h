@@ -96,6 +96,7 @@ typedef struct NnBackend {
     void (*close)(SnlsContext *ctx, void *shared);
     void (*run)(SnlsContext *ctx, int32_t *state); /* before and after a run; *state is the backend's own, 0 before */
     int64_t (*room)(SnlsContext *ctx, const NnStep *step); /* bytes of the context's scratch that a step's forward takes, known by shapes alone; NULL: none */
+    int64_t (*own)(const NnStep *step); /* bytes that a library beneath keeps for a step by itself, likewise */
     /* Of a device that has its own memory; NULL: this processor's. An operator of the library without an entry is done by its function
      * of snls/ops.h. */
     SnlsStatus (*prepare)(SnlsContext *ctx, void *shared); /* before a run */
@@ -166,6 +167,7 @@ bool       snls_nn_is_cpu(const SnlsContext *ctx); /* backend cpu: this processo
 void       snls_nn_begin(NnNet *net, SnlsContext *ctx, NnParams *params, int32_t dtype, bool train);
 int64_t    snls_nn_bytes(NnNet *net);  /* of values, without taking them; -1: an error */
 int64_t    snls_nn_room(NnNet *net);   /* bytes of the context's scratch that forward takes, before or after the commit */
+int64_t    snls_nn_own(const NnNet *net); /* bytes that libraries beneath keep by themselves, short of weights; networks alike share them */
 int64_t    snls_nn_value_bytes(const NnValue *v); /* in whole units of alignment */
 SnlsStatus snls_nn_commit(NnNet *net); /* parameters must be allocated; takes all memory the network will use */
 SnlsStatus snls_nn_forward(NnNet *net);

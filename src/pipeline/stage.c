@@ -16,10 +16,10 @@ static SnlsStatus open_model(SnlsStage *s, const SnlsDenoiseParams *params, bool
     SNLS_REQUIRE(s->ctx, s->channels == 3 || s->channels == 1, SNLS_ERR_UNSUPPORTED, "denoise: networks take colour or grey, this clip has %lld channels", (long long)s->channels);
     memcpy(s->sigma, params->sigma, sizeof s->sigma);
     s->estimates = s->sigma[0] < 0;
+    SNLS_TRY(snls_model_stream_open(&s->stream, s->model, &p)); /* before anything is taken for frames of a size that it refuses */
     s->window = snls_mem_alloc(&s->ctx->allocator, (ROOM * frame_floats(s) + 3 * s->height * s->width) * (int64_t)sizeof(float));
     SNLS_REQUIRE(s->ctx, s->window, SNLS_ERR_MEMORY, "denoise: out of memory for %d frames", (int)ROOM);
     s->colour = waiting(s, ROOM);
-    SNLS_TRY(snls_model_stream_open(&s->stream, s->model, &p));
     SNLS_REQUIRE(s->ctx, snls_model_stream_delay(s->stream) <= SNLS_STAGE_HELD, SNLS_ERR_UNSUPPORTED, "denoise: this network holds %lld frames, must be %d at most",
                  (long long)snls_model_stream_delay(s->stream), (int)SNLS_STAGE_HELD);
     return SNLS_OK;

@@ -136,6 +136,7 @@ typedef struct SnlsSieveParts {
     int parts, rounded;
     float scale; /* pixels are multiplied with it, a power of two, and all lengths are; 1 unless SnlsSieve.scaled */
     const float *centre;
+    int awake;   /* queries only: `SnlsSieve.awake` now and then meanwhile */
     float *lost; /* to be set, unless there are two parts: |x - what was made of it|^2 of each query; of keys the largest of every sixteen, NaN if one is */
 } SnlsSieveParts;
 
@@ -148,6 +149,10 @@ typedef struct SnlsSieveBytes {
 typedef struct SnlsSieve {
     void (*start)(void); /* before `scan`, on each thread; stop when done with it */
     void (*stop)(void);
+
+    /* NULL, or a product that nobody wants, made while no box is under way. A matrix unit that has had nothing to do for half a microsecond goes to sleep, and the next product waits
+     * for another quarter until it is awake (docs/performance.md): called often enough between boxes, this keeps it from that. */
+    void (*awake)(void);
 
     /* A row of n pixels into bf16 parts; of an odd one out the other is 0. norm: squared lengths, not finite where a feature is not; most: the largest of every sixteen, NaN if one is. */
     void (*split)(uint16_t *out, const SnlsSieveParts *as, const float *in, ptrdiff_t step, ptrdiff_t n, float *norm, float *most);

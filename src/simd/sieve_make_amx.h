@@ -160,6 +160,9 @@ ALWAYS void make_some(SnlsSieveMake *box, SnlsSieveMake *next, int row, int rows
     }
 }
 
+/* No box is under way, so that no tile holds what anybody wants. */
+static void awake(void) { MULTIPLY(0, 4, 6); }
+
 ALWAYS void make_next(SnlsSieveMake *next)
 {
     if (next && !next->ring) make_rest(next);

@@ -9,6 +9,7 @@ void snls_sieve_init_scan_amx(SnlsSieve *sieve)
     sieve->make = make_first;
     sieve->scan = scan;
     sieve->hits = hits;
+    sieve->awake = awake;
 }
 
 #else

@@ -11,6 +11,7 @@ void snls_sieve_init_scan_fp16_amx(SnlsSieve *sieve)
     sieve->make = make_first;
     sieve->scan = scan;
     sieve->hits = hits;
+    sieve->awake = awake;
 }
 
 #else

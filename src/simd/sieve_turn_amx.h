@@ -91,6 +91,9 @@ static void split(uint16_t *out, const SnlsSieveParts *as, const float *in, ptrd
     }
 }
 
+/* As `awake` in sieve_make_amx.h: queries that come from afar take longer than a matrix unit waits. */
+#define KEEP_AWAKE _tile_dpbf16ps(0, 4, 6)
+
 /* Of sixteen queries. */
 typedef struct AllSums { __m512 norm[LANES], lost[LANES], along[LANES]; } AllSums;
 
@@ -98,6 +101,7 @@ ALWAYS void turn_at(uint16_t *out, ptrdiff_t f, const int all, const SnlsSievePa
 {
     __m512i high[LANES], low[LANES];
     for (int l = 0; l < LANES; l++) {
+        if (as->awake && l % 4 == 0) KEEP_AWAKE;
         Sums sum = {sums->norm[l], sums->lost[l], sums->along[l]};
         const Chunk c = split_chunk(in[l], f, all, as, way, scale, along, &sum);
         sums->norm[l] = sum.norm, sums->lost[l] = sum.lost;
@@ -106,6 +110,7 @@ ALWAYS void turn_at(uint16_t *out, ptrdiff_t f, const int all, const SnlsSievePa
         low[l] = c.low;
     }
     zmm_turn(high);
+    if (as->awake) KEEP_AWAKE;
     for (int p = 0; p < LANES; p++) _mm512_storeu_si512(out + f * LANES + p * CHUNK, high[p]);
     if (way != TWO) return;
     zmm_turn(low);

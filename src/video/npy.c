@@ -113,29 +113,22 @@ const SnlsReaderKind snls_npy_reader = { npy_open, npy_next, npy_close, true };
 
 /* ---- writing ---- */
 
-/* T is known only at the end: the header is written again in its place, which is always of one size. */
-static int64_t header_of(const SnlsWriter *w, int64_t frames, char *text)
-{
-    const SnlsTensor shape =
-        snls_tensor(NULL, SNLS_F32, 4, (const int64_t[]){ frames, w->info.height, w->info.width, w->info.channels });
-    return snls_npy_header(text, &shape);
-}
-
+/* T may be known only at the end: the header is put right then. */
 static SnlsStatus npy_create(SnlsWriter *w)
 {
-    char header[SNLS_NPY_HEADER_ROOM];
     const SnlsVideoInfo *info = &w->params.like->info;
-    Npy *n = w->priv = npy_new(w->ctx);
-    if (!n) return SNLS_ERR_MEMORY;
-    n->frames = info->frames_exact ? info->frames : 0;
-    SNLS_TRY(snls_io_create(w->ctx, w->path, &n->fd));
+    const int64_t shape[4] = { info->frames_exact ? info->frames : 0, info->height, info->width, info->channels };
+    const SnlsTensor array = snls_tensor(NULL, SNLS_F32, 4, shape);
+    SnlsNpyWriter *to;
+    SNLS_TRY(snls_npy_writer_open(&to, w->ctx, w->path, &array));
+    w->priv = to;
     w->pixels = snls_pixels_packed(info->height, info->width, info->channels, 32);
     w->info.depth = 32;
     w->info.lossless = 1;
     snprintf(w->info.container, sizeof w->info.container, "npy");
     snprintf(w->info.codec, sizeof w->info.codec, "npy");
     snprintf(w->info.pixel_format, sizeof w->info.pixel_format, "f32");
-    return snls_io_write(w->ctx, w->path, n->fd, header, header_of(w, n->frames, header));
+    return SNLS_OK;
 }
 
 static SnlsStatus npy_blank(SnlsWriter *w, const SnlsFrame *like, SnlsFrame **frame)
@@ -147,35 +140,17 @@ static SnlsStatus npy_blank(SnlsWriter *w, const SnlsFrame *like, SnlsFrame **fr
 
 static SnlsStatus npy_write(SnlsWriter *w, const SnlsFrame *frame)
 {
-    Npy *n = w->priv;
-    n->at++;
-    return snls_io_write(w->ctx, w->path, n->fd, frame->planes.data[0], snls_pixels_bytes(&frame->pixels));
+    const SnlsPixels *p = &frame->pixels;
+    const SnlsTensor piece = snls_tensor(frame->planes.data[0], SNLS_F32, 3, (const int64_t[]){ p->height, p->width, snls_pixels_channels(p) });
+    return snls_npy_writer_add(w->priv, &piece);
 }
 
-static SnlsStatus npy_finish(SnlsWriter *w)
-{
-    char header[SNLS_NPY_HEADER_ROOM], first[SNLS_NPY_HEADER_ROOM];
-    Npy *n = w->priv;
-    SnlsStatus status = SNLS_OK;
-    if (n->at != n->frames) {
-        const int64_t size = header_of(w, n->at, header);
-        if (size != header_of(w, n->frames, first) || lseek(n->fd, 0, SEEK_SET) < 0)
-            status = snls_fail(w->ctx, SNLS_ERR_IO,
-                               "%s: the number of frames was not known, and a pipe has no way back to write it",
-                               snls_io_name(w->path).text);
-        else status = snls_io_write(w->ctx, w->path, n->fd, header, size);
-    }
-    const int fd = n->fd;
-    n->fd = -1;
-    return snls_io_finish(w->ctx, w->path, fd, status);
-}
+static SnlsStatus npy_finish(SnlsWriter *w) { return snls_npy_writer_finish(w->priv); }
 
 static void npy_end(SnlsWriter *w)
 {
-    Npy *n = w->priv;
-    if (!n) return;
-    if (n->fd >= 0) close(n->fd);
-    snls_mem_free(&w->ctx->allocator, n);
+    SnlsNpyWriter *to = w->priv;
+    snls_npy_writer_close(&to);
 }
 
 const SnlsWriterKind snls_npy_writer = { npy_create, npy_blank, npy_write, npy_finish, npy_end };
