@@ -89,11 +89,20 @@ int print_help(const ArgTable *table, bool json);
 void option_accepts(const SnlsOption *option, char *text, size_t size); /* "1 to 32767", "l2|prod" */
 void option_default(const SnlsOption *option, char *text, size_t size);
 
+/* ---- stop.c: signals ---- */
+
+void stop_init(void);
+/* A signal says "stopped by SIGTERM", then these words where the file is there; both are kept, not copied. */
+void stop_words(const char *words, const char *file);
+/* Between the two a signal waits: files may be made that are to go with the outputs. A thread that holds must not hold again. */
+void stop_hold(void);
+void stop_release(void); /* from any thread; ends the program where a signal has come meanwhile */
+
 /* ---- outputs.c: files appear under their names all together, or not at all ---- */
 
 void outputs_init(void); /* signal handlers, removal at exit */
 void outputs_drop(void); /* what is there of them goes: for who ends by a signal of its own */
-void outputs_after_stop(const char *words); /* a signal says "stopped by SIGTERM", then these: they are kept, not copied */
+bool outputs_committing(void); /* they are complete, and being renamed */
 
 const char *input_name(const char *path); /* as sentences name it: "-" is standard input */
 void input_note(const char *path); /* before the outputs are added: none of them may be this file, or one of this folder or pattern */
@@ -113,11 +122,15 @@ int output_lock(const char *path);
 /* Refuses (line printed) an existing file without overwrite, two outputs of one name, a place it cannot write to. */
 int output_add(const char *path, bool overwrite);
 int output_member(const char *path, bool overwrite); /* the same for one of many that numbers tell apart: quick */
+int output_member_held(const char *path, bool overwrite); /* the same between stop_hold and stop_release */
 /* Members are numbers 0 to count - 1 of pattern. Those from count on, up to the first that is missing, are of an older and longer result: with
  * overwrite the commit says that they are still there, since the folder read as a clip would end with another. */
 void output_ends(const char *pattern, int64_t count, bool overwrite);
 /* Would any of count members be refused? That they are in the way should be known before the work, not after an hour. count < 0: not known, nothing is looked at. */
 int output_members_free(const char *pattern, int64_t count, bool overwrite);
+/* Refuses the same for a file that is written under its own name while the program runs, and stays however that ends: nothing is made here. pattern: of the
+ * members that will be added; NULL: there are none. */
+int output_in_place(const char *path, const char *pattern, bool overwrite);
 int output_folder(const char *path);       /* makes it where it is missing; removed again on failure */
 const char *output_path(const char *path); /* where to write what will become path */
 int outputs_commit(void);

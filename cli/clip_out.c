@@ -36,7 +36,7 @@ static int choose_pattern(ClipOut *o)
 
 static int picture_name(const ClipOut *o, char *name, size_t size)
 {
-    return snls_path_number(o->pattern, o->written, name, size) ? EXIT_DONE : fail(EXIT_USAGE, "%s: a pattern has one %%d or %%05d", o->pattern);
+    return snls_path_number(o->pattern, o->written, name, size) ? EXIT_DONE : fail(EXIT_USAGE, "%s: a pattern has one %%d or %%05d, of %d digits at most", o->pattern, SNLS_PATH_DIGITS);
 }
 
 /* The first one now: whether there is a place for them, and whether another run has it, is known before any work. The others as they come. */

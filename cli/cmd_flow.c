@@ -46,7 +46,7 @@ static int pair_path(const Flow *f, int64_t t, char *path, size_t size)
 {
     if (!is_numbered(f)) snprintf(path, size, "%s", f->out);
     else if (!snls_path_number(f->out, t, path, size))
-        return fail(EXIT_USAGE, "%s: a pattern has one %%d or %%05d", f->out);
+        return fail(EXIT_USAGE, "%s: a pattern has one %%d or %%05d, of %d digits at most", f->out, SNLS_PATH_DIGITS);
     return EXIT_DONE;
 }
 

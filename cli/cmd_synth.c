@@ -21,14 +21,10 @@ static bool is_folder(const char *path)
     return path[n - 1] == '/' || (!stat(path, &info) && S_ISDIR(info.st_mode));
 }
 
-/* Exactly one %d, %5d or %05d. */
 static bool is_pattern(const char *path)
 {
-    const char *percent = strchr(path, '%');
-    if (!percent) return false;
-    const char *digits = percent + 1;
-    const size_t n = strspn(digits, "0123456789");
-    return n <= 2 && digits[n] == 'd' && !strchr(digits + n, '%');
+    char name[4300];
+    return snls_path_number(path, 0, name, sizeof name);
 }
 
 static int choose_form(Job *j)
@@ -48,7 +44,7 @@ static int choose_form(Job *j)
     if (!strchr(path, '%'))
         return fail(EXIT_USAGE, "%s: must be a .npy file, a folder (dir/) or a pattern (dir/%%05d.png)", path);
     if (!is_pattern(path) || !snls_path_ends(path, ".png"))
-        return fail(EXIT_USAGE, "%s: a pattern has exactly one %%d or %%05d, and ends in .png", path);
+        return fail(EXIT_USAGE, "%s: a pattern has exactly one %%d or %%05d, of %d digits at most, and ends in .png", path, SNLS_PATH_DIGITS);
     snprintf(j->pattern, sizeof j->pattern, "%s", path);
     return EXIT_DONE;
 }

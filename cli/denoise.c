@@ -53,11 +53,6 @@ static int reader_params(const Denoise *d, SnlsReaderParams *p)
 
 /* ---- opening ---- */
 
-static bool is_copy(const Denoise *d)
-{
-    return d->params.sigma[0] == 0 && d->params.sigma[1] == 0 && d->params.sigma[2] == 0;
-}
-
 static bool is_pattern(const char *path)
 {
     char name[4200];
@@ -72,12 +67,28 @@ static bool is_folder(const char *path)
     return (!stat(path, &info) && S_ISDIR(info.st_mode)) || !*name || !strchr(name, '.');
 }
 
+/* The writer's thread makes files, which a signal that meets another thread would leave behind: it waits from here until the frame is done with. */
+static void hold(Denoise *d)
+{
+    if (d->holding) return;
+    d->holding = true;
+    stop_hold();
+}
+
+static void release(Denoise *d)
+{
+    if (!d->holding) return;
+    d->holding = false;
+    stop_release();
+}
+
 /* Pictures are added one by one, as they come: each is a .part until all are there. */
 static const char *name_picture(void *opaque, const char *name)
 {
-    const Denoise *d = opaque;
+    Denoise *d = opaque;
+    hold(d);
     if (!strcmp(name, d->out)) return output_path(name); /* OUT is one picture, and an output already */
-    return output_member(name, d->common.overwrite) ? NULL : output_path(name);
+    return output_member_held(name, d->common.overwrite) ? NULL : output_path(name);
 }
 
 /* How pictures are called; NULL: OUT is a file. */
@@ -118,6 +129,27 @@ static int add_output(Denoise *d)
         return code ? code : check_pictures(d);
     }
     return output_add(d->out, d->common.overwrite);
+}
+
+/* A file of its own beside OUT, which no input and no other output may be. */
+static int name_journal(Denoise *d)
+{
+    size_t n = strlen(d->out);
+    if (denoise_is_copy(d) || d->no_journal || !strcmp(d->out, "-") || output_special(d->out)) return EXIT_DONE; /* beside a pipe there is no place */
+    while (n > 1 && d->out[n - 1] == '/') n--;
+    snprintf(d->journal, sizeof d->journal, "%.*s.resume", (int)n, d->out);
+    const int code = output_spares_inputs(d->journal);
+    if (!code) output_note(d->journal);
+    return code;
+}
+
+static int add_outputs(Denoise *d)
+{
+    char pattern[4200];
+    int code = name_journal(d);
+    if (!code) code = add_output(d);
+    if (!code && d->report) code = output_add(d->report, d->common.overwrite);
+    return code ? code : progress_place(&d->progress, d->progress_to, picture_pattern(d, pattern, sizeof pattern), d->common.overwrite, d->resume);
 }
 
 static int open_contexts(Denoise *d)
@@ -171,7 +203,7 @@ static int open_writer(Denoise *d)
     p.options = d->options;
     p.no_copy = d->no_copy;
     p.listen = 1;
-    p.lossless = d->lossless || (is_copy(d) && !d->codec && !d->crf && !d->option_count);
+    p.lossless = d->lossless || (denoise_is_copy(d) && !d->codec && !d->crf && !d->option_count);
     p.rename = name_picture;
     p.opaque = d;
     const char *path = is_folder(d->out) || !strcmp(d->out, "-") ? d->out : output_path(d->out);
@@ -219,13 +251,17 @@ static SnlsStatus watch(void *opaque, const SnlsPipelineFrame *f)
 {
     Denoise *d = opaque;
     if (!d->watch_code && d->clean) d->watch_code = measure(d, f);
-    if (!d->watch_code && d->report && html_wants(&d->html, f->number)) d->watch_code = html_add(&d->html, f);
+    if (!d->watch_code && d->report && html_wants(&d->html, f->number)) {
+        hold(d);
+        d->watch_code = html_add(&d->html, f);
+    }
     return d->watch_code ? SNLS_ERR_ARG : SNLS_OK;
 }
 
 static void on_progress(void *opaque, int64_t frames)
 {
     Denoise *d = opaque;
+    release(d);
     if (d->result.resumed > d->progress.resumed) d->progress.resumed = d->result.resumed;
     progress_frame(&d->progress, frames);
 }
@@ -262,13 +298,11 @@ static void fingerprint(const Denoise *d, char *text, size_t size)
 
 static void plan_journal(Denoise *d, SnlsPipelineParams *p)
 {
-    size_t n = strlen(d->out);
-    if (is_copy(d) || d->no_journal || !strcmp(d->out, "-") || output_special(d->out)) return; /* beside a pipe there is no place */
-    while (n > 1 && d->out[n - 1] == '/') n--;
-    snprintf(d->journal, sizeof d->journal, "%.*s.resume", (int)n, d->out);
+    if (!*d->journal) return;
     p->journal = d->journal;
-    outputs_after_stop("; with --resume the same command goes on");
+    p->keep_journal = 1; /* the report and the last names come after the last frame */
     p->resume = d->resume;
+    stop_words("; with --resume the same command goes on", d->journal);
 }
 
 /* What was only found on the way. */
@@ -290,6 +324,7 @@ static int run_pipeline(Denoise *d, SnlsPipeline *job)
 {
     const double start = seconds_now();
     const SnlsStatus status = snls_pipeline_run(job, &d->result);
+    release(d); /* of a frame that failed */
     d->seconds = seconds_now() - start;
     progress_end(&d->progress, status >= 0);
     if (d->watch_code == EXIT_INPUT && *d->journal) unlink(d->journal); /* the clean clip does not fit: nothing to go on with */
@@ -314,146 +349,49 @@ static int denoise_all(Denoise *d)
     fingerprint(d, text, sizeof text);
     job.params.fingerprint = text;
     int code = denoise_plan_memory(d, &job.params);
-    if (!code && d->resume && !job.params.journal && !is_copy(d))
+    if (!code && d->resume && !job.params.journal && !denoise_is_copy(d))
         code = fail(EXIT_USAGE, "--resume: there is no journal for %s", d->out);
-    if (!code) code = progress_begin(&d->progress, d->progress_to, d->info.frames, d->info.rate, d->quiet);
+    if (!code) code = progress_begin(&d->progress, d->info.frames, d->info.rate, d->quiet);
     return code ? code : run_pipeline(d, &job);
-}
-
-static json_t *report_of(Denoise *d)
-{
-    json_t *report = report_begin(d->ctx[0]);
-    const SnlsPipelineResult *r = &d->result;
-    SnlsVideoInfo in;
-    snls_reader_info(d->reader, &in);
-    static const char *const methods[] = { "vnlb", "nlm" }, *const presets[] = { "fast", "medium", "slow" };
-    json_object_set_new(report, "input", json_text(d->in));
-    json_object_set_new(report, "output", json_text(d->out));
-    json_object_set_new(report, "method",
-                        json_string(is_copy(d) ? "copy"
-                                    : d->model ? "network"
-                                               : methods[d->params.method ? 1 : 0]));
-    if (d->model) json_object_set_new(report, "model", json_text(d->model_path));
-    else json_object_set_new(report, "preset", json_string(presets[d->params.preset >= 0 && d->params.preset < 3 ? d->params.preset : 1]));
-    json_object_set_new(
-        report, "sigma",
-        json_pack("[f,f,f]", r->sigma[0], r->sigma[d->info.channels > 1], r->sigma[d->info.channels > 1 ? 2 : 0]));
-    json_object_set_new(report, "sigma_range", json_pack("[f,f]", r->sigma_least, r->sigma_most));
-    if (!d->model && d->info.channels == 3) json_object_set_new(report, "noise", json_pack("[f,f,f]", r->noise[0], r->noise[1], r->noise[2]));
-    json_object_set_new(report, "frames_without_noise", json_integer(r->quiet));
-    json_object_set_new(report, "sigma_estimated", json_boolean(!is_copy(d) && d->params.sigma[0] < 0));
-    json_object_set_new(report, "frames", json_integer(r->frames));
-    json_object_set_new(report, "resumed", json_integer(r->resumed));
-    json_object_set_new(report, "damaged_frames", json_integer(in.damaged_frames));
-    json_object_set_new(report, "cuts", json_integer(r->cuts));
-    json_object_set_new(report, "width", json_integer(d->info.width));
-    json_object_set_new(report, "height", json_integer(d->info.height));
-    json_object_set_new(report, "rate", json_real(d->info.rate));
-    json_object_set_new(report, "input_format",
-                        json_pack("{s:s,s:s,s:s}", "container", d->info.container, "codec", d->info.codec, "pixels",
-                                  d->info.pixel_format));
-    json_object_set_new(report, "output_format",
-                        json_pack("{s:s,s:s,s:s,s:b}", "container", d->out_info.container, "codec", d->out_info.codec,
-                                  "pixels", d->out_info.pixel_format, "lossless", d->out_info.lossless));
-    json_object_set_new(report, "seconds", json_real(d->seconds));
-    json_object_set_new(report, "fps", json_real(d->seconds > 0 ? (double)(r->frames - r->resumed) / d->seconds : 0));
-    return report;
-}
-
-static void add_metrics(const Denoise *d, json_t *report)
-{
-    const double n = (double)json_array_size(d->psnr);
-    if (!d->clean || n < 1) return;
-    json_object_set_new(report, "psnr_before",
-                        json_pack("{s:o,s:O}", "mean", json_real_or_null(d->sums[0] / n), "frames", d->psnr_before));
-    json_object_set_new(report, "psnr",
-                        json_pack("{s:o,s:O}", "mean", json_real_or_null(d->sums[1] / n), "frames", d->psnr));
-    json_object_set_new(report, "ssim", json_pack("{s:o,s:O}", "mean", json_real_or_null(d->sums[2] / n), "frames", d->ssim));
-}
-
-#define TO_BE_TOLD 1.25 /* times as much: a range or another number is worth a word */
-
-/* Behind an estimate: how far it goes up and down, and what the filter goes by where that is another number. */
-static void print_estimate(const Denoise *d, FILE *to)
-{
-    const SnlsPipelineResult *r = &d->result;
-    const double sigma = (r->sigma[0] + r->sigma[1] + r->sigma[2]) / 3, strongest = fmax(r->noise[0], fmax(r->noise[1], r->noise[2]));
-    if (d->params.sigma[0] >= 0) return;
-    fprintf(to, " (estimated");
-    if (r->sigma_most > TO_BE_TOLD * r->sigma_least) fprintf(to, "; from frame to frame %.2f to %.2f", r->sigma_least, r->sigma_most);
-    if (!d->model && d->info.channels == 3 && strongest > TO_BE_TOLD * sigma)
-        fprintf(to, "; brightness %.2f, colour %.2f and %.2f: as one --sigma %.2f", r->noise[0], r->noise[1], r->noise[2], strongest);
-    fprintf(to, ")");
-}
-
-/* What is copied though nobody asked for a copy. */
-static void note_copied(const Denoise *d)
-{
-    const SnlsPipelineResult *r = &d->result;
-    if (!r->quiet || d->quiet) return;
-    if (r->quiet == r->frames) fprintf(stderr, "snls denoise: no noise was found, frames are copied as they are; --sigma S tells how much there is\n");
-    else fprintf(stderr, "snls denoise: in %lld of %lld frames no noise was found, they are copied as they are\n", (long long)r->quiet, (long long)r->frames);
-}
-
-static int print_text(const Denoise *d)
-{
-    const SnlsPipelineResult *r = &d->result;
-    FILE *to = strcmp(d->out, "-") ? stdout : stderr;
-    const double n = (double)json_array_size(d->psnr);
-    fprintf(to, "%lld frame%s of %lld x %lld in %.1f s (%.2f fps)", (long long)r->frames, r->frames == 1 ? "" : "s",
-            (long long)d->info.width, (long long)d->info.height, d->seconds, d->seconds > 0 ? (double)(r->frames - r->resumed) / d->seconds : 0);
-    if (r->resumed) fprintf(to, ", %lld of them finished before", (long long)r->resumed);
-    if (r->cuts) fprintf(to, ", %lld scene cut%s", (long long)r->cuts, r->cuts == 1 ? "" : "s");
-    if (is_copy(d)) fprintf(to, ", copied");
-    else if (d->info.channels == 1)
-        fprintf(to, ", sigma %.2f", r->sigma[0]);
-    else
-        fprintf(to, ", sigma %.2f, %.2f, %.2f", r->sigma[0], r->sigma[1], r->sigma[2]);
-    if (!is_copy(d)) print_estimate(d, to);
-    fprintf(to, "\n%s: %s, %s%s\n", d->out, d->out_info.codec, d->out_info.pixel_format,
-            d->out_info.lossless ? ", lossless" : "");
-    if (n > 0)
-        fprintf(to, "PSNR %.2f dB before, %.2f dB after; SSIM %.4f\n", d->sums[0] / n, d->sums[1] / n, d->sums[2] / n);
-    if (d->report) fprintf(to, "report: %s\n", d->report);
-    return to == stdout ? flush_stdout() : EXIT_DONE;
 }
 
 static int finish(Denoise *d)
 {
     char pattern[4200];
-    json_t *report = report_of(d);
+    json_t *report = denoise_report(d);
     if (picture_pattern(d, pattern, sizeof pattern)) output_ends(pattern, d->result.frames, d->common.overwrite);
     int code = d->report ? html_write(&d->html, output_path(d->report), d->in, report, d->psnr_before, d->psnr, d->ssim)
                          : EXIT_DONE;
-    if (!code) note_copied(d);
+    if (!code) denoise_note_copied(d);
     if (!code) code = outputs_commit(); /* before anything says that it is done: who reads that may look for OUT at once */
-    if (code || !d->common.json) return json_decref(report), code ? code : print_text(d);
-    add_metrics(d, report);
+    if (!code && *d->journal) unlink(d->journal);
+    if (code || !d->common.json) return json_decref(report), code ? code : denoise_print(d);
+    denoise_add_metrics(d, report);
     return report_print(report);
 }
 
 static int open_model(Denoise *d)
 {
-    if (!d->model_path || is_copy(d)) return EXIT_DONE;
+    if (!d->model_path || denoise_is_copy(d)) return EXIT_DONE;
     return network_open(&d->network, d->ctx[0], d->model_path, &d->model);
 }
 
 static int work(Denoise *d)
 {
     int code = progress_spares_stdout(d->progress_to, d->common.json ? "--json" : strcmp(d->out, "-") ? NULL : "OUT");
+    if (!code) code = progress_check(d->progress_to);
     if (!code) code = parse_sigma(d->sigma, true, d->params.sigma);
     for (int c = 0; !code && c < 3; c++) code = network_check_sigma(d->model_path, d->params.sigma[c]);
     if (!code) code = open_contexts(d);
     if (!code) code = open_model(d);
     if (!code) code = open_reader(d);
-    if (!code) code = add_output(d);
-    if (!code && d->report) code = output_add(d->report, d->common.overwrite);
+    if (!code) code = add_outputs(d);
     if (!code) code = open_writer(d);
     if (code) return code;
     if (d->report)
-        html_begin(&d->html, d->ctx[3], output_path(d->report), d->info.height, d->info.width, d->info.channels,
+        code = html_begin(&d->html, d->ctx[3], output_special(d->report) ? NULL : output_path(d->report), d->info.height, d->info.width, d->info.channels,
                    d->info.frames);
-    code = denoise_all(d);
+    if (!code) code = denoise_all(d);
     return code ? code : finish(d);
 }
 

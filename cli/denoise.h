@@ -31,11 +31,20 @@ typedef struct Denoise {
     json_t *psnr, *ssim, *psnr_before; /* of each frame, with --clean */
     double sums[3];
     int watch_code; /* first failure of the watcher */
-    char journal[4200];
+    bool holding;   /* signals wait: the writer's thread is making files */
+    char journal[4200]; /* "": none */
     double seconds;
 } Denoise;
 
 int denoise_run(Denoise *d);                                               /* denoise.c */
 int denoise_plan_memory(const Denoise *d, SnlsPipelineParams *p); /* denoise_memory.c: an exit code */
+
+/* ---- denoise_tell.c ---- */
+
+bool denoise_is_copy(const Denoise *d);                      /* sigma is 0 */
+json_t *denoise_report(const Denoise *d);                    /* of --json and of the page */
+void denoise_add_metrics(const Denoise *d, json_t *report);
+void denoise_note_copied(const Denoise *d); /* what is copied though nobody asked for a copy */
+int denoise_print(const Denoise *d);
 
 #endif

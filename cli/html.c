@@ -9,12 +9,22 @@
 
 enum { SIDE_X = 1280, SIDE_Y = 720 }; /* of larger frames the middle is shown: shrinking would hide the noise */
 
-void html_begin(Html *h, SnlsContext *ctx, const char *scratch, int64_t height, int64_t width, int64_t channels,
+/* A file that goes with the program, however that ends. */
+static int open_scratch(Html *h)
+{
+    h->own = tmpfile();
+    if (!h->own) return fail(EXIT_OUTPUT, "--report: there is no place for a file while it is made: %s", strerror(errno));
+    snprintf(h->own_name, sizeof h->own_name, "/dev/fd/%d", fileno(h->own));
+    h->scratch = h->own_name;
+    return EXIT_DONE;
+}
+
+int html_begin(Html *h, SnlsContext *ctx, const char *scratch, int64_t height, int64_t width, int64_t channels,
                 int64_t total)
 {
-    *h = (Html){ .ctx = ctx, .height = height, .width = width, .channels = channels, .total = total, .step = 1 };
-    snprintf(h->scratch, sizeof h->scratch, "%s.png", scratch);
+    *h = (Html){ .ctx = ctx, .height = height, .width = width, .channels = channels, .total = total, .step = 1, .scratch = scratch };
     if (total > HTML_FRAMES) h->step = (total + HTML_FRAMES - 1) / HTML_FRAMES;
+    return scratch ? EXIT_DONE : open_scratch(h);
 }
 
 bool html_wants(const Html *h, int64_t number) { return number % h->step == 0; }
@@ -32,6 +42,8 @@ void html_free(Html *h)
 {
     for (int i = 0; i < h->count; i++) frame_free(&h->frame[i]);
     h->count = 0;
+    if (h->own) fclose(h->own);
+    h->own = NULL;
 }
 
 /* More frames than were expected: every other one goes. */
@@ -89,7 +101,6 @@ static int picture(Html *h, const SnlsTensor *image, char **text)
     const SnlsStatus status = snls_png_write(h->ctx, h->scratch, &part);
     if (status < 0) return fail_library(h->ctx, status, true);
     *text = file_base64(h->scratch);
-    remove(h->scratch);
     return *text ? EXIT_DONE : fail(EXIT_OUTPUT, "%s: cannot be read back", h->scratch);
 }
 

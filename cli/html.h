@@ -3,6 +3,7 @@
 #define SNLS_CLI_HTML_H
 
 #include "cli.h"
+#include <stdio.h>
 
 enum { HTML_FRAMES = 6 };
 
@@ -14,7 +15,9 @@ typedef struct HtmlFrame {
 
 typedef struct Html {
     SnlsContext *ctx;
-    char scratch[4200];              /* a picture on its way to base64 */
+    const char *scratch;             /* a file for a picture on its way to base64 */
+    FILE *own;                       /* scratch where none was given; it has no name */
+    char own_name[32];               /* by which it can be opened all the same */
     int64_t height, width, channels; /* of frames */
     int64_t total;                   /* frames expected; -1: not known */
     int64_t step;                    /* every step-th frame is kept; doubled when there are too many */
@@ -22,7 +25,8 @@ typedef struct Html {
     int count;
 } Html;
 
-void html_begin(Html *h, SnlsContext *ctx, const char *scratch, int64_t height, int64_t width, int64_t channels,
+/* scratch: a file that the report may fill meanwhile, kept and not copied; NULL: it needs another. */
+int html_begin(Html *h, SnlsContext *ctx, const char *scratch, int64_t height, int64_t width, int64_t channels,
                 int64_t total);
 bool html_wants(const Html *h, int64_t number);
 int html_add(Html *h, const SnlsPipelineFrame *frame);

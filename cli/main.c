@@ -4,7 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+#if defined(__linux__)
+#include <sys/auxv.h>
+#endif
 
 const Command commands[] = {
     { "search", "the k best matches of every query, around where the flow says it went", cmd_search },
@@ -121,10 +125,23 @@ static int stop_blas_threads(void)
 /* SVT-AV1 tells of itself on stderr, and asks only the environment whether it should. */
 static void quiet_encoders(void) { setenv("SVT_LOG", "1", 0); }
 
+/* Is /proc/self/exe this program? Where another runs it, the loader by its name or valgrind, it is that one, which would take our arguments for its own. */
+static bool can_restart(void)
+{
+#if defined(__linux__)
+    struct stat running, ours;
+    const char *name = (const char *)getauxval(AT_EXECFN);
+    return name && !stat("/proc/self/exe", &running) && !stat(name, &ours) && running.st_dev == ours.st_dev && running.st_ino == ours.st_ino;
+#else
+    return false;
+#endif
+}
+
 /* Both libraries look at the environment when they are loaded, so the program starts itself anew, once, unless the user has said something there. Where that
  * fails it goes on as it is. */
 static void start_prepared(char **argv)
 {
+    if (!can_restart()) return;
     const int asleep = wait_asleep(), named = name_processor(), alone = stop_blas_threads();
     if (asleep || named || alone) execv("/proc/self/exe", argv);
 }

@@ -1,10 +1,10 @@
 /* outputs.c: outputs are written as NAME.part and renamed when all of them are complete; whatever ends the command
- * before that, a signal included, removes them. */
+ * before that, a signal (stop.c) included, removes them. */
 #define _XOPEN_SOURCE 700
 #include "cli.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
+#include <signal.h> /* sig_atomic_t */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,54 +48,12 @@ void outputs_drop(void)
     remove_lock();
 }
 
-static const char *volatile after_stop = ""; /* what the sentence about a signal ends with */
-static bool terminal;
-
-void outputs_after_stop(const char *words) { after_stop = words; }
-
-static void say(const char *text)
-{
-    if (write(STDERR_FILENO, text, strlen(text)) < 0) return; /* nobody listens */
-}
-
-static const struct { int number; const char *name; } stops[] = {
-    { SIGINT, "SIGINT" }, { SIGTERM, "SIGTERM" }, { SIGHUP, "SIGHUP" }, { SIGQUIT, "SIGQUIT" }, { SIGXCPU, "SIGXCPU" },
-    { SIGUSR1, "SIGUSR1" }, { SIGUSR2, "SIGUSR2" } /* what batch systems send before the time is up */
-};
-enum { STOPS = sizeof stops / sizeof *stops };
-
-static const char *signal_name(int number)
-{
-    int i = 0;
-    while (i < STOPS - 1 && stops[i].number != number) i++;
-    return stops[i].name;
-}
-
-static void on_signal(int number)
-{
-    if (committing) return; /* complete: let the last renames happen */
-    outputs_drop();
-    say(terminal ? "\nsnls " : "snls "); /* behind a progress bar */
-    say(command_name ? command_name : "");
-    say(": stopped by ");
-    say(signal_name(number));
-    say(after_stop);
-    say("\n");
-    signal(number, SIG_DFL);
-    raise(number);
-}
+bool outputs_committing(void) { return committing; }
 
 void outputs_init(void)
 {
-    struct sigaction action = { .sa_handler = on_signal }, old;
-    sigemptyset(&action.sa_mask);
-    for (int i = 0; i < STOPS; i++)
-        if (!sigaction(stops[i].number, NULL, &old) && old.sa_handler != SIG_IGN)
-            sigaction(stops[i].number, &action, NULL); /* nohup stays */
-    signal(SIGPIPE, SIG_IGN);                     /* a closed stdout is an error like any other */
-    signal(SIGXFSZ, SIG_IGN);                     /* so is a file that grows past its limit */
+    stop_init();
     atexit(remove_parts);
-    terminal = isatty(STDERR_FILENO);
 }
 
 static void *need(void *memory)
@@ -189,6 +147,15 @@ static int check_target(const Output *o, bool overwrite)
     return EXIT_DONE;
 }
 
+/* By its ending, one of those that are read from a folder. */
+static bool names_picture(const char *path)
+{
+    static const char *const endings[] = { ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".ppm", ".pgm", ".pnm", ".webp", ".exr", ".dpx", ".tga", ".jp2" };
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (snls_path_ends(path, endings[i])) return true;
+    return false;
+}
+
 /* Is target a picture that the pattern input, "dir/a%05d.png", stands for? */
 static bool fits_pattern(const char *input, const char *target)
 {
@@ -201,19 +168,24 @@ static bool fits_pattern(const char *input, const char *target)
     return !strncmp(name, given, before) && digits && !strcmp(name + before + digits, behind + 1);
 }
 
-/* Inputs that are a folder or a pattern of pictures: would target, which is there, be one of them? */
-static bool among_pictures(const char *input, const char *target)
+/* Is target a picture of input, a folder or a pattern of them, or would it be one? */
+static bool stands_among(const char *input, const char *target)
 {
     struct stat info;
-    if (stat(target, &info)) return false;
     const bool folder = !stat(input, &info) && S_ISDIR(info.st_mode);
-    const bool picture = snls_path_ends(target, ".png") || snls_path_ends(target, ".jpg") || snls_path_ends(target, ".jpeg");
-    if (folder ? !picture : !fits_pattern(input, target)) return false;
+    if (folder ? !names_picture(target) : !fits_pattern(input, target)) return false;
     char *beside = folder_of(target), *from = folder ? joined(input, "") : folder_of(input);
     const bool same = same_file(beside, from);
     free(beside);
     free(from);
     return same;
+}
+
+/* One that is read, so it is there. */
+static bool among_pictures(const char *input, const char *target)
+{
+    struct stat info;
+    return !stat(target, &info) && stands_among(input, target);
 }
 
 /* The input that writing to target or part would overwrite; NULL: none. */
@@ -275,10 +247,12 @@ int output_lock(const char *path)
 {
     if (output_special(path)) return EXIT_DONE;
     char *name = joined(path, ".lock");
+    stop_hold();
     const int fd = open_locked(name); /* open until the program ends */
     const bool taken = fd < 0 && errno == EWOULDBLOCK; /* that nothing can be written there the first write tells */
     if (fd >= 0) lock = name, atexit(remove_lock);
     else free(name);
+    stop_release();
     return taken ? fail(EXIT_OUTPUT, "%s: another run is writing it", path) : EXIT_DONE;
 }
 
@@ -357,8 +331,43 @@ static int add(const char *path, bool overwrite, bool member)
     return check_target(o, overwrite); /* again: the run that had the lock may have finished in between */
 }
 
-int output_add(const char *path, bool overwrite) { return add(path, overwrite, false); }
-int output_member(const char *path, bool overwrite) { return add(path, overwrite, true); }
+/* From the moment it is made to the moment the list has it no signal may end the program. */
+static int add_held(const char *path, bool overwrite, bool member)
+{
+    stop_hold();
+    const int code = add(path, overwrite, member);
+    stop_release();
+    return code;
+}
+
+/* A picture of pattern, or what it is called until it is complete. */
+static bool is_member(const char *pattern, const char *target)
+{
+    char *name = joined(target, "");
+    if (snls_path_ends(name, ".part")) name[strlen(name) - strlen(".part")] = 0;
+    const bool member = stands_among(pattern, name);
+    free(name);
+    return member;
+}
+
+int output_in_place(const char *path, const char *pattern, bool overwrite)
+{
+    Output o = { .path = (char *)path };
+    int code = resolve(path, &o.target);
+    if (code) return code;
+    o.part = o.target;
+    o.direct = output_special(o.target);
+    code = check_others(&o);
+    if (!code && !o.direct && pattern && is_member(pattern, o.target)) code = fail(EXIT_USAGE, "%s: two outputs would be the same file", path);
+    if (!code) code = check_target(&o, overwrite);
+    if (!code && !o.direct) output_note(o.target);
+    free(o.target);
+    return code;
+}
+
+int output_add(const char *path, bool overwrite) { return add_held(path, overwrite, false); }
+int output_member(const char *path, bool overwrite) { return add_held(path, overwrite, true); }
+int output_member_held(const char *path, bool overwrite) { return add(path, overwrite, true); }
 
 int output_members_free(const char *pattern, int64_t count, bool overwrite)
 {
@@ -373,11 +382,8 @@ int output_members_free(const char *pattern, int64_t count, bool overwrite)
     return code;
 }
 
-int output_folder(const char *path)
+static int make_folder(const char *path)
 {
-    struct stat info;
-    if (!stat(path, &info))
-        return S_ISDIR(info.st_mode) ? EXIT_DONE : fail(EXIT_OUTPUT, "%s: exists and is no directory", path);
     if (mkdir(path, 0777)) return fail(EXIT_OUTPUT, "%s: cannot be made: %s", path, strerror(errno));
     Output *o = need(calloc(1, sizeof *o));
     o->path = joined(path, "");
@@ -387,6 +393,17 @@ int output_folder(const char *path)
     o->next = outputs;
     outputs = o;
     return EXIT_DONE;
+}
+
+int output_folder(const char *path)
+{
+    struct stat info;
+    if (!stat(path, &info))
+        return S_ISDIR(info.st_mode) ? EXIT_DONE : fail(EXIT_OUTPUT, "%s: exists and is no directory", path);
+    stop_hold();
+    const int code = make_folder(path);
+    stop_release();
+    return code;
 }
 
 const char *output_path(const char *path)

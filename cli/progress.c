@@ -13,12 +13,20 @@
 #define LINE_SECONDS    10.0
 #define MACHINE_SECONDS 0.5
 
-/* "3", or "-" for standard output. */
+/* "3", or "-" for standard output. The names that a system gives its descriptors mean them too: opened as files they would be cut to nothing. */
 static bool names_descriptor(const char *to, long *number)
 {
+    static const char *const prefix[] = { "", "/dev/fd/", "/proc/self/fd/" };
     char *end;
-    *number = strcmp(to, "-") ? strtol(to, &end, 10) : STDOUT_FILENO;
-    return !strcmp(to, "-") || !*end;
+    *number = strcmp(to, "/dev/stderr") ? STDOUT_FILENO : STDERR_FILENO;
+    if (!strcmp(to, "-") || !strcmp(to, "/dev/stdout") || !strcmp(to, "/dev/stderr")) return true;
+    for (int i = 0; i < 3; i++) {
+        const size_t n = strlen(prefix[i]);
+        if (strncmp(to, prefix[i], n) || !to[n]) continue;
+        *number = strtol(to + n, &end, 10);
+        if (!*end) return true;
+    }
+    return false;
 }
 
 /* By its number, its name, or what either leads to. */
@@ -27,7 +35,7 @@ static bool is_stdout(const char *to)
     struct stat place;
     long number;
     const bool descriptor = names_descriptor(to, &number);
-    if (descriptor ? number == STDOUT_FILENO : !strcmp(to, "/dev/stdout") || !strcmp(to, "/dev/fd/1")) return true;
+    if (descriptor && number == STDOUT_FILENO) return true;
     return !(descriptor ? fstat((int)number, &place) : stat(to, &place)) && leads_to_stdout(&place);
 }
 
@@ -37,22 +45,41 @@ int progress_spares_stdout(const char *to, const char *other)
     return fail(EXIT_USAGE, "--progress %s is standard output, and so is %s: one of them", to, other);
 }
 
-int progress_begin(Progress *p, const char *to, int64_t total, double rate, bool quiet)
+int progress_check(const char *to)
 {
-    *p = (Progress){ .total = total, .rate = rate, .quiet = quiet, .machine = -1, .to = to, .start = seconds_now() };
+    long number;
+    if (!to || !names_descriptor(to, &number)) return EXIT_DONE;
+    if (number >= 0 && number <= 1 << 20 && fcntl((int)number, F_GETFD) >= 0) return EXIT_DONE;
+    return fail(EXIT_USAGE, "--progress %s: is no open descriptor", to);
+}
+
+/* A file that is new now must be so when it is opened: nothing that was made meanwhile is meant. */
+static int flags_of(const char *to, bool append)
+{
+    struct stat info;
+    if (stat(to, &info)) return O_CREAT | O_EXCL;
+    return !S_ISREG(info.st_mode) ? 0 : append ? O_APPEND : O_TRUNC;
+}
+
+int progress_place(Progress *p, const char *to, const char *pattern, bool overwrite, bool goes_on)
+{
+    long number;
+    p->to = to;
+    if (!to || names_descriptor(to, &number)) return EXIT_DONE;
+    p->flags = O_WRONLY | O_CLOEXEC | flags_of(to, goes_on && !overwrite);
+    return output_in_place(to, pattern, overwrite || goes_on);
+}
+
+int progress_begin(Progress *p, int64_t total, double rate, bool quiet)
+{
+    long number;
+    *p = (Progress){ .total = total, .rate = rate, .quiet = quiet, .machine = -1, .to = p->to, .flags = p->flags, .start = seconds_now() };
     p->bar = !quiet && isatty(2) && getenv("TERM") && strcmp(getenv("TERM"), "dumb");
     p->shown = p->told = p->start;
-    if (!to) return EXIT_DONE;
-    long number;
-    if (names_descriptor(to, &number)) {
-        if (number < 0 || number > 1 << 20 || fcntl((int)number, F_GETFD) < 0)
-            return fail(EXIT_USAGE, "--progress %s: is no open descriptor", to);
-        p->machine = (int)number;
-        return EXIT_DONE;
-    }
-    p->machine = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    p->owns = true;
-    return p->machine < 0 ? fail(EXIT_OUTPUT, "--progress %s: cannot be opened: %s", to, strerror(errno)) : EXIT_DONE;
+    if (!p->to) return EXIT_DONE;
+    p->owns = !names_descriptor(p->to, &number);
+    p->machine = p->owns ? open(p->to, p->flags, 0666) : (int)number;
+    return p->machine < 0 ? fail(EXIT_OUTPUT, "--progress %s: cannot be opened: %s", p->to, strerror(errno)) : EXIT_DONE;
 }
 
 static void clock_text(double seconds, char *text, size_t size)

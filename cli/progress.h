@@ -11,7 +11,8 @@ typedef struct Progress {
     bool quiet, bar;
     int machine; /* descriptor for key=value lines; -1: none */
     bool owns;   /* machine is a file of ours */
-    const char *to; /* what the command line calls it */
+    const char *to; /* what the command line calls it; NULL: nowhere */
+    int flags;      /* that a file is opened with */
     double start, shown, told;
     int64_t frames;
 } Progress;
@@ -19,8 +20,15 @@ typedef struct Progress {
 /* Refuses (line printed) a place that is standard output, where another output, which other words name, is there already. */
 int progress_spares_stdout(const char *to, const char *other);
 
-/* to: a descriptor's number, a file name or - for standard output, NULL for none. */
-int progress_begin(Progress *p, const char *to, int64_t total, double rate, bool quiet);
+/* to: a descriptor's number, a file name or - for standard output, NULL for none. Refuses (line printed) a number that is no open descriptor:
+ * to be asked before any file is opened, which might get that number. */
+int progress_check(const char *to);
+
+/* Refuses (line printed) a file that is an input, another output or a picture of pattern (NULL: there are none), or that exists, without overwrite; a run that
+ * goes on adds to it. When inputs and outputs are known; nothing is opened yet. */
+int progress_place(Progress *p, const char *to, const char *pattern, bool overwrite, bool goes_on);
+
+int progress_begin(Progress *p, int64_t total, double rate, bool quiet);
 void progress_frame(Progress *p, int64_t frames);
 void progress_end(Progress *p, bool good);
 

@@ -152,6 +152,9 @@ static void paths(void)
     CHECK(snls_path_ends("A.PNG", ".png") && !snls_path_ends("png", ".png"), "endings");
     CHECK(!snls_path_ends(NULL, ".png") && !snls_path_ends("a.png", NULL), "NULL has an ending");
     CHECK(snls_path_number("a%03d.png", 7, name, sizeof name) && !strcmp(name, "a007.png"), "%s", name);
+    char wide[32];
+    CHECK(snls_path_number("%020d", 7, wide, sizeof wide) && !strcmp(wide, "00000000000000000007"), "%s", wide);
+    CHECK(!snls_path_number("%21d", 7, wide, sizeof wide) && !snls_path_number("%99d", 7, wide, sizeof wide) && !snls_path_number("%4294967301d", 7, wide, sizeof wide), "%s", wide);
     CHECK(!snls_path_number(NULL, 7, name, sizeof name) && !snls_path_number("%d", 7, NULL, sizeof name) && !snls_path_number("%d", 7, name, 1), "NULL is a pattern");
 }
 

@@ -48,6 +48,7 @@ names() { if grep -q -F -e "$1" .stderr; then ok; else bad "the sentence does no
 expect 0 "help" "$snls" --help
 expect 0 "version" "$snls" --version
 expect 0 "info" "$snls" info
+OMP_NUM_THREADS=99999 "$snls" info > .stdout 2> .stderr; grep -qE '^backend cpu .*[^0-9]([0-9]{1,3}|10[01][0-9]|102[0-4]) threads?$' .stdout && ok || bad "OMP_NUM_THREADS=99999: $(grep '^backend cpu' .stdout .stderr)"
 expect 0 "info as JSON" "$snls" info --json
 if [ "$(wc -l < .stdout)" -ge 1 ] && head -c 1 .stdout | grep -q '{'; then ok; else bad "info --json is no object"; fi
 for command in search search-all refine compose weights gather gather-add scatter-add synth bench info; do
@@ -155,14 +156,21 @@ if [ "$(id -u)" -ne 0 ]; then
     chmod 755 locked
 fi
 
+# Run by the loader's name /proc/self/exe is the loader, which cannot be started in the program's place.
+loader=$(ldd "$snls" 2> /dev/null | awk '$1 ~ /^\/.*\/ld/ { print $1 }')
+[ ! -x "$loader" ] || expect 0 "run by the loader" env -u OMP_WAIT_POLICY -u OPENBLAS_NUM_THREADS "$loader" "$snls" info
+
 # memory: 5. A limit that the program itself fits in
 if (ulimit -v 4000000 && "$snls" --version) > /dev/null 2>&1; then # not under AddressSanitizer
     # So little that threads of OpenBLAS wait for memory for ever: the program says so, or does without, but it ends.
+    "$snls" synth strred.npy --frames 2 --height 64 --width 64 > .stdout
     for kib in 100000 150000 200000 300000 400000; do
         (ulimit -v $kib; exec timeout -s KILL 30 "$snls" info) > .stdout 2> .stderr; code=$?
         case $code in 0 | 5 | 127 | 130) ok ;; *) bad "info with $kib KiB ends with $code" ;; esac # 127: the loader, 130: OpenBLAS while it is loaded
         (ulimit -v $kib; unset OPENBLAS_NUM_THREADS; exec timeout -s KILL 30 "$snls" denoise clip.npy small.npy --sigma 20 --threads 2 -y) > .stdout 2> .stderr; code=$?
         case $code in 0 | 5 | 127 | 130) ok ;; *) bad "denoise with $kib KiB ends with $code" ;; esac
+        (ulimit -v $kib; unset OPENBLAS_NUM_THREADS; exec timeout -s KILL 5 "$snls" metrics strred.npy strred.npy --threads 1) > .stdout 2> .stderr; code=$?
+        case $code in 0 | 5 | 127 | 130) ok ;; *) bad "metrics with $kib KiB ends with $code" ;; esac
     done
     rm -f small.npy*
     expect 5 "an output larger than memory" bash -c "ulimit -v 4000000; exec '$snls' search clip.npy clip.npy --k 16000000 --out-dist x.npy"

@@ -188,7 +188,7 @@ if [ -c /dev/full ]; then
     "$snls" denoise clip.mkv out.mkv --sigma 0 --progress /dev/full >said 2>err && [ "$(wc -l <err)" = 1 ] && grep -q -- '--progress /dev/full: cannot be written: .*goes on' err || bad "--progress /dev/full: $(cat err)"; rm -f out*
 fi
 "$snls" denoise clip.mkv out.mkv --sigma 0 --progress p.txt >/dev/null && tail -1 p.txt | grep -q '^progress=end$' && grep -q '^frame=50$' p.txt || bad "--progress: $(cat p.txt)"; rm -f out*
-"$snls" denoise sounds.mkv out.mkv --sigma 0 --progress p.txt >/dev/null && grep -q '^total_frames=25$' p.txt || bad "--progress, with longer sound: $(cat p.txt)"; rm -f out*
+"$snls" denoise sounds.mkv out.mkv --sigma 0 --progress p.txt -y >/dev/null && grep -q '^total_frames=25$' p.txt || bad "--progress, with longer sound: $(cat p.txt)"; rm -f out*
 # ... which has no place where the output or --json is
 for to in 1 - /dev/stdout; do
     refused 2 'so is --json' clip.mkv out.mkv --sigma 0 --progress $to --json
@@ -197,6 +197,17 @@ done
 "$snls" denoise clip.mkv out.mkv --sigma 0 --progress 3 --json 3>&1 >said 2>err | grep -q '^progress=end$' && grep -q '"frames": 50' said || bad "--progress 3 beside --json: $(cat err)"; rm -f out*
 "$snls" denoise clip.mkv out.mkv --sigma 0 --progress 3 --json 3>&1 2>err | cat >said; grep -q 'so is --json' err || bad "--progress to a copy of standard output: $(cat err)"; rm -f out*
 "$snls" denoise clip.mkv out.mkv --sigma 0 --progress - 2>err | grep -q '^progress=end$' || bad "--progress -: $(cat err)"; rm -f out*
+# ... nor on a descriptor that the program opens itself, on an input, on another output; a file that exists needs -y, and a run that goes on adds to it
+for to in 3 /dev/fd/4 /proc/self/fd/5; do refused 2 'is no open descriptor' clip.mkv out.mkv --sigma 0 --progress $to 3>&- 4>&- 5>&-; done
+mkdir pics; cp gap/01.png gap/02.png pics; cp clip.mkv same.mkv; echo mine >p.txt; cksum clip.mkv same.mkv pics/* p.txt >sums
+refused 2 'is an input' clip.mkv out.mkv --sigma 0 -y --progress ./clip.mkv
+refused 2 'is an input' clip.mkv out.mkv --sigma 0 -y --clean same.mkv --progress same.mkv
+refused 2 'is an input' pics out.mkv --sigma 0 -y --progress pics/01.png
+for to in out.mkv out.mkv.part out.mkv.resume out.html out.html.part; do refused 2 'two outputs' clip.mkv out.mkv -y --report out.html --progress $to; done
+for to in out/00002.png out/00002.png.part; do refused 2 'two outputs' clip.mkv out/ --sigma 0 --progress $to; done
+refused 7 'p.txt: exists; -y overwrites it' clip.mkv out.mkv --sigma 0 --progress p.txt
+[ "$(cksum clip.mkv same.mkv pics/* p.txt)" = "$(cat sums)" ] || bad "--progress has changed a file"
+"$snls" denoise clip.mkv out.mkv --sigma 0 --progress p.txt --resume >/dev/null 2>err && [ "$(sed -n '1p;$p' p.txt | tr '\n' ' ')" = "mine progress=end " ] || bad "--resume --progress: $(cat err p.txt)"; rm -rf out*
 
 # signals: nothing half under the name; --resume goes on to the bytes of an undisturbed run
 make -f lavfi -i testsrc2=s=32x24:r=25:d=6 -vf noise=alls=30:allf=t -c:v ffv1 noisy.mkv
@@ -226,10 +237,29 @@ for case in "TERM 3000 143" "INT 80000 130" "USR1 3000 138" "KILL 6000 137"; do
     [ ! -e stopped.mkv.resume ] && [ ! -e stopped.mkv.part ] || bad "SIG$1: journal or part is left"
     rm -f stopped*
 done
+# a report that cannot be written, or is not wanted any more, costs no frame
+short="$run stopped.mkv --frames 5"
+if [ -c /dev/full ]; then
+    $short --report /dev/full >said 2>err; [ $? = 7 ] && [ ! -e stopped.mkv ] || bad "no room for the report: $(cat err)"
+    $short --resume --json >said 2>err && grep -q '"resumed": 5,' said || bad "after a report without room: $(cat err said)"; rm -f stopped*
+fi
+mkfifo page; rm -f p.txt; $short --report page --progress p.txt >said 2>err & job=$! # a page that nobody reads: it waits there
+for _ in $(seq 500); do grep -qs '^progress=end' p.txt && break; sleep 0.01; done
+kill -TERM $job; wait $job; grep -q 'with --resume the same' err && $short --resume --json >said 2>err && grep -q '"resumed": 5,' said || bad "stopped before the report: $(cat err said)"; rm -f stopped* page
+echo mine >r.html.part.png; $short --report r.html >said 2>err && [ "$(cat r.html.part.png)" = mine ] || bad "the report has taken r.html.part.png: $(cat err)"; rm -f stopped* r.html*
 stop TERM 3000 stopped.mkv
 $run stopped.mkv --resume --sigma 5 >said 2>err; [ $? = 2 ] && grep -q 'another input or other options' err || bad "a foreign journal: $(cat err)"
 [ -s stopped.mkv.resume ] || bad "a refused resume has removed the journal"
 rm -f stopped*
+
+# pictures come from another thread than the one that a signal meets: none of them is left, nor their folder
+make -f lavfi -i testsrc2=s=32x24:r=25:d=40 -c:v ffv1 many.mkv
+for signal in TERM INT HUP; do
+    rm -rf pics; env --default-signal=INT "$snls" denoise many.mkv pics/ --sigma 0 >said 2>err & job=$!
+    for _ in $(seq 500); do [ -e pics/00001.png.part ] && break; sleep 0.01; done
+    kill -$signal $job; wait $job; [ ! -e pics ] || bad "SIG$signal: left $(ls pics | tr '\n' ' ')"
+    [ "$(cat err)" = "snls denoise: stopped by SIG$signal" ] || bad "pictures, SIG$signal: $(cat err)"
+done
 
 # two runs with one output: the second is refused, the first does not notice; a run that is killed lets go of it
 feed() { # OUT FILE ARGUMENTS...: a run that has its first frames, so that FILE is there, and waits for the rest

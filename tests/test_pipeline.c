@@ -280,7 +280,7 @@ static void arguments(void)
     refused((job = good, job.params.queue = 65, &job), "queue is 65");
     refused((job = good, job.params.lean = 2, &job), "lean is 2");
     refused((job = good, job.params.resume = -1, &job), "resume is -1");
-    refused((job = good, job.params.reserved[11] = 4, &job), "reserved[11] of params is 4, must be 0 (call snls_pipeline_defaults first)");
+    refused((job = good, job.params.reserved[10] = 4, &job), "reserved[10] of params is 4, must be 0 (call snls_pipeline_defaults first)");
     refused((job = good, memset(&job.params, 0, sizeof job.params), &job), "snls_pipeline_defaults");
     CHECK(snls_pipeline_run(&good, NULL) == SNLS_ERR_ARG && strstr(snls_error(ctx[0]), "result is missing"), "%s", snls_error(ctx[0]));
     snls_writer_close(&good.writer);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static SnlsContext *ctx;
@@ -326,8 +327,16 @@ static void refuses_sizes_that_lie(void)
     snls_close(&small);
 }
 
+/* Of this process; 0 where the system does not tell. */
+static int threads_now(void)
+{
+    struct stat tasks;
+    return stat("/proc/self/task", &tasks) ? 0 : (int)tasks.st_nlink - 2;
+}
+
 int main(int argc, char **argv)
 {
+    const int threads = threads_now();
     const bool gpu = argc > 2 && !strcmp(argv[1], "--backend") && !strcmp(argv[2], "cuda");
 #ifndef SNLS_HAVE_JANSSON
     printf("skipped: no jansson\n");
@@ -346,6 +355,7 @@ int main(int argc, char **argv)
     may_become_longer();
     converges();
     begins_with_weights();
+    CHECK(gpu || threads_now() == threads, "a context of one thread: %d threads have become %d", threads, threads_now());
     unlink(path);
     tensors_free();
     snls_close(&ctx);

@@ -34,7 +34,8 @@ typedef struct SnlsPipelineParams {
     int32_t     find_cuts;   /* 1: scene cuts are looked for (1) */
     int32_t     resume;      /* 1: goes on from the journal where there is one (0) */
     int32_t     lean;        /* 1: a network computes again what would take much memory to keep (0) */
-    int32_t     reserved[12]; /* zero */
+    int32_t     keep_journal; /* 1: the journal stays when all is done too, for who has more to write than the clip and removes it then (0) */
+    int32_t     reserved[11]; /* zero */
     const char *journal;     /* a file for finished frames, removed when all is done; NULL: none (NULL) */
     const char *fingerprint; /* what input and settings are; a journal of others is refused (NULL) */
     void (*progress)(void *opaque, int64_t frames);                     /* after each frame written, in the writer's thread */

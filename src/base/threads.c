@@ -16,6 +16,8 @@ static int32_t quota_v2(void)
     return read == 2 && quota > 0 && period > 0 ? (int32_t)((quota + period - 1) / period) : 0;
 }
 
+enum { MOST = 1024 }; /* whatever OMP_NUM_THREADS says: more are not there, and a system that cannot start them ends the program */
+
 static int32_t available(void)
 {
 #ifdef _OPENMP
@@ -25,6 +27,7 @@ static int32_t available(void)
 #endif
     const int32_t quota = quota_v2();
     if (quota > 0 && quota < threads) threads = quota;
+    if (threads > MOST) threads = MOST;
     return threads > 0 ? threads : 1;
 }
 

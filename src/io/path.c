@@ -19,9 +19,9 @@ int snls_path_number(const char *pattern, int64_t number, char *name, size_t siz
     if (!pattern || !name) return 0;
     const char *percent = strchr(pattern, '%'), *end = percent ? percent + 1 : NULL;
     int digits = 0;
-    while (end && isdigit((unsigned char)*end) && digits < 20) digits = 10 * digits + (*end++ - '0');
-    if (!end || *end != 'd' || strchr(end, '%')) return 0;
-    const int written = snprintf(name, size, "%.*s%0*lld%s", (int)(percent - pattern), pattern,
-                                 digits > 20 ? 20 : digits, (long long)number, end + 1);
+    for (; end && isdigit((unsigned char)*end); end++)
+        if (digits <= SNLS_PATH_DIGITS) digits = 10 * digits + (*end - '0');
+    if (!end || *end != 'd' || strchr(end, '%') || digits > SNLS_PATH_DIGITS) return 0;
+    const int written = snprintf(name, size, "%.*s%0*lld%s", (int)(percent - pattern), pattern, digits, (long long)number, end + 1);
     return written > 0 && (size_t)written < size;
 }

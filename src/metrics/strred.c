@@ -1,5 +1,6 @@
 /* strred.c: ST-RRED (R. Soundararajan, A. C. Bovik, 2013) as its reference code computes it, quirks included: mixed bases of the
  * logarithms, blocks that are not centred, constants made for 0..255 on luma from 0 to 1. Eigenvalues are LAPACK's. */
+#include "base/blas.h"
 #include "metrics/check.h"
 #include "metrics/strred_taps.h"
 #include <math.h>
@@ -211,6 +212,20 @@ static void layout(SnlsContext *ctx, Work *w, bool claim, int64_t height, int64_
     for (int i = 0; i < 4; i++) w->ss[i] = take(ctx, claim, w->rows * w->columns);
 }
 
+static SnlsStatus compare_all(SnlsContext *ctx, Work *w, const SnlsTensor *clean, const SnlsTensor *test, SnlsStrred *result)
+{
+    const double n = (double)result->pairs;
+    for (int64_t p = 0; p < result->pairs; p++) {
+        Differences d;
+        SNLS_TRY(compare_pair(ctx, w, clean, test, 2 * p, &d));
+        result->spatial += d.spatial / n;
+        result->temporal += d.temporal / n;
+        result->reduced_spatial += d.spatial_mean / n;
+        result->reduced_temporal += d.temporal_mean / n;
+    }
+    return SNLS_OK;
+}
+
 static SnlsStatus compute(SnlsContext *ctx, const SnlsTensor *clean, const SnlsTensor *test, SnlsStrred *result)
 {
     Work w;
@@ -219,15 +234,11 @@ static SnlsStatus compute(SnlsContext *ctx, const SnlsTensor *clean, const SnlsT
     SNLS_TRY(snls_scratch_commit(ctx, "strred"));
     layout(ctx, &w, true, clean->shape[1], clean->shape[2]);
     *result = (SnlsStrred){ .pairs = clean->shape[0] / 2 };
-    const double n = (double)result->pairs;
-    for (int64_t p = 0; p < result->pairs; p++) {
-        Differences d;
-        SNLS_TRY(compare_pair(ctx, &w, clean, test, 2 * p, &d));
-        result->spatial += d.spatial / n;
-        result->temporal += d.temporal / n;
-        result->reduced_spatial += d.spatial_mean / n;
-        result->reduced_temporal += d.temporal_mean / n;
-    }
+    SNLS_TRY(snls_blas_require(ctx, "strred", 1));
+    snls_blas_begin();
+    const SnlsStatus status = compare_all(ctx, &w, clean, test, result);
+    snls_blas_end();
+    SNLS_TRY(status);
     result->score = result->spatial * result->temporal;
     result->reduced = result->reduced_spatial * result->reduced_temporal;
     return SNLS_OK;

@@ -5,20 +5,29 @@
 #include "nn/dnnl.h"
 #ifdef _OPENMP
 #include <omp.h>
+static bool has_openmp(void) { return true; }
+#elif defined(__GNUC__) && defined(__ELF__)
+/* Not ours in this build, but oneDNN's, where that was made with it. */
+extern int omp_get_max_threads(void) __attribute__((weak));
+extern void omp_set_num_threads(int) __attribute__((weak));
+static bool has_openmp(void) { return omp_get_max_threads && omp_set_num_threads; }
+#else
+static bool has_openmp(void) { return false; }
+static int omp_get_max_threads(void) { return 1; }
+static void omp_set_num_threads(int threads) { (void)threads; }
 #endif
 
 /* oneDNN takes as many threads as OpenMP says, when a primitive is made as well as when it runs; OpenBLAS has a number of its own. */
 static void swap_threads(SnlsContext *ctx, int32_t *threads)
 {
     if (snls_nn_cpu_conv_by_blas()) *threads ? snls_blas_end() : snls_blas_begin();
-#ifdef _OPENMP
+    if (!has_openmp()) {
+        *threads = !*threads;
+        return;
+    }
     const int32_t before = omp_get_max_threads();
     omp_set_num_threads(*threads ? *threads : ctx->threads);
     *threads = before;
-#else
-    (void)ctx;
-    *threads = !*threads;
-#endif
 }
 
 SnlsStatus snls_nn_cpu_expect(SnlsContext *ctx, int32_t threads)

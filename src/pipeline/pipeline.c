@@ -387,6 +387,7 @@ static SnlsStatus check_job(SnlsContext *ctx, const SnlsPipeline *job, const Snl
     SNLS_TRY(snls_flag_check(ctx, "pipeline", "find_cuts", job->params.find_cuts));
     SNLS_TRY(snls_flag_check(ctx, "pipeline", "resume", job->params.resume));
     SNLS_TRY(snls_flag_check(ctx, "pipeline", "lean", job->params.lean));
+    SNLS_TRY(snls_flag_check(ctx, "pipeline", "keep_journal", job->params.keep_journal));
     SNLS_TRY(snls_reserved_check(ctx, "pipeline", "snls_pipeline_defaults", job->params.reserved, sizeof job->params.reserved / sizeof *job->params.reserved));
     SNLS_REQUIRE(ctx, job->ctx != job->reader->ctx && job->ctx != job->writer->ctx && job->reader->ctx != job->writer->ctx, SNLS_ERR_ARG,
                  "pipeline: reader, writer and denoiser need a context each");
@@ -412,7 +413,8 @@ SnlsStatus snls_pipeline_run(const SnlsPipeline *job, SnlsPipelineResult *result
     else run_threads(&r);
     for (int i = 0; i < 4; i++) drop_rest(all[i]);
     snls_stage_close(&r.stage);
-    snls_journal_close(&r.local, &r.journal, status < 0 ? r.journal.begun : r.status >= 0 || !result->writing || !result->frames);
+    const bool kept = r.status >= 0 ? job->params.keep_journal : result->writing && result->frames;
+    snls_journal_close(&r.local, &r.journal, status < 0 ? r.journal.begun : !kept);
     snls_mem_free(&r.local.allocator, r.memory);
     pthread_mutex_destroy(&r.lock);
     return r.status;

@@ -130,7 +130,7 @@ static SnlsStatus list_pattern(SnlsReader *r, Images *m)
 {
     char name[SNLS_PATH_MAX];
     SNLS_REQUIRE(r->ctx, snls_path_number(r->path, 0, name, sizeof name), SNLS_ERR_ARG,
-                 "%s: a pattern has one %%d or %%05d", snls_io_name(r->path).text);
+                 "%s: a pattern has one %%d or %%05d, of %d digits at most", snls_io_name(r->path).text, SNLS_PATH_DIGITS);
     m->number = first_number(r->path);
     while (m->number >= 0 && pattern_there(r->path, m->number + m->count)) m->count++;
     SNLS_REQUIRE(r->ctx, m->count, SNLS_ERR_IO, "%s: no file has such a name with a number in it",
@@ -261,7 +261,7 @@ static SnlsStatus picture_name(const SnlsWriter *w, int64_t number, char *name, 
 {
     if (strchr(w->name, '%')) {
         SNLS_REQUIRE(w->ctx, snls_path_number(w->name, number, name, size), SNLS_ERR_ARG,
-                     "%s: a pattern has one %%d or %%05d", snls_io_name(w->name).text);
+                     "%s: a pattern has one %%d or %%05d, of %d digits at most", snls_io_name(w->name).text, SNLS_PATH_DIGITS);
         return SNLS_OK;
     }
     SNLS_REQUIRE(w->ctx, !snls_path_ends(w->name, ".png") || !number, SNLS_ERR_ARG,
