@@ -174,7 +174,7 @@ static int plan(Flow *f)
     if (!code && f->error_path) code = alloc_array(f->ctx, "consistency", &f->error, SNLS_F32, 2, shape + 1);
     if (!code && f->truth_path) code = alloc_array(f->ctx, "true flow", &f->known, SNLS_F32, 3, shape + 1);
     const int64_t pairs = f->clip.frames - 1, known = f->truth_path && f->truth.whole.shape[0] < pairs ? f->truth.whole.shape[0] : pairs;
-    f->length = share_begin(pairs > 0 ? pairs * h * w : 0);
+    f->length = share_begin(pairs > 0 && pairs <= INT64_MAX / (h * w) ? pairs * h * w : 0); /* what a file says of its length may be anything */
     f->epe = share_begin(known);
     return code;
 }

@@ -11,6 +11,7 @@ typedef struct Metrics {
     Common common;
     Reading reading;
     bool no_clamp, no_strred;
+    char why[512]; /* there is none: told at the end, since an error would be a second line */
     ClipIn clip[CLIPS];
     SnlsTensor pair[CLIPS]; /* two frames at a time, as ST-RRED takes them */
     int64_t frames;
@@ -40,7 +41,7 @@ static int measure_pair(Metrics *m, const SnlsTensor *clean, const SnlsTensor *t
     SnlsStrred one = { 0 }, *all = &m->strred;
     const SnlsStatus status = snls_strred(m->ctx, clean, test, &one);
     if (status == SNLS_ERR_SHAPE || status == SNLS_ERR_UNSUPPORTED) {
-        fprintf(stderr, "snls metrics: no ST-RRED: %s\n", snls_error(m->ctx));
+        snprintf(m->why, sizeof m->why, "%s", snls_error(m->ctx));
         m->no_strred = true;
         return EXIT_DONE;
     }
@@ -148,6 +149,7 @@ static int work(Metrics *m, const char *const *given)
     while (!code && count == 2) code = measure_next(m, &count);
     if (!code) code = same_length(m);
     if (!code) take_means(m);
+    if (!code && m->no_strred) fprintf(stderr, "snls metrics: no ST-RRED: %s\n", m->why);
     return code ? code : m->common.json ? print_json(m) : print_text(m);
 }
 

@@ -12,10 +12,8 @@
 /* Noise below this share of a group's variance is lost in the rounding of its sums: what would be taken off is less than what rounding adds. */
 #    define LOST (4 * FLT_EPSILON)
 
-/* A group whose noisy values vary by so many times the noise is flat: its mean is better known from the first estimate. Groups are chosen to vary little,
- * but less than LEAST no noise of that strength does: it is clipped there, or weaker than was told, and what varies may be the picture. */
-#    define FLAT  0.95
-#    define LEAST 0.8
+/* A group whose noisy values vary less than this times the noise is flat: its mean is better known from the first estimate. */
+#    define FLAT 0.95
 
 typedef struct Group {
     const SnlsDenoiser *d;
@@ -216,7 +214,7 @@ static void filter_by_basic(const Group *u, float *value)
         const double squares = load(u, 0, c, w->noisy + c * size, mean);
         all += spread(u, mean, squares, u->d->variance[c]);
     }
-    const bool flat = all > LEAST * (double)channels && all < FLAT * (double)channels;
+    const bool flat = all < FLAT * (double)channels;
     for (int64_t c = 0; c < channels; c++, value += u->g->count * u->dim) {
         float *basic_mean = w->mean + channels * u->dim;
         load(u, 1, c, w->basic, basic_mean);
