@@ -1,13 +1,11 @@
 /* memory.c: an allocator that knows how much there is. Linux hands out more memory than it has and kills later; an
  * array that cannot fit is refused before any work instead. */
-#define _POSIX_C_SOURCE 200809L
 #include "cli.h"
 #include "held.h"
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 enum { LINE = 64 }; /* bytes of a cache line, on which blocks begin: wide reads and matrix tiles that cross lines take twice as long */
 
@@ -19,19 +17,10 @@ typedef union Header { /* before each block: its size, so that giving it back ca
 static _Atomic size_t held;
 static size_t limit;
 
-/* The machine's memory, or the limit of this process's control group. */
 static size_t memory_there_is(void)
 {
-    static const char *const files[] = { "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes" };
-    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    double bytes = pages > 0 && page > 0 ? (double)pages * (double)page : (double)PTRDIFF_MAX;
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        double group;
-        FILE *file = fopen(files[i], "r");
-        if (file && fscanf(file, "%lf", &group) == 1 && group > 0 && group < bytes) bytes = group;
-        if (file) fclose(file);
-    }
-    return (size_t)bytes;
+    const int64_t bytes = snls_memory_limit();
+    return bytes > 0 ? (size_t)bytes : (size_t)PTRDIFF_MAX;
 }
 
 static void *take(size_t size, void *opaque)
@@ -75,7 +64,7 @@ double memory_limit(void)
 int require_memory(const char *what, double bytes)
 {
     if (bytes <= memory_limit() - (double)atomic_load(&held)) return EXIT_DONE;
-    return fail(EXIT_MEMORY, "%s: %.1f GiB are needed, this machine has %.1f GiB", what, gibibytes(bytes),
+    return fail(EXIT_MEMORY, "%s: %.1f GiB are needed, this process may have %.1f GiB", what, gibibytes(bytes),
                 gibibytes((double)limit));
 }
 

@@ -36,7 +36,7 @@ typedef struct SnlsAllocator {
 typedef struct SnlsContextParams {
     const char   *backend;       /* "ref", "cpu", "cuda"; NULL or "auto" = cpu. "cuda" needs libsnls_cuda.so and a driver */
     int32_t       device_id;     /* GPU number (0) */
-    int32_t       threads;       /* 0 = as many as this process may use (affinity and cgroup quota respected), 1024 at most */
+    int32_t       threads;       /* 0 = as many as this process may use (affinity and the quota of control groups respected), 1024 at most */
     int32_t       deterministic; /* 1: gradients bit-identical from run to run (0; the CPU backends always are) */
     int32_t       cpu_level;     /* SnlsCpuLevel, a ceiling (auto). The environment variable SNLS_CPU=c|avx2|avx512|vnni|amx|amx_fp16, or c|neon|bf16, lowers it too */
     void         *stream;        /* cudaStream_t, NULL = the default stream; ignored by CPU backends */
@@ -64,6 +64,7 @@ SNLS_API int32_t     snls_threads(const SnlsContext *ctx);       /* in use; 1 in
 SNLS_API int32_t     snls_cpu_level(const SnlsContext *ctx);     /* SnlsCpuLevel in use; SNLS_CPU_C for ref */
 SNLS_API const char *snls_cpu_level_name(int32_t level);         /* "avx512"; static */
 SNLS_API int32_t     snls_cpu_level_max(void);                   /* SnlsCpuLevel this machine has, masks ignored; where Linux refuses matrix tiles a context has less (snls_cpu_level) */
+SNLS_API int64_t     snls_memory_limit(void);                    /* bytes this process may have: the machine's memory, or the least limit of the control groups it is in; 0: not known */
 SNLS_API int64_t     snls_scratch_bytes(const SnlsContext *ctx); /* scratch held now */
 SNLS_API int64_t     snls_scratch_captured(const SnlsContext *ctx); /* of that, what captured CUDA graphs use: snls_close alone gives it back, so the context must outlive them */
 SNLS_API int64_t     snls_scratch_peak(const SnlsContext *ctx);  /* most ever held by this context */

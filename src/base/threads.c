@@ -1,20 +1,9 @@
-/* threads.c: the smaller of what OpenMP would use and what the cgroup's CPU quota pays for. */
+/* threads.c: the smaller of what OpenMP would use and what the quota of the process's control groups pays for. */
 #include "base/threads.h"
-#include <stdio.h>
+#include "base/cgroup.h"
 #ifdef _OPENMP
 #include <omp.h>
 #endif
-
-/* cgroup v2: "max 100000" or "150000 100000" (microseconds per period); 0 when there is no quota */
-static int32_t quota_v2(void)
-{
-    long long quota = 0, period = 0;
-    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "r");
-    if (!file) return 0;
-    const int read = fscanf(file, "%lld %lld", &quota, &period);
-    fclose(file);
-    return read == 2 && quota > 0 && period > 0 ? (int32_t)((quota + period - 1) / period) : 0;
-}
 
 enum { MOST = 1024 }; /* whatever OMP_NUM_THREADS says: more are not there, and a system that cannot start them ends the program */
 
@@ -25,7 +14,7 @@ static int32_t available(void)
 #else
     int32_t threads = 1;
 #endif
-    const int32_t quota = quota_v2();
+    const int32_t quota = threads > 1 ? snls_cgroup_processors("") : 0;
     if (quota > 0 && quota < threads) threads = quota;
     if (threads > MOST) threads = MOST;
     return threads > 0 ? threads : 1;

@@ -2,6 +2,6 @@
 #ifndef SNLS_THREADS_H
 #define SNLS_THREADS_H
 #include <stdint.h>
-/* What was asked for; 0: what OMP_NUM_THREADS, affinity and the cgroup's CPU quota allow, 1024 at most. One in a build without OpenMP. */
+/* What was asked for; 0: what OMP_NUM_THREADS, affinity and the CPU quota of its control groups allow, 1024 at most. One in a build without OpenMP. */
 int32_t snls_threads_of(int32_t asked);
 #endif
