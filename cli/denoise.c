@@ -302,6 +302,7 @@ static void plan_journal(Denoise *d, SnlsPipelineParams *p)
     p->journal = d->journal;
     p->keep_journal = 1; /* the report and the last names come after the last frame */
     p->resume = d->resume;
+    p->overwrite_journal = d->common.overwrite;
     stop_words("; with --resume the same command goes on", d->journal);
 }
 

@@ -252,6 +252,13 @@ $run stopped.mkv --resume --sigma 5 >said 2>err; [ $? = 2 ] && grep -q 'another 
 [ -s stopped.mkv.resume ] || bad "a refused resume has removed the journal"
 rm -f stopped*
 
+# a file of the journal's name that is somebody's own is not overwritten, but with -y
+echo mine >stopped.mkv.resume
+$run stopped.mkv --frames 2 >said 2>err; code=$?
+[ $code = 7 ] && [ "$(cat err)" = "snls denoise: stopped.mkv.resume: exists and is no journal of snls, which would take its place (-y overwrites it)" ] && [ "$(cat stopped.mkv.resume)" = mine ] && [ "$(ls stopped*)" = stopped.mkv.resume ] || bad "somebody's own file: $code $(cat err) $(ls stopped*)"
+$run stopped.mkv --frames 2 --sigma 0 >said 2>err && [ "$(cat stopped.mkv.resume)" = mine ] || bad "a copy has no journal: $(cat err)"
+$run stopped.mkv --frames 2 -y >said 2>err && [ ! -e stopped.mkv.resume ] || bad "-y: $(cat err)"; rm -f stopped*
+
 # pictures come from another thread than the one that a signal meets: none of them is left, nor their folder
 make -f lavfi -i testsrc2=s=32x24:r=25:d=40 -c:v ffv1 many.mkv
 for signal in TERM INT HUP; do
