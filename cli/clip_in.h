@@ -27,6 +27,8 @@ int clip_in_open(SnlsContext *ctx, const char *path, const Reading *reading, int
 int clip_in_next(SnlsContext *ctx, ClipIn *clip, float *pixels, bool *there);
 int clip_in_count(SnlsContext *ctx, ClipIn *clip); /* the rest is counted and left out */
 
+void clip_in_tell(ClipIn *clip); /* what the reader has to say of the frames so far: for who takes no more of them; at the end it is told by itself */
+
 void clip_in_close(SnlsContext *ctx, ClipIn *clip);
 
 #endif
