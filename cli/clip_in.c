@@ -28,7 +28,7 @@ static int open_reader(SnlsContext *ctx, const Reading *reading, ClipIn *clip)
 int clip_in_open(SnlsContext *ctx, const char *path, const Reading *reading, int flags, ClipIn *clip)
 {
     const bool array = snls_path_ends(path, ".npy");
-    *clip = (ClipIn){ .path = path, .flags = flags };
+    *clip = (ClipIn){ .path = path, .flags = flags, .reading = *reading };
     if (strcmp(path, "-")) input_note(path);
     int code = array ? open_array(ctx, clip) : EXIT_DONE;
     if (!code && (!array || flags & CLIP_LIKE)) code = open_reader(ctx, reading, clip);
@@ -82,6 +82,12 @@ int clip_in_count(SnlsContext *ctx, ClipIn *clip)
     int code = EXIT_DONE;
     for (bool there = true; !code && there;) code = clip_in_next(ctx, clip, NULL, &there);
     return code;
+}
+
+int clip_in_free(SnlsContext *ctx, const ClipIn *clip, int64_t ahead, const char *pattern, bool overwrite)
+{
+    const Length length = { clip->path, reading_params(&clip->reading), clip->frames, clip->exact };
+    return frames_free(ctx, &length, ahead, pattern, overwrite);
 }
 
 void clip_in_close(SnlsContext *ctx, ClipIn *clip)

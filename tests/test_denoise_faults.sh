@@ -102,6 +102,14 @@ for case in "--lenient cut.mkv" "--lenient gap/%02d.png" "--progressive fields.m
     offers $1 flow $2 out.npy --method dis; offers $1 metrics $2 $2; offers $1 align $2 out.npy --flow none; offers $1 noise $2 out.npy --sigma 5
 done
 offers --progressive noise fields.mpg out.mkv --sigma 5; offers --lenient eval --data cut.mkv --sigma 20 --preset fast --frames 1 --crop 16
+# a picture in the way is one of a frame that is there, not of one that the file only claims
+"$snls" denoise cut.mkv out.npy --sigma 0 --lenient --json >said 2>err; n=$(sed -n 's/.*"frames": \([0-9]*\),.*/\1/p' said); rm -f out*
+for case in "denoise 0 out/ --sigma 0" "noise 0 out --sigma 5" "align 0 out/%05d.png --flow none --ws 1" "flow 1 out/%05d.png --method dis"; do
+    set -- $case; mkdir out; echo mine >"$(printf out/%05d.png $((n - $2)))"
+    "$snls" $1 cut.mkv ${@:3} --lenient >said 2>err && [ "$(ls out | wc -l)" = $((n - $2 + 1)) ] && [ "$(cat "$(printf out/%05d.png $((n - $2)))")" = mine ] || bad "$case, a picture behind frame $n: $(cat err) $(ls out | wc -l)"
+    rm -rf out; mkdir out; : >"$(printf out/%05d.png $((n - $2 - 1)))"
+    "$snls" $1 cut.mkv ${@:3} --lenient >said 2>err; [ $? = 7 ] && grep -q 'exists; -y' err && [ "$(ls out | wc -l)" = 1 ] && ! ls out.resume 2>/dev/null || bad "$case, a picture in the way: $(cat err) $(ls out)"; rm -rf out*
+done
 offers '' metrics none_%d.png none_%d.png; offers '' noise clip.mkv out.npy --sigma nan; offers '' noise clip.mkv out.npy --sigma auto
 grep -q 'auto, or' err && bad "noise --sigma auto: $(cat err)"
 
