@@ -126,8 +126,9 @@ int output_member_held(const char *path, bool overwrite); /* the same between st
 /* Members are numbers 0 to count - 1 of pattern. Those from count on, up to the first that is missing, are of an older and longer result: with
  * overwrite the commit says that they are still there, since the folder read as a clip would end with another. */
 void output_ends(const char *pattern, int64_t count, bool overwrite);
-/* Would any of count members be refused? That they are in the way should be known before the work, not after an hour. count < 0: not known, nothing is looked at. */
-int output_members_free(const char *pattern, int64_t count, bool overwrite);
+/* The first of count members that would be refused, since it exists or is an input; -1: none, or count < 0, not known. */
+int64_t output_member_in_way(const char *pattern, int64_t count, bool overwrite);
+int output_member_refuse(const char *pattern, int64_t number); /* that one: line printed */
 /* Refuses the same for a file that is written under its own name while the program runs, and stays however that ends: nothing is made here. pattern: of the
  * members that will be added; NULL: there are none. */
 int output_in_place(const char *path, const char *pattern, bool overwrite);

@@ -28,7 +28,7 @@ static int open_reader(SnlsContext *ctx, const Reading *reading, ClipIn *clip)
 int clip_in_open(SnlsContext *ctx, const char *path, const Reading *reading, int flags, ClipIn *clip)
 {
     const bool array = snls_path_ends(path, ".npy");
-    *clip = (ClipIn){ .path = path, .flags = flags };
+    *clip = (ClipIn){ .path = path, .flags = flags, .reading = *reading };
     if (strcmp(path, "-")) input_note(path);
     int code = array ? open_array(ctx, clip) : EXIT_DONE;
     if (!code && (!array || flags & CLIP_LIKE)) code = open_reader(ctx, reading, clip);
@@ -43,9 +43,10 @@ static int next_of_array(SnlsContext *ctx, ClipIn *clip, float *pixels, bool *th
     return require_pixels(clip->path, &frame, clip->given);
 }
 
-static void tell_end(ClipIn *clip)
+void clip_in_tell(ClipIn *clip)
 {
     SnlsVideoInfo info;
+    if (!clip->reader) return;
     snls_reader_info(clip->reader, &info);
     if (!clip->ended && clip->flags & CLIP_NOTES) print_later_notes(&clip->told, &info);
     else if (!clip->ended) print_damage(clip->path, &info);
@@ -58,7 +59,7 @@ static int next_of_reader(SnlsContext *ctx, ClipIn *clip, float *pixels, bool *t
     const SnlsStatus status = snls_reader_next(clip->reader, &frame);
     *there = status == SNLS_OK;
     if (status < 0) return fail_library(ctx, status, false);
-    if (!*there) return tell_end(clip), EXIT_DONE;
+    if (!*there) return clip_in_tell(clip), EXIT_DONE;
     const int code = pixels && snls_frame_read(frame, pixels) < 0 ? fail(EXIT_MEMORY, "%s: out of memory for a frame", input_name(clip->path)) : EXIT_DONE;
     snls_frame_free(keep);
     if (clip->flags & CLIP_LIKE) *keep = frame;
@@ -81,6 +82,12 @@ int clip_in_count(SnlsContext *ctx, ClipIn *clip)
     int code = EXIT_DONE;
     for (bool there = true; !code && there;) code = clip_in_next(ctx, clip, NULL, &there);
     return code;
+}
+
+int clip_in_free(SnlsContext *ctx, const ClipIn *clip, int64_t ahead, const char *pattern, bool overwrite)
+{
+    const Length length = { clip->path, reading_params(&clip->reading), clip->frames, clip->exact };
+    return frames_free(ctx, &length, ahead, pattern, overwrite);
 }
 
 void clip_in_close(SnlsContext *ctx, ClipIn *clip)

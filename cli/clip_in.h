@@ -12,6 +12,7 @@ typedef struct ClipIn {
     int64_t shape[3]; /* of a frame: height, width, channels */
     int64_t frames;   /* how many there are, or are claimed to be; -1 where nobody knows */
     bool exact;       /* as many will come */
+    Reading reading;
     int64_t given;    /* frames so far */
     ArrayIn array;    /* of a .npy file */
     SnlsReader *reader;
@@ -26,6 +27,9 @@ int clip_in_open(SnlsContext *ctx, const char *path, const Reading *reading, int
 /* The next frame, f32, 0..255, contiguous; *there: there was one. pixels NULL: it is counted and left out. */
 int clip_in_next(SnlsContext *ctx, ClipIn *clip, float *pixels, bool *there);
 int clip_in_count(SnlsContext *ctx, ClipIn *clip); /* the rest is counted and left out */
+
+int clip_in_free(SnlsContext *ctx, const ClipIn *clip, int64_t ahead, const char *pattern, bool overwrite); /* frames_free */
+void clip_in_tell(ClipIn *clip); /* what the reader has to say of the frames so far: for who takes no more of them; at the end it is told by itself */
 
 void clip_in_close(SnlsContext *ctx, ClipIn *clip);
 

@@ -44,7 +44,7 @@ static int begin_pictures(ClipOut *o)
 {
     char name[4200];
     int code = picture_name(o, name, sizeof name);
-    if (!code) code = output_members_free(o->pattern, o->clip.frames, o->common->overwrite);
+    if (!code) code = clip_in_free(o->ctx, &o->clip, 0, o->pattern, o->common->overwrite);
     return code ? code : output_member(name, o->common->overwrite);
 }
 

@@ -1,91 +1,59 @@
 /* cmd_metrics.c: a clip against the clean one. */
 #include "clip_in.h"
+#include "compare.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-enum { CLEAN, TEST, CLIPS };
 
 typedef struct Metrics {
     SnlsContext *ctx;
     Common common;
     Reading reading;
-    bool no_clamp, no_strred;
-    char why[512]; /* there is none: told at the end, since an error would be a second line */
-    ClipIn clip[CLIPS];
-    SnlsTensor pair[CLIPS]; /* two frames at a time, as ST-RRED takes them */
-    int64_t frames;
-    double psnr, ssim; /* sums over the frames, then their means */
-    SnlsStrred strred; /* likewise, over the pairs */
+    bool no_clamp;
+    ClipIn clip[COMPARE_CLIPS];
+    Compare compare;
     json_t *psnr_list, *ssim_list, *pairs; /* of every frame; of every pair */
 } Metrics;
 
-static int measure_frame(Metrics *m, const SnlsTensor *clean, const SnlsTensor *test)
+static int measure_frame(Metrics *m)
 {
-    double psnr, ssim;
-    SnlsStatus status = snls_psnr(m->ctx, clean, test, &psnr);
-    if (status >= 0) status = ssim_or_nan(m->ctx, clean, test, &ssim);
-    if (status < 0) return fail_library(m->ctx, status, false);
-    if (isnan(ssim) && !isnan(m->ssim)) fprintf(stderr, "snls metrics: no SSIM: %s\n", snls_error(m->ctx));
-    m->psnr += psnr;
-    m->ssim += ssim;
-    m->frames++;
-    json_array_append_new(m->psnr_list, json_real_or_null(psnr));
-    json_array_append_new(m->ssim_list, json_real_or_null(ssim));
+    const Compare *c = &m->compare;
+    const int64_t pairs = c->strred.pairs;
+    const int code = compare_frame(&m->compare);
+    if (code) return code;
+    json_array_append_new(m->psnr_list, json_real_or_null(c->psnr));
+    json_array_append_new(m->ssim_list, json_real_or_null(c->ssim));
+    if (c->strred.pairs > pairs)
+        json_array_append_new(m->pairs, json_pack("{s:o, s:o}", "spatial", json_real_or_null(c->last.spatial), "temporal", json_real_or_null(c->last.temporal)));
     return EXIT_DONE;
 }
 
-/* Missing where it has no meaning (one frame, small frames) or no LAPACK; anything else is an error. */
-static int measure_pair(Metrics *m, const SnlsTensor *clean, const SnlsTensor *test)
-{
-    SnlsStrred one = { 0 }, *all = &m->strred;
-    const SnlsStatus status = snls_strred(m->ctx, clean, test, &one);
-    if (status == SNLS_ERR_SHAPE || status == SNLS_ERR_UNSUPPORTED) {
-        snprintf(m->why, sizeof m->why, "%s", snls_error(m->ctx));
-        m->no_strred = true;
-        return EXIT_DONE;
-    }
-    if (status < 0) return fail_library(m->ctx, status, false);
-    all->pairs++;
-    all->spatial += one.spatial, all->temporal += one.temporal;
-    all->reduced_spatial += one.reduced_spatial, all->reduced_temporal += one.reduced_temporal;
-    json_array_append_new(m->pairs, json_pack("{s:o, s:o}", "spatial", json_real_or_null(one.spatial), "temporal", json_real_or_null(one.temporal)));
-    return EXIT_DONE;
-}
-
-/* Up to two frames of both clips, and how many there were. */
-static int measure_next(Metrics *m, int *count)
+/* A frame of each clip, as long as both have one. */
+static int measure_next(Metrics *m, bool *more)
 {
     int code = EXIT_DONE;
-    bool there[CLIPS] = { true, true };
-    for (*count = 0; !code && *count < 2; ++*count) {
-        SnlsTensor frame[CLIPS];
-        for (int i = 0; !code && i < CLIPS; i++) {
-            frame[i] = frame_of(&m->pair[i], *count);
-            code = clip_in_next(m->ctx, &m->clip[i], frame[i].data, &there[i]);
-            if (!code && there[i] && !m->no_clamp) frames_clamp(&frame[i]);
-        }
-        if (!code && (!there[CLEAN] || !there[TEST])) break;
-        if (!code) code = measure_frame(m, &frame[CLEAN], &frame[TEST]);
+    *more = true;
+    for (int i = 0; !code && i < COMPARE_CLIPS; i++) {
+        bool there = false;
+        const SnlsTensor frame = compare_room(&m->compare, i);
+        code = clip_in_next(m->ctx, &m->clip[i], frame.data, &there);
+        if (!code && there && !m->no_clamp) frames_clamp(&frame);
+        *more &= there;
     }
-    SnlsTensor clean = m->pair[CLEAN], test = m->pair[TEST];
-    clean.shape[0] = test.shape[0] = *count;
-    const bool odd = *count == 1 && m->frames > 1; /* a last frame that has no other is left out */
-    return code || *count == 0 || odd || m->no_strred ? code : measure_pair(m, &clean, &test);
+    return code || !*more ? code : measure_frame(m);
 }
 
 static int open_clips(Metrics *m, const char *const *given)
 {
-    SnlsTensor frame[CLIPS];
+    SnlsTensor frame[COMPARE_CLIPS];
     int code = EXIT_DONE;
-    for (int i = 0; !code && i < CLIPS; i++) {
+    for (int i = 0; !code && i < COMPARE_CLIPS; i++) {
         code = clip_in_open(m->ctx, given[i], &m->reading, 0, &m->clip[i]);
-        const int64_t *size = m->clip[i].shape, shape[4] = { 2, size[0], size[1], size[2] };
-        frame[i] = snls_tensor(NULL, SNLS_F32, 3, size);
-        if (!code) code = alloc_array(m->ctx, given[i], &m->pair[i], SNLS_F32, 4, shape);
+        frame[i] = snls_tensor(NULL, SNLS_F32, 3, m->clip[i].shape);
     }
-    if (code || !memcmp(m->clip[CLEAN].shape, m->clip[TEST].shape, sizeof m->clip[CLEAN].shape)) return code;
-    const ShapeText clean = shape_text(&frame[CLEAN]), test = shape_text(&frame[TEST]);
+    if (code) return code;
+    if (!memcmp(m->clip[0].shape, m->clip[1].shape, sizeof m->clip[0].shape)) return compare_open(&m->compare, m->ctx, m->clip[0].shape);
+    const ShapeText clean = shape_text(&frame[0]), test = shape_text(&frame[1]);
     return fail(EXIT_INPUT, "%s: has frames of %s, %s has %s, must be the same", input_name(given[1]), test.text, input_name(given[0]), clean.text);
 }
 
@@ -93,34 +61,24 @@ static int open_clips(Metrics *m, const char *const *given)
 static int same_length(Metrics *m)
 {
     int code = EXIT_DONE;
-    for (int i = 0; !code && i < CLIPS; i++) code = clip_in_count(m->ctx, &m->clip[i]);
-    const ClipIn *clean = &m->clip[CLEAN], *test = &m->clip[TEST];
+    for (int i = 0; !code && i < COMPARE_CLIPS; i++) code = clip_in_count(m->ctx, &m->clip[i]);
+    const ClipIn *clean = &m->clip[COMPARE_CLEAN], *test = &m->clip[COMPARE_TEST];
     if (code || clean->given == test->given) return code;
     return fail(EXIT_INPUT, "%s: holds %lld frame%s, %s holds %lld, must be as many", input_name(test->path), (long long)test->given, test->given == 1 ? "" : "s", input_name(clean->path),
                 (long long)clean->given);
 }
 
-static void take_means(Metrics *m)
-{
-    SnlsStrred *s = &m->strred;
-    const double frames = (double)m->frames, pairs = (double)s->pairs;
-    m->psnr /= frames, m->ssim /= frames;
-    if (!s->pairs) return;
-    s->spatial /= pairs, s->temporal /= pairs, s->reduced_spatial /= pairs, s->reduced_temporal /= pairs;
-    s->score = s->spatial * s->temporal;
-    s->reduced = s->reduced_spatial * s->reduced_temporal;
-}
-
 static int print_json(Metrics *m)
 {
     json_t *report = report_begin(m->ctx);
-    json_object_set_new(report, "frames", json_integer(m->frames));
+    const Compare *c = &m->compare;
+    json_object_set_new(report, "frames", json_integer(c->frames));
     json_object_set_new(report, "psnr",
-                        json_pack("{s:o, s:O}", "mean", json_real_or_null(m->psnr), "frames", m->psnr_list));
-    json_object_set_new(report, "ssim", json_pack("{s:o, s:O}", "mean", json_real_or_null(m->ssim), "frames", m->ssim_list));
-    const SnlsStrred *s = &m->strred;
+                        json_pack("{s:o, s:O}", "mean", json_real_or_null(c->psnr_mean), "frames", m->psnr_list));
+    json_object_set_new(report, "ssim", json_pack("{s:o, s:O}", "mean", json_real_or_null(c->ssim_mean), "frames", m->ssim_list));
+    const SnlsStrred *s = &c->strred;
     json_object_set_new(report, "strred",
-                        !m->no_strred
+                        !*c->no_strred
                             ? json_pack("{s:o, s:o, s:o, s:o, s:O}", "score", json_real_or_null(s->score), "spatial",
                                         json_real_or_null(s->spatial), "temporal", json_real_or_null(s->temporal),
                                         "reduced", json_real_or_null(s->reduced), "pairs", m->pairs)
@@ -135,21 +93,28 @@ static int print_text(const Metrics *m)
         const json_t *psnr = json_array_get(m->psnr_list, t), *ssim = json_array_get(m->ssim_list, t);
         printf("%5zu %8.3f %7.5f\n", t, json_is_null(psnr) ? INFINITY : json_real_value(psnr), json_is_null(ssim) ? NAN : json_real_value(ssim));
     }
-    printf(" mean %8.3f %7.5f", m->psnr, m->ssim);
-    if (!m->no_strred) printf("   ST-RRED %.6g", m->strred.score);
+    printf(" mean %8.3f %7.5f", m->compare.psnr_mean, m->compare.ssim_mean);
+    if (!*m->compare.no_strred) printf("   ST-RRED %.6g", m->compare.strred.score);
     printf("\n");
     return flush_stdout();
+}
+
+/* At the end: where something fails, that is the one line. */
+static void tell_missing(const Compare *c)
+{
+    if (*c->no_ssim) fprintf(stderr, "snls metrics: no SSIM: %s\n", c->no_ssim);
+    if (*c->no_strred) fprintf(stderr, "snls metrics: no ST-RRED: %s\n", c->no_strred);
 }
 
 static int work(Metrics *m, const char *const *given)
 {
     if (!strcmp(given[0], "-") && !strcmp(given[1], "-")) return fail(EXIT_USAGE, "CLEAN and TEST are both standard input, which holds one clip");
-    int code = open_context(&m->common, &m->ctx), count = 2;
+    int code = open_context(&m->common, &m->ctx);
     if (!code) code = open_clips(m, given);
-    while (!code && count == 2) code = measure_next(m, &count);
+    for (bool more = true; !code && more;) code = measure_next(m, &more);
     if (!code) code = same_length(m);
-    if (!code) take_means(m);
-    if (!code && m->no_strred) fprintf(stderr, "snls metrics: no ST-RRED: %s\n", m->why);
+    if (!code) code = compare_end(&m->compare);
+    if (!code) tell_missing(&m->compare);
     return code ? code : m->common.json ? print_json(m) : print_text(m);
 }
 
@@ -174,10 +139,8 @@ int cmd_metrics(int argc, char **argv)
                              .positional_min = 2,
                              .positional_max = 2 };
     if (parse_args(argc, argv, &table, &m.common, &code)) code = work(&m, given);
-    for (int i = 0; i < CLIPS; i++) {
-        clip_in_close(m.ctx, &m.clip[i]);
-        snls_array_free(m.ctx, &m.pair[i]);
-    }
+    for (int i = 0; i < COMPARE_CLIPS; i++) clip_in_close(m.ctx, &m.clip[i]);
+    compare_close(&m.compare);
     snls_close(&m.ctx);
     json_decref(m.psnr_list);
     json_decref(m.ssim_list);

@@ -101,8 +101,10 @@ static const char *picture_pattern(const Denoise *d, char *pattern, size_t size)
 static int check_pictures(const Denoise *d)
 {
     char pattern[4200];
+    Length clip = { .path = d->in, .frames = d->info.frames, .exact = d->info.frames_exact };
+    const int code = reader_params(d, &clip.params);
     picture_pattern(d, pattern, sizeof pattern);
-    return output_members_free(pattern, d->info.frames, d->common.overwrite);
+    return code ? code : frames_free(d->ctx[1], &clip, 0, pattern, d->common.overwrite);
 }
 
 /* The folder that a pattern lies in is made where it is missing, as one that is OUT itself. */
@@ -302,6 +304,7 @@ static void plan_journal(Denoise *d, SnlsPipelineParams *p)
     p->journal = d->journal;
     p->keep_journal = 1; /* the report and the last names come after the last frame */
     p->resume = d->resume;
+    p->overwrite_journal = d->common.overwrite;
     stop_words("; with --resume the same command goes on", d->journal);
 }
 

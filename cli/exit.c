@@ -61,7 +61,8 @@ static const char *option_at(const char *at, size_t *length)
                                             { "params.lenient", "--lenient" },
                                             { "params.progressive", "--progressive" },
                                             { "params.first", "--first" },
-                                            { "params.no_copy", "--no-copy" } };
+                                            { "params.no_copy", "--no-copy" },
+                                            { "params.overwrite_journal", "-y" } };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strncmp(at, names[i][0], *length = strlen(names[i][0]))) return names[i][1];
     return NULL;

@@ -48,6 +48,28 @@ int frames_enough(const char *path, int64_t frames, int64_t least)
     return fail(EXIT_INPUT, "%s: holds %lld frame%s, at least %lld are needed", input_name(path), (long long)frames, frames == 1 ? "" : "s", (long long)least);
 }
 
+/* Reads up to it. What fails before fails again when the clip is read. */
+static bool has_frame(SnlsContext *ctx, const Length *clip, int64_t number)
+{
+    SnlsReader *reader;
+    SnlsFrame *frame;
+    if (!strcmp(clip->path, "-") || output_special(clip->path)) return false; /* it comes once */
+    SnlsStatus status = snls_reader_open(&reader, ctx, clip->path, &clip->params);
+    for (int64_t i = 0; i <= number && status == SNLS_OK; i++) {
+        status = snls_reader_next(reader, &frame);
+        if (status == SNLS_OK) snls_frame_free(&frame);
+    }
+    snls_reader_close(&reader);
+    return status == SNLS_OK;
+}
+
+int frames_free(SnlsContext *ctx, const Length *clip, int64_t ahead, const char *pattern, bool overwrite)
+{
+    const int64_t number = output_member_in_way(pattern, clip->frames - ahead, overwrite);
+    if (number < 0 || (!clip->exact && !has_frame(ctx, clip, number + ahead))) return EXIT_DONE;
+    return output_member_refuse(pattern, number);
+}
+
 SnlsReaderParams reading_params(const Reading *reading)
 {
     SnlsReaderParams params;

@@ -25,6 +25,17 @@ void print_damage(const char *path, const SnlsVideoInfo *info); /* what matters 
 /* (T,H,W,C), f32, 0..255, contiguous. Needs at least least frames. No output may be what was loaded, here and below. */
 int frames_load(SnlsContext *ctx, const char *path, const Reading *reading, int64_t least, SnlsTensor *video);
 
+typedef struct Length { /* of a clip */
+    const char *path;
+    SnlsReaderParams params; /* how it is read */
+    int64_t frames;          /* how many there are, or are claimed to be; -1 where nobody knows */
+    bool exact;              /* as many will come */
+} Length;
+
+/* Refuses (line printed) a file of pattern that is in the way of the result of a frame; that should be known before the work, not after an hour. ahead: frames behind its own
+ * that a result needs. Frames that are only claimed are looked for first, and where that cannot be done, in a pipe, files are refused as their frames come. */
+int frames_free(SnlsContext *ctx, const Length *clip, int64_t ahead, const char *pattern, bool overwrite);
+
 int frames_enough(const char *path, int64_t frames, int64_t least); /* or EXIT_INPUT and its line */
 
 #define CLIP_LAYOUT "[T,H,W,C], [1,T,H,W,C] or [H,W,C]"

@@ -369,17 +369,23 @@ int output_add(const char *path, bool overwrite) { return add_held(path, overwri
 int output_member(const char *path, bool overwrite) { return add_held(path, overwrite, true); }
 int output_member_held(const char *path, bool overwrite) { return add(path, overwrite, true); }
 
-int output_members_free(const char *pattern, int64_t count, bool overwrite)
+int64_t output_member_in_way(const char *pattern, int64_t count, bool overwrite)
 {
     char name[4300];
     struct stat info;
-    int code = EXIT_DONE;
-    for (int64_t i = 0; i < count && i < 1000000 && !code; i++) { /* a file may claim to have any number */
+    for (int64_t i = 0; i < count && i < 1000000; i++) { /* a file may claim to have any number */
         if (!snls_path_number(pattern, i, name, sizeof name) || stat(name, &info)) continue;
-        code = output_spares_inputs(name);
-        if (!code && !overwrite) code = fail(EXIT_OUTPUT, "%s: exists; -y overwrites it", name);
+        if (!overwrite || input_hit(name, name)) return i;
     }
-    return code;
+    return -1;
+}
+
+int output_member_refuse(const char *pattern, int64_t number)
+{
+    char name[4300];
+    snls_path_number(pattern, number, name, sizeof name);
+    const int code = output_spares_inputs(name);
+    return code ? code : fail(EXIT_OUTPUT, "%s: exists; -y overwrites it", name);
 }
 
 static int make_folder(const char *path)

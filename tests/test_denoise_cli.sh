@@ -33,6 +33,11 @@ check "NaN in a frame that is skipped" code 0 "$snls" denoise "$work/hole.npy" "
 check "part of an array" code 0 "$snls" denoise "$work/clips/a.npy" "$work/want.npy" --sigma 0 --first 1
 check "the same part" cmp "$work/part.npy" "$work/want.npy"
 check "frames behind the last" code 2 "$snls" denoise "$work/clips/a.npy" "$work/part.npy" -y --sigma 0 --first 4
+# arrays have no codecs to plan memory for, and a file of frames is no help where it would take more
+check "a small array in little memory" code 0 "$snls" denoise "$work/clips/a.npy" "$work/part.npy" -y --sigma 20 --method nlm --preset fast --threads 1 --mem 32M
+check "nothing is said" lines 0
+check "a small array in none" code 5 "$snls" denoise "$work/clips/a.npy" "$work/part.npy" -y --sigma 20 --method nlm --preset fast --threads 1 --mem 1M
+check "what it needs: $(cat "$work/err")" grep -q 'needs about 0.02 GiB$' "$work/err"
 if "$snls" --version | grep -q 'png yes'; then
     check "pictures" code 0 "$snls" noise "$work/clips/a.npy" "$work/pictures/" --sigma 5
     check "as many pictures as frames" [ "$(ls "$work/pictures" | wc -l)" = 4 ]
@@ -57,6 +62,20 @@ check "a clip with pixels beyond 0..255" code 0 "$snls" eval --data "$work/wide"
 check "a copy is perfect" grep -q '"psnr": null' "$work/out"
 check "one clip" code 0 "$snls" eval --data "$work/clips" --sigma 20 --method nlm --only b. --frames 2 --crop 20
 check "a table of head, clip, mean" [ "$(wc -l <"$work/out")" = 3 ]
+# a metric that a clip has none of is told with its reason, once; one that failed is an error
+"$snls" synth "$work/small.npy" --frames 1 --height 12 --width 6
+check "a clip that is too small" code 0 "$snls" eval --data "$work/small.npy" --sigma 5,10 --method nlm --preset fast
+check "a line for each metric" lines 2
+check "why no SSIM" grep -q '^snls eval: small.npy: no SSIM: .*at least 7 x 7' "$work/err"
+if "$snls" --version | grep -q 'lapack yes'; then
+    check "why no ST-RRED" grep -q '^snls eval: small.npy: no ST-RRED: .*at least 2' "$work/err"
+    if ! nm -D "$snls" 2>/dev/null | grep -Eq '__[at]san_init'; then # which need the room of addresses
+        for mib in 80 120 160 200 240 320; do
+            (ulimit -v $((mib * 1024)); OPENBLAS_NUM_THREADS=1 "$snls" eval --data "$work/clips" --only a. --sigma 20 --method nlm --preset fast --radius 0 --flow none --threads 1 --json >"$work/out" 2>"$work/err")
+            [ $? = 0 ] && check "ST-RRED without memory, of $mib MiB" [ "$(number strred)" ]
+        done
+    fi
+fi
 # a pan over few cells is no row of scenes
 for size in "32 40" "48 56" "64 64"; do
     set -- $1 $2 $size
@@ -78,6 +97,10 @@ if [ "$lead" ]; then
     check "noise behind it: $(tr -d '\n' <"$work/out" | grep -o '"sigma": [^]]*')" between "$(tr -d '\n ' <"$work/out" | grep -oE '"sigma":\[[0-9.]+' | cut -d[ -f2)" 18 22
     check "frames of the lead are copied" grep -qE "\"frames_without_noise\": [345]," "$work/out"
     check "and that is said" grep -q 'of 12 frames no noise was found' "$work/err"
+    used() { tr -d '\n ' <"$work/out" | grep -oE "\"$1\":\[[^]]*|\"(sigma_range|frames_without_noise)\":\[?[0-9.,]*[0-9]" | sed 's/.*://' | head -3; }
+    used sigma >"$work/want"
+    check "the same to eval" code 0 "$snls" eval --data "$work/lead.npy" --sigma 0 --blind --method nlm --preset fast --json
+    check "eval tells the noise of all frames as denoise does: $(used sigma_used | tr '\n' ' ')" [ "$(used sigma_used)" = "$(cat "$work/want")" ]
     check "black alone" code 0 "$snls" denoise "$work/black.npy" "$work/o.npy" --method nlm --preset fast -y
     check "nothing was found" grep -q 'no noise was found, frames are copied' "$work/err"
 fi

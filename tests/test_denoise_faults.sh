@@ -102,6 +102,14 @@ for case in "--lenient cut.mkv" "--lenient gap/%02d.png" "--progressive fields.m
     offers $1 flow $2 out.npy --method dis; offers $1 metrics $2 $2; offers $1 align $2 out.npy --flow none; offers $1 noise $2 out.npy --sigma 5
 done
 offers --progressive noise fields.mpg out.mkv --sigma 5; offers --lenient eval --data cut.mkv --sigma 20 --preset fast --frames 1 --crop 16
+# a picture in the way is one of a frame that is there, not of one that the file only claims
+"$snls" denoise cut.mkv out.npy --sigma 0 --lenient --json >said 2>err; n=$(sed -n 's/.*"frames": \([0-9]*\),.*/\1/p' said); rm -f out*
+for case in "denoise 0 out/ --sigma 0" "noise 0 out --sigma 5" "align 0 out/%05d.png --flow none --ws 1" "flow 1 out/%05d.png --method dis"; do
+    set -- $case; mkdir out; echo mine >"$(printf out/%05d.png $((n - $2)))"
+    "$snls" $1 cut.mkv ${@:3} --lenient >said 2>err && [ "$(ls out | wc -l)" = $((n - $2 + 1)) ] && [ "$(cat "$(printf out/%05d.png $((n - $2)))")" = mine ] || bad "$case, a picture behind frame $n: $(cat err) $(ls out | wc -l)"
+    rm -rf out; mkdir out; : >"$(printf out/%05d.png $((n - $2 - 1)))"
+    "$snls" $1 cut.mkv ${@:3} --lenient >said 2>err; [ $? = 7 ] && grep -q 'exists; -y' err && [ "$(ls out | wc -l)" = 1 ] && ! ls out.resume 2>/dev/null || bad "$case, a picture in the way: $(cat err) $(ls out)"; rm -rf out*
+done
 offers '' metrics none_%d.png none_%d.png; offers '' noise clip.mkv out.npy --sigma nan; offers '' noise clip.mkv out.npy --sigma auto
 grep -q 'auto, or' err && bad "noise --sigma auto: $(cat err)"
 
@@ -251,6 +259,13 @@ stop TERM 3000 stopped.mkv
 $run stopped.mkv --resume --sigma 5 >said 2>err; [ $? = 2 ] && grep -q 'another input or other options' err || bad "a foreign journal: $(cat err)"
 [ -s stopped.mkv.resume ] || bad "a refused resume has removed the journal"
 rm -f stopped*
+
+# a file of the journal's name that is somebody's own is not overwritten, but with -y
+echo mine >stopped.mkv.resume
+$run stopped.mkv --frames 2 >said 2>err; code=$?
+[ $code = 7 ] && [ "$(cat err)" = "snls denoise: stopped.mkv.resume: exists and is no journal of snls, which would take its place (-y overwrites it)" ] && [ "$(cat stopped.mkv.resume)" = mine ] && [ "$(ls stopped*)" = stopped.mkv.resume ] || bad "somebody's own file: $code $(cat err) $(ls stopped*)"
+$run stopped.mkv --frames 2 --sigma 0 >said 2>err && [ "$(cat stopped.mkv.resume)" = mine ] || bad "a copy has no journal: $(cat err)"
+$run stopped.mkv --frames 2 -y >said 2>err && [ ! -e stopped.mkv.resume ] || bad "-y: $(cat err)"; rm -f stopped*
 
 # pictures come from another thread than the one that a signal meets: none of them is left, nor their folder
 make -f lavfi -i testsrc2=s=32x24:r=25:d=40 -c:v ffv1 many.mkv

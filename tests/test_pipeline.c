@@ -255,6 +255,32 @@ static void journals(void)
     }
 }
 
+/* A file of the journal's name that is somebody's own stays as it is, unless it is given up; an empty one, and a journal of any version, is taken. */
+static void journal_in_the_way(void)
+{
+    static const char *const there[] = { "mine, and longer than a header", "short", "", "snls journal 2\nand frames" };
+    SnlsDenoiseParams d;
+    SnlsPipelineParams p;
+    SnlsPipelineResult r;
+    char journal[128], text[64] = "";
+    snls_denoise_defaults(&d);
+    d.method = SNLS_DENOISE_NLM, d.preset = SNLS_DENOISE_FAST, d.flow = SNLS_DENOISE_FLOW_NONE, d.radius = 0;
+    snls_pipeline_defaults(&p);
+    snprintf(journal, sizeof journal, "%s", in_folder("own"));
+    p.journal = journal;
+    for (int i = 0; i < 8; i++) {
+        p.overwrite_journal = i / 4;
+        FILE *file = fopen(journal, "wb");
+        CHECK(file && fputs(there[i % 4], file) >= 0 && !fclose(file), "a file");
+        const bool taken = p.overwrite_journal || i % 4 > 1;
+        const SnlsStatus status = run(in_folder("a.npy"), in_folder("own.npy"), &d, &p, &r);
+        CHECK(taken ? status == SNLS_OK : status == SNLS_ERR_IO && r.writing && !r.frames && strstr(r.error, "is no journal"), "'%s' with overwrite %d: %s", there[i % 4], i / 4, r.error);
+        file = fopen(journal, "rb");
+        CHECK(taken ? !file : file && fgets(text, sizeof text, file) && !strcmp(text, there[i % 4]), "'%s' with overwrite %d is %s", there[i % 4], i / 4, file ? text : "gone");
+        if (file) fclose(file);
+    }
+}
+
 /* Every failure has its sentence in the result, those of arguments too. */
 static void refused(const SnlsPipeline *job, const char *word)
 {
@@ -280,7 +306,7 @@ static void arguments(void)
     refused((job = good, job.params.queue = 65, &job), "queue is 65");
     refused((job = good, job.params.lean = 2, &job), "lean is 2");
     refused((job = good, job.params.resume = -1, &job), "resume is -1");
-    refused((job = good, job.params.reserved[10] = 4, &job), "reserved[10] of params is 4, must be 0 (call snls_pipeline_defaults first)");
+    refused((job = good, job.params.reserved[9] = 4, &job), "reserved[9] of params is 4, must be 0 (call snls_pipeline_defaults first)");
     refused((job = good, memset(&job.params, 0, sizeof job.params), &job), "snls_pipeline_defaults");
     CHECK(snls_pipeline_run(&good, NULL) == SNLS_ERR_ARG && strstr(snls_error(ctx[0]), "result is missing"), "%s", snls_error(ctx[0]));
     snls_writer_close(&good.writer);
@@ -317,6 +343,7 @@ int main(void)
     ranges();
     across_a_cut();
     journals();
+    journal_in_the_way();
     arguments();
     memory();
     check_folder_remove();

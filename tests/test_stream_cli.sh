@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# test_stream_cli.sh BUILD SOURCE: memory of noise, flow and align does not grow with the clip, and a long clip begins as a short one does;
+# test_stream_cli.sh BUILD SOURCE: memory of noise, flow, align and eval does not grow with the clip, and a long clip begins as a short one does;
 # what fails in the middle leaves nothing.
 . "$2/tests/cli.sh"
 command -v python3 >/dev/null || skip "no Python to measure with"
 if nm -D "$snls" 2>/dev/null | grep -Eq '__[at]san_init'; then slack=100000000; else slack=1536; fi # a sanitizer keeps freed memory
 "$snls" synth long.npy --frames 330 --height 24 --width 40 --out-fflow true.npy >/dev/null && "$snls" denoise long.npy short.npy --sigma 0 --frames 30 >/dev/null 2>&1 || bad "no clips" # of 0.3 and 3.6 MiB
 
-compare() # COMMAND ENDING-OF-IN WORDS...: of both clips, @ is their name; ENDING -: y4m on standard input
+compare() # COMMAND ENDING-OF-IN WORDS...: of both clips, @ is their name, in the ending too; ENDING -: y4m on standard input
 {
     python3 - "$snls" $slack "$@" <<'PY' || bad "$*"
 import os, resource, subprocess, sys
@@ -15,7 +15,7 @@ def peak(name): # in a child of its own: the most that any child had is what the
     read, write = os.pipe()
     if os.fork() == 0:
         source = open(name + ".y4m") if kind == "-" else subprocess.DEVNULL
-        words = [snls, command] + [w.replace("@", name) for w in ["-" if kind == "-" else name + kind] + sys.argv[5:]] + ["--threads", "2"]
+        words = [snls, command] + [w.replace("@", name) for w in ["-" if kind == "-" else kind if "@" in kind else name + kind] + sys.argv[5:]] + ["--threads", "2"]
         code = subprocess.run(words, stdin=source, stdout=subprocess.DEVNULL).returncode
         os.write(write, b"%d %d" % (code, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss))
         os._exit(0)
@@ -34,6 +34,7 @@ PY
 compare noise .npy n_@.npy --sigma 20
 compare flow .npy f_@.npy --method dis --out-backward b_@.npy --out-error e_@.npy --truth true.npy
 compare align .npy a_@.npy --flow true.npy --ws 1 --ps 1
+compare eval --data=@.npy --sigma 20 --method nlm --preset fast --radius 0 --flow none --patches1 1 --window1 1
 if [ -e "$1/libsnls_ffmpeg.so" ]; then # of standard input nobody knows the length before its end
     for clip in short long; do "$snls" denoise $clip.npy $clip.y4m --sigma 0 >/dev/null 2>&1 || bad "$clip.y4m"; done
     compare noise - n_@.npy --sigma 20

@@ -35,8 +35,9 @@ typedef struct SnlsPipelineParams {
     int32_t     resume;      /* 1: goes on from the journal where there is one (0) */
     int32_t     lean;        /* 1: a network computes again what would take much memory to keep (0) */
     int32_t     keep_journal; /* 1: the journal stays when all is done too, for who has more to write than the clip and removes it then (0) */
-    int32_t     reserved[11]; /* zero */
-    const char *journal;     /* a file for finished frames, removed when all is done; NULL: none (NULL) */
+    int32_t     overwrite_journal; /* 1: a file of the journal's name that is no journal is written over; else it is refused (0) */
+    int32_t     reserved[10]; /* zero */
+    const char *journal;     /* a file for finished frames, removed when all is done, as is a journal that is there before; NULL: none (NULL) */
     const char *fingerprint; /* what input and settings are; a journal of others is refused (NULL) */
     void (*progress)(void *opaque, int64_t frames);                     /* after each frame written, in the writer's thread */
     SnlsStatus (*watch)(void *opaque, const SnlsPipelineFrame *frame);  /* in order, in the writer's thread; an error ends the run */

@@ -121,9 +121,19 @@ static void open_locked(SnlsJournal *j, int flags, bool *taken)
     } while (j->fd >= 0 && !*taken && --left && !still_named(j));
 }
 
-static SnlsStatus begin_new(SnlsContext *ctx, SnlsJournal *j, const char *fingerprint)
+/* A journal of any version, or what has nothing to lose: a file that was just made, by us or by a run that was killed before it wrote the header. */
+static bool may_begin_anew(const SnlsJournal *j)
+{
+    char head[MAGIC_NAME];
+    struct stat info;
+    return (!fstat(j->fd, &info) && !info.st_size) || (read_exactly(j->fd, head, sizeof head, 0) && !memcmp(head, magic, sizeof head));
+}
+
+static SnlsStatus begin_new(SnlsContext *ctx, SnlsJournal *j, const char *fingerprint, bool overwrite)
 {
     const int64_t size = (int64_t)strlen(fingerprint);
+    SNLS_REQUIRE(ctx, j->fd < 0 || overwrite || may_begin_anew(j), SNLS_ERR_IO,
+                 "%s: exists and is no journal of snls, which would take its place (params.overwrite_journal overwrites it)", snls_io_name(j->path).text);
     SNLS_REQUIRE(ctx, j->fd >= 0 && !ftruncate(j->fd, 0), SNLS_ERR_IO, "%s: cannot be created: %s", snls_io_name(j->path).text, strerror(errno));
     j->begun = true;
     SNLS_TRY(snls_io_write(ctx, j->path, j->fd, magic, sizeof magic));
@@ -131,11 +141,11 @@ static SnlsStatus begin_new(SnlsContext *ctx, SnlsJournal *j, const char *finger
     return snls_io_write(ctx, j->path, j->fd, fingerprint, size);
 }
 
-SnlsStatus snls_journal_open(SnlsContext *ctx, SnlsJournal *j, const char *path, const char *fingerprint, bool resume)
+SnlsStatus snls_journal_open(SnlsContext *ctx, SnlsJournal *j, const char *path, const char *fingerprint, int how)
 {
     bool taken = false;
     *j = (SnlsJournal){ .fd = -1, .path = path };
-    if (resume) open_locked(j, 0, &taken);
+    if (how & SNLS_JOURNAL_RESUME) open_locked(j, 0, &taken);
     const bool old = j->fd >= 0;
     if (!old) open_locked(j, O_CREAT, &taken);
     if (taken) {
@@ -143,7 +153,7 @@ SnlsStatus snls_journal_open(SnlsContext *ctx, SnlsJournal *j, const char *path,
         j->fd = -1;
         return snls_fail(ctx, SNLS_ERR_IO, "%s: another run is writing it", snls_io_name(path).text);
     }
-    return old ? continue_old(ctx, j, fingerprint) : begin_new(ctx, j, fingerprint);
+    return old ? continue_old(ctx, j, fingerprint) : begin_new(ctx, j, fingerprint, how & SNLS_JOURNAL_OVERWRITE);
 }
 
 SnlsStatus snls_journal_read(SnlsContext *ctx, SnlsJournal *j, int64_t *size)

@@ -21,8 +21,11 @@ typedef struct SnlsJournal {
     bool failed; /* no room on the disk: goes on without a journal */
 } SnlsJournal;
 
-/* Creates it, or with resume goes on with one that is there; SNLS_ERR_ARG where its fingerprint is another. */
-SnlsStatus snls_journal_open(SnlsContext *ctx, SnlsJournal *j, const char *path, const char *fingerprint, bool resume);
+enum { SNLS_JOURNAL_RESUME = 1, SNLS_JOURNAL_OVERWRITE = 2 };
+
+/* Creates it, or with RESUME goes on with one that is there; SNLS_ERR_ARG where its fingerprint is another. A file that is no journal is somebody's own:
+ * SNLS_ERR_IO, unless OVERWRITE is given. */
+SnlsStatus snls_journal_open(SnlsContext *ctx, SnlsJournal *j, const char *path, const char *fingerprint, int how);
 /* The next record, in order, as j->bytes. */
 SnlsStatus snls_journal_read(SnlsContext *ctx, SnlsJournal *j, int64_t *size);
 void *snls_journal_room(SnlsContext *ctx, SnlsJournal *j, int64_t size); /* NULL: no memory */

@@ -347,8 +347,8 @@ static SnlsStatus prepare(Run *r)
 {
     const SnlsPipelineParams *p = &r->job->params;
     if (p->journal) {
-        const SnlsStatus status =
-            snls_journal_open(&r->local, &r->journal, p->journal, p->fingerprint ? p->fingerprint : "", p->resume);
+        const int how = (p->resume ? SNLS_JOURNAL_RESUME : 0) | (p->overwrite_journal ? SNLS_JOURNAL_OVERWRITE : 0);
+        const SnlsStatus status = snls_journal_open(&r->local, &r->journal, p->journal, p->fingerprint ? p->fingerprint : "", how);
         if (status < 0) return snls_fail(r->job->ctx, status, "%s", r->local.error);
     }
     SNLS_TRY(open_denoiser(r));
@@ -388,6 +388,7 @@ static SnlsStatus check_job(SnlsContext *ctx, const SnlsPipeline *job, const Snl
     SNLS_TRY(snls_flag_check(ctx, "pipeline", "resume", job->params.resume));
     SNLS_TRY(snls_flag_check(ctx, "pipeline", "lean", job->params.lean));
     SNLS_TRY(snls_flag_check(ctx, "pipeline", "keep_journal", job->params.keep_journal));
+    SNLS_TRY(snls_flag_check(ctx, "pipeline", "overwrite_journal", job->params.overwrite_journal));
     SNLS_TRY(snls_reserved_check(ctx, "pipeline", "snls_pipeline_defaults", job->params.reserved, sizeof job->params.reserved / sizeof *job->params.reserved));
     SNLS_REQUIRE(ctx, job->ctx != job->reader->ctx && job->ctx != job->writer->ctx && job->reader->ctx != job->writer->ctx, SNLS_ERR_ARG,
                  "pipeline: reader, writer and denoiser need a context each");

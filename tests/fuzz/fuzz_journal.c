@@ -41,13 +41,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     const int fd = memory_file(&path), records = size ? bytes[0] % (RECORDS_MOST + 2) - 1 : 0; /* -1: not even a header */
     if (!ctx) must(snls_open(&ctx, &(SnlsContextParams){ .backend = "ref", .threads = 1 }) == SNLS_OK);
     if (records >= 0) {
-        must(snls_journal_open(ctx, &j, path, fingerprint, false) == SNLS_OK);
+        must(snls_journal_open(ctx, &j, path, fingerprint, 0) == SNLS_OK);
         add_records(ctx, &j, records, bytes, size);
         snls_journal_close(ctx, &j, false);
     }
     must(lseek(fd, 0, SEEK_END) >= 0);
     put(fd, bytes, size);
-    const SnlsStatus status = snls_journal_open(ctx, &j, path, fingerprint, true);
+    const SnlsStatus status = snls_journal_open(ctx, &j, path, fingerprint, SNLS_JOURNAL_RESUME);
     must(status == SNLS_OK || (status == SNLS_ERR_ARG && records < 0 && snls_error(ctx)[0]));
     if (status == SNLS_OK && records >= 0) read_records(ctx, &j, records, bytes, size);
     snls_journal_close(ctx, &j, false);
