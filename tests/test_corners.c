@@ -1,7 +1,7 @@
 /* test_corners.c: calls that random ones seldom or never are: keys that run backwards in memory and are otherwise plain, numbers beyond f32 between which finite ones lie, windows
  * of one cell far apart, 16-bit sums of more neighbours than one pass holds, calls of two threads that want different amounts of shared memory. Against ref, or what is known.
  *   test_corners [--backend cuda] */
-/* ctest: */
+/* ctest: cost=20 */
 /* ctest: name=cuda label=cuda args=--backend cuda */
 #include "case.h"
 #include <math.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # test_denoise_faults.sh BUILD SOURCE: what goes wrong around snls denoise: an exit code, one line, and nothing broken left behind;
 # and a run that was stopped goes on to the same bytes.
-# ctest: timeout=300
+# ctest: cost=75 timeout=300
 . "$2/tests/cli.sh"
 if [ ! -e "$1/libsnls_ffmpeg.so" ] || ! command -v ffmpeg >/dev/null; then
     skip "libsnls_ffmpeg.so or the ffmpeg program is missing"
