@@ -1,7 +1,7 @@
 /* test_fault_model.c: memory that runs out while a network runs, learns or gets its frames one by one: the n-th allocation of a call fails, for every n. The
  * call says so, and the same call again gives the bits that it gives where nothing fails.
  *   test_fault_model [EACH]     every EACH-th n */
-/* ctest: sanitized=3 args=1 */
+/* ctest: cost=30 sanitized=3 args=1 */
 /* ctest: name=blas env=DNNL_MAX_CPU_ISA=AVX2 sanitized=3 args=1 */
 #include "drawn.h"
 #include "faults.h"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # test_video_cli.sh BUILD SOURCE: snls denoise --sigma 0 copies every kind of clip bit by bit, with its time stamps, tags and other
 # streams. ffmpeg makes the inputs, ffprobe looks at the outputs.
-# ctest: timeout=240
+# ctest: cost=37 timeout=240
 . "$2/tests/cli.sh"
 if [ ! -e "$1/libsnls_ffmpeg.so" ] || ! command -v ffmpeg >/dev/null || ! command -v ffprobe >/dev/null; then
     skip "libsnls_ffmpeg.so or the ffmpeg program is missing"

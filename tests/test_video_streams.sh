@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # test_video_streams.sh BUILD SOURCE: clips whose streams, clocks and tags are not the usual ones: what is kept is right, and what cannot
 # be kept is said. ffmpeg makes the inputs, ffprobe looks at the outputs.
-# ctest: timeout=240
+# ctest: cost=29 timeout=240
 . "$2/tests/cli.sh"
 if [ ! -e "$1/libsnls_ffmpeg.so" ] || ! command -v ffmpeg >/dev/null || ! command -v ffprobe >/dev/null; then
     skip "libsnls_ffmpeg.so or the ffmpeg program is missing"

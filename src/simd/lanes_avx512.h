@@ -2,13 +2,10 @@
 #ifndef SNLS_LANES_AVX512_H
 #define SNLS_LANES_AVX512_H
 
+#include "simd/inline.h"
 #include "simd/list.h"
 #include "simd/zmm.h"
 #include "simd/unroll.h"
-
-#ifndef ALWAYS
-#define ALWAYS static inline __attribute__((always_inline))
-#endif
 
 /* ---- windows ---- */
 

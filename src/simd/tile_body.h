@@ -7,13 +7,13 @@
  *   INDEX_RANGE(const int32_t *, int *low, int *high), where WIDTH is less than LANES: the least and the largest of a part;
  *   IN_REGISTER(v): the compiler must hold v in a register; TURN(out, pitch, in, step, most): out[f*pitch + x] = in[x*step + f] for x, f < WIDTH, and the Vec
  *   at most raised to magnitudes, where NaN does not count; TURN_EIGHT, where WIDTH is more: the same for x, f < 8 */
+#include "simd/inline.h"
 #include "simd/tile.h"
 #include "simd/unroll.h"
 
 #ifndef WIDTH
 #define WIDTH LANES
 #endif
-#define ALWAYS static inline __attribute__((always_inline))
 #define QUERY_ROW(at) (WIDTH < LANES ? WIDTH : (at).row) /* short vectors: rows of a feature lie side by side */
 #define EACH_PART for (int h = 0; h < LANES; h += WIDTH) /* h: its first lane */
 
