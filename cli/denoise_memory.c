@@ -116,5 +116,5 @@ int denoise_plan_memory(const Denoise *d, SnlsPipelineParams *p)
     if (d->mem)
         return fail(EXIT_MEMORY, "--mem %s: this run needs about %.2f GiB, or %.2f GiB with frames held in a file",
                     d->mem, need.all / GIB, least / GIB);
-    return fail(EXIT_MEMORY, "%s: %.2f GiB are needed, this machine has %.2f GiB", d->in, need.all / GIB, limit / GIB);
+    return fail(EXIT_MEMORY, "%s: %.2f GiB are needed, this process may have %.2f GiB", d->in, need.all / GIB, limit / GIB);
 }
