@@ -170,6 +170,8 @@ bool parse_args(int argc, char **argv, const ArgTable *table, Common *common, in
     if (good && p.positional < table->positional_min)
         good = refuse(&p, fail(EXIT_USAGE, "%s is missing; 'snls %s --help' shows examples",
                                table->positional_names[p.positional], command_name));
+    SnlsContextParams unused; /* commands that open no context refuse what others refuse */
+    if (good && (p.code = context_params(common, &unused)) != EXIT_DONE) good = false;
     *code = p.code;
     outputs_beside_json(common->json);
     return good;

@@ -11,13 +11,13 @@
 
 /* ---- numbers of the command line ---- */
 
-static int parse_count(const char *option, const char *text, int64_t *to)
+static int parse_count(const char *option, const char *text, int64_t least, int64_t *to)
 {
     char *end;
     if (!text) return EXIT_DONE;
     const long long value = strtoll(text, &end, 10);
-    if (!strchr("+0123456789", *text) || end == text || *end || value > 1000000000)
-        return fail(EXIT_USAGE, "--%s is %s, must be 0 to 1000000000", option, text);
+    if (!strchr("+0123456789", *text) || end == text || *end || value < least || value > 1000000000)
+        return fail(EXIT_USAGE, "--%s is %s, must be %lld to 1000000000", option, text, (long long)least);
     *to = value;
     return EXIT_DONE;
 }
@@ -37,12 +37,11 @@ static int reader_params(const Denoise *d, SnlsReaderParams *p)
 {
     int64_t last = -1, frames = 0;
     *p = reading_params(&d->reading);
-    int code = parse_count("first", d->first, &p->first);
-    if (!code) code = parse_count("last", d->last, &last);
-    if (!code) code = parse_count("frames", d->frames, &frames);
+    int code = parse_count("first", d->first, 0, &p->first);
+    if (!code) code = parse_count("last", d->last, 0, &last);
+    if (!code) code = parse_count("frames", d->frames, 1, &frames);
     if (!code) code = parse_real("fps", d->fps, 0.01, 10000, &p->rate);
     if (code) return code;
-    if (d->frames && !frames) return fail(EXIT_USAGE, "--frames is 0, must be at least 1");
     if (d->last && last < p->first)
         return fail(EXIT_USAGE, "--last is %lld, must not be before --first, which is %lld", (long long)last,
                     (long long)p->first);

@@ -106,6 +106,8 @@ expect 2 "every candidate, the best of each frame" "$snls" search-all clip.npy c
 expect 4 "gradient of places with nearest" "$snls" refine clip.npy clip.npy o_cpu.npy --wr 1 --k 2 --interp nearest --grad-dist rd_cpu.npy --out-grad-offset x.npy
 names "--interp is nearest"; names --out-grad-offset
 expect 2 "unknown backend" "$snls" search clip.npy clip.npy --backend gpu --out-dist x.npy
+expect 2 "unknown backend where nothing is computed" "$snls" info --backend gpu; names "--backend is gpu"
+expect 2 "unknown device likewise" "$snls" options --device cuda:x; names "--device is cuda:x"
 expect 2 "no output asked for" "$snls" search clip.npy clip.npy
 expect 2 "output is an input" "$snls" search clip.npy clip.npy --out-dist clip.npy -y
 expect 2 "one output twice" "$snls" search clip.npy clip.npy --out-dist x.npy --out-offset ./x.npy
