@@ -4,6 +4,7 @@
 #include "check_net.h"
 #include "model/model.h"
 #include "model/stan.h"
+#include "pipeline/stage.h"
 #include <math.h>
 #include <snls/snls.h>
 #include <stdio.h>
@@ -241,6 +242,22 @@ static void bad_params(void)
     snls_model_close(&model);
 }
 
+/* Grey has one sigma, the first; a pipeline does not report what stands in the places of other channels. */
+static void grey_has_one_sigma(void)
+{
+    SnlsModel *model;
+    SnlsStage stage;
+    SnlsDenoiseParams p;
+    double noise[SNLS_NOISE];
+    snls_denoise_defaults(&p);
+    p.sigma[0] = 20;
+    CHECK(snls_model_open(&model, cpu, path, NULL) >= 0 && snls_stage_open(&stage, cpu, &p, model, false, 16, 16, 1) >= 0, "%s", snls_error(cpu));
+    snls_stage_noise(&stage, noise);
+    for (int i = 0; i < SNLS_NOISE; i++) CHECK(noise[i] == 20, "noise %d of grey is %g", i, noise[i]);
+    snls_stage_close(&stage);
+    snls_model_close(&model);
+}
+
 /* The fusion begins as nothing: without training, frames do not see each other. */
 static void fusion_begins_as_nothing(void)
 {
@@ -363,6 +380,7 @@ int main(int argc, char **argv)
         runs();
         bad_runs();
         bad_params();
+        grey_has_one_sigma();
         fusion_begins_as_nothing();
         fastdvdnet();
         stan_runs();

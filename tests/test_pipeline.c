@@ -99,6 +99,15 @@ static void scene_cuts(void)
 
 /* ---- arrays and pictures ---- */
 
+static void make_grey(const char *path, int frames)
+{
+    SnlsTensor clip;
+    if (!CHECK(snls_array_alloc(ctx[0], &clip, SNLS_F32, 4, (const int64_t[]){ frames, H, W, 1 }) == SNLS_OK, "memory")) return;
+    for (int i = 0; i < frames * H * W; i++) ((float *)clip.data)[i] = (float)(i % 251);
+    CHECK(snls_npy_write(ctx[0], path, &clip) == SNLS_OK, "%s", snls_error(ctx[0]));
+    snls_array_free(ctx[0], &clip);
+}
+
 static void make_clip(const char *path, int frames)
 {
     Rng rng = { 3 };
@@ -156,6 +165,23 @@ static void copies(void)
           "two numbers in a pattern");
     CHECK(run(in_folder("none%s.png"), in_folder("c.npy"), NULL, NULL, &r) == SNLS_ERR_ARG, "a pattern of printf's");
     CHECK(run(in_folder("a.npy"), in_folder("no/c.npy"), NULL, NULL, &r) == SNLS_ERR_IO, "a missing folder");
+}
+
+/* Grey has one sigma, the first: a clip that is told 0 is copied, and no noise was looked for in it. */
+static void grey(void)
+{
+    SnlsDenoiseParams d;
+    SnlsPipelineParams p;
+    SnlsPipelineResult r;
+    const SnlsVideoInfo in = { .width = W, .height = H, .channels = 1, .depth = 8 };
+    snls_denoise_defaults(&d);
+    snls_pipeline_defaults(&p);
+    d.method = SNLS_DENOISE_NLM;
+    d.sigma[0] = 0; /* the others stay as they are by default: estimated */
+    make_grey(in_folder("g.npy"), 3);
+    CHECK(run(in_folder("g.npy"), in_folder("h.npy"), &d, NULL, &r) == SNLS_OK && r.frames == 3, "grey: %s", r.error);
+    CHECK(r.quiet == 0 && r.sigma[0] == 0 && same_files(in_folder("g.npy"), in_folder("h.npy")), "a copy of grey: %d without noise", (int)r.quiet);
+    CHECK(snls_pipeline_memory(&p, &in, &d, NULL, 1) == snls_pipeline_memory(&p, &in, NULL, NULL, 1), "a copy of grey holds more than frames");
 }
 
 static void ranges(void)
@@ -340,6 +366,7 @@ int main(void)
         if (!CHECK(snls_open(&ctx[i], NULL) == SNLS_OK, "open")) return check_end();
     scene_cuts();
     copies();
+    grey();
     ranges();
     across_a_cut();
     journals();

@@ -49,7 +49,7 @@ typedef struct SnlsPipeline {
     SnlsReader              *reader;
     SnlsWriter              *writer;
     SnlsContext             *ctx;     /* the denoiser's */
-    const SnlsDenoiseParams *denoise; /* NULL, or sigma 0 in all channels: frames are copied as they are */
+    const SnlsDenoiseParams *denoise; /* NULL, or sigma 0 in all channels of the clip: frames are copied as they are */
     SnlsModel               *model;   /* a network opened with ctx, that denoises instead; of denoise only sigma is read (NULL) */
     SnlsPipelineParams       params;
 } SnlsPipeline;

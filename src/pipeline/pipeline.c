@@ -261,8 +261,9 @@ static SnlsStatus show(Run *r, const SnlsItem *item, const SnlsFrame *made, floa
 static void tell_noise(Run *r, const double noise[SNLS_NOISE])
 {
     SnlsPipelineResult *result = r->result;
-    const double *asked = r->job->denoise->sigma, mean = (noise[0] + noise[1] + noise[2]) / 3;
-    const bool estimated = asked[0] < 0 || asked[1] < 0 || asked[2] < 0;
+    const double mean = (noise[0] + noise[1] + noise[2]) / 3;
+    bool estimated = false;
+    for (int c = 0; c < r->info.channels; c++) estimated |= r->job->denoise->sigma[c] < 0;
     if (estimated && noise[0] < SNLS_NO_NOISE && noise[1] < SNLS_NO_NOISE && noise[2] < SNLS_NO_NOISE) {
         result->quiet++;
         return;
@@ -315,15 +316,18 @@ static void *write_frames(void *opaque)
 
 /* ---- the run ---- */
 
-static bool is_copy(const SnlsDenoiseParams *d)
+/* Of grey only the first sigma counts, whatever the others are. */
+static bool is_copy(const SnlsDenoiseParams *d, int64_t channels)
 {
-    return !d || (d->sigma[0] == 0 && d->sigma[1] == 0 && d->sigma[2] == 0);
+    bool all = true;
+    for (int64_t c = 0; d && c < channels; c++) all &= d->sigma[c] == 0;
+    return all;
 }
 
 static SnlsStatus open_denoiser(Run *r)
 {
     const SnlsPipeline *job = r->job;
-    r->copies = is_copy(job->denoise);
+    r->copies = is_copy(job->denoise, r->info.channels);
     if (r->copies) return SNLS_OK;
     return snls_stage_open(&r->stage, job->ctx, job->denoise, job->model, job->params.lean != 0, r->info.height, r->info.width, r->info.channels);
 }
@@ -438,7 +442,7 @@ int64_t snls_pipeline_memory(const SnlsPipelineParams *params, const SnlsVideoIn
     const int64_t frame = pixels * in->channels * (in->depth > 8 ? 2 : 1),
                   buffers = params->queue + POOL_EXTRA;
     const int64_t floats = pixels * in->channels * (int64_t)sizeof(float), watch = params->watch ? 2 * floats : 0;
-    if (is_copy(denoise)) return (2 * params->queue + 3) * frame + watch;
+    if (is_copy(denoise, in->channels)) return (2 * params->queue + 3) * frame + watch;
     const int64_t held = model ? snls_stage_model_memory(model, params->lean != 0, in->height, in->width)
                                : snls_denoiser_memory(denoise, in->height, in->width, in->channels, threads);
     if (held < 0) return -1;

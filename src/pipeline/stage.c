@@ -14,7 +14,7 @@ static SnlsStatus open_model(SnlsStage *s, const SnlsDenoiseParams *params, bool
 {
     const SnlsModelStreamParams p = { .height = s->height, .width = s->width, .lean = lean };
     SNLS_REQUIRE(s->ctx, s->channels == 3 || s->channels == 1, SNLS_ERR_UNSUPPORTED, "denoise: networks take colour or grey, this clip has %lld channels", (long long)s->channels);
-    memcpy(s->sigma, params->sigma, sizeof s->sigma);
+    for (int c = 0; c < 3; c++) s->sigma[c] = params->sigma[s->channels == 1 ? 0 : c];
     s->estimates = s->sigma[0] < 0;
     SNLS_TRY(snls_model_stream_open(&s->stream, s->model, &p)); /* before anything is taken for frames of a size that it refuses */
     s->window = snls_mem_alloc(&s->ctx->allocator, (ROOM * frame_floats(s) + 3 * s->height * s->width) * (int64_t)sizeof(float));

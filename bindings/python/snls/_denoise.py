@@ -36,17 +36,27 @@ _add = _lib.function("snls_noise_add", _int, _P, _P, _i64, _i64, ctypes.c_double
 OPTIONS = {row.name: row for row in _lib._rows(_lib.function("snls_denoise_options", ctypes.POINTER(_lib.Option))())}
 
 
-def sigma_values(what, sigma):
-    """One number, or one for each of three channels, as a list."""
+MOST_SIGMA = 1000  # that the denoiser takes
+
+
+def sigma_values(what, sigma, most):
+    """One number, or one for each of three channels, from 0 to most each, as a list."""
     try:
         values = [_lib.real(what, s) for s in ((sigma,) if np.ndim(sigma) == 0 else sigma)]
     except (TypeError, ValueError):
         raise ValueError("%s: sigma is %r, must be one number, or one for each of 1 or 3 channels" % (what, sigma)) from None
     if len(values) not in (1, 3):
         raise ValueError("%s: sigma has %d values, must be one number, or one for each of 1 or 3 channels" % (what, len(values)))
-    if not all(s >= 0 for s in values):
-        raise ValueError("%s: sigma is %s, must be 0 or more, or None: estimated" % (what, sigma))
+    if not all(0 <= s <= most for s in values):
+        raise ValueError("%s: sigma is %s, must be 0 to %g, or None: estimated" % (what, sigma, most))
     return values
+
+
+def check_sigma_count(what, values, channels):
+    """Three numbers for a grey clip say nothing that is sure: its noise may be the first, or their mean."""
+    if len(values) not in (1, channels):
+        raise ValueError("%s: sigma has %d values, but frames have %d channel%s: must be one number, or one for each channel"
+                         % (what, len(values), channels, "s" * (channels != 1)))
 
 
 def _iterator(thing):
@@ -74,10 +84,11 @@ def as_float32(video):
     return video.detach().float() if _is_torch(video) else video.astype(np.float32)
 
 
-def _params(sigma, options):
+def _params(sigma, channels, options):
     params = _Params()
     _defaults(ref(params))
-    values = [-1.0] if sigma is None else sigma_values("denoise", sigma)
+    values = [-1.0] if sigma is None else sigma_values("denoise", sigma, MOST_SIGMA)
+    check_sigma_count("denoise", values, channels)
     params.sigma = (ctypes.c_double * 3)(*(values * 3)[:3])
     _lib.store_options("denoise", OPTIONS.values(), params, 0, options, "there is")
     return params
@@ -131,7 +142,7 @@ class Denoiser:
         self._handle, self._first = ctypes.c_void_p(), channels_first(layout)
         self._shape, self._torch, self._lock = _sizes(height, width, channels), None, threading.RLock()
         self._context = _context.Context("cpu", threads=_context.threads_for(_threads(threads)))
-        params = _params(sigma, options)
+        params = _params(sigma, self._shape[2], options)
         self._context.call(_open, ref(self._handle), self._context.handle, ref(params), *self._shape)
 
     def _ready(self):
@@ -253,7 +264,8 @@ def denoise(video: AnyArray, sigma: Sigma | None = None, *, cuts: Cuts = (), lay
 def denoise_memory(height: int, width: int, channels: int = 3, sigma: Sigma | None = None, threads: int = 0,
                    **options: Option) -> int:
     """Most bytes that a denoiser of such frames will hold, known before anything is allocated."""
-    found = _memory(ref(_params(sigma, options)), *_sizes(height, width, channels), _threads(threads))
+    shape = _sizes(height, width, channels)
+    found = _memory(ref(_params(sigma, shape[2], options)), *shape, _threads(threads))
     if found < 0:
         raise ValueError("denoise_memory: a denoiser would refuse these sizes or options")
     return found

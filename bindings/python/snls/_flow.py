@@ -9,7 +9,7 @@ import ctypes
 from typing import Any
 
 from . import _lib, functional
-from ._frames import as_array, channels_first, context, lend, logical, new, ref
+from ._frames import FLOAT_TYPES, FLOW_TYPES, _is_torch, as_array, channels_first, context, lend, logical, new, ref, to_float32, type_of
 from ._hints import AnyArray, FlowMethod, FrameLayout, Interp, Option
 
 METHODS = ("farneback", "tvl1", "dis")
@@ -81,7 +81,7 @@ def warp(image: AnyArray, flow: AnyArray, layout: FrameLayout = "HWC") -> Any:
     """image (H,W,C) read at x + flow(x), bilinear, clamped to the border: frame1 moved onto frame0 by the flow from 0 to 1.
     layout "CHW": image (C,H,W), flow (2,H,W). float32."""
     image, flow, first = as_array("warp: image", image), as_array("warp: flow", flow), channels_first(layout)
-    given, field = lend("warp: image", image, first, (3,)), lend("warp: flow", flow, first, (3,))
+    given, field = lend("warp: image", image, first, (3,)), lend("warp: flow", flow, first, (3,), FLOW_TYPES)
     out, result = new(image, logical(image, first), first)
     ctx = context(image)
     ctx.call(_warp, ctx.handle, ref(given), ref(field), ref(result))
@@ -91,7 +91,7 @@ def warp(image: AnyArray, flow: AnyArray, layout: FrameLayout = "HWC") -> Any:
 def flow_resize(flow: AnyArray, height: int, width: int, layout: FrameLayout = "HWC") -> Any:
     """A flow at another resolution: resampled, and its vectors scaled. (H,W,2) to (height,width,2); "CHW": (2,H,W)."""
     flow, first = as_array("flow_resize: flow", flow), channels_first(layout)
-    given = lend("flow_resize: flow", flow, first, (3,))
+    given = lend("flow_resize: flow", flow, first, (3,), FLOW_TYPES)
     height, width = (_lib.whole("flow_resize: " + name, n, 1, 2**63 - 1) for name, n in (("height", height), ("width", width)))
     out, result = new(flow, (height, width, 2), first)
     ctx = context(flow)
@@ -104,7 +104,8 @@ def flow_consistency(forward: AnyArray, backward: AnyArray, layout: FrameLayout 
     where they do (Sundaram, Brox, Keutzer, 2010). forward, backward (H,W,2), or (2,H,W) with layout "CHW"."""
     forward, backward = as_array("flow_consistency: forward", forward), as_array("flow_consistency: backward", backward)
     first = channels_first(layout)
-    there, back = lend("forward", forward, first, (3,)), lend("backward", backward, first, (3,))
+    there = lend("flow_consistency: forward", forward, first, (3,), FLOW_TYPES)
+    back = lend("flow_consistency: backward", backward, first, (3,), FLOW_TYPES)
     shape = logical(forward, first)[:2]
     (error, e), (mask, m) = new(forward, shape), new(forward, shape, dtype=_lib.U8)
     ctx = context(forward)
@@ -115,8 +116,8 @@ def flow_consistency(forward: AnyArray, backward: AnyArray, layout: FrameLayout 
 def flow_error(flow: AnyArray, truth: AnyArray, layout: FrameLayout = "HWC") -> float:
     """Mean end-point error in pixels over the pixels where truth is known (components below 1e9). (H,W,2) or (2,H,W)."""
     flow, truth, first = as_array("flow_error: flow", flow), as_array("flow_error: truth", truth), channels_first(layout)
-    a, b, out = lend("flow", flow, first, (3,)), lend("truth", truth, first, (3,)), ctypes.c_double()
-    ctx = context(flow)
+    a, b = (lend("flow_error: " + name, field, first, (3,), FLOW_TYPES) for name, field in (("flow", flow), ("truth", truth)))
+    ctx, out = context(flow), ctypes.c_double()
     ctx.call(_error, ctx.handle, ref(a), ref(b), ref(out))
     return out.value
 
@@ -125,7 +126,7 @@ def flow_color(flow: AnyArray, largest: float = 0.0, layout: FrameLayout = "HWC"
     """A flow as a picture, uint8 (H,W,3), or (3,H,W) with layout "CHW": hue is direction, saturation length beside largest
     (0: the longest vector)."""
     flow, first = as_array("flow_color: flow", flow), channels_first(layout)
-    given = lend("flow_color: flow", flow, first, (3,))
+    given = lend("flow_color: flow", flow, first, (3,), FLOW_TYPES)
     out, result = new(flow, (*logical(flow, first)[:2], 3), first, _lib.U8)
     ctx = context(flow)
     ctx.call(_color, ctx.handle, ref(given), _lib.real("flow_color: largest", largest), ref(result))
@@ -140,28 +141,46 @@ def _given_flow(reference, frame, flow_or_method, layout, options):
     return flow_or_method
 
 
+def _as_search_takes(frame, reference, field):
+    """The three in element types that a search takes. Half floats stay where both frames have one kind of them, and so do
+    tensors that are float64 throughout, for checks of gradients; anything else becomes float32."""
+    types = type_of("align: frame", frame), type_of("align: reference", reference)
+    flow_type = None if field is None else type_of("align: flow", field, FLOAT_TYPES)  # of autocast's type too
+    if _is_torch(frame) and types == ("float64", "float64") and flow_type in (None, "float64"):
+        return frame, reference, field
+    if types not in (("float16", "float16"), ("bfloat16", "bfloat16")):
+        frame, reference = to_float32(frame), to_float32(reference)
+    return frame, reference, None if field is None else to_float32(field)
+
+
+def _of_queries(field, first, stride0):
+    """A frame's flow as that of a search: where the queries are, one slot of one frame."""
+    if field.ndim != 3:
+        raise ValueError("align: flow has %d axes, must have 3" % field.ndim)
+    step = (slice(None),) * first + (slice(None, None, stride0),) * 2
+    return field[step][None, None, None]
+
+
 def align(frame: AnyArray, reference: AnyArray, flow: AnyArray | FlowMethod | None = "farneback", ws: int = 11, ps: int = 3,
           stride0: int = 1, stride1: float = 1.0, interp: Interp = "bilinear", *, layout: FrameLayout = "HWC",
           with_offset: bool = False, **options: Option) -> Any:
     """frame moved onto reference by a shifted search: around where the flow points, the best of ws x ws places is taken for
     every pixel, and its patch moved.
 
-    frame, reference  (H,W,C), or (C,H,W) with layout "CHW"; float32 (float16, bfloat16)
+    frame, reference  (H,W,C), or (C,H,W) with layout "CHW"; float or uint8
     flow              a method ("farneback", "tvl1", "dis") with its options, a flow from reference to frame, (x, y), (H,W,2)
                       or (2,H,W), or None: search around the pixel's own place. A method works in CPU memory; with a
                       flow or None the tensors may be on a GPU and gradients pass
-    returns           shaped as frame; with_offset: also where each pixel came from, (nH,nW,2), (dy, dx)"""
+    returns           shaped as frame, float32; float16 or bfloat16 where both frames are, float64 where these and the flow are
+                      such PyTorch tensors. with_offset: also where each pixel came from, (nH,nW,2), (dy, dx)"""
     frame, reference, first = as_array("align: frame", frame), as_array("align: reference", reference), channels_first(layout)
     if frame.ndim != 3:
         raise ValueError("align: frame has %d axes, must have 3" % frame.ndim)
     videos, stride0 = "BTCHW" if first else "BTHWC", _lib.whole("align: stride0", stride0, 1, 2**31 - 1)
     field = _given_flow(reference, frame, flow, layout, options)
     if field is not None:
-        field = as_array("align: flow", field)
-        if field.ndim != 3:
-            raise ValueError("align: flow has %d axes, must have 3" % field.ndim)
-        step = (slice(None),) * first + (slice(None, None, stride0),) * 2
-        field = field[step][None, None, None]
+        field = _of_queries(as_array("align: flow", field), first, stride0)
+    frame, reference, field = _as_search_takes(frame, reference, field)
     dist, offset = functional.search(reference[None, None], frame[None, None], field, ws=ws, ps=ps, stride0=stride0,
                                      stride1=stride1, interp=interp, layout=videos)
     weight = dist * 0 + 1 if hasattr(dist, "detach") else dist * 0 + dist.dtype.type(1)

@@ -11,6 +11,9 @@ from ._dlpack import resolved
 from ._plan import View, contiguous, fill_tensor
 
 _LAYOUTS = {"HWC": False, "CHW": True}
+FLOAT_TYPES = ("float32", "float16", "bfloat16", "float64")
+FRAME_TYPES = ("uint8", *FLOAT_TYPES)
+FLOW_TYPES = ("float32", "float64")
 
 
 def channels_first(layout):
@@ -24,11 +27,28 @@ def _is_torch(array):
     return isinstance(array, functional._Tensor)
 
 
-def _view(what, array):
+def _words(types):
+    return "%s or %s" % (", ".join(types[:-1]), types[-1])
+
+
+def type_of(what, array, types=FRAME_TYPES):
+    """The word for an array's element type, which is one of types."""
+    if _is_torch(array):
+        from . import _torch
+        word = _lib.DTYPE_WORDS[_torch.code_of(what, array, _words(types))]
+    else:
+        word = _lib.DTYPE_WORDS[_numpy.dtype_code(what, array.dtype, _words(types))]
+    if word not in types:  # int32, which operators have
+        raise TypeError("%s is %s, must be %s" % (what, word, _words(types)))
+    return word
+
+
+def _view(what, array, types):
+    type_of(what, array, types)
     if not _is_torch(array):
-        return _numpy.view_of(what, array, _lib.FRAMES), array.__array_interface__["data"][0]
+        return _numpy.view_of(what, array), array.__array_interface__["data"][0]
     from . import _torch
-    view = _torch.view_of(what, array, _lib.FRAMES)
+    view = _torch.view_of(what, array)
     if view.device != _lib.CPU:
         raise RuntimeError("%s is on %s, but this works in CPU memory: give %s.cpu()" % (what, array.device, what.split()[-1]))
     return view, array.data_ptr()
@@ -46,9 +66,9 @@ def as_array(what, array):
     raise TypeError("%s is a %s: give a NumPy array, a PyTorch tensor or anything with __dlpack__" % (what, type(array).__name__))
 
 
-def lend(what, array, first=False, axes=None):
-    """A Tensor struct of an array, which must outlive it. axes: the numbers of axes that are allowed."""
-    view, address = _view(what, array)
+def lend(what, array, first=False, axes=None, types=FRAME_TYPES):
+    """A Tensor struct of an array, which must outlive it. axes: the numbers of axes that are allowed; types: of elements."""
+    view, address = _view(what, array, types)
     if axes and len(view.shape) not in axes:
         raise ValueError("%s has %d axes, must have %s" % (what, len(view.shape), " or ".join(map(str, axes))))
     tensor = _lib.Tensor()
@@ -67,6 +87,11 @@ def new(like, shape, first=False, dtype=_lib.F32):
     else:
         array = _numpy.empty(View(shape, contiguous(shape), dtype))
     return array, lend("result", array, first)
+
+
+def to_float32(array):
+    """The same array where it is float32 already; of a tensor gradients pass."""
+    return array.float() if _is_torch(array) else array.astype(np.float32, copy=False)
 
 
 def logical(array, first=False):

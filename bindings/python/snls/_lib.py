@@ -14,7 +14,6 @@ F32, F64, F16, BF16, I32, U8 = range(6)
 DTYPE_NAMES = ("f32", "f64", "f16", "bf16", "i32", "u8")
 DTYPE_WORDS = ("float32", "float64", "float16", "bfloat16", "int32", "uint8")  # as NumPy and PyTorch call them, for sentences
 FLOATS = "float32, float16, bfloat16 or float64"
-FRAMES = "uint8, " + FLOATS
 DTYPE_BYTES = (4, 8, 2, 2, 4, 1)
 CPU, CUDA = 0, 1
 OK, END, UNCOVERED = 0, 1, 2

@@ -13,6 +13,7 @@ _DTYPES = {code: dtype for dtype, code in _CODES.items()}
 
 
 def dtype_code(what, dtype, words=_lib.FLOATS):
+    """The library's number of an element type; words: which there are, for a sentence."""
     code = _CODES.get(dtype)
     if code is None and dtype.name == "bfloat16":  # of the package ml_dtypes
         return _lib.BF16
@@ -21,12 +22,12 @@ def dtype_code(what, dtype, words=_lib.FLOATS):
     return code
 
 
-def view_of(what, array, words=_lib.FLOATS):
-    """The View of a NumPy array; elements must be aligned to their size. words: which element types there are, for a sentence."""
+def view_of(what, array):
+    """The View of a NumPy array; elements must be aligned to their size."""
     size = array.itemsize
     if any(s % size for s in array.strides) or not array.flags.aligned:
         raise ValueError("%s has elements that do not lie on multiples of their size" % what)
-    return View(array.shape, (s // size for s in array.strides), dtype_code(what, array.dtype, words))
+    return View(array.shape, (s // size for s in array.strides), dtype_code(what, array.dtype))
 
 
 def empty(view, like=None):

@@ -31,17 +31,18 @@ _empty_cpu, _empty_cuda = getattr(_guards, "_empty_strided_cpu", None), getattr(
 
 # ---- calls ----
 
-def _code_of(what, t, words=_lib.FLOATS):
+def code_of(what, t, words=_lib.FLOATS):
+    """The library's number of an element type; words: which there are, for a sentence."""
     if t.dtype not in _CODES:
         raise TypeError("%s is %s, must be %s" % (what, str(t.dtype).replace("torch.", ""), words))
     return _CODES[t.dtype]
 
 
-def view_of(what, t, words=_lib.FLOATS):
-    """The View of a tensor; words: which element types there are, for a sentence."""
+def view_of(what, t):
+    """The View of a tensor."""
     if t is None:
         return None
-    code = _code_of(what, t, words)
+    code = code_of(what, t)
     if t.layout is not torch.strided:
         raise TypeError("%s is %s, must be a strided tensor" % (what, t.layout))
     if t.device.type not in ("cpu", "cuda"):
@@ -217,7 +218,7 @@ def _dtype_like(name, t):
 
 def _bare_view(what, t):
     """Of a tensor without data: strides are of no account, and the device is none."""
-    return None if t is None else View(t.shape, (1,) * t.dim(), _code_of(what, t))
+    return None if t is None else View(t.shape, (1,) * t.dim(), code_of(what, t))
 
 
 def _bare_views(op, names, tensors, first):

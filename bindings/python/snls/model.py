@@ -21,13 +21,14 @@ from typing import Any, Iterable, Iterator
 import numpy as np
 
 from . import _context, _lib
-from ._denoise import _plain, as_float32, cut_numbers, noise_level, sigma_values
+from ._denoise import _plain, as_float32, check_sigma_count, cut_numbers, noise_level, sigma_values
 from ._frames import _is_torch, as_array, channels_first, ref
 from ._hints import AnyArray, Cuts, Device, FlowMethod, FrameLayout, NetworkType, Path, Sigma
 
 NETWORKS = {"stan": "stan-s", "stan-s": "stan-s", "dvdnet": None, "fastdvdnet": None}  # method: the file that comes with snls
 SAMPLE, PERIOD = 5, 8  # frames that an estimate of the noise looks at, at most; frames of a scene it is for: as snls denoise does
 NO_NOISE = 0.1  # SNLS_NO_NOISE of denoise.h
+MOST_SIGMA = 255  # that networks are told
 _DTYPES = {"auto": -1, "float32": _lib.F32, "bfloat16": _lib.BF16}
 _FLOWS = ("farneback", "tvl1", "dis")
 
@@ -193,7 +194,7 @@ class Model:
 
         frames  (H,W,3), or (3,H,W) with layout "CHW", or grey with one channel; NumPy arrays or PyTorch tensors, on any device; what comes out is
                 of the same kind and on the same device, float32
-        sigma   standard deviation of the noise, 0..255, one number, or one for each channel, of which the mean counts;
+        sigma   standard deviation of the noise, 0..255, one number, or of colour one for each channel, of which the mean counts;
                 None: estimated anew for every eight frames of a scene, from their first (snls.noise_level). Frames come out as
                 they came where sigma is 0 or an estimate says less than 0.1
         cuts    numbers of frames that begin a new scene: nothing is looked for across one. A list, a set or anything else that
@@ -237,7 +238,8 @@ class _Stream:
     """Frames of one size through a network, one after the other; push and finish are generators of those that are ready."""
 
     def __init__(self, model, sigma):
-        self.model, self.sigma = model, None if sigma is None else float(np.mean(sigma_values("model", sigma)))
+        self.model, self.given = model, None if sigma is None else sigma_values("model", sigma, MOST_SIGMA)
+        self.sigma = None if sigma is None else float(np.mean(self.given))
         self.estimates, self.copies = sigma is None, self.sigma == 0
         self.number = 0  # of frames of this scene
         self.pid = os.getpid()
@@ -278,6 +280,8 @@ class _Stream:
 
     def push(self, frame):
         self._check()
+        if self.shape is None and self.given:
+            check_sigma_count("model", self.given, frame.shape[2])
         if self.copies:
             self.shape = self.shape or frame.shape
         elif self.shape is None:
@@ -295,7 +299,7 @@ class _Stream:
         """Frames whose noise is known go to the network; ending: no more of this scene are to come."""
         while self.early and (self.sigma is not None or ending or len(self.early) == SAMPLE):
             if self.sigma is None:
-                self.sigma = min(noise_level(np.stack(self.early[:SAMPLE])), 255)
+                self.sigma = min(noise_level(np.stack(self.early[:SAMPLE])), MOST_SIGMA)
             self._push(self.early[0])
             self.kept.append(self.early[0].copy() if self._finds_none() else None)
             del self.early[0]
@@ -314,7 +318,7 @@ class _Stream:
     def _push(self, frame):
         sigma = 0 if self._finds_none() else self.sigma
         if self.shape[2] == 1:  # three equal channels: their mean has the noise of channels that have sqrt(3) times as much each
-            frame, sigma = np.repeat(frame, 3, axis=2), sigma if sigma > 255 else min(math.sqrt(3) * sigma, 255)
+            frame, sigma = np.repeat(frame, 3, axis=2), min(math.sqrt(3) * sigma, MOST_SIGMA)
         self._call(_stream_push, self.handle, frame.ctypes.data, sigma)
 
     def finish(self):

@@ -90,7 +90,10 @@ class Denoise(unittest.TestCase):
         for kind, sentence, arguments, options in ((ValueError, "3 axes", (self.noisy[0],), {}),
                                                    (TypeError, "no option 'ws'", (self.noisy, 20), dict(ws=3)),
                                                    (ValueError, "sigma has 2 values", (self.noisy, (1, 2)), {}),
-                                                   (ValueError, "sigma is -1, must be", (self.noisy, -1), {}),
+                                                   (ValueError, "sigma is -1, must be 0 to 1000, or None: estimated", (self.noisy, -1), {}),
+                                                   (ValueError, "sigma is 1001, must be 0 to 1000, or None: estimated", (self.noisy, 1001), {}),
+                                                   (ValueError, "sigma is nan, must be 0 to 1000, or None", (self.noisy, np.nan), {}),
+                                                   (ValueError, "denoise: sigma has 3 values, but frames have 1 channel: must be one number", (self.noisy[..., :1], (1, 50, 50)), {}),
                                                    (ValueError, "sigma is 'x', must be", (self.noisy, "x"), {}),
                                                    (ValueError, "sigma is '20', must be", (self.noisy, "20"), {}),
                                                    (ValueError, "sigma is array.'20'.*, must be", (self.noisy, np.array("20")), {}),
@@ -119,6 +122,9 @@ class Denoise(unittest.TestCase):
             snls.denoise(self.noisy, 3, method=["nlm"])
         self.assertFalse((snls.noise_add(self.clean, 20, seed=2**64 - 1) == snls.noise_add(self.clean, 20, seed=np.int64(7))).all())
         for make in (snls.Denoiser, snls.denoise_memory):
+            with self.assertRaisesRegex(ValueError, "denoise: sigma has 3 values, but frames have 1 channel: "):
+                make(40, 40, 1, (20, 20, 20), method="nlm")
+            make(40, 40, 1, (20,), method="nlm")
             for threads in (2**32 + 2, -1, "2", 1.5):
                 with self.assertRaisesRegex(ValueError, "denoise: threads is .*, must be a whole number from 0 to 32767"):
                     make(40, 40, threads=threads)

@@ -83,6 +83,24 @@ class Frames(unittest.TestCase):
         warped = snls.warp(self.b, truth)
         self.assertTrue(np.allclose(warped[:60, :60], self.a[:60, :60]))
 
+    def test_align_types(self):
+        """The same pixels give the same bits in float32, whatever float or bytes they come as; half floats stay."""
+        a, b = (np.rint(frame[:24, :24]) for frame in (self.a, self.b))
+        flow = snls.flow(a, b, "dis")
+        for how in ("dis", flow, flow.astype("float64"), None):
+            want = snls.align(b, a, how, ws=3)
+            for kinds in (("float64", "float64"), ("uint8", "uint8"), ("uint8", "float64"), ("float16", "float32")):
+                moved, offset = snls.align(*(frame.astype(kind) for frame, kind in zip((b, a), kinds)), how, ws=3, with_offset=True)
+                self.assertEqual((moved.dtype, offset.dtype), (np.float32, np.float32))
+                self.assertTrue((moved == want).all(), (kinds, how))
+        half = snls.align(b.astype("float16"), a.astype("float16"), flow.astype("float64"), ws=3)
+        self.assertEqual(half.dtype, np.float16)
+        for kind, sentence, arrays in (("int32", "align: frame is int32, must be uint8, float32", lambda x: (x, a)),
+                                       ("bool", "align: reference is bool, must be uint8, float32", lambda x: (b, x)),
+                                       ("uint8", "align: flow is uint8, must be float32", lambda x: (b, a, x[..., :2]))):
+            with self.subTest(sentence), self.assertRaisesRegex(TypeError, sentence):
+                snls.align(*arrays(b.astype(kind)), **{} if kind == "uint8" else {"flow": None})
+
     def test_metrics(self):
         noisy = self.a + np.random.default_rng(1).normal(0, 10, self.a.shape)
         mse = ((noisy - self.a.astype("float64")) ** 2).mean()
@@ -111,6 +129,24 @@ class Frames(unittest.TestCase):
         with self.assertRaises(OSError):
             snls.image_read(path)
 
+    def refuses_type(self, odd, kind):
+        clip, types = np.stack((odd, odd)), "uint8, float32, float16, bfloat16 or float64"
+        for name, call in (("flow: frame0", lambda: snls.flow(odd, self.b)), ("flow: frame1", lambda: snls.flow(self.a, odd)),
+                           ("flow_clip: video", lambda: snls.flow_clip(clip)), ("warp: image", lambda: snls.warp(odd, self.a[..., :2])),
+                           ("psnr: clean", lambda: snls.metrics.psnr(odd, self.b)), ("ssim: test", lambda: snls.metrics.ssim(self.a, odd)),
+                           ("strred: clean", lambda: snls.metrics.strred(clip, clip)), ("png_write: image", lambda: snls.png_write("/nowhere/x.png", odd))):
+            with self.subTest(name, kind=kind), self.assertRaisesRegex(TypeError, "^%s is %s, must be %s" % (name, kind, types)):
+                call()
+        self.refuses_flow_type(odd[..., :2], kind)
+
+    def refuses_flow_type(self, odd, kind):
+        flow = self.a[..., :2]
+        for name, call in (("warp: flow", lambda: snls.warp(self.a, odd)), ("flow_resize: flow", lambda: snls.flow_resize(odd, 9, 9)),
+                           ("flow_consistency: backward", lambda: snls.flow_consistency(flow, odd)),
+                           ("flow_error: truth", lambda: snls.flow_error(flow, odd)), ("flow_color: flow", lambda: snls.flow_color(odd))):
+            with self.subTest(name, kind=kind), self.assertRaisesRegex(TypeError, "^%s is %s, must be float32 or float64" % (name, kind)):
+                call()
+
     def test_errors(self):
         with self.assertRaisesRegex(ValueError, "method is 'raft'"):
             snls.flow(self.a, self.b, "raft")
@@ -128,6 +164,9 @@ class Frames(unittest.TestCase):
                                      (ValueError, "flow_color: largest is 'x', must be", lambda: snls.flow_color(flow, "x"))):
             with self.subTest(sentence), self.assertRaisesRegex(kind, sentence):
                 call()
+        for kind in ("int32", "int16", "uint16", "bool"):
+            self.refuses_type(self.a.astype(kind), kind)
+        self.refuses_flow_type(flow.astype("float16"), "float16")
         for height in (0, 1.5, "3", 2**64 + 3):
             with self.assertRaisesRegex(ValueError, "flow_resize: height is .*, must be a whole number"):
                 snls.flow_resize(self.a[..., :2], height, 3)

@@ -53,12 +53,36 @@ class Frames(unittest.TestCase):
             self.assertFalse(result.requires_grad)
         self.assertTrue(snls.align(clip[0], clip[1], flow).requires_grad)
 
+    def test_align_types(self):
+        """Frames of any type; what is float64 throughout stays so, for checks of gradients, and gradients pass in any case."""
+        b, a = (self.clip[:2, :16, :16] / 2).round()
+        for kind in (torch.uint8, torch.float64):
+            for flow in ("dis", self.flow[:16, :16], None):
+                got = snls.align(b.to(kind), a.to(kind), flow, ws=3)
+                exact = kind is torch.float64 and flow is None
+                self.assertEqual(got.dtype, torch.float64 if exact else torch.float32)
+                self.assertTrue(torch.allclose(got.float(), snls.align(b, a, flow, ws=3)))
+        for kind, flow_kind in ((torch.float64, torch.float32), (torch.float64, torch.float64), (torch.float32, torch.float64)):
+            flow = self.flow[:16, :16].to(flow_kind).clone().requires_grad_(True)
+            frame = b.to(kind).clone().requires_grad_(True)
+            moved = snls.align(frame, a.to(kind), flow, ws=3, stride1=0.5)
+            moved.square().mean().backward()
+            self.assertEqual((moved.dtype == torch.float64, frame.grad.dtype, flow.grad.dtype), (kind == flow_kind, kind, flow_kind))
+            self.assertGreater(float(frame.grad.abs().max()), 0)
+        self.assertEqual(snls.align(b.half(), a.half(), None, ws=3).dtype, torch.float16)
+        with self.assertRaisesRegex(TypeError, "align: frame is int32, must be uint8, float32"):
+            snls.align(b.int(), a, None)
+
     def test_types_that_are_refused(self):
         clip, floats = self.clip.long(), "float32, float16, bfloat16 or float64$"
         with self.assertRaisesRegex(TypeError, "search: query is int64, must be " + floats):
             snls.search(clip[None], clip[None])
-        with self.assertRaisesRegex(TypeError, "flow: frame0 is int64, must be uint8, " + floats):
-            snls.flow(clip[0], clip[1])
+        for kind in ("int64", "int32"):
+            odd = clip.to(getattr(torch, kind))
+            with self.assertRaisesRegex(TypeError, "flow: frame0 is %s, must be uint8, %s" % (kind, floats)):
+                snls.flow(odd[0], odd[1])
+        with self.assertRaisesRegex(TypeError, "warp: flow is float16, must be float32 or float64$"):
+            snls.warp(self.clip[0], self.flow.half())
 
     def test_left_alone(self):
         """SNLS_TORCH=0: a tensor is an array with __dlpack__, and results are NumPy's; also of one that is yet to be negated."""
