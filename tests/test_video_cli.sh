@@ -54,6 +54,14 @@ for case in "1 1 mono 1" "7 1 mono 7" "2 9 444 54" "9 2 mono 18" "3 5 420jpeg 27
 done
 "$snls" denoise small.y4m x.mkv --sigma 0 --enc-opt level=3 >log 2>err; [ $? = 4 ] && grep -q 'too small for ffv1 with slices' err && [ ! -e x.mkv ] || bad "slices of a few pixels: $(cat err)"
 
+# one sample of colour for four pixels of a row, where rows are no multiple of four: slices of FFV1 would lose the last, ffvhuff writes wrong ones
+for case in "yuv411p mkv" "yuv410p avi"; do
+    set -- $case; noise quarter.nut 70x50 $1 -c:v rawvideo; copy quarter.nut quarter.$2; same quarter.nut quarter.$2
+done
+copy quarter.nut huff.mkv '--vcodec ffvhuff'; "$snls" metrics quarter.nut huff.mkv --json 2>&1 | grep -q '"mean": null' || bad "4:1:0 in ffvhuff: $(cat log)"
+refused() { "$snls" denoise quarter.nut x.mkv --sigma 0 "$@" >log 2>err; [ $? = 4 ] && grep -q "$words" err && [ ! -e x.mkv ] || bad "4:1:0 with $*: $(cat err)"; }
+words='yuv410p is too coarse for ffv1 with slices.* leave out --enc-opt level' refused --enc-opt level=3; words='ffvhuff damages it in frames of 70 x 50' refused --vcodec ffvhuff --pix-fmt yuv411p
+
 # H.265 of frames smaller than a block of x265, whose rate control writes behind its memory there; its chatter stays away, whatever it is asked for
 if ffmpeg -hide_banner -encoders 2>/dev/null | grep -q libx265; then
     make -f lavfi -i testsrc=s=40x40:d=0.3:r=25 -pix_fmt yuv420p12le -c:v ffv1 little12.mkv
