@@ -139,7 +139,10 @@ copy vfr.mp4 vfr.mpg; grep -q 'frame rate varies' err || bad "a rate lost in .mp
 make -i vfr.mp4 -c copy -metadata:s:v rotate=90 turned.mp4
 copy turned.mp4 turned2.mp4
 ffprobe -v error -show_entries stream_side_data=rotation -of csv=p=0 turned2.mp4 | grep -q -- '-90\|90' || bad "the rotation is lost"
-copy turned.mp4 turned.mkv; grep -q rotation err || bad "a lost rotation is not mentioned"
+for out in turned.mkv turned.npy turned turned_%d.png; do
+    copy turned.mp4 $out "--frames 2"; grep -q 'the rotation is not marked in the output: .* has no place' err || bad "$out: a lost rotation is not mentioned: $(cat err)"
+done
+grep -q 'the shape of pixels, 4:3, is not marked in the output: png' err || bad "a lost aspect is not mentioned: $(cat err)"
 
 # audio, subtitles, chapters, an attachment, tags
 printf '1\n00:00:00,100 --> 00:00:00,900\nhello\n\n' >s.srt
@@ -157,6 +160,18 @@ copy full.mkv full.ts; [ "$(ffprobe -v error -show_entries stream=codec_name -of
 grep -q 'chapters are left out: mpegts' err || bad "lost chapters are not mentioned: $(cat err)"
 make -f lavfi -i testsrc2=s=96x64:r=25:d=0.4 -f lavfi -i sine=d=0.4:r=48000 -c:v ffv1 -c:a pcm_s24le pcm.mkv
 copy pcm.mkv pcm.mxf; [ "$(packets pcm.mkv a)" = "$(packets pcm.mxf a)" ] || bad "audio differs in mxf: $(cat err)"
+for out in full.npy full_%d.png; do
+    copy full.mkv $out "--frames 2"; grep -q 'stream 1 (audio, aac) is left out: ' err && grep -q 'chapters are left out: ' err || bad "$out: what is lost is not mentioned: $(cat err)"
+done
+copy full.mkv mute.npy --no-copy; [ ! -s err ] || bad "--no-copy: $(cat err)"
+# titles and languages: kept where FFmpeg has a place for them, under the word that it takes; else named
+make -i full.mkv -t 0.2 -map 0:v -map 0:a -c copy -map_chapters -1 -metadata title=Film -metadata:s:a title=Kommentar told.mkv
+tags() { ffprobe -v error -select_streams a -show_entries stream_tags=language,$2:format_tags=title -of csv=p=0 "$1" | tr '\n' ' '; }
+copy told.mkv told.mov; [ ! -s err ] && [ "$(tags told.mov handler_name)" = "ger,Kommentar Film " ] || bad ".mov: $(tags told.mov handler_name) $(cat err)" # QuickTime's number for deu
+copy told.mov told.mp4; [ ! -s err ] && [ "$(tags told.mp4 handler_name)" = "ger,Kommentar Film " ] || bad ".mp4: $(tags told.mp4 handler_name) $(cat err)"
+lost() { copy told.mkv "told.$1"; grep -q "not kept: $2; $3 has no place for it, .mkv does" err && [ "$(wc -l <err)" = "$4" ] || bad ".$1: $(cat err)"; }
+lost ts 'title of stream 1' mpegts 1; lost avi 'language of stream 1' avi 1; lost y4m title yuv4mpegpipe 2
+make -i told.mkv -c copy -map 0 -metadata:s:a language=mri told2.mkv; mv told2.mkv told.mkv; lost mov 'language of stream 1' mov 1 # QuickTime has no number for it
 copy full.mkv mute.mkv --no-copy; [ "$(ffprobe -v error -show_entries stream=codec_type -of csv=p=0 mute.mkv)" = video ] || bad "--no-copy copies"
 copy full.mkv part.mkv "--first 10 --frames 5"; [ "$(frames full.mkv | sed -n 11,15p)" = "$(frames part.mkv)" ] || bad "--first with audio"
 awk "BEGIN { d = $(ffprobe -v error -show_entries format=duration -of csv=p=0 part.mkv); exit !(d > 0.15 && d < 0.3) }" || bad "a part of 0.2 s has another length"

@@ -370,7 +370,7 @@ static void note_losses(SnlsWriter *w, const SnlsPixels *from, const char *codec
     if (!strcmp(codec, "gif")) snls_note(&w->info, "GIF has 256 fixed colours here; another container keeps them all");
 }
 
-static bool stream_has(const AVStream *s, enum AVPacketSideDataType type)
+bool snls_av_stream_has(const AVStream *s, enum AVPacketSideDataType type)
 {
 #if LIBAVFORMAT_VERSION_MAJOR >= 61
     return av_packet_side_data_get(s->codecpar->coded_side_data, s->codecpar->nb_coded_side_data, type);
@@ -385,7 +385,7 @@ static bool is_hdr(const SnlsReader *like, const AVFrame *first)
     return av_frame_get_side_data(first, AV_FRAME_DATA_MASTERING_DISPLAY_METADATA) ||
            av_frame_get_side_data(first, AV_FRAME_DATA_CONTENT_LIGHT_LEVEL) ||
            (s &&
-            (stream_has(s, AV_PKT_DATA_MASTERING_DISPLAY_METADATA) || stream_has(s, AV_PKT_DATA_CONTENT_LIGHT_LEVEL)));
+            (snls_av_stream_has(s, AV_PKT_DATA_MASTERING_DISPLAY_METADATA) || snls_av_stream_has(s, AV_PKT_DATA_CONTENT_LIGHT_LEVEL)));
 }
 
 /* Adds ", WHAT NAME"; the first without comma. */
