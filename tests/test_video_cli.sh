@@ -54,6 +54,14 @@ for case in "1 1 mono 1" "7 1 mono 7" "2 9 444 54" "9 2 mono 18" "3 5 420jpeg 27
 done
 "$snls" denoise small.y4m x.mkv --sigma 0 --enc-opt level=3 >log 2>err; [ $? = 4 ] && grep -q 'too small for ffv1 with slices' err && [ ! -e x.mkv ] || bad "slices of a few pixels: $(cat err)"
 
+# one sample of colour for four pixels of a row, where rows are no multiple of four: slices of FFV1 would lose the last, ffvhuff writes wrong ones
+for case in "yuv411p mkv" "yuv410p avi"; do
+    set -- $case; noise quarter.nut 70x50 $1 -c:v rawvideo; copy quarter.nut quarter.$2; same quarter.nut quarter.$2
+done
+copy quarter.nut huff.mkv '--vcodec ffvhuff'; "$snls" metrics quarter.nut huff.mkv --json 2>&1 | grep -q '"mean": null' || bad "4:1:0 in ffvhuff: $(cat log)"
+refused() { "$snls" denoise quarter.nut x.mkv --sigma 0 "$@" >log 2>err; [ $? = 4 ] && grep -q "$words" err && [ ! -e x.mkv ] || bad "4:1:0 with $*: $(cat err)"; }
+words='yuv410p is too coarse for ffv1 with slices.* leave out --enc-opt level' refused --enc-opt level=3; words='ffvhuff damages it in frames of 70 x 50' refused --vcodec ffvhuff --pix-fmt yuv411p
+
 # H.265 of frames smaller than a block of x265, whose rate control writes behind its memory there; its chatter stays away, whatever it is asked for
 if ffmpeg -hide_banner -encoders 2>/dev/null | grep -q libx265; then
     make -f lavfi -i testsrc=s=40x40:d=0.3:r=25 -pix_fmt yuv420p12le -c:v ffv1 little12.mkv
@@ -131,7 +139,10 @@ copy vfr.mp4 vfr.mpg; grep -q 'frame rate varies' err || bad "a rate lost in .mp
 make -i vfr.mp4 -c copy -metadata:s:v rotate=90 turned.mp4
 copy turned.mp4 turned2.mp4
 ffprobe -v error -show_entries stream_side_data=rotation -of csv=p=0 turned2.mp4 | grep -q -- '-90\|90' || bad "the rotation is lost"
-copy turned.mp4 turned.mkv; grep -q rotation err || bad "a lost rotation is not mentioned"
+for out in turned.mkv turned.npy turned turned_%d.png; do
+    copy turned.mp4 $out "--frames 2"; grep -q 'the rotation is not marked in the output: .* has no place' err || bad "$out: a lost rotation is not mentioned: $(cat err)"
+done
+grep -q 'the shape of pixels, 4:3, is not marked in the output: png' err || bad "a lost aspect is not mentioned: $(cat err)"
 
 # audio, subtitles, chapters, an attachment, tags
 printf '1\n00:00:00,100 --> 00:00:00,900\nhello\n\n' >s.srt
@@ -149,6 +160,18 @@ copy full.mkv full.ts; [ "$(ffprobe -v error -show_entries stream=codec_name -of
 grep -q 'chapters are left out: mpegts' err || bad "lost chapters are not mentioned: $(cat err)"
 make -f lavfi -i testsrc2=s=96x64:r=25:d=0.4 -f lavfi -i sine=d=0.4:r=48000 -c:v ffv1 -c:a pcm_s24le pcm.mkv
 copy pcm.mkv pcm.mxf; [ "$(packets pcm.mkv a)" = "$(packets pcm.mxf a)" ] || bad "audio differs in mxf: $(cat err)"
+for out in full.npy full_%d.png; do
+    copy full.mkv $out "--frames 2"; grep -q 'stream 1 (audio, aac) is left out: ' err && grep -q 'chapters are left out: ' err || bad "$out: what is lost is not mentioned: $(cat err)"
+done
+copy full.mkv mute.npy --no-copy; [ ! -s err ] || bad "--no-copy: $(cat err)"
+# titles and languages: kept where FFmpeg has a place for them, under the word that it takes; else named
+make -i full.mkv -t 0.2 -map 0:v -map 0:a -c copy -map_chapters -1 -metadata title=Film -metadata:s:a title=Kommentar told.mkv
+tags() { ffprobe -v error -select_streams a -show_entries stream_tags=language,$2:format_tags=title -of csv=p=0 "$1" | tr '\n' ' '; }
+copy told.mkv told.mov; [ ! -s err ] && [ "$(tags told.mov handler_name)" = "ger,Kommentar Film " ] || bad ".mov: $(tags told.mov handler_name) $(cat err)" # QuickTime's number for deu
+copy told.mov told.mp4; [ ! -s err ] && [ "$(tags told.mp4 handler_name)" = "ger,Kommentar Film " ] || bad ".mp4: $(tags told.mp4 handler_name) $(cat err)"
+lost() { copy told.mkv "told.$1"; grep -q "not kept: $2; $3 has no place for it, .mkv does" err && [ "$(wc -l <err)" = "$4" ] || bad ".$1: $(cat err)"; }
+lost ts 'title of stream 1' mpegts 1; lost avi 'language of stream 1' avi 1; lost y4m title yuv4mpegpipe 2
+make -i told.mkv -c copy -map 0 -metadata:s:a language=mri told2.mkv; mv told2.mkv told.mkv; lost mov 'language of stream 1' mov 1 # QuickTime has no number for it
 copy full.mkv mute.mkv --no-copy; [ "$(ffprobe -v error -show_entries stream=codec_type -of csv=p=0 mute.mkv)" = video ] || bad "--no-copy copies"
 copy full.mkv part.mkv "--first 10 --frames 5"; [ "$(frames full.mkv | sed -n 11,15p)" = "$(frames part.mkv)" ] || bad "--first with audio"
 awk "BEGIN { d = $(ffprobe -v error -show_entries format=duration -of csv=p=0 part.mkv); exit !(d > 0.15 && d < 0.3) }" || bad "a part of 0.2 s has another length"

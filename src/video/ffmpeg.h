@@ -135,6 +135,9 @@ typedef struct SnlsAvReader {
 
 extern const SnlsReaderKind snls_av_reader;
 
+/* Says what of the clip a writer of frames alone leaves out. */
+void snls_av_note_beside(const SnlsReader *r, SnlsWriter *w);
+
 /* Opens what libavformat is not to open by its name, and puts it into a->in; a->in stays NULL for all else. */
 SnlsStatus snls_av_input_open(SnlsReader *r, SnlsAvReader *a);
 void snls_av_input_close(SnlsReader *r, SnlsAvReader *a); /* after a->in */
@@ -189,6 +192,9 @@ extern const SnlsWriterKind snls_av_writer;
 /* Encoder, its format and options by container, depth and what was asked for; opens it. */
 SnlsStatus snls_av_encoder_open(SnlsWriter *w, SnlsAvWriter *a, const AVFrame *first);
 
+/* Is there side data of this kind for all of the stream? */
+bool snls_av_stream_has(const AVStream *s, enum AVPacketSideDataType type);
+
 /* What is told of an encoder: nobody knows y4m's by FFmpeg's word for it. */
 static inline const char *snls_av_encoder_name(const AVCodec *codec) { return codec->id == AV_CODEC_ID_WRAPPED_AVFRAME ? "y4m" : codec->name; }
 
@@ -213,6 +219,11 @@ void snls_av_note_rate(SnlsWriter *w);
 static inline bool snls_av_is_y4m(const SnlsAvWriter *a) { return a->encoder->codec_id == AV_CODEC_ID_WRAPPED_AVFRAME; }
 SnlsStatus snls_av_y4m_frame(SnlsWriter *w, SnlsAvWriter *a, const SnlsFrame *frame);
 SnlsStatus snls_av_y4m_finish(SnlsWriter *w, SnlsAvWriter *a);
+
+/* Puts title and language of a stream where this container has them, in the words that FFmpeg takes for it. */
+void snls_av_tags_fit(AVStream *to, const AVOutputFormat *format);
+/* Says which titles and languages of the input have no place in the output: of the clip, of its video, and of the streams that are copied (NULL: none). */
+void snls_av_tags_note(SnlsVideoInfo *info, const char *format, const AVFormatContext *in, int video, const SnlsAvCopy *copied);
 
 /* Adds streams, chapters and tags of the input to a->out, before its header is written. */
 SnlsStatus snls_av_copy_open(SnlsWriter *w, SnlsAvWriter *a);

@@ -80,6 +80,11 @@ static void move_timecode(SnlsWriter *w, AVDictionary **tags)
     av_dict_set(tags, "timecode", *text ? text : NULL, 0);
 }
 
+static void note_rotation(SnlsVideoInfo *info, const char *format)
+{
+    snls_note(info, "the rotation is not marked in the output: %s has no place for it here; .mp4 and .mov do", format);
+}
+
 /* Rotation, HDR mastering, stereo, ... belong to the stream. Dolby Vision's would lie about frames it did not see. */
 static void copy_side_data(SnlsWriter *w, AVStream *to, const AVStream *from)
 {
@@ -97,10 +102,7 @@ static void copy_side_data(SnlsWriter *w, AVStream *to, const AVStream *from)
             continue;
         }
         if (list[i].type == AV_PKT_DATA_CPB_PROPERTIES) continue;
-        if (list[i].type == AV_PKT_DATA_DISPLAYMATRIX && !strstr("mp4,mov,ipod", format))
-            snls_note(&w->info,
-                      "the rotation is not marked in the output: %s has no place for it here; .mp4 and .mov do",
-                      format);
+        if (list[i].type == AV_PKT_DATA_DISPLAYMATRIX && !strstr("mp4,mov,ipod", format)) note_rotation(&w->info, format);
 #if LIBAVFORMAT_VERSION_MAJOR >= 61
         AVPacketSideData *side = av_packet_side_data_new(
             &to->codecpar->coded_side_data, &to->codecpar->nb_coded_side_data, list[i].type, list[i].size, 0);
@@ -126,6 +128,7 @@ static AVStream *stream_like(AVFormatContext *out, const AVStream *from)
     to->disposition = from->disposition;
     to->sample_aspect_ratio = from->sample_aspect_ratio;
     copy_tags(&to->metadata, from->metadata, false);
+    snls_av_tags_fit(to, out->oformat);
     return to;
 }
 
@@ -186,18 +189,20 @@ static SnlsStatus attach_cover(SnlsWriter *w, SnlsAvWriter *a, const AVStream *f
     return SNLS_OK;
 }
 
-static void note_left_out(SnlsWriter *w, const SnlsAvWriter *a, const AVStream *s)
+static void note_left_out(SnlsVideoInfo *info, const char *format, const AVStream *s)
 {
     const enum AVMediaType type = s->codecpar->codec_type;
     const unsigned tag = s->codecpar->codec_tag; /* chapters and time code of MP4 are such streams, and are copied as tags */
     if (type == AVMEDIA_TYPE_DATA && (tag == MKTAG('t', 'e', 'x', 't') || tag == MKTAG('t', 'm', 'c', 'd'))) return;
     char why[64] = "nothing is known of it so far";
     if (type != AVMEDIA_TYPE_AUDIO || s->codecpar->sample_rate > 0)
-        snprintf(why, sizeof why, "%s cannot hold it", a->out->oformat->name);
-    snls_note(&w->info, "stream %d (%s, %s) is left out: %s", s->index,
+        snprintf(why, sizeof why, "%s cannot hold it", format);
+    snls_note(info, "stream %d (%s, %s) is left out: %s", s->index,
               av_get_media_type_string(type) ? av_get_media_type_string(type) : "?",
               avcodec_get_name(s->codecpar->codec_id), why);
 }
+
+static void note_chapters(SnlsVideoInfo *info, const char *format) { snls_note(info, "chapters are left out: %s cannot hold them", format); }
 
 static bool holds_chapters(const AVOutputFormat *f)
 {
@@ -226,7 +231,7 @@ static void copy_chapters(SnlsWriter *w, SnlsAvWriter *a)
 {
     const AVFormatContext *in = a->copy.in;
     if (in->nb_chapters && !holds_chapters(a->out->oformat)) {
-        snls_note(&w->info, "chapters are left out: %s cannot hold them", a->out->oformat->name);
+        note_chapters(&w->info, a->out->oformat->name);
         return;
     }
     AVChapter **list = av_calloc(in->nb_chapters ? in->nb_chapters : 1, sizeof *list);
@@ -248,13 +253,38 @@ static void copy_chapters(SnlsWriter *w, SnlsAvWriter *a)
     a->out->chapters = list;
 }
 
-static SnlsStatus note_once(SnlsWriter *w, const SnlsAvReader *reader)
+static SnlsStatus note_once(SnlsWriter *w, const SnlsAvWriter *a, const SnlsAvReader *reader)
 {
+    snls_av_tags_note(&w->info, a->out->oformat->name, reader->in, reader->stream->index, NULL);
     if (reader->in->nb_streams < 2 && !reader->in->nb_chapters) return SNLS_OK;
     return snls_note(&w->info,
                      "audio, subtitles and chapters are left out: %s is a pipe, and they are read from a file that can "
                      "be opened twice",
                      snls_io_name(w->params.like->path).text);
+}
+
+/* Ogg has tags of its streams alone: those of the clip are with the video. */
+static void copy_clip_tags(SnlsWriter *w, SnlsAvWriter *a, const SnlsAvReader *reader)
+{
+    copy_tags(&a->out->metadata, reader->in->metadata, false);
+    move_timecode(w, &a->out->metadata);
+    if (av_match_name(a->out->oformat->name, "ogg,ogv")) av_dict_copy(&a->stream->metadata, a->out->metadata, AV_DICT_DONT_OVERWRITE);
+}
+
+void snls_av_note_beside(const SnlsReader *r, SnlsWriter *w)
+{
+    const SnlsAvReader *reader = r->priv;
+    const AVFormatContext *in = reader->in;
+    const AVRational aspect = ((const AVFrame *)r->peeked->owner)->sample_aspect_ratio;
+    const char *format = w->info.codec;
+    if (snls_av_stream_has(reader->stream, AV_PKT_DATA_DISPLAYMATRIX)) note_rotation(&w->info, format);
+    if (aspect.num > 0 && aspect.den > 0 && aspect.num != aspect.den)
+        snls_note(&w->info, "the shape of pixels, %d:%d, is not marked in the output: %s has no place for it here", aspect.num, aspect.den, format);
+    if (w->params.no_copy) return;
+    for (unsigned i = 0; i < in->nb_streams; i++)
+        if (in->streams[i] != reader->stream) note_left_out(&w->info, format, in->streams[i]);
+    if (in->nb_chapters) note_chapters(&w->info, format);
+    snls_av_tags_note(&w->info, format, in, reader->stream->index, NULL);
 }
 
 SnlsStatus snls_av_copy_open(SnlsWriter *w, SnlsAvWriter *a)
@@ -268,10 +298,12 @@ SnlsStatus snls_av_copy_open(SnlsWriter *w, SnlsAvWriter *a)
     const SnlsAvReader *reader = like->priv;
     copy_tags(&a->stream->metadata, reader->stream->metadata, true);
     move_timecode(w, &a->stream->metadata);
+    snls_av_tags_fit(a->stream, a->out->oformat);
     copy_side_data(w, a->stream, reader->stream);
     a->stream->disposition = reader->stream->disposition;
     if (w->params.no_copy) return SNLS_OK;
-    if (reader->input.io) return note_once(w, reader); /* or y4m, which has one stream */
+    copy_clip_tags(w, a, reader);
+    if (reader->input.io) return note_once(w, a, reader); /* or y4m, which has one stream */
     snprintf(url, sizeof url, "file:%s", like->path);
     snprintf(c->path, sizeof c->path, "%s", like->path);
     int error = avformat_open_input(&c->in, url, reader->in->iformat, NULL);
@@ -291,12 +323,11 @@ SnlsStatus snls_av_copy_open(SnlsWriter *w, SnlsAvWriter *a)
         c->stream[i] = (struct SnlsAvCopyStream){ .to = -1, .last = AV_NOPTS_VALUE };
         if (!video && is_cover_file(a, s)) SNLS_TRY(attach_cover(w, a, s));
         else if (!video && keeps(a, s) && !refuses(a, s)) SNLS_TRY(add_stream(w, a, s));
-        else if (!video) note_left_out(w, a, s);
+        else if (!video) note_left_out(&w->info, a->out->oformat->name, s);
         if (c->stream[i].to < 0 && !c->clock.streams) s->discard = AVDISCARD_ALL;
     }
-    copy_tags(&a->out->metadata, c->in->metadata, false);
-    move_timecode(w, &a->out->metadata);
     copy_chapters(w, a);
+    snls_av_tags_note(&w->info, a->out->oformat->name, c->in, reader->stream->index, c);
     c->ended = a->out->nb_streams < 2;
     return SNLS_OK;
 }

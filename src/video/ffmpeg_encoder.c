@@ -80,6 +80,25 @@ static bool odd_size(const AVCodec *codec, const SnlsPixels *p, enum AVPixelForm
     return (f.log2_w && p->width & 1) || (f.log2_h && p->height & 1);
 }
 
+/* FFmpeg's ffvhuff writes wrong colours where the last sample of colour reaches over the edge of the frame. */
+static bool damages(const AVCodec *codec, const SnlsPixels *p, enum AVPixelFormat format)
+{
+    SnlsPixels f;
+    if (codec->id != AV_CODEC_ID_FFVHUFF || !snls_av_pixels(format, &f)) return false;
+    return p->width & ((1 << f.log2_w) - 1) || p->height & ((1 << f.log2_h) - 1);
+}
+
+/* The nearest of the encoder's formats; AV_PIX_FMT_NONE where it has none for frames of this size. */
+static enum AVPixelFormat nearest(const AVCodec *codec, const SnlsPixels *p, enum AVPixelFormat from)
+{
+    enum AVPixelFormat fit[AV_PIX_FMT_NB + 1];
+    int count = 0;
+    for (const enum AVPixelFormat *list = formats_of(codec); *list != AV_PIX_FMT_NONE && count < AV_PIX_FMT_NB; list++)
+        if (!damages(codec, p, *list)) fit[count++] = *list;
+    fit[count] = AV_PIX_FMT_NONE;
+    return count ? avcodec_find_best_pix_fmt_of_list(fit, from, snls_pixels_alpha(p), NULL) : AV_PIX_FMT_NONE;
+}
+
 /* RGB into a lossy YUV encoder: 4:2:0 of the same depth, which every player shows; 4:4:4 where a size is odd. */
 static enum AVPixelFormat usual_yuv(const AVCodec *codec, const SnlsPixels *p, bool half)
 {
@@ -109,14 +128,15 @@ static SnlsStatus choose_format(SnlsWriter *w, const AVCodec *codec, const SnlsP
                      w->params.format);
         SNLS_REQUIRE(w->ctx, takes(codec, *format), SNLS_ERR_UNSUPPORTED,
                      "writer: params.format is %.60s, the encoder %s does not take it", w->params.format, snls_av_encoder_name(codec));
-    } else if (takes(codec, from) && !odd_size(codec, p, from)) *format = from;
+        SNLS_REQUIRE(w->ctx, !damages(codec, p, *format), SNLS_ERR_UNSUPPORTED,
+                     "writer: params.format is %.60s, the encoder %s damages it in frames of %lld x %lld; ffv1 does not", w->params.format, snls_av_encoder_name(codec), (long long)p->width, (long long)p->height);
+    } else if (takes(codec, from) && !odd_size(codec, p, from) && !damages(codec, p, from)) *format = from;
     else if (p->components < 3 || (p->rgb && !w->params.lossless && !keeps_rgb(codec)))
         *format = usual_yuv(codec, p, true);
     else if (p->rgb && p->component[0].depth <= 8 && takes(codec, AV_PIX_FMT_GBRP) && !takes(codec, AV_PIX_FMT_BGRA))
         *format = AV_PIX_FMT_GBRP;
     if (*format == AV_PIX_FMT_NONE && odd_size(codec, p, from)) *format = usual_yuv(codec, p, false);
-    if (*format == AV_PIX_FMT_NONE && formats_of(codec))
-        *format = avcodec_find_best_pix_fmt_of_list(formats_of(codec), from, snls_pixels_alpha(p), NULL);
+    if (*format == AV_PIX_FMT_NONE && formats_of(codec)) *format = nearest(codec, p, from);
     if (*format == AV_PIX_FMT_PAL8) *format = AV_PIX_FMT_BGR8; /* GIF: fixed colours, no palette is made */
     SNLS_REQUIRE(w->ctx, *format != AV_PIX_FMT_NONE && snls_av_pixels(*format, &known), SNLS_ERR_UNSUPPORTED,
                  "%s: the encoder %s takes no pixel format we can make", snls_io_name(w->name).text, snls_av_encoder_name(codec));
@@ -173,19 +193,26 @@ enum { SLICED_LEAST = 16 }; /* pixels of a side */
  * colour), it does not start, or writes what every decoder reads as black. Version 1 has no slices and takes every size. */
 static bool too_small_for_slices(const SnlsWriter *w) { return w->pixels.width < SLICED_LEAST || w->pixels.height < SLICED_LEAST; }
 
+/* 4:1:1 and 4:1:0: where slices meet between two samples of colour, samples at the end of a row are in none. 4:2:0 is cut elsewhere. */
+static bool too_coarse_for_slices(const SnlsWriter *w) { return w->pixels.log2_w > 1 || w->pixels.log2_h > 1; }
+
 static void set_ffv1(const SnlsWriter *w, AVDictionary **options)
 {
-    const bool small = too_small_for_slices(w);
-    av_dict_set(options, "level", small ? "1" : "3", 0);
-    if (!small) av_dict_set(options, "slicecrc", "1", 0); /* slices with check sums: a damaged spot stays small and is noticed */
+    const bool whole = too_small_for_slices(w) || too_coarse_for_slices(w);
+    av_dict_set(options, "level", whole ? "1" : "3", 0);
+    if (!whole) av_dict_set(options, "slicecrc", "1", 0); /* slices with check sums: a damaged spot stays small and is noticed */
 }
 
 /* Versions with slices, which options may ask for, write a header of their own. */
 static SnlsStatus check_ffv1(SnlsWriter *w, const AVCodecContext *e)
 {
-    SNLS_REQUIRE(w->ctx, e->codec_id != AV_CODEC_ID_FFV1 || !too_small_for_slices(w) || !e->extradata_size, SNLS_ERR_UNSUPPORTED,
+    if (e->codec_id != AV_CODEC_ID_FFV1 || !e->extradata_size) return SNLS_OK;
+    SNLS_REQUIRE(w->ctx, !too_small_for_slices(w), SNLS_ERR_UNSUPPORTED,
                  "%s: frames of %d x %d are too small for ffv1 with slices; leave out params.options level, slices and slicecrc",
                  snls_io_name(w->name).text, e->width, e->height);
+    SNLS_REQUIRE(w->ctx, !too_coarse_for_slices(w), SNLS_ERR_UNSUPPORTED,
+                 "%s: colour of %s is too coarse for ffv1 with slices, which would lose some of it; leave out params.options level, slices and slicecrc",
+                 snls_io_name(w->name).text, av_get_pix_fmt_name(e->pix_fmt));
     return SNLS_OK;
 }
 
@@ -343,7 +370,7 @@ static void note_losses(SnlsWriter *w, const SnlsPixels *from, const char *codec
     if (!strcmp(codec, "gif")) snls_note(&w->info, "GIF has 256 fixed colours here; another container keeps them all");
 }
 
-static bool stream_has(const AVStream *s, enum AVPacketSideDataType type)
+bool snls_av_stream_has(const AVStream *s, enum AVPacketSideDataType type)
 {
 #if LIBAVFORMAT_VERSION_MAJOR >= 61
     return av_packet_side_data_get(s->codecpar->coded_side_data, s->codecpar->nb_coded_side_data, type);
@@ -358,7 +385,7 @@ static bool is_hdr(const SnlsReader *like, const AVFrame *first)
     return av_frame_get_side_data(first, AV_FRAME_DATA_MASTERING_DISPLAY_METADATA) ||
            av_frame_get_side_data(first, AV_FRAME_DATA_CONTENT_LIGHT_LEVEL) ||
            (s &&
-            (stream_has(s, AV_PKT_DATA_MASTERING_DISPLAY_METADATA) || stream_has(s, AV_PKT_DATA_CONTENT_LIGHT_LEVEL)));
+            (snls_av_stream_has(s, AV_PKT_DATA_MASTERING_DISPLAY_METADATA) || snls_av_stream_has(s, AV_PKT_DATA_CONTENT_LIGHT_LEVEL)));
 }
 
 /* Adds ", WHAT NAME"; the first without comma. */

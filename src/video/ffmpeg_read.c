@@ -390,7 +390,7 @@ bool snls_av_rate_varies(const SnlsReader *r)
     return usual > 0 && mean > 0 && (usual > 1.01 * mean || mean > 1.01 * usual);
 }
 
-const SnlsReaderKind snls_av_reader = { av_open, av_next, av_close, false };
+const SnlsReaderKind snls_av_reader = { av_open, av_next, av_close, false, snls_av_note_beside };
 
 /* ---- the door ---- */
 
@@ -411,7 +411,7 @@ const SnlsVideoBackend *snls_ffmpeg_backend(int32_t api_version, size_t reader_s
 {
     static atomic_flag quiet = ATOMIC_FLAG_INIT; /* once: it is one level for the process, whose host may want another afterwards */
     static const SnlsVideoBackend backend = { &snls_av_reader, &snls_av_writer, about };
-    if (api_version != SNLS_API_VERSION || reader_size != sizeof(SnlsReader) || writer_size != sizeof(SnlsWriter))
+    if (api_version != SNLS_API_VERSION || reader_size != SNLS_READER_SIZE || writer_size != sizeof(SnlsWriter))
         return NULL;
     if (!atomic_flag_test_and_set(&quiet)) av_log_set_level(AV_LOG_QUIET); /* the library never prints; errors are sentences */
     return &backend;

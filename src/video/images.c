@@ -253,7 +253,7 @@ static void images_close(SnlsReader *r)
     snls_mem_free(&r->ctx->allocator, m);
 }
 
-const SnlsReaderKind snls_images_reader = { images_open, images_next, images_close, true };
+const SnlsReaderKind snls_images_reader = { images_open, images_next, images_close, true, NULL };
 
 /* ---- writing ---- */
 

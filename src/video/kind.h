@@ -27,6 +27,8 @@ typedef struct SnlsReaderKind {
     SnlsStatus (*next)(SnlsReader *reader, SnlsFrame **frame);
     void (*close)(SnlsReader *reader); /* after a failed open too */
     bool skips;                        /* open has gone to params.first already */
+    void (*note_beside)(const SnlsReader *reader, SnlsWriter *writer); /* what of the clip a file of frames alone has no place for, into the writer's notes;
+                                                                          NULL: there is nothing but frames */
 } SnlsReaderKind;
 
 struct SnlsReader {
@@ -79,6 +81,7 @@ typedef struct SnlsVideoBackend {
     const SnlsWriterKind *writer;
     void (*about)(char *text, size_t size);
 } SnlsVideoBackend;
+#define SNLS_READER_SIZE (sizeof(SnlsReader) + sizeof(SnlsReaderKind)) /* two that were built from other versions of these do not go together */
 typedef const SnlsVideoBackend *SnlsFfmpegEntry(int32_t api_version, size_t reader_size, size_t writer_size);
 
 SnlsStatus snls_ffmpeg_load(SnlsContext *ctx, const char *path, const SnlsVideoBackend **backend);

@@ -21,7 +21,7 @@ SnlsStatus snls_ffmpeg_load(SnlsContext *ctx, const char *path, const SnlsVideoB
     SnlsFfmpegEntry *entry = NULL;
     void *symbol = snls_library_symbol(library, SNLS_FFMPEG_ENTRY);
     memcpy(&entry, &symbol, sizeof entry); /* C has no conversion from an object pointer to a function pointer */
-    *backend = entry ? entry(SNLS_API_VERSION, sizeof(SnlsReader), sizeof(SnlsWriter)) : NULL;
+    *backend = entry ? entry(SNLS_API_VERSION, SNLS_READER_SIZE, sizeof(SnlsWriter)) : NULL;
     SNLS_REQUIRE(ctx, *backend, SNLS_ERR_UNSUPPORTED, "%s: " LIBRARY " belongs to another version of snls", name.text);
     return SNLS_OK;
 }

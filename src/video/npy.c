@@ -109,7 +109,7 @@ static void npy_close(SnlsReader *r)
     snls_mem_free(&r->ctx->allocator, n);
 }
 
-const SnlsReaderKind snls_npy_reader = { npy_open, npy_next, npy_close, true };
+const SnlsReaderKind snls_npy_reader = { npy_open, npy_next, npy_close, true, NULL };
 
 /* ---- writing ---- */
 

@@ -34,8 +34,12 @@ static SnlsStatus choose_kind(SnlsWriter *w)
 
 static SnlsStatus open_writer(SnlsWriter *w)
 {
+    const SnlsReader *like = w->params.like;
     SNLS_TRY(choose_kind(w));
-    return w->kind->open(w);
+    SNLS_TRY(w->kind->open(w));
+    const bool frames_alone = w->kind == &snls_images_writer || w->kind == &snls_npy_writer;
+    if (frames_alone && like->kind->note_beside) like->kind->note_beside(like, w);
+    return SNLS_OK;
 }
 
 static SnlsStatus check_params(SnlsContext *ctx, const SnlsWriterParams *p)
