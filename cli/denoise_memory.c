@@ -28,19 +28,7 @@ static int parse_size(const char *option, const char *text, double *bytes)
     return EXIT_DONE;
 }
 
-#define PROGRAM_BYTES (16.0 * 1024 * 1024) /* it and the libraries that it is linked with: 10 MiB, measured, rounded up */
-
-static bool is_array(const SnlsVideoInfo *info) { return !strcmp(info->container, "npy"); }
-
-/* Arrays in and out: FFmpeg is not even loaded. */
-static bool has_codec(const Denoise *d)
-{
-    SnlsVideoInfo clean = { .container = "npy" };
-    if (d->clean_reader) snls_reader_info(d->clean_reader, &clean);
-    return !is_array(&d->info) || !is_array(&d->out_info) || !is_array(&clean);
-}
-
-/* Pictures that decoder and encoder keep for themselves: H.264 at its defaults, measured, rounded up; the program is in it. */
+/* Pictures that decoder and encoder keep for themselves: H.264 at its defaults, measured, rounded up. */
 static double codec_bytes(const SnlsVideoInfo *info)
 {
     return 48.0 * 1024 * 1024 + 90.0 * (double)(info->width * info->height) * 1.5 * (info->depth > 8 ? 2 : 1);
@@ -83,9 +71,8 @@ static int hold(const Denoise *d, double limit, double held)
     return code;
 }
 
-/* What a run needs in all, and what of it is frames and features that can lie in a file; touched: what more is needed then, since pages of them are let go of only
- * every so often, but for a run with codecs, of whose memory that much is not used at the same time. all < 0: there is no run of this size, which is said when it begins. */
-typedef struct Need { double all, held, touched; } Need;
+/* What a run needs in all, and what of it is frames and features that can lie in a file. all < 0: there is no run of this size, which is said when it begins. */
+typedef struct Need { double all, held; } Need;
 
 static Need need_of(const Denoise *d, const SnlsPipelineParams *p)
 {
@@ -94,9 +81,8 @@ static Need need_of(const Denoise *d, const SnlsPipelineParams *p)
     const int64_t ours = snls_pipeline_memory(p, &d->info, &d->params, d->model, threads),
                   held = d->model ? snls_model_stream_memory(d->model, &size)
                                   : snls_denoiser_memory(&d->params, size.height, size.width, d->info.channels, threads);
-    if (ours < 0) return (Need){ .all = -1 };
-    const double codecs = codec_bytes(&d->info), others = has_codec(d) ? codecs : PROGRAM_BYTES;
-    return (Need){ (double)ours + others + (d->model ? network_bytes(d->model, threads) : 0), ours > held && held > 0 ? (double)held : 0, codecs - others };
+    if (ours < 0) return (Need){ -1, 0 };
+    return (Need){ (double)ours + codec_bytes(&d->info) + (d->model ? network_bytes(d->model, threads) : 0), ours > held && held > 0 ? (double)held : 0 };
 }
 
 int denoise_plan_memory(const Denoise *d, SnlsPipelineParams *p)
@@ -110,9 +96,8 @@ int denoise_plan_memory(const Denoise *d, SnlsPipelineParams *p)
     if (d->model) need = need_of(d, p);
     if (need.all <= limit) return EXIT_DONE;
     const double stays = d->model ? network_stays(&d->info) : 0;
-    const double least = need.all + need.touched - 0.8 * (need.held > stays ? need.held - stays : 0); /* flow and the tiles in work are a tenth of what is held */
+    const double least = need.all - 0.8 * (need.held > stays ? need.held - stays : 0); /* flow and the tiles in work are a tenth of what is held */
     if (need.held > 0 && least <= limit) return hold(d, limit, need.held);
-    if (d->mem && least >= need.all) return fail(EXIT_MEMORY, "--mem %s: this run needs about %.2f GiB", d->mem, need.all / GIB);
     if (d->mem)
         return fail(EXIT_MEMORY, "--mem %s: this run needs about %.2f GiB, or %.2f GiB with frames held in a file",
                     d->mem, need.all / GIB, least / GIB);

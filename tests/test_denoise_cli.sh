@@ -33,11 +33,6 @@ check "NaN in a frame that is skipped" code 0 "$snls" denoise "$work/hole.npy" "
 check "part of an array" code 0 "$snls" denoise "$work/clips/a.npy" "$work/want.npy" --sigma 0 --first 1
 check "the same part" cmp "$work/part.npy" "$work/want.npy"
 check "frames behind the last" code 2 "$snls" denoise "$work/clips/a.npy" "$work/part.npy" -y --sigma 0 --first 4
-# arrays have no codecs to plan memory for, and a file of frames is no help where it would take more
-check "a small array in little memory" code 0 "$snls" denoise "$work/clips/a.npy" "$work/part.npy" -y --sigma 20 --method nlm --preset fast --threads 1 --mem 32M
-check "nothing is said" lines 0
-check "a small array in none" code 5 "$snls" denoise "$work/clips/a.npy" "$work/part.npy" -y --sigma 20 --method nlm --preset fast --threads 1 --mem 1M
-check "what it needs: $(cat "$work/err")" grep -q 'needs about 0.02 GiB$' "$work/err"
 if "$snls" --version | grep -q 'png yes'; then
     check "pictures" code 0 "$snls" noise "$work/clips/a.npy" "$work/pictures/" --sigma 5
     check "as many pictures as frames" [ "$(ls "$work/pictures" | wc -l)" = 4 ]

@@ -46,7 +46,7 @@ cp part.npy other.npy.resume; stan a.npy other.npy --resume; [ $? != 0 ] && [ ! 
 
 # memory: too little is refused, little is enough with the same result
 stan a.npy x.npy --mem 1M; code=$?; [ $code = 5 ] && [ ! -e x.npy ] || bad "--mem 1M: $code $(cat err)"
-least=$(sed -n 's/.* needs about \([0-9.]*\) GiB.*/\1/p' err)
+least=$(sed -n 's/.* or \([0-9.]*\) GiB.*/\1/p' err)
 [ -n "$least" ] || bad "what is needed is not said: $(cat err)"
 
 # A wide frame: the least that is said is enough, for what oneDNN keeps for its layers too.
