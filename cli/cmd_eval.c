@@ -66,14 +66,17 @@ static json_t *row_json(const char *name, double sigma, const Score *s)
 typedef struct MeanScore {
     Score score;
     Mean ssim, strred; /* which a clip may be too small for */
+    Mean sigma[3];     /* of clips with noise */
 } MeanScore;
 
-static void add_used(Used *sum, const Used *u, double share)
+static void add_used(MeanScore *mean, const Used *u)
 {
-    for (int c = 0; c < 3; c++) sum->sigma[c] += share * u->sigma[c];
-    if (u->most > 0 && (sum->most == 0 || u->least < sum->least)) sum->least = u->least; /* a clip without noise has no bounds */
-    if (u->most > sum->most) sum->most = u->most;
+    Used *sum = &mean->score.used;
     sum->without += u->without;
+    if (!(u->most > 0)) return; /* a clip without noise has no bounds, and says nothing of what was used in others */
+    for (int c = 0; c < 3; c++) mean_add(&mean->sigma[c], u->sigma[c]), sum->sigma[c] = mean_of(&mean->sigma[c], 0);
+    if (sum->most == 0 || u->least < sum->least) sum->least = u->least;
+    if (u->most > sum->most) sum->most = u->most;
 }
 
 static void add_score(MeanScore *mean, const Score *s, double share)
@@ -86,7 +89,7 @@ static void add_score(MeanScore *mean, const Score *s, double share)
     sum->seconds += share * s->seconds;
     sum->processor += share * s->processor;
     for (int i = 0; i < 2; i++) sum->groups[i] += share * s->groups[i];
-    add_used(&sum->used, &s->used, share);
+    add_used(mean, &s->used);
 }
 
 /* Once, whatever the number of sigmas. */

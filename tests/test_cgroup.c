@@ -46,6 +46,8 @@ static void expect(const char *what, int32_t processors, int64_t memory)
 #define V2 "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
 #define V1 "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n33 31 0:30 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n35 31 0:32 / /sys/fs/cgroup/memory rw shared:9 - cgroup cgroup rw,memory\n"
 
+#define V2_BESIDE "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
+
 static void version_2(void)
 {
     begin("0::/user.slice/run.scope\n", V2);
@@ -63,7 +65,8 @@ static void version_2(void)
 
 static void version_1(void)
 {
-    begin("9:name=systemd:/\n4:memory:/job/7\n1:cpu,cpuacct:/job\n0::/\n", V1);
+    begin("9:name=systemd:/\n8::/odd\n4:memory:/job/7\n1:cpu,cpuacct:/job\n0::/\n", V1 V2_BESIDE);
+    put("/sys/fs/cgroup/unified/odd/memory.max", "1000\n");
     put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
     put("/sys/fs/cgroup/memory/job/7/memory.limit_in_bytes", "9223372036854771712\n");
     put("/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "-1\n");
@@ -83,6 +86,8 @@ static void containers(void)
     expect("container, own namespace", 1, 1000000);
     begin("0::/../../other\n", V2);
     put("/sys/fs/cgroup/memory.max", "2000000\n");
+    put("/sys/other/memory.max", "1000\n");
+    put("/sys/fs/other/memory.max", "1000\n");
     expect("container, a group outside of it", 0, 2000000);
     begin("4:memory:/docker/ab\n", "35 31 0:32 /docker/ab /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n");
     put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "3000000\n");

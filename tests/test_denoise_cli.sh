@@ -96,6 +96,9 @@ if [ "$lead" ]; then
     used sigma >"$work/want"
     check "the same to eval" code 0 "$snls" eval --data "$work/lead.npy" --sigma 0 --blind --method nlm --preset fast --json
     check "eval tells the noise of all frames as denoise does: $(used sigma_used | tr '\n' ' ')" [ "$(used sigma_used)" = "$(cat "$work/want")" ]
+    mkdir "$work/both" && mv "$work/lead.npy" "$work/both" && cp "$work/black.npy" "$work/both"
+    check "with a clip without noise" code 0 "$snls" eval --data "$work/both" --sigma 0 --blind --method nlm --preset fast
+    check "which does not count in the mean" [ "$(awk '$1 == "mean" { print $9, $10, $11 }' "$work/out")" = "$(awk '$1 == "lead.npy" { print $9, $10, $11 }' "$work/out")" ]
     check "black alone" code 0 "$snls" denoise "$work/black.npy" "$work/o.npy" --method nlm --preset fast -y
     check "nothing was found" grep -q 'no noise was found, frames are copied' "$work/err"
 fi
