@@ -25,7 +25,7 @@ static void arg_list(Denoise *d, Arg *list)
         { "enc-opt", "K=V", "an option of the encoder; may be given several times", NULL },
         { "pix-fmt", "NAME", "pixel format of the output (the input's, or the nearest)", &d->format },
         { "lossless", NULL, "the encoder's lossless mode; what --sigma 0 does unless told otherwise", &d->lossless },
-        { "no-copy", NULL, "leave out audio, subtitles, chapters, attachments", &d->no_copy },
+        { "no-copy", NULL, "leave out audio, subtitles, chapters, attachments, the clip's tags", &d->no_copy },
         { "no-cuts", NULL, "do not look for scene cuts", &d->no_cuts },
         READING_ARGS(d->reading),
         { "mem", "SIZE", "most memory to use, such as 900M or 2G; where frames do not fit, they are held in a file", &d->mem },

@@ -62,6 +62,10 @@ copy quarter.nut huff.mkv '--vcodec ffvhuff'; "$snls" metrics quarter.nut huff.m
 refused() { "$snls" denoise quarter.nut x.mkv --sigma 0 "$@" >log 2>err; [ $? = 4 ] && grep -q "$words" err && [ ! -e x.mkv ] || bad "4:1:0 with $*: $(cat err)"; }
 words='yuv410p is too coarse for ffv1 with slices.* leave out --enc-opt level' refused --enc-opt level=3; words='ffvhuff damages it in frames of 70 x 50' refused --vcodec ffvhuff --pix-fmt yuv411p
 
+# pictures hold RGB: a copy of YUV into them is not lossless, and that is said; one of pictures is
+"$snls" denoise even.mkv rgb/ -y --sigma 0 >log 2>err; grep -q 'YUV becomes RGB in PNG' err && ! grep -q lossless log || bad "YUV into pictures: $(cat log err)"
+"$snls" denoise rgb/ rgb2/ -y --sigma 0 >log 2>err; ! [ -s err ] && grep -q 'png, rgb.*, lossless' log || bad "pictures into pictures: $(cat log err)"
+
 # H.265 of frames smaller than a block of x265, whose rate control writes behind its memory there; its chatter stays away, whatever it is asked for
 if ffmpeg -hide_banner -encoders 2>/dev/null | grep -q libx265; then
     make -f lavfi -i testsrc=s=40x40:d=0.3:r=25 -pix_fmt yuv420p12le -c:v ffv1 little12.mkv

@@ -63,6 +63,7 @@ def axis(svg, x0, y0, x1, y1, xs, ys, place_x, place_y, label_x, label_y):
 
 
 def write_svg(name, svg, width, height):
+    os.makedirs(args.out, exist_ok=True)
     with open(os.path.join(args.out, name), "w") as f:
         f.write('<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12"><rect width="100%%" height="100%%" fill="white"/>\n%s\n</svg>\n'
                 % (width, height, "\n".join(svg)))

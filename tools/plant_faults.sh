@@ -52,7 +52,6 @@ interpolated l2 without its correction|src/cpu/tile_score.c|bend \&\& y->between
 distances never summed anew|src/cpu/tile_pick.c|return tile->planes.bend \&\& (terms < 8|return 0 \&\& (terms < 8|test_tile 1 60
 a tap left out of what is summed anew|src/simd/tile_exact_avx512.h|_mm512_mask_add_epi64(below, between_x, below, right)|below|test_tile 1 60
 candidates summed anew in another slot|src/simd/tile_exact.h|in->frame[slot] +|in->frame[0] +|test_tile 1 60
-corrections beyond the frame not cleared|src/cpu/tile.c|    clear_bends(\&tile);||test_tile 1 60
 bands of keys overlap by a row|src/cpu/match_grad_key.c|.first = band * m->height / bands,|.first = band * m->height / bands - (band > 0),|test_bands 1 16
 bands of queries overlap by a row|src/cpu/match_grad_query.c|band.at.first = number * m->height / bands;|band.at.first = number * m->height / bands - (number > 0);|test_bands 1 16
 patches at the border add to rows of another band|src/cpu/match_grad_edge.c|if (y < band->first|if (y < 0|test_bands 1 16

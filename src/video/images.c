@@ -285,7 +285,9 @@ static SnlsStatus images_create(SnlsWriter *w)
     SNLS_TRY(picture_name(w, info->frames > 1 ? 1 : 0, name, sizeof name));
     w->pixels = snls_pixels_packed(info->height, info->width, info->channels, depth);
     w->info.depth = depth;
-    w->info.lossless = info->depth <= depth;
+    const SnlsPixels *from = &w->params.like->peeked->pixels;
+    const bool converted = from->components > 2 && !from->rgb; /* YUV, some of which is no RGB that PNG holds */
+    w->info.lossless = info->depth <= depth && !converted;
     snprintf(w->info.container, sizeof w->info.container, "images");
     snprintf(w->info.codec, sizeof w->info.codec, "png");
     snprintf(w->info.pixel_format, sizeof w->info.pixel_format, "%s%s",
@@ -295,6 +297,7 @@ static SnlsStatus images_create(SnlsWriter *w)
              depth == 8            ? ""
              : info->channels == 1 ? "16le"
                                    : "le");
+    if (converted && w->params.lossless) snls_note(&w->info, "YUV becomes RGB in PNG, rounded and clamped; video files keep the samples");
     if (info->depth == 32) snls_note(&w->info, "floats are rounded and clamped to 8 bits in PNG; .npy keeps them");
     return SNLS_OK;
 }
