@@ -263,7 +263,7 @@ static void tell_noise(Run *r, const double noise[SNLS_NOISE])
     SnlsPipelineResult *result = r->result;
     const double mean = (noise[0] + noise[1] + noise[2]) / 3;
     bool estimated = false;
-    for (int c = 0; c < r->info.channels; c++) estimated |= r->job->denoise->sigma[c] < 0;
+    for (int c = 0; c < r->info.channels && c < 3; c++) estimated |= r->job->denoise->sigma[c] < 0;
     if (estimated && noise[0] < SNLS_NO_NOISE && noise[1] < SNLS_NO_NOISE && noise[2] < SNLS_NO_NOISE) {
         result->quiet++;
         return;
@@ -320,7 +320,7 @@ static void *write_frames(void *opaque)
 static bool is_copy(const SnlsDenoiseParams *d, int64_t channels)
 {
     bool all = true;
-    for (int64_t c = 0; d && c < channels; c++) all &= d->sigma[c] == 0;
+    for (int64_t c = 0; d && c < channels && c < 3; c++) all &= d->sigma[c] == 0;
     return all;
 }
 
