@@ -276,7 +276,7 @@ void tile_draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
         const bool narrow = rng_one_in(rng, 2); /* and so high that there are several stacks */
         shape[2] = narrow ? rng_int(rng, 65, 110) : rng_int(rng, 17, 40);
         shape[3] = narrow ? rng_int(rng, 4, 8) : rng_int(rng, 18, c->s.params.wt ? 26 : 50);
-        shape[4] = stacked;
+        shape[4] = rng_one_in(rng, 2) && stacked < 16 ? rng_int(rng, 16, 20) : stacked; /* keys by rows from 16 on */
     }
     if (kind == TILE_FRAMES) { /* a few frames stay held from one batch or head to the next, of many none does */
         shape[0] = rng_int(rng, 1, 2);
@@ -288,7 +288,7 @@ void tile_draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
     if (kind == TILE_FRAMES && c->s.params.ps > 1) { /* more than are searched together for want of stacks */
         shape[1] = rng_int(rng, 14, 22);
         shape[3] = rng_int(rng, 6, 12);
-        shape[4] = c->s.params.heads * rng_int(rng, 1, 5);
+        shape[4] = c->s.params.heads * (rng_one_in(rng, 3) ? rng_int(rng, 16, 18) : rng_int(rng, 1, 5));
     }
     if (kind == TILE_ANY && c->s.params.ps == 1 && rng_one_in(rng, 8)) { /* several strips of tiles, each cut more than once on its way down */
         shape[2] = rng_int(rng, 41, 60);

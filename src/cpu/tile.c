@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 44, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SPREAD = 4, SCORES_MAX = 1024, HELD = 3, REACH_MAX = SNLS_TILE_REACH_MAX, PATCH_ROWS = 16, STACKED_ROWS = 8, STACK_MAX = 8, STACKS = 4, PATCH_PIXELS = 48, PLANES_MORE = 16 << 20 };
+enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 44, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SPREAD = 4, SCORES_MAX = 1024, HELD = 3, REACH_MAX = SNLS_TILE_REACH_MAX, PATCH_ROWS = 16, STACKED_ROWS = 8, STACK_MAX = 8, STACKS = 4, TURNS = 8, PATCH_PIXELS = 48, PLANES_MORE = 16 << 20 };
 
 /* Planes have margins of some vectors: not for narrow frames or queries far apart, unless they are small anyway. */
 static bool margins_pay(const SnlsMatch *m)
@@ -87,6 +87,13 @@ static int64_t stacks_of(const CpuTile *tile) { return stacks_down(tile) * ((til
 static int64_t chunks_down(const CpuTile *tile) { return (tile->c->m.rows + tile->keys.chunk * tile->rows - 1) / (tile->keys.chunk * tile->rows); }
 static int64_t chunks_of(const CpuTile *tile) { return chunks_down(tile) * ((tile->c->m.columns + tile->keys.strip - 1) / tile->keys.strip); }
 
+/* Keys by rows: a stack of all frames that are searched together, or of some of them where that makes too few units for the threads. */
+static void set_turns(CpuTile *tile, int threads, int64_t frames)
+{
+    tile->together = tile->turns = frames < tile->c->m.frames ? frames : tile->c->m.frames;
+    while (threads > 1 && tile->turns > 1 && (tile->together + tile->turns - 1) / tile->turns * stacks_of(tile) < 2 * STACKS * threads) tile->turns = (tile->turns + 1) / 2;
+}
+
 /* As few frames as have a few units for each thread; of those that take turns all or none, so that a chunk is the same for any number of threads. */
 static void set_together(CpuTile *tile, int threads)
 {
@@ -94,6 +101,8 @@ static void set_together(CpuTile *tile, int threads)
     const int64_t turns = m->ps == 1 ? tile->keys.together : 1, units = m->ps == 1 ? chunks_of(tile) : stacks_of(tile), most = frames_at_most(tile);
     const int64_t wanted = threads == 1 || units == 0 ? turns : (STACKS * threads + units - 1) / units * turns;
     tile->together = wanted <= most || most == m->frames ? wanted : most < turns ? turns : most / turns * turns;
+    tile->turns = 1;
+    if (tile->by_rows) set_turns(tile, threads, most < TURNS ? most : TURNS);
     const int64_t held = m->windows + tile->together - 1;
     tile->planes.frames = held < m->frames ? held : m->frames;
 }
@@ -121,11 +130,13 @@ static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
     tile.pixel_columns = m->ps == 1 ? tile.lanes : PATCH_PIXELS; /* whole vectors, of which the patches' reach is no query */
     tile.columns = tile.pixel_columns - reach;
     tile.blocks = (tile.columns + tile.lanes - 1) / tile.lanes;
-    snls_tile_planes_layout(&tile.planes, m, tile.pixel_columns, fractions && !m->prod);
+    tile.by_rows = snls_tile_patch_keys_hold_rows(m);
+    snls_tile_planes_layout(&tile.planes, m, tile.pixel_columns, tile.by_rows, fractions && !m->prod);
     if (m->ps == 1) snls_tile_keys_layout(&tile);
     tile.slots = 1;
     while (!m->each && snls_tile_careful(&tile) && tile.slots < m->windows && (tile.slots + 1) * tile.cells <= SCORES_MAX) tile.slots++;
     set_stack(&tile, ctx->threads);
+    if (tile.by_rows) snls_tile_patch_keys_layout(&tile);
     set_together(&tile, ctx->threads);
     tile.runs = tile.rows * tile.blocks;
     tile.pixel_rows = tile.rows * tile.stack + reach;
@@ -410,23 +421,25 @@ static int64_t part_count(int64_t tiles, int threads)
 /* Of those searched together. */
 static int64_t end_of(const CpuTile *tile, const CpuTilePlace *at) { return at->t + tile->together < tile->c->m.frames ? at->t + tile->together : tile->c->m.frames; }
 
-/* Stack u of the frames from at.t on: down a strip of tiles, which share most of their key rows. */
-static void run_stack_of(const CpuTile *tile, CpuTilePlace at, int64_t u, CpuTileScratch *s)
+/* Unit u of frames [at.t, end): a stack, down a strip of tiles, which share most of their key rows, in some frames one after the other. */
+static void run_unit(const CpuTile *tile, CpuTilePlace at, int64_t end, int64_t u, CpuTileScratch *s)
 {
-    const int64_t stacks = stacks_of(tile), down = stacks_down(tile);
-    at.t += u / stacks;
-    run_stack_at(tile, at, u % stacks % down * tile->rows * tile->stack, u % stacks / down * tile->columns, s);
+    const int64_t stacks = stacks_of(tile), down = stacks_down(tile), i0 = u % stacks % down * tile->rows * tile->stack, j0 = u % stacks / down * tile->columns;
+    at.t += u / stacks * tile->turns;
+    if (at.t + tile->turns < end) end = at.t + tile->turns;
+    if (tile->by_rows) snls_tile_patch_keys_begin(tile, s);
+    for (; at.t < end; at.t++) run_stack_at(tile, at, i0, j0, s);
 }
 
 /* Patches of several pixels: some frames together. */
 static void run_stacks(SnlsContext *ctx, const CpuTile *tile, CpuTilePlace at, CpuTileScratch *scratch)
 {
-    const int64_t end = end_of(tile, &at), stacks = (end - at.t) * stacks_of(tile), parts = part_count(stacks, ctx->threads);
+    const int64_t end = end_of(tile, &at), units = (end - at.t + tile->turns - 1) / tile->turns * stacks_of(tile), parts = part_count(units, ctx->threads);
     load_planes(ctx, tile, at, end);
 #pragma omp parallel for num_threads(ctx->threads) schedule(dynamic, 1)
     for (int64_t part = 0; part < parts; part++) {
-        const int64_t after = part_begin(stacks, ctx->threads, part + 1);
-        for (int64_t u = part_begin(stacks, ctx->threads, part); u < after; u++) run_stack_of(tile, at, u, &scratch[snls_cpu_thread()]);
+        const int64_t after = part_begin(units, ctx->threads, part + 1);
+        for (int64_t u = part_begin(units, ctx->threads, part); u < after; u++) run_unit(tile, at, end, u, &scratch[snls_cpu_thread()]);
     }
 }
 

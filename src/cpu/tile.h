@@ -28,18 +28,18 @@ typedef struct CpuPlanes {
     int64_t margin;                        /* pixels before x = 0 that may be read */
     int64_t before, after;                 /* reach of a patch: pixels before and after its centre */
     int64_t frames;                        /* in the ring */
-    int64_t features;                      /* planes of features, without the three; ps 1 has none */
+    int64_t features;                      /* planes of features, without the three; none where keys are held by rows */
     bool    bend;
     int64_t *frame;                        /* which frame each place of the ring holds, -1 = none */
     float   *peak;                         /* (frames, rows): largest |feature| of each row of each frame in the ring */
 } CpuPlanes;
 
-/* Rows of keys that a thread holds for tiles of single pixels (tile_key.c): feature f of pixel base + phase + n*stride0 of a row at f*pitch + phase's
+/* Rows of keys that a thread holds for tiles of single pixels (tile_key.c), or of patches with many features (tile_patch_key.c): feature f of pixel base + phase + n*stride0 of a row at f*pitch + phase's
  * place + n. */
 #define SNLS_TILE_KEY_BLOCK 8 /* pixels that are turned over together */
 
 typedef struct CpuKeys {
-    int64_t strip;             /* queries across */
+    int64_t strip;             /* queries across; single pixels */
     int64_t chunk;             /* tiles down a strip that one thread does */
     int64_t together;          /* frames of queries that take turns */
     int64_t frames, rows;      /* of keys held, at most */
@@ -51,7 +51,7 @@ typedef struct CpuKeyRow { int64_t y, first, end; float peak; } CpuKeyRow; /* ro
 typedef struct CpuKeyFrame {
     float     *data;
     CpuKeyRow *held; /* row y at place y % rows */
-    int64_t    base, rows;
+    int64_t    base, rows, frame; /* frame: by_rows; -1, nothing is held */
 } CpuKeyFrame;
 
 typedef struct CpuFetch { const char *at; int64_t step, lines, rows, done; } CpuFetch; /* cache lines to fetch ahead: rows `step` bytes apart */
@@ -60,12 +60,14 @@ typedef struct CpuTile {
     const CpuMatch *c;
     SnlsTile t;
     CpuPlanes planes;
-    CpuKeys keys;             /* ps 1 */
+    CpuKeys keys;             /* ps 1, or by_rows */
+    bool    by_rows;          /* patches: keys are held by rows, not in planes of whole frames */
     bool    whole;            /* candidates are whole pixels apart */
     int64_t lanes, blocks;    /* queries of a run; runs side by side */
     int64_t rows, columns, runs; /* queries of a tile down and across; rows*blocks */
     int64_t stack;            /* tiles above each other that are searched together, slot by slot: patches, which hand products down (CpuCarried); else 1 */
     int64_t together;         /* frames whose tiles are shared out together: as many as have enough for all threads */
+    int64_t turns;            /* of those, frames that one thread searches a stack of one after the other: they share its keys; by_rows, else 1 */
     int64_t span;             /* whole pixels that one window touches along an axis, at most */
     int64_t items;            /* separate places along an axis: 1 when whole, else side */
     int     steps;            /* candidates to a pixel where they are taken by cells (tile_cells.c), else 0 */
@@ -133,7 +135,7 @@ typedef struct CpuStacked {
 /* What a thread holds for a tile. */
 typedef struct CpuTileScratch {
     CpuMatchScratch *single;  /* for queries scored alone */
-    CpuKeyFrame *keys;        /* frames: ps 1 */
+    CpuKeyFrame *keys;        /* frames */
     CpuFetch fetch[2];
     CpuStacked stacked;
     float   *query;           /* (blocks of pixel columns, pixel rows, F, lanes) */
@@ -162,6 +164,7 @@ typedef struct CpuTileScratch {
     CpuTaken *taken;          /* runs */
     ptrdiff_t *key_place;     /* box: of a row of keys; ps 1 */
     const float **key_rows;   /* box + pixel rows: patches only */
+    int64_t  key_first;       /* in those: the key at the box's first shift from the tile's first pixel */
     uint32_t *cell;           /* (windows, cells): where the candidate of a number is (simd/list.h). Divisions would be most of what it takes to write a neighbour */
     float   *dt;              /* windows */
     int     *first;           /* side */
@@ -237,7 +240,7 @@ static inline float *snls_tile_value(const CpuTile *tile, const CpuTileScratch *
 }
 
 /* tile_plane.c */
-void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns, bool bend);
+void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns, bool by_rows, bool bend);
 void snls_tile_planes_clear(SnlsContext *ctx, const CpuTile *tile); /* once, before frames are loaded */
 void snls_tile_planes_load(SnlsContext *ctx, const CpuTile *tile, const CpuTilePlace *at, int64_t frame);
 SnlsTileQueries snls_tile_queries_at(const CpuTile *tile);
@@ -307,5 +310,12 @@ int64_t snls_tile_carried(const CpuTile *tile);
 bool snls_tile_carries(const CpuTile *tile, int64_t rows);
 bool snls_tile_patch_values(const CpuTile *tile, int64_t r, float *value, CpuTileScratch *s);
 void snls_tile_patch_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuTileScratch *s);
+
+/* tile_patch_key.c: whether keys of patches are held by rows. begin: of none, other tiles will be searched; keys: pixels of the frame, mirrored beyond it, made ready, where each of their rows is, and
+ * which x it begins with */
+bool snls_tile_patch_keys_hold_rows(const SnlsMatch *m);
+void snls_tile_patch_keys_layout(CpuTile *tile);
+void snls_tile_patch_keys_begin(const CpuTile *tile, CpuTileScratch *s);
+int64_t snls_tile_patch_keys(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, const CpuShifts *at, const float **rows, CpuTileScratch *s);
 
 #endif

@@ -84,7 +84,7 @@ static void band(const CpuTile *tile, int64_t n, const CpuShifts *part, const Ro
     const SnlsTileBand b = {.out = s->box + (s->row * s->size_y + part->y) * row + part->x * column + n * lanes, .out_row = s->size_y * row, .out_down = row, .out_across = column, .ring = products,
                             .ring_down = (v ? side : part->x_end - part->x) * ring, .begun = rows->begun,
                             .query = s->query + n * tile->pixel_rows * m->features * lanes + s->row * tile->at.row, .at = tile->at, .key = s->key_rows + part->y,
-                            .key_at = s->place[part->x] + n * lanes - tile->planes.before, .key_pitch = tile->planes.pitch, .features = m->features, .rows = rows->count,
+                            .key_at = s->key_first + part->x + n * lanes, .key_pitch = tile->by_rows ? tile->keys.pitch : tile->planes.pitch, .features = m->features, .rows = rows->count,
                             .down = (int)(part->y_end - part->y), .across = (int)(part->x_end - part->x), .side = (int)m->ps, .apart = (int)m->dilation, .square = !m->prod};
     tile->t.band(&b);
 }
@@ -142,16 +142,33 @@ static void vector_scores(const CpuTile *tile, int64_t n, int64_t rows, bool car
     v->have = go.carried ? wanted : (CpuShifts){0};
 }
 
+/* Keys that vectors of pixels look at with those shifts, rows of them into key_rows. */
+static void find_keys(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, const CpuShifts *all, int64_t vectors, int64_t rows, CpuTileScratch *s)
+{
+    const int64_t y0 = p->i0 + s->row - tile->planes.before + s->origin_y, x0 = p->j0 - tile->planes.before + s->origin_x;
+    CpuShifts at = {INT64_MAX, INT64_MIN, INT64_MAX, INT64_MIN};
+    for (int64_t n = 0; n < vectors; n++) {
+        if (is_empty(&all[n])) continue;
+        at.y = smaller(at.y, y0 + all[n].y), at.y_end = larger(at.y_end, y0 + all[n].y_end + rows - 1);
+        at.x = smaller(at.x, x0 + n * tile->lanes + all[n].x), at.x_end = larger(at.x_end, x0 + (n + 1) * tile->lanes + all[n].x_end - 1);
+    }
+    if (is_empty(&at)) return;
+    if (tile->by_rows) s->key_first = x0 - snls_tile_patch_keys(tile, p, frame, &at, s->key_rows + (at.y - y0), s);
+    else s->key_first = x0 + tile->planes.margin; /* stride0 is 1 */
+    for (int64_t y = at.y; !tile->by_rows && y < at.y_end; y++) s->key_rows[y - y0] = snls_tile_plane_row(tile, frame, y);
+}
+
 void snls_tile_patch_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuTileScratch *s)
 {
-    const int64_t rows = s->row_end - s->row + reach_of(tile);
+    const int64_t rows = s->row_end - s->row + reach_of(tile), vectors = (p->columns + reach_of(tile) + tile->lanes - 1) / tile->lanes;
     const bool carries = tile->stack > 1 && !s->sorted;
     CpuCarried *c = &s->carried;
-    for (int64_t j = 0; j < s->size_y + rows - 1; j++) s->key_rows[j] = snls_tile_plane_row(tile, frame, p->i0 + s->row - tile->planes.before + s->origin_y + j);
-    for (int64_t n = 0; n * tile->lanes < p->columns + reach_of(tile); n++) {
-        const CpuShifts all = shifts_of(tile, p, n, s);
-        if (c->row != p->i0 || is_empty(&all)) c->vector[n].have = (CpuShifts){0};
-        if (!is_empty(&all)) vector_scores(tile, n, rows, carries, &all, s); /* else no query needs these pixels */
+    CpuShifts all[SNLS_TILE_VECTORS];
+    for (int64_t n = 0; n < vectors; n++) all[n] = shifts_of(tile, p, n, s);
+    find_keys(tile, p, frame, all, vectors, rows, s);
+    for (int64_t n = 0; n < vectors; n++) {
+        if (c->row != p->i0 || is_empty(&all[n])) c->vector[n].have = (CpuShifts){0};
+        if (!is_empty(&all[n])) vector_scores(tile, n, rows, carries, &all[n], s); /* else no query needs these pixels */
     }
     c->row = p->i0 + p->rows;
 }

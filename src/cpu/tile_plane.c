@@ -5,9 +5,9 @@
 
 enum { AT_ONCE = 240 };
 
-void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns, bool bend)
+void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns, bool by_rows, bool bend)
 {
-    p->features = m->ps == 1 ? 0 : m->features;
+    p->features = m->ps == 1 || by_rows ? 0 : m->features;
     p->frames = m->windows;
     p->bend = bend;
     p->before = m->dilation * (m->ps / 2);
@@ -47,6 +47,21 @@ static float load_features(const CpuTile *tile, const CpuTilePlace *at, int64_t 
         if (x == 0) x = m->width;
         const int64_t to = place_of(tile, x), from = place_of(tile, snls_reflect(x, m->width));
         for (int64_t f = 0; f < m->features; f++) out[f * p->pitch + to] = out[f * p->pitch + from];
+    }
+    return peak;
+}
+
+/* The same where there are no planes of features. */
+static float peak_of_row(const CpuTile *tile, const CpuTilePlace *at, int64_t frame, int64_t y)
+{
+    const SnlsMatch *m = &tile->c->m;
+    const int64_t step = tile->c->key.step[3];
+    const bool packed = step == m->features;
+    const float *row = snls_cpu_pixel(&tile->c->key, at->b, frame, y, 0) + at->head * m->features;
+    float peak = 0;
+    for (int64_t x = 0; x < (packed ? 1 : m->width); x++) {
+        const float most = tile->t.peak(row + x * step, packed ? m->width * m->features : m->features);
+        peak = most > peak ? most : peak;
     }
     return peak;
 }
@@ -134,7 +149,7 @@ void snls_tile_planes_load(SnlsContext *ctx, const CpuTile *tile, const CpuTileP
     const CpuPlanes *p = &tile->planes;
     int64_t *held = &p->frame[frame % p->frames];
     float *peak = p->peak + frame % p->frames * m->height;
-    if (*held == frame || !(p->features || p->bend)) return;
+    if (*held == frame || !(p->features || tile->by_rows || p->bend)) return;
     *held = frame;
 #pragma omp parallel num_threads(ctx->threads)
     {
@@ -144,11 +159,11 @@ void snls_tile_planes_load(SnlsContext *ctx, const CpuTile *tile, const CpuTileP
         }
 #pragma omp for schedule(static)
         for (int64_t y = 0; y < m->height; y++) {
-            if (p->features) peak[y] = load_features(tile, at, frame, y);
+            if (m->ps > 1) peak[y] = (tile->by_rows ? peak_of_row : load_features)(tile, at, frame, y);
             if (p->bend) load_bends(tile, at, frame, y);
         }
     }
-    for (int64_t y = 1; p->features && y < m->height; y++) peak[0] = peak[y] > peak[0] ? peak[y] : peak[0];
+    for (int64_t y = 1; m->ps > 1 && y < m->height; y++) peak[0] = peak[y] > peak[0] ? peak[y] : peak[0];
 }
 
 /* Long vectors lie row by row, each with its features. Of short ones the rows of a feature lie side by side: loads of a few lines in order are cheaper than

@@ -150,6 +150,8 @@ typedef struct SnlsTile {
     /* out[f*pitch + x] = in[x*step + f] for x < n, f < features. Returns the largest magnitude; NaN does not count. */
     float (*planes)(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step, ptrdiff_t n, ptrdiff_t features);
 
+    float (*peak)(const float *in, ptrdiff_t n); /* the largest magnitude likewise */
+
     void (*dots)(const SnlsTileDots *d);
 
     /* Products of pixels for patches, summed down. down <= patch_rows; best a multiple of patch_columns or less across. */

@@ -108,14 +108,17 @@ static float widest(Vec most)
     return top;
 }
 
+#define AHEAD LANES
 /* Blocks of WIDTH pixels by WIDTH features, then, where those are not the same, of eight by eight, then what is left of features and of pixels. */
 static float planes(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step, ptrdiff_t n, ptrdiff_t features)
 {
     ptrdiff_t whole_x = n / WIDTH * WIDTH, whole_f = features / WIDTH * WIDTH;
     Vec most = v_zero();
     for (ptrdiff_t from = 0; from < whole_x; from += LANES) /* whole lines are written, where LANES make one */
-        for (ptrdiff_t f = 0; f < whole_f; f += WIDTH)
+        for (ptrdiff_t f = 0; f < whole_f; f += WIDTH) {
+            for (ptrdiff_t x = from + AHEAD; f % 16 == 0 && x < from + AHEAD + LANES && x < n; x++) __builtin_prefetch(in + x * step + f, 0, 3);
             for (ptrdiff_t x = from; x < from + LANES && x < whole_x; x += WIDTH) TURN(out + f * pitch + x, pitch, in + x * step + f, step, &most);
+        }
 #ifdef TURN_EIGHT
     for (ptrdiff_t x = 0; x < n / 8 * 8; x += 8)
         for (ptrdiff_t f = x < whole_x ? whole_f : 0; f < features / 8 * 8; f += 8) TURN_EIGHT(out + f * pitch + x, pitch, in + x * step + f, step, &most);
@@ -125,6 +128,19 @@ static float planes(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step
     const float more = planes_rest(out + whole_f * pitch, pitch, in + whole_f, step, whole_x, features - whole_f);
     const float rest = planes_rest(out + whole_x, pitch, in + whole_x * step, step, n - whole_x, features), top = widest(most);
     return top > more && top > rest ? top : more > rest ? more : rest;
+}
+
+static float peak(const float *in, ptrdiff_t n)
+{
+    const ptrdiff_t whole = n / WIDTH * WIDTH;
+    Vec most = v_zero();
+    for (ptrdiff_t i = 0; i < whole; i += WIDTH) {
+        const Vec x = v_load(in + i);
+        most = v_max(v_max(x, v_sub(v_zero(), x)), most); /* a NaN leaves it as it is */
+    }
+    float top = widest(most);
+    for (ptrdiff_t i = whole; i < n; i++) top = magnitude(in[i]) > top ? magnitude(in[i]) : top;
+    return top;
 }
 
 /* Interpolation lane by lane, from the nearer end: a + f*(b-a), or b + (f-1)*(b-a). Distances are not negative, so that what is added or taken off is not larger than the result and leaves it its digits;
@@ -302,5 +318,5 @@ static void mix_window(const SnlsTileMix *w)
 
 void TILE_INIT(SnlsTile *tile)
 {
-    *tile = (SnlsTile){.lanes = LANES, .width = WIDTH, .rows = ROWS, .columns = COLUMNS, .planes = planes, .dots = dots, .patch_rows = PATCH_ROWS, .patch_columns = PATCH_COLUMNS, .band = band, .run_sums = run_sums, .mix = mix, .mix_each = mix_each, .mix_window = mix_window, .windows = windows, .ranges = ranges, .write_lists = write_lists, .least = least, .keep = keep, .insert = insert, .lower_bar = lower_bar, .below = below, .exact = exact, .exact_patch = exact_patch, .enter = enter, .straight = straight, .cells = cells, .expand = expand};
+    *tile = (SnlsTile){.lanes = LANES, .width = WIDTH, .rows = ROWS, .columns = COLUMNS, .planes = planes, .peak = peak, .dots = dots, .patch_rows = PATCH_ROWS, .patch_columns = PATCH_COLUMNS, .band = band, .run_sums = run_sums, .mix = mix, .mix_each = mix_each, .mix_window = mix_window, .windows = windows, .ranges = ranges, .write_lists = write_lists, .least = least, .keep = keep, .insert = insert, .lower_bar = lower_bar, .below = below, .exact = exact, .exact_patch = exact_patch, .enter = enter, .straight = straight, .cells = cells, .expand = expand};
 }
