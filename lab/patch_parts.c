@@ -3,7 +3,7 @@
  * for all queries; one that is not makes them larger). Not counted, so that the sum is what a search can not be faster than: the walk over tiles and boxes, windows, results, borders, keys from
  * the third cache, for l2 interpolation. Not part of the library.
  *   cc -O2 -march=native -Iinclude -Isrc lab/patch_parts.c build/libsnls.a -lm -fopenmp -ldl -o patch_parts
- *   ./patch_parts prod|l2 F [K]         ws 9, wt 1, AVX-512 */
+ *   ./patch_parts prod|l2 F [K [SIDE]]  ws 9, wt 1, AVX-512; SIDE: of those larger boxes, 10 unless told otherwise. 14 has about as many shifts as those of lab/cpu.c's smooth flow */
 #define _GNU_SOURCE
 #include "cycle.h"
 #include "simd/tile.h"
@@ -12,11 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANES = 16, SIDE = 7, REACH = SIDE - 1, ROWS = 8, PIXEL_ROWS = ROWS + REACH, PIXELS = 48, QUERIES = (PIXELS - REACH) * ROWS, VECTORS = PIXELS / LANES, WINDOW = 9, BOX = WINDOW + 1, RING = 8,
+enum { LANES = 16, SIDE = 7, REACH = SIDE - 1, ROWS = 8, PIXEL_ROWS = ROWS + REACH, PIXELS = 48, QUERIES = (PIXELS - REACH) * ROWS, VECTORS = PIXELS / LANES, WINDOW = 9, BOX = 16, RING = 8,
        PITCH = 15 * LANES, KEY_ROWS = PIXEL_ROWS + BOX, KEPT = 16, RUNS = 400 };
 
 static SnlsTile tile;
 static ptrdiff_t features, k = 3;
+static int between = WINDOW + 1; /* side of the boxes beside the query's own frame */
 static int prod;
 static float *key, *pixels, *query, *ring, *box, *sums, *value, *mixed, *top, *number, *work;
 static uint32_t *below;
@@ -55,8 +56,8 @@ static void part_band(int side)
     for (int n = 0; n < VECTORS; n++)
         for (int i = 0; i < bands; i++) {
             const int y = i * side / bands, end = (i + 1) * side / bands;
-            const SnlsTileBand b = {.out = box + y * row + n * LANES, .out_row = side * row, .out_down = row, .out_across = PIXELS, .ring = ring + (n * BOX + y) * BOX * RING * LANES,
-                                    .ring_down = BOX * RING * LANES, .begun = REACH, .query = query + n * PIXEL_ROWS * features * LANES, .at = {features * LANES, LANES, 0}, .key = key_rows + y,
+            const SnlsTileBand b = {.out = box + y * row + n * LANES, .out_row = side * row, .out_down = row, .out_across = PIXELS, .ring = ring + (n * side + y) * side * RING * LANES,
+                                    .ring_down = side * RING * LANES, .begun = REACH, .query = query + n * PIXEL_ROWS * features * LANES, .at = {features * LANES, LANES, 0}, .key = key_rows + y,
                                     .key_at = LANES + n * LANES + 5, .key_pitch = PITCH, .features = features, .rows = PIXEL_ROWS, .down = end - y, .across = side, .side = SIDE, .apart = 1,
                                     .square = !prod};
             tile.band(&b);
@@ -122,8 +123,9 @@ int main(int count, char **arg)
     prod = !strcmp(arg[1], "prod");
     features = atoi(arg[2]);
     if (count > 3) k = atoi(arg[3]);
+    if (count > 4) between = atoi(arg[4]);
     snls_tile_init(&tile, SNLS_CPU_AVX512);
-    if (tile.lanes != LANES || tile.width != LANES || k > KEPT || features < 1) return 2;
+    if (tile.lanes != LANES || tile.width != LANES || k > KEPT || features < 1 || between <= WINDOW || between > BOX) return 2;
     key = room(KEY_ROWS * features * PITCH), query = room(VECTORS * PIXEL_ROWS * features * LANES), pixels = room(PIXELS * features), ring = room(VECTORS * BOX * BOX * RING * LANES);
     box = room(ROWS * BOX * BOX * PIXELS + 4 * LANES), sums = room(BOX * BOX * LANES + 4 * LANES), value = room(WINDOW * WINDOW * LANES), mixed = room(4 * BOX * LANES);
     top = room(KEPT * LANES), number = room(KEPT * LANES), work = room((KEPT + 1 + 2 * SNLS_TILE_LIST) * LANES), below = (uint32_t *)(void *)room(WINDOW * WINDOW * (LANES + 1));
@@ -135,7 +137,7 @@ int main(int count, char **arg)
     double sum = time_of(part_planes, 0);
     printf("%-24s %6.1f ns\n", "planes", sum);
     for (int i = 0; i < 4; i++) {
-        const double took = time_of(parts[i].part, WINDOW) + 2 * time_of(parts[i].part, BOX);
+        const double took = time_of(parts[i].part, WINDOW) + 2 * time_of(parts[i].part, between);
         printf("%-24s %6.1f ns\n", parts[i].name, took);
         sum += took;
     }

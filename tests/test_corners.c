@@ -159,6 +159,27 @@ static void small_stack(int dist, int32_t ps, double stride1)
     tensors_free();
 }
 
+/* Frames of queries one after the other look at keys of a frame that are further from each other than a thread holds rows or columns of (src/cpu/tile_patch_key.c). */
+static void keys_far_apart(int32_t level, int64_t height, int64_t width, double y, double x)
+{
+    Rng rng = {12};
+    const int64_t shape[5] = {1, 3, height, width, 16}, flow[6] = {1, 3, 3, height, width, 2};
+    SnlsSearchParams params;
+    snls_search_defaults(&params);
+    params.ws = 3, params.wt = 1, params.k = 2, params.ps = 3, params.dist = SNLS_DIST_PROD;
+    SnlsSearch s = make_search(&rng, params, shape);
+    s.flow = tensor_new(&rng, SNLS_F32, 6, flow, LAYOUT_PLAIN);
+    for (int64_t i = 0; i < tensor_count(&s.flow); i++) {
+        const bool second = i / (6 * height * width) == 1, lower = i / 2 / width % height >= height / 2, right = i / 2 % width >= width / 2;
+        tensor_set(&s.flow, i, !second ? 0 : i % 2 ? (lower ? -y : y) : right ? -x : x);
+    }
+    SnlsContext *const others = ctx;
+    ctx = context_open("cpu", level, 1); /* several threads would share out the frames */
+    check_search("keys far apart", &rng, s);
+    snls_close(&ctx);
+    ctx = others;
+}
+
 /* All candidates are the same: the first ones are kept, in their order, wherever the flow points. */
 static void flat(int32_t ps, int dist, double stride1)
 {
@@ -359,7 +380,7 @@ static void threads_with_different_lists(void)
     tensors_free();
 }
 
-static void run_all(void)
+static void run_all(int32_t level)
 {
     beyond_range(4, 1);
     beyond_range(4, 3);
@@ -372,6 +393,7 @@ static void run_all(void)
     lone_cells();
     for (int n = 0; n < 8 && !gpu; n++) flat(n & 1 ? 3 : 1, n & 2 ? SNLS_DIST_PROD : SNLS_DIST_L2, n & 4 ? 0.5 : 1);
     for (int axis = 1; axis < 4; axis++) keys_that_run_backwards(axis);
+    if (!gpu) keys_far_apart(level, 110, 8, 52, 0), keys_far_apart(level, 5, 200, 0, 95);
     sums_are_rounded_once(gpu ? 256 : 24);
 }
 
@@ -382,7 +404,7 @@ int main(int argc, char **argv)
     ref = context_open("ref", 0, 1);
     for (int32_t level = gpu ? 0 : SNLS_CPU_C; level <= (gpu ? 0 : snls_cpu_level_max()); level++) {
         ctx = gpu ? context_open_cuda(false) : context_open("cpu", level, 2);
-        run_all();
+        run_all(level);
         if (gpu) sums_in_many_parts();
         if (gpu) threads_with_different_lists();
         snls_close(&ctx);

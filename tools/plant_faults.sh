@@ -29,6 +29,9 @@ products missing where patches reach into the next vector|src/cpu/tile_patch.c|l
 scores of queries in other boxes not taken away|src/cpu/tile.c|value[i] = from ? from[i] : NAN;|value[i] = from ? from[i] : 0;|test_tile --rough 1 6
 a box begins in the wrong row|src/cpu/tile_patch.c|p->i0 + s->row - tile->planes.before|p->i0 - tile->planes.before|test_tile --rough 1 6
 products of a tile above kept at shifts it did not look at|src/cpu/tile_patch.c|bands(tile, n, \&left, \&rows, s);|(void)left;|test_tile --stacks 1 6
+keys of another frame kept by rows|src/cpu/tile_patch_key.c|if (frame != k->frame|if (k->frame < 0|test_tile --frames 1 12
+mirrored keys taken again from the wrong pixel|src/cpu/tile_patch_key.c|at - step * more, step}|at, step}|test_tile --patches 1 8
+keys of a row that is held taken for another's|src/cpu/tile_patch_key.c|if (held->y != y) *held|if (held->y == INT64_MIN) *held|test_corners
 products of another slot kept|src/cpu/tile.c|s->carried.row = -1;||test_tile --stacks 1000 24
 fractions of queries in other boxes lost|src/cpu/tile_boxes.c|            memcpy(a->fraction, k->fraction, n * sizeof *a->fraction);||test_tile --rough 1 6
 a row of a patch summed anew twice|src/simd/tile_exact_avx512.h|            if (!next) above = patch_row(there, key, right, fx);||test_tile --rough 1 40
