@@ -87,10 +87,11 @@ static int64_t stacks_of(const CpuTile *tile) { return stacks_down(tile) * ((til
 static int64_t chunks_down(const CpuTile *tile) { return (tile->c->m.rows + tile->keys.chunk * tile->rows - 1) / (tile->keys.chunk * tile->rows); }
 static int64_t chunks_of(const CpuTile *tile) { return chunks_down(tile) * ((tile->c->m.columns + tile->keys.strip - 1) / tile->keys.strip); }
 
-/* Keys by rows: a stack of all frames that are searched together, or of some of them where that makes too few units for the threads. */
-static void set_turns(CpuTile *tile, int threads, int64_t frames)
+/* Keys by rows: some frames one after the other, of those that are searched together, or fewer where that makes too few units for the threads. */
+static void set_turns(CpuTile *tile, int threads, int64_t most)
 {
-    tile->together = tile->turns = frames < tile->c->m.frames ? frames : tile->c->m.frames;
+    if (tile->together < TURNS) tile->together = most < TURNS ? most : TURNS;
+    tile->turns = tile->together < TURNS ? tile->together : TURNS;
     while (threads > 1 && tile->turns > 1 && (tile->together + tile->turns - 1) / tile->turns * stacks_of(tile) < 2 * STACKS * threads) tile->turns = (tile->turns + 1) / 2;
 }
 
@@ -102,7 +103,7 @@ static void set_together(CpuTile *tile, int threads)
     const int64_t wanted = threads == 1 || units == 0 ? turns : (STACKS * threads + units - 1) / units * turns;
     tile->together = wanted <= most || most == m->frames ? wanted : most < turns ? turns : most / turns * turns;
     tile->turns = 1;
-    if (tile->by_rows) set_turns(tile, threads, most < TURNS ? most : TURNS);
+    if (tile->by_rows) set_turns(tile, threads, most);
     const int64_t held = m->windows + tile->together - 1;
     tile->planes.frames = held < m->frames ? held : m->frames;
 }
@@ -130,7 +131,7 @@ static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
     tile.pixel_columns = m->ps == 1 ? tile.lanes : PATCH_PIXELS; /* whole vectors, of which the patches' reach is no query */
     tile.columns = tile.pixel_columns - reach;
     tile.blocks = (tile.columns + tile.lanes - 1) / tile.lanes;
-    tile.by_rows = snls_tile_patch_keys_hold_rows(m);
+    tile.by_rows = snls_tile_patch_keys_hold_rows(&tile, m->rows < STACKED_ROWS * STACK_MAX ? m->rows + STACKED_ROWS : STACKED_ROWS * STACK_MAX, ctx->threads);
     snls_tile_planes_layout(&tile.planes, m, tile.pixel_columns, tile.by_rows, fractions && !m->prod);
     if (m->ps == 1) snls_tile_keys_layout(&tile);
     tile.slots = 1;

@@ -311,9 +311,9 @@ bool snls_tile_carries(const CpuTile *tile, int64_t rows);
 bool snls_tile_patch_values(const CpuTile *tile, int64_t r, float *value, CpuTileScratch *s);
 void snls_tile_patch_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuTileScratch *s);
 
-/* tile_patch_key.c: whether keys of patches are held by rows. begin: of none, other tiles will be searched; keys: pixels of the frame, mirrored beyond it, made ready, where each of their rows is, and
+/* tile_patch_key.c: whether keys of patches are held by rows, where stacks have so many rows of queries at most; results are the same. begin: of none, other tiles will be searched; keys: pixels of the frame, mirrored beyond it, made ready, where each of their rows is, and
  * which x it begins with */
-bool snls_tile_patch_keys_hold_rows(const SnlsMatch *m);
+bool snls_tile_patch_keys_hold_rows(const CpuTile *tile, int64_t rows, int threads);
 void snls_tile_patch_keys_layout(CpuTile *tile);
 void snls_tile_patch_keys_begin(const CpuTile *tile, CpuTileScratch *s);
 int64_t snls_tile_patch_keys(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, const CpuShifts *at, const float **rows, CpuTileScratch *s);

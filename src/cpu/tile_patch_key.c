@@ -3,18 +3,31 @@
  * next. With few features those are small, and turning over is much of what a product takes: then they serve (tile_plane.c). */
 #include "cpu/tile.h"
 
-/* FEATURES: from so many on. BLOCK: pixels that are turned over together. BESIDE: pixels that boxes may move to either side before rows are begun anew. */
-enum { FEATURES = 16, BLOCK = 8, LINE = 16, BESIDE = 16 };
+/* FEATURES: from so many on. BLOCK: pixels that are turned over together. BESIDE: pixels that boxes may move to either side before rows are begun anew. ENOUGH: bytes for all threads; more only where planes
+ * would take as much. */
+enum { FEATURES = 16, BLOCK = 8, LINE = 16, BESIDE = 16, ENOUGH = 64 << 20 };
 
-bool snls_tile_patch_keys_hold_rows(const SnlsMatch *m) { return m->ps > 1 && m->features >= FEATURES; }
+static int64_t pitch_of(const CpuTile *tile)
+{
+    const int64_t lines = (tile->pixel_columns + tile->box_max + 2 * BESIDE + LINE - 1) / LINE;
+    return (lines | 1) * LINE; /* an odd number of cache lines: else features would fight for a few sets of the first cache */
+}
+
+bool snls_tile_patch_keys_hold_rows(const CpuTile *tile, int64_t rows, int threads)
+{
+    const SnlsMatch *m = &tile->c->m;
+    const double pixel = (double)(m->features * m->windows) * sizeof(float), reach = (double)((m->ps - 1) * m->dilation);
+    const double held = (double)threads * (double)pitch_of(tile) * ((double)rows + reach + (double)tile->box_max) * pixel;
+    const double planes = (double)m->height * ((double)m->width + 2.0 * (double)tile->pixel_columns + 2 * reach) * pixel;
+    return m->ps > 1 && m->features >= FEATURES && (held <= ENOUGH || held <= planes);
+}
 
 void snls_tile_patch_keys_layout(CpuTile *tile)
 {
     const SnlsMatch *m = &tile->c->m;
     CpuKeys *k = &tile->keys;
-    const int64_t lines = (tile->pixel_columns + tile->box_max + 2 * BESIDE + LINE - 1) / LINE;
     k->frames = m->windows;
-    k->pitch = (lines | 1) * LINE; /* an odd number of cache lines: else features would fight for a few sets of the first cache */
+    k->pitch = pitch_of(tile);
     k->row = k->pitch * m->features;
     k->rows = tile->rows * tile->stack + tile->planes.before + tile->planes.after + tile->box_max;
 }
