@@ -108,7 +108,7 @@ static float widest(Vec most)
     return top;
 }
 
-#define AHEAD LANES
+#define AHEAD LANES /* pixels from one that is turned over to the one that is asked for meanwhile: from memory they come in no order that a processor foresees */
 /* Blocks of WIDTH pixels by WIDTH features, then, where those are not the same, of eight by eight, then what is left of features and of pixels. */
 static float planes(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step, ptrdiff_t n, ptrdiff_t features)
 {
