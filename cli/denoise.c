@@ -214,9 +214,14 @@ static int open_writer(Denoise *d)
     const char *asked = d->codec ? "vcodec" : d->crf ? "crf" : d->format ? "pix-fmt" : d->option_count ? "enc-opt" : NULL;
     if (asked && (!strcmp(d->out_info.container, "npy") || !strcmp(d->out_info.container, "images")))
         return fail(EXIT_USAGE, "--%s has no meaning for %s: pictures and arrays have no encoder", asked, d->out);
-    if (d->quiet) return EXIT_DONE;
-    print_notes(&d->out_info);
     return EXIT_DONE;
+}
+
+/* What the writer has to say, once a frame is written: who may not write has one line, the error. */
+static void tell_once(Denoise *d)
+{
+    if (!d->told && !d->quiet) print_notes(&d->out_info);
+    d->told = true;
 }
 
 /* ---- the watcher: metrics and report, in the writer's thread ---- */
@@ -263,6 +268,7 @@ static void on_progress(void *opaque, int64_t frames)
 {
     Denoise *d = opaque;
     release(d);
+    tell_once(d);
     if (d->result.resumed > d->progress.resumed) d->progress.resumed = d->result.resumed;
     progress_frame(&d->progress, frames);
 }
@@ -308,12 +314,13 @@ static void plan_journal(Denoise *d, SnlsPipelineParams *p)
 }
 
 /* What was only found on the way. */
-static void tell_later(const Denoise *d)
+static void tell_later(Denoise *d)
 {
     SnlsVideoInfo in, out;
     snls_reader_info(d->reader, &in);
     snls_writer_info(d->writer, &out);
     if (d->quiet) return;
+    tell_once(d);
     print_later_notes(&d->info, &in);
     print_later_notes(&d->out_info, &out);
     if (!d->clean_reader) return;

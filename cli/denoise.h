@@ -25,6 +25,7 @@ typedef struct Denoise {
     SnlsReader *reader, *clean_reader;
     SnlsWriter *writer;
     SnlsVideoInfo info, out_info;
+    bool told;              /* out_info's notes are printed */
     SnlsPipelineResult result;
     Progress progress;
     Html html;
