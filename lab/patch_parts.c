@@ -3,7 +3,7 @@
  * for all queries; one that is not makes them larger). Not counted, so that the sum is what a search can not be faster than: the walk over tiles and boxes, windows, results, borders, keys from
  * the third cache, for l2 interpolation. Not part of the library.
  *   cc -O2 -march=native -Iinclude -Isrc lab/patch_parts.c build/libsnls.a -lm -fopenmp -ldl -o patch_parts
- *   ./patch_parts prod|l2 F [K [SIDE]]  ws 9, wt 1, AVX-512; SIDE: of those larger boxes, 10 unless told otherwise. 14 has about as many shifts as those of lab/cpu.c's smooth flow */
+ *   ./patch_parts prod|l2 F [K [SIDE]]  ws 9, wt 1, AVX-512; SIDE: of those larger boxes, 10 unless told otherwise. 12 has about as many shifts as those of lab/cpu.c's smooth flow */
 #define _GNU_SOURCE
 #include "cycle.h"
 #include "simd/tile.h"

@@ -153,9 +153,12 @@ static void find_keys(const CpuTile *tile, const CpuTilePlace *p, int64_t frame,
         at.x = smaller(at.x, x0 + n * tile->lanes + all[n].x), at.x_end = larger(at.x_end, x0 + (n + 1) * tile->lanes + all[n].x_end - 1);
     }
     if (is_empty(&at)) return;
-    if (tile->by_rows) s->key_first = x0 - snls_tile_patch_keys(tile, p, frame, &at, s->key_rows + (at.y - y0), s);
-    else s->key_first = x0 + tile->planes.margin; /* stride0 is 1 */
-    for (int64_t y = at.y; !tile->by_rows && y < at.y_end; y++) s->key_rows[y - y0] = snls_tile_plane_row(tile, frame, y);
+    if (tile->by_rows) {
+        s->key_first = x0 - snls_tile_patch_keys(tile, p, frame, &at, s->key_rows + (at.y - y0), s);
+        return;
+    }
+    s->key_first = x0 + tile->planes.margin; /* stride0 is 1 */
+    for (int64_t y = at.y; y < at.y_end; y++) s->key_rows[y - y0] = snls_tile_plane_row(tile, frame, y);
 }
 
 void snls_tile_patch_scores(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuTileScratch *s)
