@@ -44,6 +44,7 @@ typedef struct SnlsModelInfo {
     int64_t parameters;       /* numbers that training finds; running means of batch norm are not */
     int32_t radius;           /* most frames on either side that a frame's result depends on; of stan, which mixes all frames of a window, those it searches */
     int32_t dtype;            /* SnlsDtype in use */
+    int32_t reserved[8];      /* zero */
 } SnlsModelInfo;
 SNLS_API SnlsStatus snls_model_info(const SnlsModel *model, SnlsModelInfo *info);
 

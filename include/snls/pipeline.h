@@ -62,6 +62,7 @@ typedef struct SnlsPipelineResult {
     double  sigma_least, sigma_most; /* of those frames: the mean over the channels where it was least and most */
     double  noise[3];              /* of the channels that are filtered (snls_denoiser_noise), as sigma */
     int64_t quiet;                 /* frames without noise to be found, which were copied */
+    int64_t reserved[8];           /* zero */
 } SnlsPipelineResult;
 
 SNLS_API void snls_pipeline_defaults(SnlsPipelineParams *params);

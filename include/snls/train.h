@@ -81,6 +81,7 @@ typedef struct SnlsTrainReport {
     int64_t step;                       /* done so far */
     double  loss, psnr, psnr_noisy;     /* of this step's clips; PSNR of all of them together, not clipped */
     double  rate, norm;                 /* learning rate; norm of the gradient before it was clipped */
+    double  reserved[4];                /* zero */
 } SnlsTrainReport;
 
 /* One step. SNLS_END: all steps are done. A loss that is not finite is SNLS_ERR_ARG, and the weights are as before. With report NULL a GPU

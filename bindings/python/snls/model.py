@@ -41,7 +41,7 @@ class _Params(ctypes.Structure):
 class _Info(ctypes.Structure):
     """SnlsModelInfo of model.h."""
     _fields_ = [("architecture", ctypes.c_char * 32), ("parameters", ctypes.c_int64), ("radius", ctypes.c_int32),
-                ("dtype", ctypes.c_int32)]
+                ("dtype", ctypes.c_int32), ("reserved", ctypes.c_int32 * 8)]
 
 
 class _StreamParams(ctypes.Structure):
