@@ -1,6 +1,6 @@
 /* gather_floor.c: how fast gather_add of single pixels could be if it did nothing but read and write what it must: of every query ten neighbours' four taps, offsets, weights, and
  * its output once (F 32, 5 x 320 x 320). Addresses lie ready where offsets and weights would, 160 bytes a query, and no more is computed than keeps the loads alive. Beside it, by
- * turns, a triad over memory: the limit that snls bench divides by. Not part of the library.
+ * turns, a triad over as many bytes. Each goes over its arrays once before it is timed, as calls of snls bench do. Not part of the library.
  *   cc -O3 -mavx512f -pthread lab/gather_floor.c -o gather_floor && ./gather_floor [THREADS [RUNS]]     the best of RUNS, by the clock */
 #define _GNU_SOURCE
 #include <immintrin.h>
@@ -13,7 +13,7 @@
 #include <time.h>
 
 enum { T = 5, SIDE = 320, F = 32, K = 10, NUMBERS = 40, COLUMNS = 160, BLOCK = 8, REACH = 4, AHEAD = REACH + 2, MOST = 8 };
-enum { PIXELS = T * SIDE * SIDE, TRIAD = PIXELS * 416 / 12 / 16 * 16 };
+enum { PIXELS = T * SIDE * SIDE, TRIAD = PIXELS * 416 / 12 / 16 * 16 }; /* floats of each of three arrays: 416 bytes a query, whole vectors */
 enum { SMALL_PAGES, LARGE_PAGES, FETCHED_AHEAD, PAST_CACHES, BY_FRAMES, ONE_PIXEL, TRIADS, WAYS };
 static const char *const name[WAYS] = { "row by row, pages of 4 KB", "large pages", "... a row of the video fetched ahead", "... and stores past the caches", "blocks of 8 x 8, frame by frame, large pages",
                                         "row by row, large pages, all neighbours at the query itself", "triad, 416 bytes" };
@@ -124,12 +124,12 @@ static void go(int way, int top, int end, int id)
 
 static void *work(void *argument)
 {
-    const int id = (int)(intptr_t)argument, blocks = SIDE / BLOCK;
+    const int id = (int)(intptr_t)argument, blocks = SIDE / BLOCK, top = blocks * id / threads * BLOCK, end = blocks * (id + 1) / threads * BLOCK;
     for (int r = 0; r < runs * WAYS; r++) {
-        go(r % WAYS, blocks * id / threads * BLOCK, blocks * (id + 1) / threads * BLOCK, id); /* arrays are where they are after a call before, as in snls bench */
+        go(r % WAYS, top, end, id);
         pthread_barrier_wait(&together);
         const double start = now();
-        go(r % WAYS, blocks * id / threads * BLOCK, blocks * (id + 1) / threads * BLOCK, id);
+        go(r % WAYS, top, end, id);
         pthread_barrier_wait(&together);
         const double took = now() - start;
         if (id == 0 && (r < WAYS || took < best[r % WAYS])) best[r % WAYS] = took;
