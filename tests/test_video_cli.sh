@@ -35,6 +35,12 @@ done
 copy nv.nut nv.mkv; same nv.nut nv.mkv yuv420p
 copy pal.avi pal.mkv; same pal.avi pal.mkv rgba
 copy mono.nut mono.mkv; same mono.nut mono.mkv gray
+# grey that no encoder has in this order of bytes, or with these bits: more bits, never colour with fewer
+noise big.nut 62x34 gray16be -c:v rawvideo; make -i big.nut -c:v rawvideo -pix_fmt gray14le g14.nut; noise clear.mov 62x34 ya16be -c:v png
+for clip in big.nut g14.nut; do
+    for out in grey.mkv grey.y4m; do copy $clip $out; [ "$(probe $out pix_fmt)" = gray16le ] && [ ! -s err ] || bad "$clip: $(probe $out pix_fmt) $(cat err)"; done
+done
+copy big.nut grey.mkv; same big.nut grey.mkv gray16le; copy clear.mov clear16.mkv; same clear.mov clear16.mkv rgba64le
 noise even.mkv 62x34 yuv422p10le -c:v ffv1
 for clip in even y12; do copy $clip.mkv $clip.mp4; same $clip.mkv $clip.mp4; done
 copy y8.mkv y8.webm; same y8.mkv y8.webm

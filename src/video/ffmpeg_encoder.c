@@ -99,7 +99,7 @@ static enum AVPixelFormat nearest(const AVCodec *codec, const SnlsPixels *p, enu
     return count ? avcodec_find_best_pix_fmt_of_list(fit, from, snls_pixels_alpha(p), NULL) : AV_PIX_FMT_NONE;
 }
 
-/* RGB into a lossy YUV encoder: 4:2:0 of the same depth, which every player shows; 4:4:4 where a size is odd. */
+/* RGB into a lossy YUV encoder, and grey where there is none of all depths: 4:2:0 of the same depth, which every player shows; 4:4:4 where a size is odd. */
 static enum AVPixelFormat usual_yuv(const AVCodec *codec, const SnlsPixels *p, bool half)
 {
     static const enum AVPixelFormat list[2][3] = { { AV_PIX_FMT_YUV444P, AV_PIX_FMT_YUV444P10, AV_PIX_FMT_YUV444P12 },
@@ -131,7 +131,7 @@ static SnlsStatus choose_format(SnlsWriter *w, const AVCodec *codec, const SnlsP
         SNLS_REQUIRE(w->ctx, !damages(codec, p, *format), SNLS_ERR_UNSUPPORTED,
                      "writer: params.format is %.60s, the encoder %s damages it in frames of %lld x %lld; ffv1 does not", w->params.format, snls_av_encoder_name(codec), (long long)p->width, (long long)p->height);
     } else if (takes(codec, from) && !odd_size(codec, p, from) && !damages(codec, p, from)) *format = from;
-    else if (p->components < 3 || (p->rgb && !w->params.lossless && !keeps_rgb(codec)))
+    else if ((p->components < 3 && !takes(codec, AV_PIX_FMT_GRAY16)) || (p->rgb && !w->params.lossless && !keeps_rgb(codec)))
         *format = usual_yuv(codec, p, true);
     else if (p->rgb && p->component[0].depth <= 8 && takes(codec, AV_PIX_FMT_GBRP) && !takes(codec, AV_PIX_FMT_BGRA))
         *format = AV_PIX_FMT_GBRP;
