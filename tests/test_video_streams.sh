@@ -58,6 +58,10 @@ copy repeats.mkv out.mp4; says 'stream 1: time stamps that do not increase are m
 copy repeats.mkv out.mkv; silent "sound that repeats, into a container that takes it"
 copy sound.mkv out.mp4; silent "sound in order"
 
+# a second video whose pictures are decoded in another order than shown: Matroska tells no time of decoding for the first of them
+make -f lavfi -i testsrc2=s=64x48:r=25:d=1 -f lavfi -i testsrc=s=64x48:r=25:d=1 -map 0 -map 1 -c:v libx264 -x264-params b-adapt=0:bframes=3:b-pyramid=strict angles.mkv
+for out in angles.mp4 angles2.mkv; do copy angles.mkv $out; silent "$out"; [ "$(times angles.mkv v:1)" = "$(times $out v:1)" ] && [ "$(times $out | head -1)" = 0.000000 ] || bad "$out: other times of its second video: $(times $out v:1 | tr '\n' ' ')"; done
+
 # damage: one byte of a check sum's slice; at the very end, where decoders of many threads hold frames back; between packets, where demuxers look for
 # the next, with loss of those between
 flip() { # IN OUT AT: one byte becomes another

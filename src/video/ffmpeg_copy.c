@@ -357,15 +357,27 @@ static bool cut_to_range(const SnlsAvCopy *c, double at)
     return p->duration > 0;
 }
 
+/* When a picture is decoded whose container tells only when it is shown, as Matroska does of the first ones: they come in another order, so
+ * decoding begins as many pictures earlier as are held back; or at once, where times of decoding may stand still and would move the whole clip
+ * if they were before its beginning. */
+static int64_t decoding_time(const AVStream *from, const AVStream *to, const AVPacket *p, int64_t last, bool repeats)
+{
+    const int delay = from->codecpar->codec_type == AVMEDIA_TYPE_VIDEO ? from->codecpar->video_delay : 0;
+    if (p->pts == AV_NOPTS_VALUE || delay < 1) return p->pts;
+    const AVRational rate = from->avg_frame_rate.num > 0 ? from->avg_frame_rate : (AVRational){ 25, 1 };
+    const int64_t step = repeats ? 0 : av_rescale_q(1, av_inv_q(rate), to->time_base);
+    return last == AV_NOPTS_VALUE ? av_sat_sub64(p->pts, delay * step) : FFMIN(p->pts, av_sat_add64(last, step));
+}
+
 /* Containers take no time stamp that goes back, most of them none that stands still but of subtitles, nor one of showing before
  * that of decoding. */
-static void put_in_order(SnlsWriter *w, const SnlsAvWriter *a, const AVStream *from, AVPacket *p)
+static void put_in_order(SnlsWriter *w, const SnlsAvWriter *a, const AVStream *from, const AVStream *to, AVPacket *p)
 {
     struct SnlsAvCopyStream *s = &a->copy.stream[from->index];
     const bool repeats =
         a->out->oformat->flags & AVFMT_TS_NONSTRICT || from->codecpar->codec_type == AVMEDIA_TYPE_SUBTITLE;
     const int64_t least = s->last == AV_NOPTS_VALUE ? INT64_MIN : s->last + !repeats;
-    if (p->dts == AV_NOPTS_VALUE) p->dts = p->pts;
+    if (p->dts == AV_NOPTS_VALUE) p->dts = decoding_time(from, to, p, s->last, repeats);
     if (p->dts == AV_NOPTS_VALUE) return;
     if (p->dts < least) {
         p->dts = least;
@@ -385,7 +397,7 @@ static SnlsStatus write_packet(SnlsWriter *w, SnlsAvWriter *a)
     if (p->pts != AV_NOPTS_VALUE) p->pts -= shift;
     if (p->dts != AV_NOPTS_VALUE) p->dts -= shift;
     av_packet_rescale_ts(p, from->time_base, to->time_base);
-    put_in_order(w, a, from, p);
+    put_in_order(w, a, from, to, p);
     p->stream_index = to->index;
     p->pos = -1;
     const int error = av_interleaved_write_frame(a->out, p);
