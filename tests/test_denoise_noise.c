@@ -66,6 +66,25 @@ static void test_texture_of_colour(SnlsContext *ctx)
     }
 }
 
+/* Writing of one strong colour on another, whose edges are strongest in mixtures of colours: noise is what the colours have, be it little or much. */
+static void test_coloured_text(SnlsContext *ctx)
+{
+    enum { H = 160, W = 200 };
+    static const float paper[3] = { 60, 30, 160 }, ink[3] = { 210, 250, 60 };
+    const Clip text = clip_new(1, H, W, 3);
+    for (int i = 0; i < H * W; i++) {
+        const int y = i / W, x = i % W;
+        const double stroke = y % 16 < 10 && x < W - 40 ? fmax(0, 1 - fabs(x % 9 - 4 + 0.3 * (y % 16) - 1.5)) : 0;
+        for (int c = 0; c < 3; c++) text.data[3 * i + c] = (float)(paper[c] + (ink[c] - paper[c]) * stroke);
+    }
+    for (int i = 0; i < 2; i++) {
+        const double sigma = i ? 6 : 1, most = 3 * sigma;
+        const Clip noisy = clip_noisy(&text, sigma);
+        double level;
+        CHECK(snls_noise_level(ctx, noisy.data, 1, H, W, 3, &level) == SNLS_OK && level < most, "text, sigma %g: %g", sigma, level);
+    }
+}
+
 static void test_estimate(void)
 {
     SnlsContext *ctx = open_with(2);
@@ -79,6 +98,7 @@ static void test_estimate(void)
     }
     test_level(ctx, &clean);
     test_texture_of_colour(ctx);
+    test_coloured_text(ctx);
     double none[3];
     CHECK(snls_noise_estimate(ctx, clean.data, 0, 96, 120, 3, none) == SNLS_ERR_SHAPE, "no frames");
     ((float *)clean.data)[96 * 120 * 3 + 7] = NAN;

@@ -11,18 +11,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIDE = 8, LOW = 9, BLOCKS_MAX = 20000, BINS = 8, CHOSEN_MIN = 40, KINDS = 2 };
+enum { SIDE = 8, LOW = 9, BLOCKS_MAX = 20000, BINS = 8, CHOSEN_MIN = 40, KINDS = 2, FOUND = 3 };
 #define SHARE     0.01   /* of the blocks of a bin that are chosen */
 #define COLOURED  1.3    /* times as strong in low frequencies: not white */
 #define HALVED    3.5    /* times as strong: not there at all in high ones, as colour of 4:2:0 */
 #define TEXTURED  4.0    /* so much of what low frequencies of colour show may be texture, which cannot be told from noise there */
 #define TEXTURE   2.0    /* times as strong in the frequencies that choose, though the weakest were chosen: not noise alone */
+#define SPREAD    3.0    /* times as much as where they are quietest is what low frequencies of colour are believed, since noise is everywhere ... */
+#define BRIGHT    16.0   /* ... and as much as brightness has, or colour in high ones, since no camera has that alone */
+#define APART     1.2    /* times as much as their colours may mixtures have, since each is an estimate */
 #define DRAWN     0.75   /* of the blocks have one value: a title or a drawing, whose edges are no noise */
 #define USABLE    0.005  /* of the blocks, at least, must not be clipped */
 #define SIGMA_MAX 1000.0 /* that the denoiser takes */
 
 /* What is measured. Of noise that is not white the low frequencies tell: blocks are chosen by some of them, others measured. */
 typedef enum Kind { HIGH_ORDERS, LOW_ORDERS } Kind;
+enum { LOW_QUIET = KINDS }; /* what is found besides: low frequencies in the quietest bin */
 
 typedef struct Blocks {
     const float *frame; /* (H,W,C), from the channel on */
@@ -186,7 +190,7 @@ static double bin_variance(const Blocks *b, Kind kind, Rank *rank, int64_t count
 
 /* Median over the bins that show noise, but no more than the median of all: texture may pass for noise in a bin or two. Where all show texture, each
  * is a bound, and the least is the best. */
-static double over_bins(const Blocks *b, Kind kind, Rank *rank, int64_t usable)
+static double over_bins(const Blocks *b, Kind kind, Rank *rank, int64_t usable, double *quiet)
 {
     double all[BINS], tells[BINS];
     int64_t bins = usable / (4 * CHOSEN_MIN), count = 0;
@@ -198,11 +202,12 @@ static double over_bins(const Blocks *b, Kind kind, Rank *rank, int64_t usable)
         if (!texture) tells[count++] = all[i];
     }
     const double middle = median(all, bins), variance = count ? fmin(median(tells, count), middle) : all[0]; /* sorted */
+    *quiet = sqrt(all[0]);
     return fmin(sqrt(variance), SIGMA_MAX);
 }
 
-/* found[kind]: standard deviation; SAYS_NOTHING or IS_CONSTANT where too few blocks are a camera's. */
-static void estimate(SnlsContext *ctx, const Blocks *b, Rank *rank, double found[KINDS])
+/* found[kind], found[LOW_QUIET]: standard deviation; SAYS_NOTHING or IS_CONSTANT where too few blocks are a camera's. */
+static void estimate(SnlsContext *ctx, const Blocks *b, Rank *rank, double found[FOUND])
 {
     const int64_t count = b->rows * b->columns;
     int64_t constant = 0, usable = 0;
@@ -215,7 +220,7 @@ static void estimate(SnlsContext *ctx, const Blocks *b, Rank *rank, double found
     }
     const bool drawn = (double)constant > DRAWN * (double)count, says = !drawn && (double)usable >= USABLE * (double)count && usable > 0;
     if (says) qsort(rank, (size_t)count, sizeof *rank, by_mean);
-    for (int kind = 0; kind < b->kinds; kind++) found[kind] = says ? over_bins(b, (Kind)kind, rank, usable) : drawn ? IS_CONSTANT : SAYS_NOTHING;
+    for (int kind = 0; kind < b->kinds; kind++) found[kind] = says ? over_bins(b, (Kind)kind, rank, usable, found + LOW_QUIET) : drawn ? IS_CONSTANT : SAYS_NOTHING;
 }
 
 /* Small frames have no block: differences of neighbours serve. */
@@ -230,7 +235,7 @@ static double estimate_small(const float *frame, int64_t pixels, int64_t channel
 }
 
 /* As estimate_frame, for frames that have blocks. */
-static SnlsStatus estimate_channels(SnlsContext *ctx, Blocks *b, const float *const *frame, const float *seen, double found[3][KINDS])
+static SnlsStatus estimate_channels(SnlsContext *ctx, Blocks *b, const float *const *frame, const float *seen, double found[3][FOUND])
 {
     snls_arena_begin(&ctx->arena);
     snls_arena_plan(&ctx->arena, b->rows * b->columns, sizeof(Rank));
@@ -250,7 +255,7 @@ typedef struct Shape {
 
 /* found[i]: the noise of channel i, which begins at frame[i] and has every step-th float; seen as in Blocks. */
 static SnlsStatus estimate_frame(SnlsContext *ctx, const float *const *frame, int64_t step, const float *seen, Shape s, int kinds,
-                                 double found[3][KINDS])
+                                 double found[3][FOUND])
 {
     Blocks b = { .channels = step, .mixed = frame[0] != seen, .seen_channels = s.channels, .width = s.width, .step = 1, .kinds = kinds };
     if (s.height < SIDE || s.width < SIDE) {
@@ -268,7 +273,7 @@ static SnlsStatus estimate_frame(SnlsContext *ctx, const float *const *frame, in
 
 static SnlsStatus guess_sigma(SnlsContext *ctx, const float *frame, Shape s, double sigma[3])
 {
-    double found[3][KINDS] = { { 0 } };
+    double found[3][FOUND] = { { 0 } };
     SNLS_TRY(estimate_frame(ctx, (const float *[]){ frame, frame + 1, frame + 2 }, s.channels, frame, s, 1, found));
     for (int64_t c = 0; c < 3; c++) sigma[c] = found[c < s.channels ? c : 0][HIGH_ORDERS];
     return SNLS_OK;
@@ -277,21 +282,37 @@ static SnlsStatus guess_sigma(SnlsContext *ctx, const float *frame, Shape s, dou
 /* Colour of 4:2:0 has one sample for four pixels: its noise has four times the variance in low frequencies and none in high ones.
  * The filter must go by the first; where both say the same, high ones say it more exactly, since low ones hold texture too. Texture is taken off, but
  * where high ones are silent noise up to that of brightness is believed: so much colour has from the same camera. */
-static double noise_of_colour(double high, double low, double brightness)
+static double noise_of_colour(double high, double low, double quiet, double brightness)
 {
     if (high < 0 || low <= COLOURED * high) return high; /* < 0: SAYS_NOTHING, IS_CONSTANT */
-    const double sure = sqrt(fmax(low * low - TEXTURED * TEXTURED, 0)), likely = low > HALVED * high ? fmin(low, brightness) : 0;
+    const double even = fmin(fmin(low, SPREAD * quiet), BRIGHT * fmax(high, brightness)); /* edges of strong colours are not */
+    const double sure = sqrt(fmax(even * even - TEXTURED * TEXTURED, 0)), likely = low > HALVED * high ? fmin(low, brightness) : 0;
     return fmax(high, fmax(sure, likely));
 }
 
-static SnlsStatus guess_noise(SnlsContext *ctx, const NlbPlan *p, const float *planes, const float *frame, double noise[3])
+/* The most noise that mixture c can have of colours that have so much, whether theirs is the same or not. What an estimate of the mixture has beyond
+ * that are edges: where yellow text is on blue, they are strongest in it. SIGMA_MAX where a colour says nothing. */
+static double most_of(const double sigma[3], int64_t c)
+{
+    static const double part[3][3] = { { 1, 1, 1 }, { 1, 0, 1 }, { 1, 2, 1 } }, norm[3] = { 3, 2, 6 };
+    double sum = 0;
+    for (int i = 0; i < 3; i++) {
+        if (sigma[i] < 0) return SIGMA_MAX;
+        sum += part[c][i] * sigma[i];
+    }
+    return fmin(APART * sum / sqrt(norm[c]), SIGMA_MAX);
+}
+
+/* sigma: what red, green and blue say. */
+static SnlsStatus guess_noise(SnlsContext *ctx, const NlbPlan *p, const float *planes, const float *frame, const double sigma[3], double noise[3])
 {
     const float *channel[3] = { planes, planes + p->plane, planes + 2 * p->plane };
     const Shape s = { 1, p->height, p->width, p->channels };
-    double found[3][KINDS] = { { 0 } };
+    double found[3][FOUND] = { { 0 } };
     SNLS_TRY(estimate_frame(ctx, channel, 1, frame, s, p->channels == 3 ? KINDS : 1, found));
     for (int64_t c = 0; c < 3; c++) noise[c] = found[c < p->channels ? c : 0][HIGH_ORDERS];
-    for (int64_t c = 1; c < p->channels; c++) noise[c] = noise_of_colour(noise[c], found[c][LOW_ORDERS], noise[0]);
+    for (int64_t c = 0; c < p->channels && p->channels == 3; c++) noise[c] = fmin(noise[c], most_of(sigma, c));
+    for (int64_t c = 1; c < p->channels; c++) noise[c] = noise_of_colour(noise[c], found[c][LOW_ORDERS], found[c][LOW_QUIET], noise[0]);
     return SNLS_OK;
 }
 
@@ -303,7 +324,7 @@ SnlsStatus snls_nlb_guess(SnlsContext *ctx, const NlbPlan *p, const float *plane
     NlbGuess of_colours = *guess;
     for (int c = 0; c < 3; c++) of_colours.sigma[c] = fmax(guess->sigma[c], 0);
     snls_nlb_spread(p, &of_colours);
-    SNLS_TRY(guess_noise(ctx, p, planes, frame, guess->noise));
+    SNLS_TRY(guess_noise(ctx, p, planes, frame, guess->sigma, guess->noise));
     const bool says = guess->sigma[0] >= 0 || guess->sigma[1] >= 0 || guess->sigma[2] >= 0;
     for (int c = 0; c < 3; c++)
         if (says && guess->noise[c] == SAYS_NOTHING) guess->noise[c] = of_colours.noise[c];
@@ -332,9 +353,12 @@ static SnlsStatus guess_frame(SnlsContext *ctx, const NlbPlan *p, const float *f
 {
     const Shape s = { 1, p->height, p->width, p->channels };
     SNLS_REQUIRE(ctx, snls_all_up_to(frame, p->plane * p->channels, NLB_LARGEST), SNLS_ERR_ARG, "noise: a frame holds a value that is not finite or beyond %g", (double)NLB_LARGEST);
-    if (!planes) return guess_sigma(ctx, frame, s, guess);
+    double sigma[3];
+    SNLS_TRY(guess_sigma(ctx, frame, s, sigma));
+    memcpy(guess, sigma, sizeof sigma);
+    if (!planes) return SNLS_OK;
     snls_nlb_load(p, planes, frame);
-    return guess_noise(ctx, p, planes, frame, guess);
+    return guess_noise(ctx, p, planes, frame, sigma, guess);
 }
 
 /* Medians over the frames. */

@@ -1,4 +1,4 @@
-/* journal.c: header "snls journal 3\n", length of the fingerprint, fingerprint; then records {size, check sum, noise} and
+/* journal.c: header "snls journal 4\n", length of the fingerprint, fingerprint; then records {size, check sum, noise} and
  * the packed samples of a frame. Written with write(2), so that what was finished is there whatever ends the program. */
 #define _XOPEN_SOURCE 700
 #include "pipeline/journal.h"
@@ -11,7 +11,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-static const char magic[16] = "snls journal 3\n";
+static const char magic[16] = "snls journal 4\n";
 enum { MAGIC_NAME = 13 }; /* its characters without the version */
 
 typedef struct Record {
