@@ -62,6 +62,18 @@ copy sound.mkv out.mp4; silent "sound in order"
 make -f lavfi -i testsrc2=s=64x48:r=25:d=1 -f lavfi -i testsrc=s=64x48:r=25:d=1 -map 0 -map 1 -c:v libx264 -x264-params b-adapt=0:bframes=3:b-pyramid=strict angles.mkv
 for out in angles.mp4 angles2.mkv; do copy angles.mkv $out; silent "$out"; [ "$(times angles.mkv v:1)" = "$(times $out v:1)" ] && [ "$(times $out | head -1)" = 0.000000 ] || bad "$out: other times of its second video: $(times $out v:1 | tr '\n' ' ')"; done
 
+# closed captions lie beside the samples of frames: kept where the encoder has a place for them, else named
+if command -v python3 >/dev/null; then
+    make -f lavfi -i testsrc2=s=64x48:r=25:d=0.4 -c:v mpeg2video -bf 0 -q:v 2 -f mpeg2video bare.m2v
+    python3 - <<'END'
+data, words = open("bare.m2v", "rb").read(), b"\0\0\1\xb2GA94\3\x41\xff\xfc\x94\x2c\xff"  # before the first slice of each frame
+open("said.m2v", "wb").write(data.replace(b"\0\0\1\1", words + b"\0\0\1\1"))
+END
+    captions() { ffprobe -v error -show_entries frame=side_data_list -show_frames "$1" | grep -c 'Closed Captions'; }
+    for out in said.mp4 said.ts; do copy said.m2v $out; silent "$out"; [ "$(captions $out)" = 10 ] || bad "captions in $out: $(captions $out)"; done
+    for out in said.mkv said.webm said.y4m; do copy said.m2v $out; says 'closed captions are left out'; [ "$(wc -l <err)" = 1 ] || bad "$out: $(cat err)"; copy said.m2v $out --no-copy; silent "$out"; done
+fi
+
 # damage: one byte of a check sum's slice; at the very end, where decoders of many threads hold frames back; between packets, where demuxers look for
 # the next, with loss of those between
 flip() { # IN OUT AT: one byte becomes another

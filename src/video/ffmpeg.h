@@ -184,6 +184,7 @@ typedef struct SnlsAvWriter {
     bool header, limited; /* limited: not all frames of the input, so other streams end with the last of them */
     bool counts;          /* the file has no times: the number of a frame and the rate tell its time */
     bool told_rate;       /* that the rate varies */
+    bool told_captions;   /* that they are left out */
     double begin;         /* time of the first frame */
 } SnlsAvWriter;
 

@@ -205,10 +205,21 @@ static void watch_rate(SnlsWriter *w, SnlsAvWriter *a, double time)
     snls_av_note_rate(w);
 }
 
+/* Closed captions of broadcasts and DVDs are no stream but beside the samples of each frame, where few encoders have a place for them. */
+static void watch_captions(SnlsWriter *w, SnlsAvWriter *a, const AVFrame *frame)
+{
+    const enum AVCodecID id = a->encoder ? a->encoder->codec_id : AV_CODEC_ID_NONE;
+    if (a->told_captions || w->params.no_copy || id == AV_CODEC_ID_H264 || id == AV_CODEC_ID_MPEG2VIDEO) return;
+    if (!av_frame_get_side_data(frame, AV_FRAME_DATA_A53_CC)) return;
+    a->told_captions = true;
+    snls_note(&w->info, "closed captions are left out: %s has no place for them, H.264 (.mp4, .ts) has", w->info.codec);
+}
+
 static SnlsStatus write_frame(SnlsWriter *w, const SnlsFrame *frame)
 {
     SnlsAvWriter *a = w->priv;
     watch_rate(w, a, frame->time);
+    watch_captions(w, a, frame->owner);
     if (snls_av_is_y4m(a)) return snls_av_y4m_frame(w, a, frame);
     AVFrame *f = av_frame_clone(frame->owner);
     if (!f) return no_memory(w);
