@@ -349,7 +349,8 @@ def _make_function(op, call, call_backward):
         ctx.mark_non_differentiable(*[outputs[op.outputs.index(n)] for n in _stops(op, ctx.needs_input_grad[1:])])
 
     def backward(ctx, *grads):
-        inputs, saved = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
+        tensors = ctx.saved_tensors  # asked for once: torch.utils.checkpoint gives them up as they are read
+        inputs, saved = tensors[:count], tensors[count:]
         by_name = dict(zip(op.outputs, grads))
         grads = tuple(by_name[n] for n in op.grads)
         return None, *long_backward(op, call_backward, ctx.needs_input_grad[1:], grads, inputs, saved, ctx.params)

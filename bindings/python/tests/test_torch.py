@@ -491,6 +491,30 @@ if __name__ == "__main__":
         finally:
             snls._short.long_backward = real
 
+    def test_what_is_saved_is_read_once(self):
+        """By either way: a checkpoint (use_reentrant=False) has each saved tensor for one reading, autocast inside it or not."""
+        from torch.utils.checkpoint import checkpoint
+        v, read = rand(1, 3, 8, 8, 4), []
+
+        def unpack(packed):
+            read.append(packed[0])
+            return packed[1]
+        for name, inputs, options in (*self.searches("cpu"), ("weights", (rand(1, 1, 1, 4, 4, 3),), {}),
+                                      ("gather_add", (v, rand(1, 1, 3, 8, 8, 2), rand(1, 1, 3, 8, 8, 2, 3)), {})):
+            for function in (getattr(snls, name), getattr(torch.ops.snls, name)):
+                leaves, number = [t.clone().requires_grad_(True) for t in inputs], iter(range(99))
+                with torch.autograd.graph.saved_tensors_hooks(lambda t: (next(number), t.detach()), unpack):
+                    out = function(*leaves, **options)
+                read.clear()
+                (out if isinstance(out, torch.Tensor) else out[0]).sum().backward()
+                self.assertEqual(sorted(read), sorted(set(read)), name)
+                self.assertTrue(read)
+        clip = v.clone().requires_grad_(True)
+        with torch.autocast("cpu", torch.bfloat16):
+            out = checkpoint(lambda t: snls.search(t, t, ws=3, k=2)[0], clip, use_reentrant=False)
+        out.sum().backward()
+        self.assertEqual(clip.grad.shape, clip.shape)
+
 
 if __name__ == "__main__":
     unittest.main()
