@@ -8,6 +8,8 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+import numpy as np
+
 from . import _lib, functional
 from ._frames import FLOAT_TYPES, FLOW_TYPES, _is_torch, as_array, channels_first, context, lend, logical, new, ref, to_float32, type_of
 from ._hints import AnyArray, FlowMethod, FrameLayout, Interp, Option
@@ -161,6 +163,12 @@ def _of_queries(field, first, stride0):
     return field[step][None, None, None]
 
 
+def _ones(dist):
+    """1 for each distance, in the graph that it is in. An infinite one times 0 would be NaN: no place was found (offset 0, so the pixel's
+    own is taken), or all that are there differ by more than float32 can say."""
+    return (dist * 0).nan_to_num() + 1 if hasattr(dist, "detach") else np.ones_like(dist)
+
+
 def align(frame: AnyArray, reference: AnyArray, flow: AnyArray | FlowMethod | None = "farneback", ws: int = 11, ps: int = 3,
           stride0: int = 1, stride1: float = 1.0, interp: Interp = "bilinear", *, layout: FrameLayout = "HWC",
           with_offset: bool = False, **options: Option) -> Any:
@@ -170,7 +178,7 @@ def align(frame: AnyArray, reference: AnyArray, flow: AnyArray | FlowMethod | No
     frame, reference  (H,W,C), or (C,H,W) with layout "CHW"; float or uint8
     flow              a method ("farneback", "tvl1", "dis") with its options, a flow from reference to frame, (x, y), (H,W,2)
                       or (2,H,W), or None: search around the pixel's own place. A method works in CPU memory; with a
-                      flow or None the tensors may be on a GPU and gradients pass
+                      flow or None the tensors may be on a GPU and gradients pass. Where a flow is not finite a pixel stays
     returns           shaped as frame, float32; float16 or bfloat16 where both frames are, float64 where these and the flow are
                       such PyTorch tensors. with_offset: also where each pixel came from, (nH,nW,2), (dy, dx)"""
     frame, reference, first = as_array("align: frame", frame), as_array("align: reference", reference), channels_first(layout)
@@ -183,6 +191,5 @@ def align(frame: AnyArray, reference: AnyArray, flow: AnyArray | FlowMethod | No
     frame, reference, field = _as_search_takes(frame, reference, field)
     dist, offset = functional.search(reference[None, None], frame[None, None], field, ws=ws, ps=ps, stride0=stride0,
                                      stride1=stride1, interp=interp, layout=videos)
-    weight = dist * 0 + 1 if hasattr(dist, "detach") else dist * 0 + dist.dtype.type(1)
-    moved = functional.gather_add(frame[None, None], weight, offset, ps=ps, stride0=stride0, interp=interp, layout=videos)
+    moved = functional.gather_add(frame[None, None], _ones(dist), offset, ps=ps, stride0=stride0, interp=interp, layout=videos)
     return (moved[0, 0], offset[0, 0, 0, :, :, 0, 1:]) if with_offset else moved[0, 0]

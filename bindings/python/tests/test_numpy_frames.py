@@ -83,6 +83,16 @@ class Frames(unittest.TestCase):
         warped = snls.warp(self.b, truth)
         self.assertTrue(np.allclose(warped[:60, :60], self.a[:60, :60]))
 
+    def test_align_without_a_distance(self):
+        """A vector that is not finite has no candidates, and squares of large differences are infinite: neither makes NaN of a pixel."""
+        a, b, flow = self.a[:20, :20], self.b[:20, :20], np.zeros((20, 20, 2), "float32")
+        flow[5, 6], flow[9, 9, 1] = np.nan, np.inf
+        moved, offset = snls.align(b, a, flow, ws=3, ps=1, with_offset=True)
+        self.assertTrue((moved[[5, 9], [6, 9]] == b[[5, 9], [6, 9]]).all())
+        self.assertTrue((offset[[5, 9], [6, 9]] == 0).all())
+        self.assertTrue(np.isfinite(snls.align(b, a, flow, ws=3, ps=3)).all())
+        self.assertTrue(np.isfinite(snls.align(b * np.float32(1e20), a * np.float32(-1e20), None, ws=3)).all())
+
     def test_align_types(self):
         """The same pixels give the same bits in float32, whatever float or bytes they come as; half floats stay."""
         a, b = (np.rint(frame[:24, :24]) for frame in (self.a, self.b))

@@ -73,6 +73,17 @@ class Frames(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "align: frame is int32, must be uint8, float32"):
             snls.align(b.int(), a, None)
 
+    def test_align_without_a_distance(self):
+        """A vector that is not finite makes NaN of no pixel and of no gradient."""
+        b, a = self.clip[:2, :16, :16]
+        flow = self.flow[:16, :16].clone()
+        flow[5, 6, 0] = float("nan")
+        frame, flow = b.clone().requires_grad_(True), flow.requires_grad_(True)
+        moved = snls.align(frame, a, flow, ws=3)
+        moved.square().mean().backward()
+        for tensor in (moved, frame.grad, flow.grad):
+            self.assertTrue(tensor.isfinite().all())
+
     def test_types_that_are_refused(self):
         clip, floats = self.clip.long(), "float32, float16, bfloat16 or float64$"
         with self.assertRaisesRegex(TypeError, "search: query is int64, must be " + floats):
