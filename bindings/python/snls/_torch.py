@@ -158,7 +158,7 @@ def new_backward_plan(op, given, key):
     wanted = _new_gradients(inputs, mask)
     out = [view if mask >> i & 1 and inputs[i] is not None else None for i, view in enumerate(_views(op, op.inputs, wanted))]
     plan = BackwardPlan(op, _views(op, op.inputs, inputs), params, _views(op, op.saved, saved),
-                        _views(op, op.grads, grads), out)
+                        _views(op, ["gradient of " + n for n in op.grads], grads), out)
     plan.makers = [v and _maker(v.shape, v.stride, t.dtype, t.device) for v, t in zip(out, wanted)]
     plan.sizes = [0 if v is None else t.numel() * t.element_size() for v, t in zip(out, wanted)]
     return remember(key, plan)

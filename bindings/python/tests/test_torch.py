@@ -161,6 +161,11 @@ class Types(unittest.TestCase):
             self.refused_alike(function, tensors)
         with self.assertRaisesRegex(RuntimeError, "one device, but query is on cpu and gradient of dist on meta"):
             search(weight.to("meta"), offset, v, v, index)
+        with self.assertRaisesRegex(TypeError, "search: gradient of dist is int64"):
+            search(weight.long(), offset, v, v, index)
+        dist = snls.search(v.clone().requires_grad_(True), v)[0]
+        with self.assertRaisesRegex(TypeError, "search: gradient of dist is torch.sparse_coo"):
+            dist.backward(torch.ones_like(dist).to_sparse())
         for d in ("cpu", "meta"):  # what may be: a gradient of another type than a video of halves, and none
             found = ops.gather_add_backward(v.to(d), v.half().to(d), weight.to(d), offset.to(d), 7)
             self.assertEqual([tuple(t.shape) for t in found], [v.shape, weight.shape, offset.shape])
