@@ -194,6 +194,7 @@ static void contexts(void)
     p.backend = ""; check_open(&p, SNLS_ERR_ARG, "an empty backend");
     p.backend = "ref"; check_open(&p, SNLS_OK, "ref");
     p.threads = -1; check_open(&p, SNLS_ERR_ARG, "threads -1");
+    p.threads = 1025; check_open(&p, SNLS_ERR_ARG, "more threads than a system may start");
     p.threads = INT_MAX; check_open(&p, SNLS_ERR_ARG, "two thousand million threads");
     p.threads = 1;
     p.cpu_level = 9; check_open(&p, SNLS_ERR_ARG, "cpu_level 9");

@@ -36,7 +36,7 @@ typedef struct SnlsAllocator {
 typedef struct SnlsContextParams {
     const char   *backend;       /* "ref", "cpu", "cuda"; NULL or "auto" = cpu. "cuda" needs libsnls_cuda.so and a driver */
     int32_t       device_id;     /* GPU number (0) */
-    int32_t       threads;       /* 0 = as many as this process may use (affinity and the quota of control groups respected), 1024 at most */
+    int32_t       threads;       /* 0 = as many as this process may use (affinity and the quota of control groups respected); 1024 at most */
     int32_t       deterministic; /* 1: gradients bit-identical from run to run (0; the CPU backends always are) */
     int32_t       cpu_level;     /* SnlsCpuLevel, a ceiling (auto). The environment variable SNLS_CPU=c|avx2|avx512|vnni|amx|amx_fp16, or c|neon|bf16, lowers it too */
     void         *stream;        /* cudaStream_t, NULL = the default stream; ignored by CPU backends */

@@ -5,8 +5,6 @@
 #include <omp.h>
 #endif
 
-enum { MOST = 1024 }; /* whatever OMP_NUM_THREADS says: more are not there, and a system that cannot start them ends the program */
-
 static int32_t available(void)
 {
 #ifdef _OPENMP
@@ -16,7 +14,7 @@ static int32_t available(void)
 #endif
     const int32_t quota = threads > 1 ? snls_cgroup_processors("") : 0;
     if (quota > 0 && quota < threads) threads = quota;
-    if (threads > MOST) threads = MOST;
+    if (threads > SNLS_THREADS_MOST) threads = SNLS_THREADS_MOST; /* whatever OMP_NUM_THREADS says */
     return threads > 0 ? threads : 1;
 }
 

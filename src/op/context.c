@@ -53,8 +53,8 @@ static SnlsStatus level_from_environment(int32_t *level, char *why, size_t size)
 
 static SnlsStatus check_params(const SnlsContextParams *p, char *why, size_t size)
 {
-    if (p->threads < 0 || p->threads > 65536) {
-        snprintf(why, size, "open: threads is %d, must be 0 to 65536", (int)p->threads);
+    if (p->threads < 0 || p->threads > SNLS_THREADS_MOST) {
+        snprintf(why, size, "open: threads is %d, must be 0 to %d", (int)p->threads, SNLS_THREADS_MOST);
     } else if (p->cpu_level < 0 || p->cpu_level > SNLS_CPU_AMX_FP16) {
         snprintf(why, size, "open: cpu_level is %d, must be 0 to %d", (int)p->cpu_level, SNLS_CPU_AMX_FP16);
     } else if (!p->allocator.alloc != !p->allocator.free) {

@@ -12,7 +12,7 @@ import threading
 
 from . import _lib
 
-MOST_THREADS = 32767
+MOST_THREADS = 1024  # as the library: OpenMP ends a program whose system cannot start more
 MOST_CONTEXTS = 16  # of a thread; the one not used for longest is closed
 _threads = 0        # 0: as many as the process may use
 _forked = False
@@ -97,7 +97,7 @@ def get_num_threads() -> int:
 
 
 def threads_for(framework_threads):
-    return _threads or (1 if _forked else framework_threads)
+    return _threads or (1 if _forked else min(framework_threads, MOST_THREADS))
 
 
 def _open(key):

@@ -126,7 +126,7 @@ class Denoise(unittest.TestCase):
                 make(40, 40, 1, (20, 20, 20), method="nlm")
             make(40, 40, 1, (20,), method="nlm")
             for threads in (2**32 + 2, -1, "2", 1.5):
-                with self.assertRaisesRegex(ValueError, "denoise: threads is .*, must be a whole number from 0 to 32767"):
+                with self.assertRaisesRegex(ValueError, "denoise: threads is .*, must be a whole number from 0 to 1024"):
                     make(40, 40, threads=threads)
             for size in ("40", 40.5, 2**64 + 40):
                 with self.assertRaisesRegex(ValueError, "denoise: width is .*40.*, must be a whole number"):
