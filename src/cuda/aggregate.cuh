@@ -9,6 +9,7 @@
 #define SNLS_CUDA_AGGREGATE_H
 
 #include "cuda/cuda.h"
+#include "cuda/fold.h"
 
 enum { SNLS_AGG_THREADS = 256 };
 
@@ -221,11 +222,6 @@ static __device__ __forceinline__ SnlsAggAxis snls_agg_axis(double u, int32_t n,
 
 /* Pixel i of the mirrored frame, where one reflection is enough: -n < i < 2n-1. */
 static __device__ __forceinline__ int32_t snls_agg_mirror(int32_t i, int32_t n) { i = abs(i); return i < n ? i : 2 * (n - 1) - i; }
-
-/* A fraction f and 1-f in one f32, both to its full precision: f up to a half, f-1 beyond. */
-static __device__ __forceinline__ float snls_agg_fold(double f) { return (float)(f <= 0.5 ? f : f - 1); }
-static __device__ __forceinline__ float snls_agg_low(float folded) { return folded < 0 ? -folded : 1 - folded; }  /* 1-f */
-static __device__ __forceinline__ float snls_agg_high(float folded) { return folded < 0 ? 1 + folded : folded; }  /* f */
 
 /* Query patches over pixel y, each axis apart. The long way is rare. */
 static __device__ __noinline__ int32_t snls_agg_count_cover(int32_t y, int32_t n, int32_t ps, int32_t dilation, int32_t stride0)

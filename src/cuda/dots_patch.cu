@@ -29,7 +29,7 @@ template <int PS> static __device__ __forceinline__ void find_place(const SnlsAg
     p->kind = DOT_NONE;
     if (!o->valid || k >= a->neighbours || !snls_agg_near(job, snls_agg_at(&a->offset, o->offsets, o->i, o->j, k), o->t, qy, qx, &n)) return;
     const int32_t y = (int32_t)n.y, x = (int32_t)n.x;
-    const float fy = snls_agg_fold(n.y - (double)y), fx = snls_agg_fold(n.x - (double)x);
+    const float fy = snls_fold(n.y - (double)y), fx = snls_fold(n.x - (double)x);
     p->weight = snls_agg_weight(job, snls_agg_at(&a->weight, o->weights, o->i, o->j, k));
     p->slope_y = n.slope_y;
     p->slope_x = n.slope_x;
@@ -171,7 +171,7 @@ static __device__ __noinline__ float4 dot_odd(const SnlsAggJob *job, int64_t fra
 static __device__ __forceinline__ void store_dots(const SnlsAggJob *job, const SnlsAggOwner *o, int32_t k, const DotPlace *p, const float s[4])
 {
     if (p->kind == DOT_NONE) return;
-    const float wy[2] = {snls_agg_low(p->fy), snls_agg_high(p->fy)}, wx[2] = {snls_agg_low(p->fx), snls_agg_high(p->fx)};
+    const float wy[2] = {snls_fold_low(p->fy), snls_fold_high(p->fy)}, wx[2] = {snls_fold_low(p->fx), snls_fold_high(p->fx)};
     Dots d = {p->odd_weight, p->odd_y, p->odd_x};
     combine(&d, s, wy, wx, 1, 1);
     if (job->by_weight.data) ((float *)job->by_weight.data)[snls_at6(&job->by_weight, o->b, o->head, o->t, o->i, o->j, k)] += d.weight;

@@ -9,7 +9,7 @@
 typedef struct FewTie {
     int32_t y, x, frame; /* taps of its place; frame -1: none */
     int8_t  slope_y, slope_x, outside, unused; /* outside: some pixel of the patch is a whole one beyond the frame */
-    float   fy, fx, weight, by_weight, by_y, by_x;
+    float   fy, fx, weight, by_weight, by_y, by_x; /* fractions folded */
 } FewTie;
 
 typedef struct FewGather {
@@ -40,8 +40,8 @@ static __device__ __forceinline__ FewTie few_tie(const FewGather *p, const FewLa
     tie.frame = n.frame;
     tie.y = (int32_t)n.y;
     tie.x = (int32_t)n.x;
-    tie.fy = (float)(n.y - (double)tie.y);
-    tie.fx = (float)(n.x - (double)tie.x);
+    tie.fy = snls_fold(n.y - (double)tie.y);
+    tie.fx = snls_fold(n.x - (double)tie.x);
     tie.slope_y = (int8_t)n.slope_y;
     tie.slope_x = (int8_t)n.slope_x;
     tie.weight = snls_agg_weight(&p->job, snls_at6(&a->weight, o->b, o->head, o->t, o->i, o->j, k));
@@ -74,6 +74,7 @@ static __device__ __forceinline__ FewSlopes few_follow(const FewGather *p, const
     const SnlsAggregate *a = &p->job.a;
     const int64_t *stride = p->job.from.stride;
     const FewTie tie = *shared;
+    const FewMix my = few_mix(tie.fy), mx = few_mix(tie.fx);
     const int height = (int)a->height, width = (int)a->width;
     const float *from = (const float *)p->job.from.data + o->b * stride[0] + tie.frame * stride[1] + o->head * a->features + 4 * o->part;
     const FewTarget to = few_target<false>(&p->value, o->b, tie.frame, o->head, o->part);
@@ -90,7 +91,7 @@ static __device__ __forceinline__ FewSlopes few_follow(const FewGather *p, const
         for (int i = 0; i < 4; i++) pixel[i] = __ldg((const float4 *)(line + column[i] * stride[3]));
 #pragma unroll
         for (int i = 0; i < 3; i++) {
-            across[r % 2][i] = few_between(pixel[i], pixel[i + 1], tie.fx);
+            across[r % 2][i] = few_between(pixel[i], pixel[i + 1], mx);
             slope[r % 2][i] = snls_cuda_minus(pixel[i + 1], pixel[i]);
         }
         if (r == 0) continue;
@@ -100,13 +101,13 @@ static __device__ __forceinline__ FewSlopes few_follow(const FewGather *p, const
             const float4 g = arriving[r - 1][i];
             const bool counts = inside >> (3 * (r - 1) + i) & 1; /* 0 times what is not finite is not 0 */
             share[below][i] = counts ? few_times(tie.weight, g) : make_float4(0, 0, 0, 0);
-            s.weight = counts ? snls_cuda_dot(g, few_between(across[above][i], across[below][i], tie.fy), s.weight) : s.weight;
+            s.weight = counts ? snls_cuda_dot(g, few_between(across[above][i], across[below][i], my), s.weight) : s.weight;
             s.y = counts ? snls_cuda_dot(g, snls_cuda_minus(across[below][i], across[above][i]), s.y) : s.y;
-            s.x = counts ? snls_cuda_dot(g, few_between(slope[above][i], slope[below][i], tie.fy), s.x) : s.x;
+            s.x = counts ? snls_cuda_dot(g, few_between(slope[above][i], slope[below][i], my), s.x) : s.x;
         }
-        if (p->value.mode) few_flush<false>(&to, few_near(tie.y - 2 + r, height), column, tie.fy, tie.fx, share[above], share[below], true);
+        if (p->value.mode) few_flush<false>(&to, few_near(tie.y - 2 + r, height), column, my, mx, share[above], share[below], true);
     }
-    if (p->value.mode && tie.fy != 0) few_flush<false>(&to, few_near(tie.y + 2, height), column, tie.fy, tie.fx, share[1], share[1], false);
+    if (p->value.mode && my.high != 0) few_flush<false>(&to, few_near(tie.y + 2, height), column, my, mx, share[1], share[1], false);
     return s;
 }
 
@@ -118,8 +119,8 @@ static __device__ __forceinline__ FewSlopes few_follow_outside(const FewGather *
     FewSlopes s = {0, 0, 0};
     for (int i = 0; i < 9; i++) {
         if (!few_inside(a, o, i / 3, i % 3)) continue;
-        const SnlsAggAxis v = snls_agg_axis((double)tie->y + (double)tie->fy + i / 3 - 1, (int32_t)a->height, false);
-        const SnlsAggAxis u = snls_agg_axis((double)tie->x + (double)tie->fx + i % 3 - 1, (int32_t)a->width, false);
+        const SnlsAggAxis v = snls_agg_axis((double)tie->y + snls_unfold(tie->fy) + i / 3 - 1, (int32_t)a->height, false);
+        const SnlsAggAxis u = snls_agg_axis((double)tie->x + snls_unfold(tie->fx) + i % 3 - 1, (int32_t)a->width, false);
         const float4 g = few_arriving(p, o, i / 3, i % 3);
         float dot[4];
         for (int tap = 0; tap < 4; tap++)

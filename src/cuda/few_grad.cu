@@ -12,7 +12,7 @@ typedef struct FewKept {
     int32_t y, x, frame;     /* taps of its centre; frame -1: none */
     int16_t window;
     int8_t  slope_y, slope_x;
-    float   fy, fx, g;
+    float   fy, fx, g;       /* fractions folded */
     int32_t outside;         /* some pixel of the patch is a whole one beyond the frame */
 } FewKept;
 
@@ -46,8 +46,8 @@ static __device__ __forceinline__ FewKept few_find(const CudaGrad *p, const FewL
     if (p->key.mode && (frame < p->key.first || frame >= p->key.end)) return k; /* not of this chunk */
     k.y = (int32_t)y;
     k.x = (int32_t)x;
-    k.fy = (float)(y - (double)k.y);
-    k.fx = (float)(x - (double)k.x);
+    k.fy = snls_fold(y - (double)k.y);
+    k.fx = snls_fold(x - (double)k.x);
     k.frame = (int32_t)w.frame;
     k.window = (int16_t)window;
     k.slope_y = (int8_t)w.slope_y;
@@ -62,7 +62,7 @@ static __device__ __forceinline__ float2 pull_outside(const CudaGrad *p, FewLane
 {
     const CudaMatch *c = &p->c;
     const SnlsQuery q = few_query(&lane);
-    const double y = (double)k->y + (double)k->fy, x = (double)k->x + (double)k->fx;
+    const double y = (double)k->y + snls_unfold(k->fy), x = (double)k->x + snls_unfold(k->fx);
     float2 place = make_float2(0, 0);
     for (int i = 0; i < 9; i++) {
         CudaAxis v, h;
@@ -86,6 +86,7 @@ template <bool PLACE, bool L2, bool SCRATCH> static __device__ __forceinline__ f
     const CudaMatch *c = &p->c;
     const SnlsMatch *m = &c->m;
     const FewKept k = *shared;
+    const FewMix my = few_mix(k.fy), mx = few_mix(k.fx);
     const int height = (int)m->height, width = (int)m->width;
     const float4 *key = snls_cuda_pixel(&c->key, q->b, q->head, k.frame, 0, 0) + q->part;
     const FewTarget to = few_target<SCRATCH>(&p->key, q->b, k.frame, q->head, q->part);
@@ -103,7 +104,7 @@ template <bool PLACE, bool L2, bool SCRATCH> static __device__ __forceinline__ f
         for (int i = 0; i < 4; i++) pixel[i] = __ldg(line + column[i] * c->key.step[3]);
 #pragma unroll
         for (int i = 0; i < 3; i++) {
-            across[r % 2][i] = few_between(pixel[i], pixel[i + 1], k.fx);
+            across[r % 2][i] = few_between(pixel[i], pixel[i + 1], mx);
             if (PLACE) slope[r % 2][i] = snls_cuda_minus(pixel[i + 1], pixel[i]);
         }
         if (r == 0) continue;
@@ -111,19 +112,19 @@ template <bool PLACE, bool L2, bool SCRATCH> static __device__ __forceinline__ f
         const float4 *query = snls_cuda_pixel(&c->query, q->b, q->head, q->t, few_near(y + r - 1, height), 0) + q->part;
 #pragma unroll
         for (int i = 0; i < 3; i++) {
-            const float4 a = __ldg(query + few_near(x + i, width) * c->query.step[3]), b = few_between(across[above][i], across[below][i], k.fy);
+            const float4 a = __ldg(query + few_near(x + i, width) * c->query.step[3]), b = few_between(across[above][i], across[below][i], my);
             const float4 d = L2 ? few_times(2 * k.g, snls_cuda_minus(b, a)) : few_times(k.g, a);
             by_key[below][i] = d; /* of patch row r - 1 */
             if (L2) sum[r - 1][i] = snls_cuda_minus(sum[r - 1][i], d);
             else snls_cuda_axpy(&sum[r - 1][i], k.g, b);
             if (PLACE) {
                 place.x = snls_cuda_dot(d, snls_cuda_minus(across[below][i], across[above][i]), place.x);
-                place.y = snls_cuda_dot(d, few_between(slope[above][i], slope[below][i], k.fy), place.y);
+                place.y = snls_cuda_dot(d, few_between(slope[above][i], slope[below][i], my), place.y);
             }
         }
-        if (p->key.mode) few_flush<SCRATCH>(&to, few_near(k.y - 2 + r, height), column, k.fy, k.fx, by_key[above], by_key[below], true);
+        if (p->key.mode) few_flush<SCRATCH>(&to, few_near(k.y - 2 + r, height), column, my, mx, by_key[above], by_key[below], true);
     }
-    if (p->key.mode && k.fy != 0) few_flush<SCRATCH>(&to, few_near(k.y + 2, height), column, k.fy, k.fx, by_key[1], by_key[1], false);
+    if (p->key.mode && my.high != 0) few_flush<SCRATCH>(&to, few_near(k.y + 2, height), column, my, mx, by_key[1], by_key[1], false);
     return place;
 }
 

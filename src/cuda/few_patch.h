@@ -3,6 +3,7 @@
 #define SNLS_CUDA_FEW_PATCH_H
 
 #include "cuda/few.h"
+#include "cuda/fold.h"
 #include "cuda/sink.h"
 
 /* Where a lane adds to a frame: number of its head at pixel (0, 0), or of its floats there where they are added in place; from row to row and
@@ -41,11 +42,16 @@ static __device__ __forceinline__ float4 few_either(bool first, float4 a, float4
     return make_float4(first ? a.x : b.x, first ? a.y : b.y, first ? a.z : b.z, first ? a.w : b.w);
 }
 
-/* (1-f) a + f b, where b counts; it may be anything where it does not. */
-static __device__ __forceinline__ float4 few_between(float4 a, float4 b, float f) { return few_either(f != 0, few_blend(1 - f, a, f, b), a); }
+/* Weights of two taps. */
+typedef struct FewMix { float low, high; } FewMix;
+
+static __device__ __forceinline__ FewMix few_mix(float folded) { return {snls_fold_low(folded), snls_fold_high(folded)}; }
+
+/* Of a and b, where b counts; it may be anything where it does not. */
+static __device__ __forceinline__ float4 few_between(float4 a, float4 b, FewMix m) { return few_either(m.high != 0, few_blend(m.low, a, m.high, b), a); }
 
 /* Row y of four pixels gets its share of two rows of the patch: of `upper`, whose lower row of taps it is, and of `lower`. */
-template <bool SCRATCH> static __device__ __forceinline__ void few_flush(const FewTarget *t, int32_t y, const int32_t (&column)[4], float fy, float fx, const float4 (&upper)[3],
+template <bool SCRATCH> static __device__ __forceinline__ void few_flush(const FewTarget *t, int32_t y, const int32_t (&column)[4], FewMix my, FewMix mx, const float4 (&upper)[3],
                                                                         const float4 (&lower)[3], bool has_lower)
 {
     const float4 zero = make_float4(0, 0, 0, 0);
@@ -53,14 +59,14 @@ template <bool SCRATCH> static __device__ __forceinline__ void few_flush(const F
     float4 row[3];
 #pragma unroll
     for (int i = 0; i < 3; i++) {
-        row[i] = few_either(fy != 0, few_times(fy, upper[i]), zero);
-        if (has_lower) snls_cuda_axpy(&row[i], 1 - fy, lower[i]);
+        row[i] = few_either(my.high != 0, few_times(my.high, upper[i]), zero);
+        if (has_lower) snls_cuda_axpy(&row[i], my.low, lower[i]);
     }
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        float4 sum = i > 0 ? few_either(fx != 0, few_times(fx, row[i > 0 ? i - 1 : 0]), zero) : zero;
-        if (i < 3) snls_cuda_axpy(&sum, 1 - fx, row[i < 3 ? i : 0]);
-        if (i < 3 || fx != 0) few_put<SCRATCH>(t, at + column[i] * t->right, sum);
+        float4 sum = i > 0 ? few_either(mx.high != 0, few_times(mx.high, row[i > 0 ? i - 1 : 0]), zero) : zero;
+        if (i < 3) snls_cuda_axpy(&sum, mx.low, row[i < 3 ? i : 0]);
+        if (i < 3 || mx.high != 0) few_put<SCRATCH>(t, at + column[i] * t->right, sum);
     }
 }
 

@@ -138,7 +138,7 @@ static __device__ void keep_pull(const ComposeJob *s, const Query *q, int back, 
 {
     const int64_t line = ((q->b * 2 + back) * s->frames + frame) * s->height + f->y.at[0] - s->targets_at;
     const bool here = line >= 0 && line < s->target_lines;
-    s->steps[entry].pull = {snls_agg_fold(f->y.weight[1]), snls_agg_fold(f->x.weight[1]), (float)x, (float)y};
+    s->steps[entry].pull = {snls_fold(f->y.weight[1]), snls_fold(f->x.weight[1]), (float)x, (float)y};
     snls_bin_count(&s->bins, entry, here ? (uint32_t)(line * s->width + f->x.at[0]) : SNLS_BIN_NONE);
 }
 
@@ -216,7 +216,7 @@ static __device__ __forceinline__ void fetch_cell(const ComposeJob *s, int64_t c
 {
     for (uint32_t at = snls_bin_begin(&s->bins, cell); at < s->bins.ends[cell]; at++) {
         const Step step = s->steps[s->bins.list[at]];
-        const float wy = low_y ? snls_agg_high(step.pull.fy) : snls_agg_low(step.pull.fy), wx = low_x ? snls_agg_high(step.pull.fx) : snls_agg_low(step.pull.fx);
+        const float wy = low_y ? snls_fold_high(step.pull.fy) : snls_fold_low(step.pull.fy), wx = low_x ? snls_fold_high(step.pull.fx) : snls_fold_low(step.pull.fx);
         if (wy == 0 || wx == 0) continue;
         *x += (double)(wy * wx) * (double)step.pull.x;
         *y += (double)(wy * wx) * (double)step.pull.y;

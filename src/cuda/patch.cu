@@ -28,7 +28,7 @@ static __device__ __forceinline__ void find_place(const SnlsAggJob *job, const S
     p->kind = PATCH_NONE;
     if (!o->valid || k >= a->neighbours || !snls_agg_near(job, snls_agg_at(&a->offset, o->offsets, o->i, o->j, k), o->t, o->i, o->j, &n)) return;
     const int32_t y = (int32_t)n.y, x = (int32_t)n.x;
-    const float fy = snls_agg_fold(n.y - (double)y), fx = snls_agg_fold(n.x - (double)x);
+    const float fy = snls_fold(n.y - (double)y), fx = snls_fold(n.x - (double)x);
     p->y = n.y;
     p->x = n.x;
     p->frame = n.frame;
@@ -47,8 +47,8 @@ template <int DTYPE, int SIDE, bool EDGE>
 static __device__ __forceinline__ void add_patch(float4 sum[3][3], const SnlsAggJob *job, const SnlsAggOwner *o, const PatchPlace *p, int64_t first)
 {
     const int64_t down = job->from.stride[2], right = job->from.stride[3];
-    const float up = p->weight * snls_agg_low(p->fy), low = p->weight * snls_agg_high(p->fy); /* of the rows of taps */
-    const float c00 = SIDE == 3 ? p->weight : up * snls_agg_low(p->fx), c01 = up * snls_agg_high(p->fx), c10 = low * snls_agg_low(p->fx), c11 = low * snls_agg_high(p->fx);
+    const float up = p->weight * snls_fold_low(p->fy), low = p->weight * snls_fold_high(p->fy); /* of the rows of taps */
+    const float c00 = SIDE == 3 ? p->weight : up * snls_fold_low(p->fx), c01 = up * snls_fold_high(p->fx), c10 = low * snls_fold_low(p->fx), c11 = low * snls_fold_high(p->fx);
     const int32_t y = (int32_t)p->y - 1, x = (int32_t)p->x - 1;
     const int64_t frame = o->from + p->frame * job->from.stride[1] + first;
     int64_t columns[SIDE];

@@ -22,7 +22,7 @@ static __device__ __forceinline__ void find_entry(const SpreadJob *s, const Snls
     const int64_t *const by_axis = job->from.stride + (a->stack ? 3 : 1); /* of frames, rows, columns */
     SnlsAggNear n;
     if (!near_of(s, &q, &n)) { e->kind = SPLAT_NONE; return; }
-    const float fy = snls_agg_fold(n.y - (double)(int32_t)n.y), fx = snls_agg_fold(n.x - (double)(int32_t)n.x);
+    const float fy = snls_fold(n.y - (double)(int32_t)n.y), fx = snls_fold(n.x - (double)(int32_t)n.x);
     e->fy = fy;
     e->fx = fx;
     e->weight = snls_agg_weight(job, number_at(s, &a->weight, &q));
@@ -46,8 +46,8 @@ template <int PS> static __device__ __forceinline__ void add_pixel(float4 sum[PS
 template <int DTYPE, int PS>
 static __device__ __forceinline__ void add_inside(float4 sum[PS + 1][PS + 1], const SpreadJob *s, const SplatEntry *e, int64_t down, int64_t right, int64_t first)
 {
-    const float w = e->weight * e->by, up = w * snls_agg_low(e->fy), low = w * snls_agg_high(e->fy);
-    const float c[4] = {up * snls_agg_low(e->fx), up * snls_agg_high(e->fx), low * snls_agg_low(e->fx), low * snls_agg_high(e->fx)};
+    const float w = e->weight * e->by, up = w * snls_fold_low(e->fy), low = w * snls_fold_high(e->fy);
+    const float c[4] = {up * snls_fold_low(e->fx), up * snls_fold_high(e->fx), low * snls_fold_low(e->fx), low * snls_fold_high(e->fx)};
     const bool whole = e->kind == SPLAT_WHOLE;
     int64_t at = e->at + first;
     float4 g[PS][PS];
@@ -70,7 +70,7 @@ static __device__ __forceinline__ void add_odd(float4 sum[PS + 1][PS + 1], const
 {
     const SnlsAggregate *a = &s->job.a;
     const int32_t height = (int32_t)a->height, width = (int32_t)a->width;
-    const float wy[2] = {snls_agg_low(e->fy), snls_agg_high(e->fy)}, wx[2] = {snls_agg_low(e->fx), snls_agg_high(e->fx)};
+    const float wy[2] = {snls_fold_low(e->fy), snls_fold_high(e->fy)}, wx[2] = {snls_fold_low(e->fx), snls_fold_high(e->fx)};
 #pragma unroll
     for (int i = 0; i < PS; i++)
 #pragma unroll

@@ -41,8 +41,8 @@ static __device__ __forceinline__ void write_entry(const SpreadJob *s, uint32_t 
     SpreadEntry e;
     if (!near_of(s, &q, &n)) return;
     e.number = pack_number(s, &q, number, (int32_t)n.x);
-    e.fy = snls_agg_fold(n.y - (double)(int32_t)n.y);
-    e.fx = snls_agg_fold(n.x - (double)(int32_t)n.x);
+    e.fy = snls_fold(n.y - (double)(int32_t)n.y);
+    e.fx = snls_fold(n.x - (double)(int32_t)n.x);
     e.weight = snls_agg_weight(&s->job, number_at(s, &s->job.a.weight, &q));
     s->entries[to] = e;
 }
@@ -80,7 +80,7 @@ typedef struct SpreadAxis { float weight[2]; uint32_t flags; } SpreadAxis;
 static __device__ __forceinline__ SpreadAxis spread_axis(const SpreadJob *s, float folded, int32_t reach, int32_t query, int32_t v, int32_t n)
 {
     const SnlsAggregate *a = &s->job.a;
-    const float tap[2] = {snls_agg_low(folded), snls_agg_high(folded)};
+    const float tap[2] = {snls_fold_low(folded), snls_fold_high(folded)};
     SpreadAxis r;
     r.flags = 0;
 #pragma unroll
@@ -123,7 +123,7 @@ static __device__ __forceinline__ void find_tap(const SpreadJob *s, const SnlsAg
 /* As spread_axis where every destination is inside and under full cover, dilation 1. */
 static __device__ __forceinline__ SpreadAxis packed_axis(const SpreadJob *s, float folded, int32_t reach, int32_t v, int32_t n)
 {
-    const float tap[2] = {snls_agg_low(folded), snls_agg_high(folded)};
+    const float tap[2] = {snls_fold_low(folded), snls_fold_high(folded)};
     SpreadAxis r;
     bool upper = reach < (int32_t)s->job.side.divisor && tap[0] != 0, lower = reach > 0 && tap[1] != 0;
     if (s->job.a.drop) {
