@@ -62,6 +62,28 @@ copy sound.mkv out.mp4; silent "sound in order"
 make -f lavfi -i testsrc2=s=64x48:r=25:d=1 -f lavfi -i testsrc=s=64x48:r=25:d=1 -map 0 -map 1 -c:v libx264 -x264-params b-adapt=0:bframes=3:b-pyramid=strict angles.mkv
 for out in angles.mp4 angles2.mkv; do copy angles.mkv $out; silent "$out"; [ "$(times angles.mkv v:1)" = "$(times $out v:1)" ] && [ "$(times $out | head -1)" = 0.000000 ] || bad "$out: other times of its second video: $(times $out v:1 | tr '\n' ' ')"; done
 
+# a second video in the form of another container: AVI has start codes in H.264 and asks for them, transport streams what a decoder of MPEG-4 begins with
+second() { [ "$(frames_of two.mkv 1)" = "$(frames_of "$1" 1)" ] || bad "$1: another second video: $(frames_of "$1" 1 | wc -l) frames"; }
+frames_of() { ffmpeg -v error -nostdin -i "$1" -map 0:v:$2 -vsync passthrough -f framemd5 - | grep -v '^#' | awk -F, '{ print $NF }'; }
+for codec in "libx264 -bf 2" "libx264 -bf 0" libx265 mpeg4 mpeg2video; do
+    [ "$codec" != libx265 ] || ffmpeg -hide_banner -encoders 2>/dev/null | grep -q libx265 || continue
+    make -f lavfi -i testsrc2=s=64x48:r=25:d=1 -f lavfi -i testsrc=s=64x48:r=25:d=1 -map 0 -map 1 -pix_fmt yuv420p -c:v ffv1 -c:v:1 $codec $([ "$codec" != libx265 ] || echo -x265-params log-level=none) two.mkv
+    copy two.mkv two.ts; silent "$codec in .ts"; second two.ts
+    copy two.mkv two.avi; if [ "$codec" = libx265 ]; then says 'stream 1 (video, hevc) is left out: avi cannot hold it'; else silent "$codec in .avi"; second two.avi; fi
+done
+copy two.mkv two.vob; silent "MPEG-2 in .vob"; second two.vob; copy two.mkv two.mpg; silent "MPEG-2 in .mpg"; second two.mpg
+# a packet that the container does not take, after it has waited for others: told is how to go on without such streams
+if command -v python3 >/dev/null; then
+    make -f lavfi -i testsrc2=s=64x48:r=25:d=1 -f lavfi -i sine=d=1 -c:v mpeg4 -c:a aac headless.avi
+    python3 - <<'END'
+data = bytearray(open("headless.avi", "rb").read())
+at = data.index(b"strf", data.index(b"auds")) + 8 + 16  # AAC without what its decoder begins with
+data[at:at + 2] = b"\0\0"
+open("headless.avi", "wb").write(data)
+END
+    refused 4 '--no-copy leaves those out' headless.avi headless.mkv; copy headless.avi headless.mkv --no-copy; silent "--no-copy"
+fi
+
 # closed captions lie beside the samples of frames: kept where the encoder has a place for them, else named
 if command -v python3 >/dev/null; then
     make -f lavfi -i testsrc2=s=64x48:r=25:d=0.4 -c:v mpeg2video -bf 0 -q:v 2 -f mpeg2video bare.m2v

@@ -5,6 +5,7 @@
 
 #include "video/kind.h"
 #include <libavcodec/avcodec.h>
+#include <libavcodec/bsf.h>
 #include <libavformat/avformat.h>
 #include <libavutil/pixdesc.h>
 #include <stdarg.h>
@@ -162,6 +163,7 @@ typedef struct SnlsAvCopy { /* the streams that are not decoded: read again from
         int to;       /* stream of the output, -1: left out */
         int64_t last; /* time stamp of what was written last, in the output's time base */
         bool moved;   /* some were moved, which has been told */
+        AVBSFContext *filter; /* NULL: packets are copied as they are */
     } * stream;
     unsigned streams;   /* those that were there at the beginning */
     unsigned told_late; /* how many of those that began later have been told */
@@ -225,6 +227,10 @@ SnlsStatus snls_av_y4m_finish(SnlsWriter *w, SnlsAvWriter *a);
 void snls_av_tags_fit(AVStream *to, const AVOutputFormat *format);
 /* Says which titles and languages of the input have no place in the output: of the clip, of its video, and of the streams that are copied (NULL: none). */
 void snls_av_tags_note(SnlsVideoInfo *info, const char *format, const AVFormatContext *in, int video, const SnlsAvCopy *copied);
+
+/* Packets of a stream in the form that this container wants. 0, with *filter NULL where nothing is to be done; below, libav's error: the stream cannot be had so. */
+int snls_av_bitstream_open(AVBSFContext **filter, const AVOutputFormat *format, const AVStream *from);
+int snls_av_bitstream_packet(AVBSFContext *filter, AVPacket *packet);
 
 /* Adds streams, chapters and tags of the input to a->out, before its header is written. */
 SnlsStatus snls_av_copy_open(SnlsWriter *w, SnlsAvWriter *a);

@@ -13,9 +13,10 @@ static bool known_to_hold(const AVOutputFormat *f, enum AVCodecID id)
 {
     static const enum AVCodecID transport[] = { AV_CODEC_ID_MP2,  AV_CODEC_ID_MP3,    AV_CODEC_ID_AAC,          AV_CODEC_ID_AAC_LATM,
                                                 AV_CODEC_ID_AC3,  AV_CODEC_ID_EAC3,   AV_CODEC_ID_DTS,          AV_CODEC_ID_TRUEHD,
+                                                AV_CODEC_ID_H264, AV_CODEC_ID_HEVC,   AV_CODEC_ID_MPEG1VIDEO,   AV_CODEC_ID_MPEG4,
                                                 AV_CODEC_ID_OPUS, AV_CODEC_ID_DVB_SUBTITLE, AV_CODEC_ID_DVB_TELETEXT, AV_CODEC_ID_NONE };
-    static const enum AVCodecID program[] = { AV_CODEC_ID_MP2, AV_CODEC_ID_MP3,          AV_CODEC_ID_AC3,
-                                              AV_CODEC_ID_DTS, AV_CODEC_ID_DVD_SUBTITLE, AV_CODEC_ID_NONE };
+    static const enum AVCodecID program[] = { AV_CODEC_ID_MP2, AV_CODEC_ID_MP3,          AV_CODEC_ID_AC3,        AV_CODEC_ID_MPEG1VIDEO,
+                                              AV_CODEC_ID_DTS, AV_CODEC_ID_DVD_SUBTITLE, AV_CODEC_ID_MPEG2VIDEO, AV_CODEC_ID_NONE };
     static const enum AVCodecID exchange[] = { AV_CODEC_ID_PCM_S16LE, AV_CODEC_ID_PCM_S24LE, AV_CODEC_ID_NONE };
     const enum AVCodecID *list = !strcmp(f->name, "mpegts")              ? transport
                                  : strstr("mpeg,vob,dvd,svcd", f->name) ? program
@@ -148,17 +149,29 @@ static bool begins_with(const SnlsAvWriter *a, const AVStream *s)
     return begins;
 }
 
-/* What muxers list is not all they ask for: some refuse a codec that they list, a rate, or a stream of which nothing is known yet. */
-static bool refuses(const SnlsAvWriter *a, const AVStream *s)
+/* Opens its filter, where it needs one. What muxers list is not all they ask for: some refuse a codec that they list, a rate, or a stream of which
+ * nothing is known yet. */
+static bool refuses(SnlsAvWriter *a, const AVStream *s)
 {
+    if (snls_av_bitstream_open(&a->copy.stream[s->index].filter, a->out->oformat, s) < 0) return true;
     if (a->out->oformat->flags & AVFMT_NOFILE) return false; /* its header would be a file */
     return !begins_with(a, s) && begins_with(a, NULL);
+}
+
+/* What a decoder begins with has the form of the packets. */
+static bool takes_filtered(AVStream *to, const AVBSFContext *filter)
+{
+    const unsigned tag = to->codecpar->codec_tag;
+    if (!filter) return true;
+    if (avcodec_parameters_copy(to->codecpar, filter->par_out) < 0) return false;
+    to->codecpar->codec_tag = tag;
+    return true;
 }
 
 static SnlsStatus add_stream(SnlsWriter *w, SnlsAvWriter *a, AVStream *from)
 {
     AVStream *to = stream_like(a->out, from);
-    SNLS_REQUIRE(w->ctx, to, SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(w->name).text);
+    SNLS_REQUIRE(w->ctx, to && takes_filtered(to, a->copy.stream[from->index].filter), SNLS_ERR_MEMORY, "%s: out of memory", snls_io_name(w->name).text);
     copy_side_data(w, to, from);
     a->copy.stream[from->index].to = to->index;
     return SNLS_OK;
@@ -398,9 +411,10 @@ static SnlsStatus write_packet(SnlsWriter *w, SnlsAvWriter *a)
     if (p->dts != AV_NOPTS_VALUE) p->dts -= shift;
     av_packet_rescale_ts(p, from->time_base, to->time_base);
     put_in_order(w, a, from, to, p);
+    int error = snls_av_bitstream_packet(c->stream[from->index].filter, p);
     p->stream_index = to->index;
     p->pos = -1;
-    const int error = av_interleaved_write_frame(a->out, p);
+    if (error >= 0) error = av_interleaved_write_frame(a->out, p);
     if (error == AVERROR(EINVAL) || error == AVERROR_INVALIDDATA) {
         char what[128];
         snprintf(what, sizeof what, "stream %d (%s) cannot be copied into %s (params.no_copy leaves such streams out)",
@@ -449,6 +463,7 @@ SnlsStatus snls_av_copy_until(SnlsWriter *w, SnlsAvWriter *a, double time)
 void snls_av_copy_close(SnlsAvCopy *c)
 {
     av_packet_free(&c->packet);
+    for (unsigned i = 0; c->stream && i < c->streams; i++) av_bsf_free(&c->stream[i].filter);
     av_freep(&c->stream);
     snls_av_clock_close(&c->clock);
     avformat_close_input(&c->in);

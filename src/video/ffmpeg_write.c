@@ -170,8 +170,12 @@ static int64_t duration_of(const SnlsAvWriter *a, int64_t pts)
     return 0;
 }
 
+/* Packets wait in the muxer for those of other streams: which one it does not take is not known here. */
 static SnlsStatus write_error(SnlsWriter *w, int error)
 {
+    const SnlsAvWriter *a = w->priv;
+    if ((error == AVERROR(EINVAL) || error == AVERROR_INVALIDDATA) && a->out->nb_streams > 1)
+        return snls_av_fail(w->ctx, SNLS_ERR_UNSUPPORTED, w->name, "a packet does not fit, most likely of a stream that is copied (params.no_copy leaves those out)", error);
     return snls_av_fail(w->ctx, SNLS_ERR_IO, !strcmp(w->path, "-") ? "standard output" : w->name, "cannot be written",
                         error);
 }
