@@ -319,6 +319,7 @@ static void tell_later(Denoise *d)
     SnlsVideoInfo in, out;
     snls_reader_info(d->reader, &in);
     snls_writer_info(d->writer, &out);
+    d->out_info.lossless = out.lossless;
     if (d->quiet) return;
     tell_once(d);
     print_later_notes(&d->info, &in);

@@ -114,6 +114,15 @@ copy y8.mkv 100%.mkv; same y8.mkv 100%.mkv
 copy folder/00001.png single.png; cmp -s folder/00001.png single.png || bad "one picture is copied otherwise"
 mkdir tiff; make -i rgb16.mkv -pix_fmt rgb48le tiff/%02d.tiff; copy tiff tiff.mkv; same rgb16.mkv tiff.mkv rgb48le
 copy tiff/%02d.tiff new/%05d.png; cmp -s folder/00002.png new/00002.png || bad "TIFF by a pattern, into a folder that is new: $(ls new)"
+mkdir deep; make -f lavfi -i testsrc2=s=32x24 -frames:v 1 -pix_fmt rgb24 deep/0.png; cp deep/0.png deep/2.png # one depth for all, which is that of the deepest picture
+make -f lavfi -i testsrc2=s=32x24 -frames:v 1 -vf "format=gbrp16,geq=r='X*2001+Y':g='Y*1777':b='65535-X*Y'" -pix_fmt rgb48be deep/1.png
+for in in deep deep/%d.png; do
+    "$snls" denoise $in deep2/ -y --sigma 0 >log 2>err; ! [ -s err ] && grep -q 'png, rgb48le, lossless' log || bad "a deep picture among others: $(cat log err)"
+    same deep/1.png deep2/00001.png rgb48le; "$snls" metrics deep deep2 --json 2>&1 | grep -q '"mean": null' || bad "a deep picture among others: they are other pixels"
+done
+"$snls" denoise deep deep3/ --sigma 0 --first 2 >log 2>err; cmp -s deep/2.png deep3/00000.png || grep -q 'png, rgb24, lossless' log || bad "a part without the deep picture: $(cat log err)"
+for i in 0 1 2; do make -i deep/$i.png tiff/deep$i.tif; done; "$snls" denoise tiff/deep%d.tif deep4/ --sigma 0 >log 2>err # its depth is known only when it comes
+grep -q 'from frame 1 on pictures have 16 bits a sample, before 8' err && grep -q rgb24 log && ! grep -q lossless log || bad "a deep TIFF among others: $(cat log err)"
 copy folder/%05d.png p_%02d.png; cmp -s folder/00001.png p_01.png || bad "a pattern gives other pictures"
 mkdir from2; for i in 0 1 2; do cp folder/0000$i.png from2/0000$((i + 2)).png; done # a pattern begins at its lowest number; --first counts frames, as everywhere
 cp folder/00000.png from2/00001.jpg; cp folder/00000.png from2/1.png

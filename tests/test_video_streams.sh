@@ -205,7 +205,7 @@ copy covered.mkv covered2.mkv; silent "a cover from .mkv"; copy covered.mp4 cove
 
 # a clip whose pixel format changes in the middle has one in the output, which is said; encoders do not talk
 for format in yuv420p yuv444p; do make -f lavfi -i testsrc2=s=64x64:r=25:d=0.4 -pix_fmt $format -c:v libx264 -preset ultrafast $format.h264; done
-cat yuv420p.h264 yuv444p.h264 >mixed.h264; copy mixed.h264 mixed.mkv; says 'from frame 10 on it is yuv444p, before yuv420p'; [ "$(frames mixed.mkv | wc -l)" = 20 ] || bad "mixed formats: $(frames mixed.mkv | wc -l) frames"
+cat yuv420p.h264 yuv444p.h264 >mixed.h264; copy mixed.h264 mixed.mkv; says 'from frame 10 on it is yuv444p, before yuv420p'; ! grep -q lossless log && [ "$(frames mixed.mkv | wc -l)" = 20 ] || bad "mixed formats: $(frames mixed.mkv | wc -l) frames"
 if ffmpeg -hide_banner -encoders 2>/dev/null | grep -q libsvtav1; then copy yuv420p.h264 av1.mkv '--vcodec libsvtav1'; silent "libsvtav1"; fi
 
 [ $failed = 0 ] && echo "test_video_streams: ok"

@@ -335,14 +335,6 @@ static SnlsStatus try_open(SnlsWriter *w, SnlsAvWriter *a, const AVCodec *codec,
     return snls_av_fail(w->ctx, plain ? SNLS_ERR_ARG : SNLS_ERR_UNSUPPORTED, w->name, what, error);
 }
 
-/* Does every sample of the input have a place in what is encoded? */
-static bool holds(const SnlsPixels *from, const SnlsPixels *to)
-{
-    const bool grey = from->components < 3, same = grey || (from->rgb == to->rgb && from->matrix == to->matrix);
-    return same && (grey || (to->log2_w <= from->log2_w && to->log2_h <= from->log2_h)) && from->full == to->full &&
-           to->component[0].depth >= from->component[0].depth && (!snls_pixels_alpha(from) || snls_pixels_alpha(to));
-}
-
 /* Colour in fewer places or in another space; both round. */
 static void note_colour(SnlsWriter *w, const SnlsPixels *from)
 {
@@ -479,7 +471,7 @@ SnlsStatus snls_av_encoder_open(SnlsWriter *w, SnlsAvWriter *a, const AVFrame *f
     w->info.channels = snls_pixels_channels(&w->pixels);
     snprintf(w->info.pixel_format, sizeof w->info.pixel_format, "%s", av_get_pix_fmt_name(format));
     snprintf(w->info.container, sizeof w->info.container, "%s", a->out->oformat->name);
-    w->info.lossless = w->info.lossless && holds(&from, &w->pixels);
+    w->info.lossless = w->info.lossless && snls_pixels_hold(&w->pixels, &from);
     note_losses(w, &from, snls_av_encoder_name(codec));
     note_tags(w, a, first, &from, held);
     return SNLS_OK;

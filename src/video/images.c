@@ -17,6 +17,7 @@ typedef struct Images {
     char **name; /* of a folder, sorted; NULL for a pattern */
     int64_t count, room, at;
     int64_t number; /* of the first file of a pattern */
+    bool deep, told; /* 16 bits for all, since one of them has 16; that a later one has more than the first */
 } Images;
 
 static bool is_own(const char *name)
@@ -138,6 +139,35 @@ static SnlsStatus list_pattern(SnlsReader *r, Images *m)
     return check_gap(r, m);
 }
 
+static void name_of(const SnlsReader *r, const Images *m, int64_t at, char *name, size_t size)
+{
+    if (m->name) snprintf(name, size, "%s", m->name[at]);
+    else snls_path_number(r->path, m->number + at, name, size);
+}
+
+/* The first bytes of a PNG up to its depth and colour type; false for all else. What is no file is not touched: a pipe gives its bytes once. */
+static bool png_head(const char *name, unsigned char head[26])
+{
+    struct stat info;
+    FILE *file = snls_path_ends(name, ".png") && !stat(name, &info) && S_ISREG(info.st_mode) ? fopen(name, "rb") : NULL;
+    const bool read = file && fread(head, 26, 1, file) == 1;
+    if (file) fclose(file);
+    return read;
+}
+
+/* Has any of the pictures that are wanted 16 bits? A sequence has one depth, which the first picture alone does not tell. */
+static bool has_deep(const SnlsReader *r, const Images *m)
+{
+    const int64_t end = r->params.count > 0 && r->params.count < m->count - m->at ? m->at + r->params.count : m->count;
+    char name[SNLS_PATH_MAX];
+    unsigned char head[26];
+    for (int64_t i = m->at; i < end && end - m->at > 1; i++) {
+        name_of(r, m, i, name, sizeof name);
+        if (png_head(name, head) && head[24] == 16) return true;
+    }
+    return false;
+}
+
 static SnlsStatus images_open(SnlsReader *r)
 {
     struct stat info;
@@ -151,6 +181,7 @@ static SnlsStatus images_open(SnlsReader *r)
                  "%s: has %lld frames, the first wanted is number %lld", snls_io_name(r->path).text,
                  (long long)m->count, (long long)r->params.first);
     m->at = r->params.first;
+    m->deep = has_deep(r, m);
     r->info.frames = m->count;
     r->info.frames_exact = 1;
     r->info.rate = r->params.rate;
@@ -159,11 +190,14 @@ static SnlsStatus images_open(SnlsReader *r)
     return SNLS_OK;
 }
 
-/* 16 bits were read as f32 in steps of 1/257: back to whole numbers, so that a copy is exact. */
+/* 16 bits were read as f32 in steps of 1/257: back to whole numbers, so that a copy is exact. 8 bits among them are such steps too. */
 static void take_pixels(const SnlsTensor *image, SnlsFrame *frame)
 {
     const int64_t count = snls_tensor_elements(image);
-    if (image->dtype == SNLS_U8) memcpy(frame->memory, image->data, (size_t)count);
+    const bool deep = frame->pixels.component[0].depth > 8;
+    if (image->dtype == SNLS_U8 && !deep) memcpy(frame->memory, image->data, (size_t)count);
+    else if (image->dtype == SNLS_U8)
+        for (int64_t i = 0; i < count; i++) ((uint16_t *)frame->memory)[i] = (uint16_t)(257 * ((const uint8_t *)image->data)[i]);
     else
         for (int64_t i = 0; i < count; i++)
             ((uint16_t *)frame->memory)[i] = (uint16_t)lrintf(fminf(fmaxf(((const float *)image->data)[i] * 257, 0), 65535));
@@ -205,11 +239,16 @@ static SnlsStatus read_other(SnlsContext *ctx, const char *name, SnlsTensor *ima
 /* By the colour type in the header of a PNG, which is read without transparency. */
 static bool has_alpha(const char *name)
 {
-    unsigned char head[26] = { 0 };
-    FILE *file = snls_path_ends(name, ".png") ? fopen(name, "rb") : NULL;
-    const bool read = file && fread(head, sizeof head, 1, file) == 1;
-    if (file) fclose(file);
-    return read && head[25] & 4;
+    unsigned char head[26];
+    return png_head(name, head) && head[25] & 4;
+}
+
+/* Depths of others than PNG are known only as they come. */
+static void note_depth(SnlsReader *r, Images *m, int64_t t, int32_t depth)
+{
+    if (m->told || !r->info.depth || depth <= r->info.depth) return;
+    m->told = true;
+    snls_note(&r->info, "from frame %lld on pictures have %d bits a sample, before %d: the output has one depth for all", (long long)t, (int)depth, (int)r->info.depth);
 }
 
 static SnlsStatus images_next(SnlsReader *r, SnlsFrame **frame)
@@ -219,14 +258,14 @@ static SnlsStatus images_next(SnlsReader *r, SnlsFrame **frame)
     SnlsTensor image;
     if (m->at >= m->count) return SNLS_END;
     const int64_t t = m->at++;
-    if (m->name) snprintf(name, sizeof name, "%s", m->name[t]);
-    else snls_path_number(r->path, m->number + t, name, sizeof name);
+    name_of(r, m, t, name, sizeof name);
     bool floats = false;
     SNLS_TRY(is_other(name) ? read_other(r->ctx, name, &image, &floats) : snls_image_read(r->ctx, name, &image));
     if (floats && !*r->info.notes)
         snls_note(&r->info, "floats are read as 16 bits a sample, and what lies outside 0 to 1 is cut; one picture by its name is not");
     if (!r->given && !r->peeked && has_alpha(name)) snls_note(&r->info, "transparency of PNG pictures is left out");
-    const int32_t channels = (int32_t)image.shape[2], depth = image.dtype == SNLS_U8 ? 8 : 16;
+    const int32_t channels = (int32_t)image.shape[2], depth = image.dtype == SNLS_U8 && !m->deep ? 8 : 16;
+    note_depth(r, m, t, depth);
     const SnlsPixels p = snls_pixels_packed(image.shape[0], image.shape[1], channels, depth);
     const SnlsStatus status = snls_frame_plain(r->ctx, &p, frame);
     if (status >= 0) {

@@ -14,6 +14,13 @@ bool snls_pixels_same(const SnlsPixels *a, const SnlsPixels *b)
            !memcmp(a->component, b->component, (size_t)a->components * sizeof *a->component);
 }
 
+bool snls_pixels_hold(const SnlsPixels *to, const SnlsPixels *from)
+{
+    const bool grey = from->components < 3, same = grey || (from->rgb == to->rgb && from->matrix == to->matrix);
+    return same && (grey || (to->log2_w <= from->log2_w && to->log2_h <= from->log2_h)) && from->full == to->full &&
+           to->component[0].depth >= from->component[0].depth && (!snls_pixels_alpha(from) || snls_pixels_alpha(to));
+}
+
 SnlsPixels snls_pixels_packed(int64_t height, int64_t width, int32_t channels, int32_t depth)
 {
     const uint8_t bytes = (uint8_t)(depth / 8);

@@ -35,6 +35,7 @@ typedef struct SnlsPlanes {
 
 static inline int32_t snls_pixels_channels(const SnlsPixels *p) { return p->components < 3 ? 1 : 3; }
 bool snls_pixels_alpha(const SnlsPixels *p);
+bool snls_pixels_hold(const SnlsPixels *to, const SnlsPixels *from); /* does every sample of from have a place in to? */
 bool snls_pixels_same(const SnlsPixels *a, const SnlsPixels *b); /* samples mean the same and lie in the same order */
 
 /* u8 or u16 interleaved (H,W,channels), or f32 on the 0..255 scale (depth 32). */

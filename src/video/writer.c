@@ -113,10 +113,11 @@ SnlsStatus snls_writer_unpack(SnlsWriter *w, const SnlsFrame *like, const void *
                      (long long)size);
 }
 
-/* Through floats: only where the formats differ. */
+/* Through floats: only where the formats differ. A clip whose format changes on the way may lose by it. */
 static SnlsStatus convert(SnlsWriter *w, const SnlsFrame *from, SnlsFrame **to)
 {
     const SnlsPixels *p = &from->pixels;
+    if (!w->pixels.real && !snls_pixels_hold(&w->pixels, p)) w->info.lossless = 0;
     float *pixels =
         snls_mem_alloc(&w->ctx->allocator, p->width * p->height * snls_pixels_channels(p) * (int64_t)sizeof(float));
     SNLS_REQUIRE(w->ctx, pixels, SNLS_ERR_MEMORY, "writer: out of memory for a frame");
