@@ -155,6 +155,23 @@ if ffmpeg -hide_banner -encoders 2>/dev/null | grep -q libx265; then
     copy hdr.mp4 hdr.mkv; silent "HDR in .mkv"
 fi
 
+# how two views lie in one picture: kept where there is a place, of some values; else named
+stereo() { ffprobe -v error -select_streams v:0 -show_entries stream_side_data=type,inverted -of csv=p=0 "$1"; }
+for mode in left_right bottom_top row_interleaved_lr; do
+    make -f lavfi -i testsrc2=s=64x48:r=25:d=0.2 -c:v libx264 -preset ultrafast -metadata:s:v stereo_mode=$mode stereo.mkv
+    for out in mkv webm mp4 mov avi ts y4m; do
+        rm -f stereo2.*; copy stereo.mkv stereo2.$out
+        case $mode.$out in
+        *.mkv | left_right.webm | left_right.mp4 | bottom_top.webm) silent "$mode in .$out"; [ "$(stereo stereo.mkv)" = "$(stereo stereo2.$out)" ] || bad "$mode in .$out: $(stereo stereo2.$out)" ;;
+        *) says "the stereo mode, $mode, is not marked in the output: "; [ "$(wc -l <err)" = 1 ] || bad ".$out: $(cat err)" ;;
+        esac
+    done
+    "$snls" denoise stereo.mkv stereo2.npy --sigma 0 -y >log 2>err; says "the stereo mode, $mode, is not marked"
+done
+make -f lavfi -i testsrc2=s=64x48:r=25:d=0.2 -c:v libx264 -x264-params frame-packing=4 stereo.mp4 # H.264 has it in its frames
+for out in mkv mp4 mov ts; do copy stereo.mp4 stereo2.$out; silent "H.264's own stereo mode in .$out"; done; [ -n "$(stereo stereo2.mkv)" ] || bad "H.264's own stereo mode is lost in .mkv"
+copy stereo.mp4 stereo2.avi; says 'the stereo mode, top and bottom, is not marked in the output: avi'
+
 # a rate that varies: kept to 1/60000 s by encoders that take no finer clock; rounded or lost where that is said; a single gap is found when it comes
 make -f lavfi -i testsrc2=s=64x48:r=25:d=2 -vf "settb=1/1000,select='not(mod(n,3))+eq(n,4)',setpts=PTS+mod(N*7\,5)*0.003/TB" -vsync vfr -enc_time_base 1/1000 -video_track_timescale 90000 -c:v libx264 -preset ultrafast vary.mp4
 near() { paste <(times "$1") <(times "$2") | awk -v most="$3" '{ d = $1 - $2; if (d < 0) d = -d; if (d > most) far = 1 } END { exit far || !NR }'; } # A B SECONDS

@@ -198,6 +198,14 @@ SnlsStatus snls_av_encoder_open(SnlsWriter *w, SnlsAvWriter *a, const AVFrame *f
 /* Is there side data of this kind for all of the stream? */
 bool snls_av_stream_has(const AVStream *s, enum AVPacketSideDataType type);
 
+/* A copy of size bytes. */
+void snls_av_stream_put(AVStream *to, enum AVPacketSideDataType type, const void *from, size_t size);
+
+/* Says that the output does not tell how two views lie in each picture, where the stream or its first frame does. */
+void snls_av_stereo_note(SnlsVideoInfo *info, const char *format, const AVStream *s, const AVFrame *first);
+/* Copies that, or says so. */
+void snls_av_stereo_copy(SnlsWriter *w, SnlsAvWriter *a, const AVStream *from, const AVFrame *first);
+
 /* What is told of an encoder: nobody knows y4m's by FFmpeg's word for it. */
 static inline const char *snls_av_encoder_name(const AVCodec *codec) { return codec->id == AV_CODEC_ID_WRAPPED_AVFRAME ? "y4m" : codec->name; }
 

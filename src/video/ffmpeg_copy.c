@@ -89,7 +89,8 @@ static void note_rotation(SnlsVideoInfo *info, const char *format)
 /* Rotation, HDR mastering, stereo, ... belong to the stream. Dolby Vision's would lie about frames it did not see. */
 static void copy_side_data(SnlsWriter *w, AVStream *to, const AVStream *from)
 {
-    const char *format = ((const SnlsAvWriter *)w->priv)->out->oformat->name;
+    const SnlsAvWriter *a = w->priv;
+    const char *format = a->out->oformat->name;
 #if LIBAVFORMAT_VERSION_MAJOR >= 61
     const AVPacketSideData *list = from->codecpar->coded_side_data;
     const int count = from->codecpar->nb_coded_side_data;
@@ -104,14 +105,8 @@ static void copy_side_data(SnlsWriter *w, AVStream *to, const AVStream *from)
         }
         if (list[i].type == AV_PKT_DATA_CPB_PROPERTIES) continue;
         if (list[i].type == AV_PKT_DATA_DISPLAYMATRIX && !strstr("mp4,mov,ipod", format)) note_rotation(&w->info, format);
-#if LIBAVFORMAT_VERSION_MAJOR >= 61
-        AVPacketSideData *side = av_packet_side_data_new(
-            &to->codecpar->coded_side_data, &to->codecpar->nb_coded_side_data, list[i].type, list[i].size, 0);
-        uint8_t *data = side ? side->data : NULL;
-#else
-        uint8_t *data = av_stream_new_side_data(to, list[i].type, list[i].size);
-#endif
-        if (data) memcpy(data, list[i].data, list[i].size);
+        if (list[i].type == AV_PKT_DATA_STEREO3D && to == a->stream) continue; /* frames may tell it as well */
+        snls_av_stream_put(to, list[i].type, list[i].data, list[i].size);
     }
 }
 
@@ -291,6 +286,7 @@ void snls_av_note_beside(const SnlsReader *r, SnlsWriter *w)
     const AVRational aspect = ((const AVFrame *)r->peeked->owner)->sample_aspect_ratio;
     const char *format = w->info.codec;
     if (snls_av_stream_has(reader->stream, AV_PKT_DATA_DISPLAYMATRIX)) note_rotation(&w->info, format);
+    snls_av_stereo_note(&w->info, format, reader->stream, r->peeked->owner);
     if (aspect.num > 0 && aspect.den > 0 && aspect.num != aspect.den)
         snls_note(&w->info, "the shape of pixels, %d:%d, is not marked in the output: %s has no place for it here", aspect.num, aspect.den, format);
     if (w->params.no_copy) return;
@@ -313,6 +309,7 @@ SnlsStatus snls_av_copy_open(SnlsWriter *w, SnlsAvWriter *a)
     move_timecode(w, &a->stream->metadata);
     snls_av_tags_fit(a->stream, a->out->oformat);
     copy_side_data(w, a->stream, reader->stream);
+    snls_av_stereo_copy(w, a, reader->stream, like->peeked->owner);
     a->stream->disposition = reader->stream->disposition;
     if (w->params.no_copy) return SNLS_OK;
     copy_clip_tags(w, a, reader);

@@ -362,15 +362,6 @@ static void note_losses(SnlsWriter *w, const SnlsPixels *from, const char *codec
     if (!strcmp(codec, "gif")) snls_note(&w->info, "GIF has 256 fixed colours here; another container keeps them all");
 }
 
-bool snls_av_stream_has(const AVStream *s, enum AVPacketSideDataType type)
-{
-#if LIBAVFORMAT_VERSION_MAJOR >= 61
-    return av_packet_side_data_get(s->codecpar->coded_side_data, s->codecpar->nb_coded_side_data, type);
-#else
-    return av_stream_get_side_data(s, type, NULL);
-#endif
-}
-
 static bool is_hdr(const SnlsReader *like, const AVFrame *first)
 {
     const AVStream *s = like->kind == &snls_av_reader ? ((const SnlsAvReader *)like->priv)->stream : NULL;
