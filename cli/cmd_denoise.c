@@ -19,7 +19,7 @@ static void arg_list(Denoise *d, Arg *list)
         { "first", "N", "the first frame, counted from 0 (0)", &d->first },
         { "last", "N", "the last frame", &d->last },
         { "frames", "N", "at most so many frames", &d->frames },
-        { "fps", "X", "rate of pictures and arrays, which have none (25)", &d->fps },
+        { "fps", "X", "rate of pictures and arrays, which have none: 25, 30000/1001, or 29.97, which means that (25)", &d->fps },
         { "vcodec", "NAME", "encoder, as FFmpeg names it (FFV1 in .mkv, H.264 in .mp4, VP9 in .webm)", &d->codec },
         { "crf", "X", "quality of a lossy encoder, lower is better (17; VP9 18)", &d->crf },
         { "enc-opt", "K=V", "an option of the encoder; may be given several times", NULL },

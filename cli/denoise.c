@@ -40,7 +40,7 @@ static int reader_params(const Denoise *d, SnlsReaderParams *p)
     int code = parse_count("first", d->first, 0, &p->first);
     if (!code) code = parse_count("last", d->last, 0, &last);
     if (!code) code = parse_count("frames", d->frames, 1, &frames);
-    if (!code) code = parse_real("fps", d->fps, 0.01, 10000, &p->rate);
+    if (!code) code = parse_rate(d->fps, &p->rate);
     if (code) return code;
     if (d->last && last < p->first)
         return fail(EXIT_USAGE, "--last is %lld, must not be before --first, which is %lld", (long long)last,

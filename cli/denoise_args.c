@@ -1,5 +1,6 @@
-/* denoise_args.c: reading --sigma. */
+/* denoise_args.c: reading --sigma and --fps. */
 #include "denoise_args.h"
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,4 +51,42 @@ int check_sigma_channels(const char *text, const char *clip, int64_t channels)
 {
     if (channels > 1 || !text || !strchr(text, ',')) return EXIT_DONE;
     return fail(EXIT_USAGE, "--sigma is %s, but %s is grey: it has one", text, input_name(clip));
+}
+
+/* 30000/1001; false where it is no fraction of whole numbers. */
+static bool read_fraction(const char *text, double *value)
+{
+    static const char digits[] = "0123456789";
+    const size_t first = strspn(text, digits), second = text[first] == '/' ? strspn(text + first + 1, digits) : 0;
+    if (!first || !second || text[first + 1 + second]) return false;
+    *value = strtod(text, NULL) / strtod(text + first + 1, NULL);
+    return true;
+}
+
+/* Television's rates are whole numbers times 1000/1001, which people write with two digits or more, rounded, or cut off at three or more: 23.976
+ * means 24000/1001. Other decimals mean what they say. */
+static double meant_rate(const char *text, double value)
+{
+    static const int whole[] = { 24, 30, 48, 60, 120, 240 };
+    const char *point = strchr(text, '.');
+    const size_t digits = point ? strspn(point + 1, "0123456789") : 0;
+    const double step = pow(10, -(double)digits);
+    for (size_t i = 0; digits > 1 && !point[1 + digits] && i < sizeof whole / sizeof *whole; i++) {
+        const double rate = whole[i] * 1000.0 / 1001, above = rate - value;
+        if (fabs(above) <= 0.5 * step + 1e-12 || (digits > 2 && above > 0 && above < step)) return rate;
+    }
+    return value;
+}
+
+int parse_rate(const char *text, double *to)
+{
+    char *end = NULL;
+    double value = 0;
+    if (!text) return EXIT_DONE;
+    const bool fraction = read_fraction(text, &value);
+    if (!fraction) value = read_number(text, &end);
+    if ((!fraction && (end == text || *end)) || !(value >= 0.01 && value <= 10000))
+        return fail(EXIT_USAGE, "--fps is %s, must be 0.01 to 10000, or a fraction such as 30000/1001", text);
+    *to = fraction ? value : meant_rate(text, value);
+    return EXIT_DONE;
 }

@@ -1,4 +1,4 @@
-/* denoise_args.h: what the commands that denoise share: --sigma. */
+/* denoise_args.h: what the commands that denoise share: --sigma; and --fps. */
 #ifndef SNLS_CLI_DENOISE_ARGS_H
 #define SNLS_CLI_DENOISE_ARGS_H
 
@@ -12,6 +12,9 @@ int check_sigma_channels(const char *text, const char *clip, int64_t channels);
 
 /* A list of numbers "10,20,50" of 1 to most entries from 0 to 1000; *count of them. */
 int parse_numbers(const char *option, const char *text, double *list, int most, int *count);
+
+/* Frames a second: "25", "30000/1001", or "29.97", which means that. NULL: *to stays. */
+int parse_rate(const char *text, double *to);
 
 double read_number(const char *text, char **end); /* as strtod, but decimal digits only: *end is text for ' 5', 0x5 and inf */
 

@@ -111,6 +111,15 @@ done
 copy rgb16.mkv folder; [ "$(ls folder | tr '\n' ' ')" = "00000.png 00001.png 00002.png " ] || bad "folder: $(ls folder)"
 copy folder back.mkv; same rgb16.mkv back.mkv rgb48le
 copy y8.mkv 100%.mkv; same y8.mkv 100%.mkv
+# the rate of pictures: a fraction, television's rates however many digits they are written with, other decimals as they are
+for case in 25,25:1 30000/1001,30000:1001 50/2,25:1 23.976,24000:1001 23.98,24000:1001 23.97602,24000:1001 29.97,30000:1001 29.970,30000:1001 29.97003,30000:1001 29.97002997,30000:1001 47.95,48000:1001 59.94,60000:1001 119.88,120000:1001 \
+    239.76,240000:1001 23.97,2397:100 23.977,23977:1000 29.98,1499:50 29.9,299:10 59.95,1199:20 12.5,25:2 100.001,100001:1000; do
+    "$snls" denoise folder - --sigma 0 --fps ${case%,*} 2>err | head -1 | tr -d '\0' | grep -aq " F${case#*,} " || bad "--fps ${case%,*}: no ${case#*,}: $(cat err)"
+done
+copy folder fps.avi '--fps 119.88'; [ "$(probe fps.avi time_base)" = 1001/120000 ] || bad "--fps 119.88 in .avi: $(probe fps.avi time_base)"
+for rate in 30000/0 /1001 30000/ 30000/1001x 1/1000 -30/1 3e4/1001 0x19 ' 25'; do
+    "$snls" denoise folder x.mkv --sigma 0 --fps "$rate" >log 2>err; [ $? = 2 ] && grep -q -- '--fps is .*, must be 0.01 to 10000, or a fraction such as 30000/1001' err || bad "--fps '$rate': $(cat err)"
+done
 copy folder/00001.png single.png; cmp -s folder/00001.png single.png || bad "one picture is copied otherwise"
 mkdir tiff; make -i rgb16.mkv -pix_fmt rgb48le tiff/%02d.tiff; copy tiff tiff.mkv; same rgb16.mkv tiff.mkv rgb48le
 copy tiff/%02d.tiff new/%05d.png; cmp -s folder/00002.png new/00002.png || bad "TIFF by a pattern, into a folder that is new: $(ls new)"

@@ -150,6 +150,9 @@ bool snls_av_file_cut(const char *path, const char *format);
  * Goes from packet to packet, so it is for clips in which frames seem to be missing. */
 bool snls_av_file_broken(const char *path, const char *format);
 
+/* Frames a second as a fraction of small numbers, as some encoders ask for; of larger ones where it is 120000/1001 or a decimal of three digits. */
+AVRational snls_av_rate(double rate);
+
 /* The usual rate and the mean one differ: time stamps that a file with one rate has no place for. */
 bool snls_av_rate_varies(const SnlsReader *reader);
 

@@ -424,7 +424,7 @@ void snls_av_note_rate(SnlsWriter *w)
 /* With the input's clock; with one of those that MPEG-4 and its kin take, which have 16 bits for it; with that of the frame rate. */
 static SnlsStatus open_with_clock(SnlsWriter *w, SnlsAvWriter *a, const AVCodec *codec, const AVFrame *first)
 {
-    const AVRational rate = av_d2q(w->info.rate > 0 ? w->info.rate : 25, 100000), slow = av_inv_q(rate);
+    const AVRational rate = snls_av_rate(w->info.rate > 0 ? w->info.rate : 25), slow = av_inv_q(rate);
     const bool constant = constant_rate(w, a, codec), varies = snls_av_rate_varies(w->params.like);
     const AVRational clocks[] = { a->from, { 1, 60000 }, { 1, 1000 }, slow };
     SnlsStatus status = SNLS_ERR_UNSUPPORTED;

@@ -2,6 +2,7 @@
 #include "video/ffmpeg.h"
 #include "io/file.h"
 #include <libavutil/imgutils.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +12,12 @@ SnlsStatus snls_av_fail(SnlsContext *ctx, SnlsStatus status, const char *path, c
     if (error == AVERROR(ENOMEM)) status = SNLS_ERR_MEMORY;
     av_strerror(error, words, sizeof words);
     return snls_fail(ctx, status, "%s: %s: %s", snls_io_name(path).text, what, words);
+}
+
+AVRational snls_av_rate(double rate)
+{
+    const AVRational small = av_d2q(rate, 100000), large = av_d2q(rate, 1001000);
+    return fabs(av_q2d(small) - rate) > 1e-9 * rate && large.den <= 1001 ? large : small;
 }
 
 bool snls_av_pixels(enum AVPixelFormat format, SnlsPixels *p)

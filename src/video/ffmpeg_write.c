@@ -29,7 +29,7 @@ static AVFrame *first_frame(const SnlsWriter *w, SnlsAvWriter *a)
     frame->format = peeked->pixels.components == 1 ? (wide ? AV_PIX_FMT_GRAY16 : AV_PIX_FMT_GRAY8)
                                                    : (wide ? AV_PIX_FMT_RGB48 : AV_PIX_FMT_RGB24);
     frame->color_range = AVCOL_RANGE_JPEG;
-    a->from = av_inv_q(av_d2q(like->info.rate > 0 ? like->info.rate : 25, 100000));
+    a->from = av_inv_q(snls_av_rate(like->info.rate > 0 ? like->info.rate : 25));
     return frame;
 }
 
