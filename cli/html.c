@@ -276,6 +276,14 @@ static void put_settings(FILE *to, const char *prefix, json_t *settings)
     }
 }
 
+/* As settings have it: a file name need not be UTF-8, the page must. */
+static void put_name(FILE *to, const char *name)
+{
+    json_t *text = json_text(name);
+    put_text(to, text ? json_string_value(text) : "");
+    json_decref(text);
+}
+
 int html_write(const Html *h, const char *path, const char *title, json_t *settings, json_t *psnr_before, json_t *psnr,
                json_t *ssim)
 {
@@ -283,9 +291,9 @@ int html_write(const Html *h, const char *path, const char *title, json_t *setti
     if (!to) return fail(EXIT_OUTPUT, "%s: cannot be written: %s", path, strerror(errno));
     fprintf(to, "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport "
                 "content=\"width=device-width\"><title>snls denoise: ");
-    put_text(to, title);
+    put_name(to, title);
     fprintf(to, "</title><style>%s</style></head><body>\n<h1>", style);
-    put_text(to, title);
+    put_name(to, title);
     fprintf(to, " without its noise</h1>\n");
     put_frames(h, to);
     if (json_array_size(psnr)) put_chart(to, "PSNR", " dB", psnr, psnr_before);

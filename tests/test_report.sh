@@ -16,6 +16,10 @@ grep -qE '(src|href|url\()[ ="(]*(https?:)?//' r.html && bad "something is loade
 for words in 'PSNR of each frame' 'SSIM of each frame' 'sigma' 'version' 'type=range'; do grep -q "$words" r.html || bad "no '$words' in the page"; done
 [ "$(grep -o '{n:[0-9]*,' r.html | wc -l)" = 4 ] || bad "not four frames"
 
+bytes=$(printf 'na\377me <\303\244> \303.npy'); cp noisy.npy "$bytes" # a name that is no UTF-8
+"$snls" denoise "$bytes" out.npy -y --sigma 30 --preset fast --radius 1 --report bytes.html >said 2>err || bad "a name that is no UTF-8: $(cat err)"
+"$SNLS_PYTHON" -c 'text = open("bytes.html", encoding="utf-8").read(); assert text.count("na?me &lt;") == 3, text[:400]' || bad "the page of a name that is no UTF-8"
+
 if [ -z "$browser" ]; then
     [ $failed = 0 ] && echo "skipped in part: no Chromium, the page was only read" && exit 77
     exit 1

@@ -123,6 +123,8 @@ done
 copy folder/00001.png single.png; cmp -s folder/00001.png single.png || bad "one picture is copied otherwise"
 mkdir tiff; make -i rgb16.mkv -pix_fmt rgb48le tiff/%02d.tiff; copy tiff tiff.mkv; same rgb16.mkv tiff.mkv rgb48le
 copy tiff/%02d.tiff new/%05d.png; cmp -s folder/00002.png new/00002.png || bad "TIFF by a pattern, into a folder that is new: $(ls new)"
+mkdir some some/b.png; cp folder/00000.png some/a.png; cp folder/00001.png some/c.png; copy some some2; [ "$(ls some2 | tr '\n' ' ')" = "00000.png 00001.png " ] && cmp -s folder/00001.png some2/00001.png || bad "a folder of the name of a picture: $(cat err)"
+ln -s nowhere some/d.png; "$snls" denoise some no.mkv --sigma 0 >log 2>err; [ $? = 3 ] && grep -q 'some/d.png' err || bad "a picture that leads nowhere: $(cat err)"
 mkdir deep; make -f lavfi -i testsrc2=s=32x24 -frames:v 1 -pix_fmt rgb24 deep/0.png; cp deep/0.png deep/2.png # one depth for all, which is that of the deepest picture
 make -f lavfi -i testsrc2=s=32x24 -frames:v 1 -vf "format=gbrp16,geq=r='X*2001+Y':g='Y*1777':b='65535-X*Y'" -pix_fmt rgb48be deep/1.png
 for in in deep deep/%d.png; do

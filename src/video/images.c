@@ -55,12 +55,19 @@ static SnlsStatus add_name(SnlsReader *r, Images *m, const char *folder, const c
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
+/* A name that leads nowhere is no folder: that a picture is missing is found when it is read. */
+static bool is_folder(DIR *in, const char *name)
+{
+    struct stat info;
+    return !fstatat(dirfd(in), name, &info, 0) && S_ISDIR(info.st_mode);
+}
+
 static SnlsStatus list_names(SnlsReader *r, Images *m, DIR *folder, bool (*wanted)(const char *name))
 {
     SnlsStatus status = SNLS_OK;
     rewinddir(folder);
     for (struct dirent *e; status >= 0 && (e = readdir(folder));)
-        if (e->d_name[0] != '.' && wanted(e->d_name)) status = add_name(r, m, r->path, e->d_name);
+        if (e->d_name[0] != '.' && wanted(e->d_name) && !is_folder(folder, e->d_name)) status = add_name(r, m, r->path, e->d_name);
     return status;
 }
 
