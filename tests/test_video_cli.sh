@@ -123,6 +123,25 @@ done
 copy folder/00001.png single.png; cmp -s folder/00001.png single.png || bad "one picture is copied otherwise"
 mkdir tiff; make -i rgb16.mkv -pix_fmt rgb48le tiff/%02d.tiff; copy tiff tiff.mkv; same rgb16.mkv tiff.mkv rgb48le
 copy tiff/%02d.tiff new/%05d.png; cmp -s folder/00002.png new/00002.png || bad "TIFF by a pattern, into a folder that is new: $(ls new)"
+if has jpeg && command -v python3 >/dev/null; then # EXIF's word for which side is up is in no PNG
+    make -f lavfi -i testsrc2=s=32x24 -frames:v 2 -pix_fmt yuvj420p turned%d.jpg
+    for order in big little; do
+        python3 - $order 6 turned2.jpg <<'END'
+import sys
+order, number, name = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+def n(value, size): return value.to_bytes(size, order)
+data = open("turned1.jpg", "rb").read()
+tiff = (b"MM" if order == "big" else b"II") + n(42, 2) + n(8, 4) + n(2, 2) + n(0x100, 2) + n(3, 2) + n(1, 4) + n(32, 2) + n(0, 2) + n(0x112, 2) + n(3, 2) + n(1, 4) + n(number, 2) + n(0, 2) + n(0, 4)
+exif = b"Exif\0\0" + tiff
+open(name, "wb").write(data[:2] + b"\xff\xe1" + (len(exif) + 2).to_bytes(2, "big") + exif + data[2:])
+open("upright.jpg", "wb").write(data[:2] + b"\xff\xe1" + (len(exif) + 2).to_bytes(2, "big") + exif.replace(n(number, 2) + n(0, 6), n(1, 2) + n(0, 6)) + data[2:])
+for size in range(1, len(exif)): open("short%d.jpg" % size, "wb").write(data[:2] + b"\xff\xe1" + (size + 2).to_bytes(2, "big") + exif[:size] + data[2:])
+END
+        copy turned%d.jpg turned_%d.png; grep -q 'turned2.jpg: is not turned as its EXIF data says' err && [ "$(wc -l <err)" = 1 ] || bad "EXIF, $order: $(cat err)"
+        copy upright.jpg turned.png; [ ! -s err ] || bad "EXIF of an upright picture, $order: $(cat err)"
+        copy short%d.jpg turned_%d.png; rm turned_*.png
+    done
+fi
 mkdir some some/b.png; cp folder/00000.png some/a.png; cp folder/00001.png some/c.png; copy some some2; [ "$(ls some2 | tr '\n' ' ')" = "00000.png 00001.png " ] && cmp -s folder/00001.png some2/00001.png || bad "a folder of the name of a picture: $(cat err)"
 ln -s nowhere some/d.png; "$snls" denoise some no.mkv --sigma 0 >log 2>err; [ $? = 3 ] && grep -q 'some/d.png' err || bad "a picture that leads nowhere: $(cat err)"
 mkdir deep; make -f lavfi -i testsrc2=s=32x24 -frames:v 1 -pix_fmt rgb24 deep/0.png; cp deep/0.png deep/2.png # one depth for all, which is that of the deepest picture

@@ -25,6 +25,9 @@ typedef struct SnlsSamples {
 SnlsStatus snls_png_samples(SnlsContext *ctx, const SnlsBytes *file, SnlsSamples *samples);
 SnlsStatus snls_jpeg_samples(SnlsContext *ctx, const SnlsBytes *file, SnlsSamples *samples);
 
+/* Does the beginning of a JPEG say that its pixels are to be shown turned or mirrored? */
+bool snls_exif_turned(const unsigned char *data, int64_t size);
+
 /* Writes a PNG row by row: fill puts row y, channels samples a pixel, two bytes (high first) each where depth is 16. */
 typedef SnlsStatus (*SnlsFillRow)(SnlsContext *ctx, void *opaque, int64_t y, uint8_t *row);
 typedef struct SnlsPngOut {

@@ -18,6 +18,7 @@ typedef struct Images {
     int64_t count, room, at;
     int64_t number; /* of the first file of a pattern */
     bool deep, told; /* 16 bits for all, since one of them has 16; that a later one has more than the first */
+    bool told_turned; /* that EXIF has a picture turned */
 } Images;
 
 static bool is_own(const char *name)
@@ -152,15 +153,18 @@ static void name_of(const SnlsReader *r, const Images *m, int64_t at, char *name
     else snls_path_number(r->path, m->number + at, name, size);
 }
 
-/* The first bytes of a PNG up to its depth and colour type; false for all else. What is no file is not touched: a pipe gives its bytes once. */
-static bool png_head(const char *name, unsigned char head[26])
+/* The first bytes of a file, size at most; returns how many. What is no file is not touched: a pipe gives its bytes once. */
+static int64_t read_head(const char *name, unsigned char *head, size_t size)
 {
     struct stat info;
-    FILE *file = snls_path_ends(name, ".png") && !stat(name, &info) && S_ISREG(info.st_mode) ? fopen(name, "rb") : NULL;
-    const bool read = file && fread(head, 26, 1, file) == 1;
+    FILE *file = !stat(name, &info) && S_ISREG(info.st_mode) ? fopen(name, "rb") : NULL;
+    const size_t read = file ? fread(head, 1, size, file) : 0;
     if (file) fclose(file);
-    return read;
+    return (int64_t)read;
 }
+
+/* Those of a PNG up to its depth and colour type; false for all else. */
+static bool png_head(const char *name, unsigned char head[26]) { return snls_path_ends(name, ".png") && read_head(name, head, 26) == 26; }
 
 /* Has any of the pictures that are wanted 16 bits? A sequence has one depth, which the first picture alone does not tell. */
 static bool has_deep(const SnlsReader *r, const Images *m)
@@ -258,6 +262,15 @@ static void note_depth(SnlsReader *r, Images *m, int64_t t, int32_t depth)
     snls_note(&r->info, "from frame %lld on pictures have %d bits a sample, before %d: the output has one depth for all", (long long)t, (int)depth, (int)r->info.depth);
 }
 
+/* EXIF stands at the beginning, before what may be long. */
+static void note_turned(SnlsReader *r, Images *m, const char *name)
+{
+    unsigned char head[4096];
+    if (m->told_turned || !(snls_path_ends(name, ".jpg") || snls_path_ends(name, ".jpeg"))) return;
+    m->told_turned = snls_exif_turned(head, read_head(name, head, sizeof head));
+    if (m->told_turned) snls_note(&r->info, "%s: is not turned as its EXIF data says; pixels stay as they are stored", snls_io_name(name).text);
+}
+
 static SnlsStatus images_next(SnlsReader *r, SnlsFrame **frame)
 {
     char name[SNLS_PATH_MAX];
@@ -273,6 +286,7 @@ static SnlsStatus images_next(SnlsReader *r, SnlsFrame **frame)
     if (!r->given && !r->peeked && has_alpha(name)) snls_note(&r->info, "transparency of PNG pictures is left out");
     const int32_t channels = (int32_t)image.shape[2], depth = image.dtype == SNLS_U8 && !m->deep ? 8 : 16;
     note_depth(r, m, t, depth);
+    note_turned(r, m, name);
     const SnlsPixels p = snls_pixels_packed(image.shape[0], image.shape[1], channels, depth);
     const SnlsStatus status = snls_frame_plain(r->ctx, &p, frame);
     if (status >= 0) {
