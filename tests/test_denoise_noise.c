@@ -26,6 +26,7 @@ static void test_noise(void)
     CHECK(fabs(sum) < 5 * 10 / sqrt(N) && fabs(squares / 100 - 1) < 5 * sqrt(2.0 / N), "mean %g, variance %g", sum, squares);
     CHECK(fabs(fourth / 1e4 - 3) < 5 * sqrt(96.0 / N) && fabs(next) / 100 < 5 / sqrt(N), "fourth moment %g, neighbours %g", fourth, next);
     CHECK(snls_noise_add(one, a, 1, 0, -1, 0) == SNLS_ERR_ARG && snls_noise_add(one, a, -1, 0, 1, 0) == SNLS_ERR_ARG, "bad noise");
+    CHECK(snls_noise_add(one, a, 3, INT64_MAX, 1, 0) == SNLS_OK, "draws beyond the last signed number: %s", snls_error(one)); /* UBSan would see an overflow */
     snls_close(&one);
     snls_close(&three);
 }

@@ -399,7 +399,30 @@ static void refused(SnlsContext *ctx)
     REFUSES(snls_flow(ctx, &q, &good), SNLS_ERR_SHAPE, "pixels");
     ((float *)p.to.data)[17] = NAN;
     REFUSES(snls_flow(ctx, &p, &good), SNLS_ERR_ARG, "not finite");
+    ((float *)p.to.data)[17] = 1e30F;
+    REFUSES(snls_flow(ctx, &p, &good), SNLS_ERR_ARG, "beyond 1e+09");
     CHECK(snls_flow_options("farneback") && snls_flow_options("dis") && !snls_flow_options("search"), "option tables");
+}
+
+/* Finite numbers come out of the largest that are taken, and of such as differ by less than can be stretched to 0..255. */
+static void extremes(SnlsContext *ctx)
+{
+    static const double scales[] = { 1e9, 1e-30, 1e-38, 1e-44 };
+    for (int i = 0; i < 12; i++) {
+        Rng rng = { 77 };
+        SnlsFlowParams params;
+        SnlsFlowPair p = make_pair(&motions[4], 26, 33);
+        snls_flow_defaults(&params);
+        params.method = i % 3;
+        for (int64_t j = 0; j < 26 * 33; j++) {
+            tensor_set(&p.from, j, scales[i / 3] * rng_real(&rng, -1, 1));
+            tensor_set(&p.to, j, scales[i / 3] * rng_real(&rng, -1, 1));
+        }
+        CHECK(snls_flow(ctx, &p, &params) == SNLS_OK, "%s of pixels of %g: %s", names[params.method], scales[i / 3], snls_error(ctx));
+        int64_t bad = 0;
+        for (int64_t j = 0; j < 2 * 26 * 33; j++) bad += !isfinite(tensor_get(&p.flow, j));
+        CHECK(bad == 0, "%s of pixels of %g: %d numbers are not finite", names[params.method], scales[i / 3], (int)bad);
+    }
 }
 
 typedef struct Memory {
@@ -463,6 +486,7 @@ int main(void)
         pairs_refused(ctx);
         fields(ctx);
         refused(ctx);
+        extremes(ctx);
     }
     clips_by_pairs();
     sizes_and_threads();

@@ -8,7 +8,7 @@
  *
  * Flow is (x, y) in pixels: what frame `from` shows at (x, y) is in frame `to` at (x + flow_x, y + flow_y). Frames are
  * f32, f64, f16, bf16 or u8 on the 0..255 scale, any strides; three channels become luma (0.299, 0.587, 0.114), other
- * counts their mean. Works on CPU memory with every context; the thread count and the CPU level are the context's. The
+ * counts their mean. SNLS_ERR_ARG: a value is not finite or beyond 1e9; what comes out is finite. Works on CPU memory with every context; the thread count and the CPU level are the context's. The
  * result does not depend on either. */
 #ifndef SNLS_FLOW_H
 #define SNLS_FLOW_H

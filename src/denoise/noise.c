@@ -11,6 +11,6 @@ SnlsStatus snls_noise_add(SnlsContext *ctx, float *values, int64_t count, int64_
                  "noise: count is %lld and first %lld, must not be negative", (long long)count, (long long)first);
     SNLS_REQUIRE(ctx, isfinite(sigma) && sigma >= 0, SNLS_ERR_ARG, "noise: sigma is %g, must be 0 or more", sigma);
 #pragma omp parallel for num_threads(ctx->threads) schedule(static)
-    for (int64_t i = 0; i < count; i++) values[i] += (float)(sigma * snls_normal(seed, (uint64_t)(first + i)));
+    for (int64_t i = 0; i < count; i++) values[i] += (float)(sigma * snls_normal(seed, (uint64_t)first + (uint64_t)i));
     return SNLS_OK;
 }

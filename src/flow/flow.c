@@ -7,6 +7,7 @@
 #include <string.h>
 
 enum { SIDE_MAX = 32767 };
+#define LARGEST 1e9F /* beyond it sums of squares and of their products, which all methods make, are no numbers any more; the denoiser's limit too */
 #define PIXELS_MAX ((int64_t)1 << 29) /* places in a plane are 32-bit numbers */
 
 static SnlsStatus check_size(SnlsContext *ctx, const char *who, const char *name, int64_t height, int64_t width)
@@ -80,10 +81,10 @@ static SnlsStatus check_finite(SnlsContext *ctx, const char *name, const SnlsTen
     if (image->dtype == SNLS_U8) return SNLS_OK;
 #pragma omp parallel for num_threads(ctx->threads) schedule(static) reduction(| : bad)
     for (int64_t y = 0; y < height; y++) {
-        if (rows) bad |= !snls_all_finite((const float *)image->data + y * image->stride[0], width * channels);
-        for (int64_t x = 0; !rows && x < width; x++) bad |= !isfinite(pixel_luma(image, y, x));
+        if (rows) bad |= !snls_all_up_to((const float *)image->data + y * image->stride[0], width * channels, LARGEST);
+        for (int64_t x = 0; !rows && x < width; x++) bad |= !(fabsf(pixel_luma(image, y, x)) <= LARGEST);
     }
-    SNLS_REQUIRE(ctx, !bad, SNLS_ERR_ARG, "flow: frame %s holds a value that is not finite", name);
+    SNLS_REQUIRE(ctx, !bad, SNLS_ERR_ARG, "flow: frame %s holds a value that is not finite or beyond %g", name, (double)LARGEST);
     return SNLS_OK;
 }
 
@@ -98,9 +99,9 @@ static SnlsStatus load_luma(const SnlsFlowJob *job, const SnlsPlane *plane, cons
         if (packed) job->loops.luma(row, (const float *)image->data + y * image->stride[0], plane->width);
         else
             for (int64_t x = 0; x < plane->width; x++) row[x] = pixel_luma(image, y, x);
-        bad |= !snls_all_finite(row, plane->width);
+        bad |= !snls_all_up_to(row, plane->width, LARGEST);
     }
-    SNLS_REQUIRE(job->ctx, !bad, SNLS_ERR_ARG, "flow: frame %s holds a value that is not finite", name);
+    SNLS_REQUIRE(job->ctx, !bad, SNLS_ERR_ARG, "flow: frame %s holds a value that is not finite or beyond %g", name, (double)LARGEST);
     return SNLS_OK;
 }
 

@@ -2,6 +2,7 @@
  * and G. Facciolo (Image Processing On Line, 2013): frames normalised together to 0..255, a smoothing,
  * a Gaussian pyramid read bicubically, duals from zero at every scale. */
 #include "flow/methods.h"
+#include <float.h>
 #include <math.h>
 
 #define SCALE_SIGMA 0.6  /* of a scale beside its pixels */
@@ -50,8 +51,8 @@ static void normalise(const SnlsFlowFrames *frames)
             low = x < low ? x : low;
             high = x > high ? x : high;
         }
-    if (!(high > low)) return;
     const float scale = 255 / (high - low);
+    if (!(scale <= FLT_MAX)) return; /* flat, or all but: what differs by less than 1e-36 has no map to 0..255, and is the same beside any other number */
     for (int p = 0; p < 2; p++)
         for (int64_t i = 0; i < n; i++) planes[p]->data[i] = scale * (planes[p]->data[i] - low);
 }
