@@ -284,3 +284,48 @@ SnlsStatus snls_cpu_match_forward(SnlsContext *ctx, const SnlsMatch *m)
     run_one_by_one(ctx, &c, scratch);
     return SNLS_OK;
 }
+
+/* ---- memory ---- */
+
+static void keep_most(SnlsContext *ctx, int64_t *most)
+{
+    const int64_t bytes = ctx->arena.overflow ? INT64_MAX / 2 : ctx->arena.planned;
+    if (bytes > *most) *most = bytes;
+}
+
+/* All ways that a search could go, whichever it will be: that may depend on what its tensors hold. */
+static int64_t most_at_level(SnlsContext *ctx, const SnlsMatch *m)
+{
+    CpuMatch c = {.m = *m, .k = list_length(m, m->k)};
+    int64_t most = 0;
+    plan_query(ctx, &c);
+    keep_most(ctx, &most);
+    c.m.anchor = SNLS_ANCHOR_NONE;
+    c.k = list_length(m, m->k + (m->exclude == SNLS_EXCLUDE_SELF));
+    for (int whole = 0; whole < 2; whole++) {
+        c.whole_flow = whole;
+        if (snls_cpu_tile_applies(&c.m)) {
+            plan_query(ctx, &c);
+            snls_cpu_tile_plan(ctx, &c);
+            keep_most(ctx, &most);
+        }
+        for (int parts = snls_cpu_sieve_applies(ctx, &c.m) ? 1 : 3; parts < 3; parts++) {
+            plan_query(ctx, &c);
+            snls_cpu_sieve_plan(ctx, &c, &(CpuSieveWay){.parts = parts});
+            keep_most(ctx, &most);
+        }
+    }
+    return most;
+}
+
+int64_t snls_cpu_search_bytes(const SnlsSearch *s, int32_t threads, int32_t level)
+{
+    const SnlsMatch m = snls_match_of_search(s, false);
+    int64_t most = 0;
+    for (int32_t l = level ? level : SNLS_CPU_C; l <= (level ? level : snls_cpu_level_max()); l++) {
+        SnlsContext ctx = {.threads = threads, .cpu_level = l};
+        const int64_t bytes = most_at_level(&ctx, &m);
+        if (bytes > most) most = bytes;
+    }
+    return most + SNLS_ALIGN;
+}

@@ -199,6 +199,7 @@ void snls_nlb_filter(const SnlsDenoiser *d, int step, int64_t first, NlbWork *wo
 int64_t snls_nlb_eigen(const SnlsGroupLoops *loops, NlbWork *work, int64_t n, float low, const NlbStep *s,
                        const float **vectors);
 void snls_nlb_nlm_sizes(const NlbPlan *plan, NlbNlm *nlm);
+int64_t snls_nlb_nlm_scratch(const NlbPlan *plan, int32_t threads); /* bytes that its searches take of the context, at most */
 SnlsStatus snls_nlb_nlm(SnlsDenoiser *d, int64_t t); /* frame t by method nlm */
 SnlsStatus snls_nlb_step(SnlsDenoiser *d, int step, int64_t t);
 void snls_nlb_estimate(SnlsDenoiser *d, int step, int64_t t); /* sums to means */

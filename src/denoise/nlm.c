@@ -1,5 +1,6 @@
 /* nlm.c: method nlm, for comparison: around the motion search finds each query's best patches in every frame, gather_add sums them over all
  * frames (both are public operators, docs/operators.md) by the weights from which the least error is to be expected. */
+#include "cpu/cpu.h"
 #include "denoise/nlb.h"
 #include <snls/ops.h>
 #include <math.h>
@@ -52,21 +53,38 @@ static SnlsTensor lists_of(const NlbNlm *n, float *data, int64_t i, int64_t coun
     return t;
 }
 
-static SnlsStatus search(SnlsDenoiser *d, int64_t t, int64_t s, int64_t i, int64_t count)
+static SnlsSearch search_call(const NlbPlan *p, const NlbNlm *n, float *query, float *key)
 {
-    const NlbNlm *n = &d->nlm;
-    SnlsSearch call = { .query = video_of(&d->plan, snls_nlb_frame(d, t)->noisy),
-                        .key = video_of(&d->plan, snls_nlb_frame(d, s)->noisy),
-                        .flow = snls_tensor(n->flow, SNLS_F32, 6, (const int64_t[]){ 1, 1, 1, n->rows, n->columns, 2 }),
-                        .dist = lists_of(n, n->dist, i, count, 1),
-                        .offset = lists_of(n, n->offset, i, count, 3) };
+    SnlsSearch call = { .query = video_of(p, query),
+                        .key = video_of(p, key),
+                        .flow = snls_tensor(n->flow, SNLS_F32, 6, (const int64_t[]){ 1, 1, 1, n->rows, n->columns, 2 }) };
     snls_search_defaults(&call.params);
-    call.params.ws = (int32_t)d->plan.step[0].window;
-    call.params.ps = (int32_t)d->plan.side;
+    call.params.ws = (int32_t)p->step[0].window;
+    call.params.ps = (int32_t)p->side;
     call.params.k = (int32_t)n->k;
     call.params.stride0 = (int32_t)n->stride;
     call.params.interp = SNLS_INTERP_NEAREST;
+    return call;
+}
+
+static SnlsStatus search(SnlsDenoiser *d, int64_t t, int64_t s, int64_t i, int64_t count)
+{
+    const NlbNlm *n = &d->nlm;
+    SnlsSearch call = search_call(&d->plan, n, snls_nlb_frame(d, t)->noisy, snls_nlb_frame(d, s)->noisy);
+    call.dist = lists_of(n, n->dist, i, count, 1);
+    call.offset = lists_of(n, n->offset, i, count, 3);
     return snls_search_forward(d->ctx, &call);
+}
+
+int64_t snls_nlb_nlm_scratch(const NlbPlan *p, int32_t threads)
+{
+    float there = 0; /* is not read */
+    NlbNlm n = { .dist = &there, .offset = &there, .flow = &there };
+    snls_nlb_nlm_sizes(p, &n);
+    SnlsSearch call = search_call(p, &n, &there, &there);
+    call.dist = lists_of(&n, n.dist, 0, 2 * p->radius + 1, 1);
+    call.offset = lists_of(&n, n.offset, 0, 2 * p->radius + 1, 3);
+    return snls_cpu_search_bytes(&call, threads, 0);
 }
 
 /* Searches from frame t outwards in one direction, as far as frame last. */

@@ -218,16 +218,18 @@ static int64_t block_bytes(const NlbPlan *plan, int32_t threads)
     return l.used + SNLS_ALIGN;
 }
 
-/* Scratch of the flow methods, of search and of the noise estimate, which they take from the context one after the other: bounds
- * on what they plan, bytes a pixel and bytes a thread for each row and column. */
+/* Scratch of the flow methods, of search, of gather_add and of the noise estimate, which they take from the context one after the other: bounds
+ * on what they plan, bytes a pixel and bytes a thread for each row and column. That of search is what search itself plans. */
 static int64_t scratch_bytes(const NlbPlan *p, int32_t threads)
 {
     static const int64_t of_flow[] = {
         [SNLS_DENOISE_FLOW_FARNEBACK] = 104, [SNLS_DENOISE_FLOW_TVL1] = 100, [SNLS_DENOISE_FLOW_DIS] = 54
     };
-    const int64_t of_search = p->method == SNLS_DENOISE_NLM ? 12 * p->channels : 0,
-                  pixel = of_flow[p->flow] > of_search ? of_flow[p->flow] : of_search;
-    return pixel * p->height * p->width + threads * (720 * (p->height + p->width) + 98304) + 1048576;
+    const int64_t of_gather = p->method == SNLS_DENOISE_NLM ? 12 * p->channels : 0,
+                  pixel = of_flow[p->flow] > of_gather ? of_flow[p->flow] : of_gather,
+                  bytes = pixel * p->height * p->width + threads * (720 * (p->height + p->width) + 98304) + 1048576,
+                  search = p->method == SNLS_DENOISE_NLM ? snls_nlb_nlm_scratch(p, threads) : 0;
+    return bytes > search + 4096 ? bytes : search + 4096; /* a host that counts sees the context itself too */
 }
 
 int64_t snls_nlb_bytes(const NlbPlan *plan, int32_t threads)

@@ -3,6 +3,7 @@
  * weighs by means over the whole frame, comes between the parts (snls_stan_s_part): a part writes features and adds up their sums, the
  * next reads them times their gates. So neither bands nor the length of a clip change what comes out, but for the order of sums. */
 #include "model/stan_s_stream.h"
+#include "cpu/cpu.h"
 #include "model/stan_s_parts.h"
 #include <string.h>
 
@@ -193,12 +194,27 @@ static SnlsTensor lowest_tensor(const StanSStream *s, float *data, int32_t dims,
     return snls_tensor(data, SNLS_F32, dims, shape);
 }
 
+static SnlsSearch search_of(const StanSStream *s, float *query)
+{
+    SnlsSearch q = { .params = snls_stan_s_search(&s->c), .query = lowest_tensor(s, query, 5, 4), .dist = lowest_tensor(s, s->dist, 6, 1), .offset = lowest_tensor(s, s->offset, 7, 3) };
+    q.params.wt = 0;
+    return q;
+}
+
+/* Scratch of the model's context, which the parts have none of. */
+static int64_t search_bytes(const StanSStream *s)
+{
+    float there = 0; /* is not read */
+    SnlsSearch q = search_of(s, &there);
+    q.key = q.query;
+    return snls_cpu_search_bytes(&q, s->m->ctx->threads, s->m->ctx->cpu_level);
+}
+
 static SnlsStatus match(StanSStream *s, int64_t t)
 {
     Held *f = frame(s, t);
     const int64_t w = s->W / STAN_S_SCALE, lowest = s->H / STAN_S_SCALE * w;
-    SnlsSearch q = { .params = snls_stan_s_search(&s->c), .query = lowest_tensor(s, f->small, 5, 4), .dist = lowest_tensor(s, s->dist, 6, 1), .offset = lowest_tensor(s, s->offset, 7, 3) };
-    q.params.wt = 0;
+    SnlsSearch q = search_of(s, f->small);
     for (int64_t slot = 0; slot < s->slots; slot++) {
         q.key = lowest_tensor(s, frame(s, frame_of_slot(s, t, slot))->small, 5, 4);
         SNLS_TRY(snls_search_forward(s->m->ctx, &q));
@@ -331,7 +347,7 @@ SnlsStatus snls_stan_s_stream_open(StanSStream **out, SnlsModel *m, const SnlsMo
 int64_t snls_stan_s_stream_memory(SnlsModel *m, const SnlsModelStreamParams *p)
 {
     StanSStream *s = NULL;
-    const int64_t values = begin(&s, m, p) < 0 ? -1 : snls_stan_s_parts_bytes(&s->parts), bytes = values < 0 ? -1 : s->used + values;
+    const int64_t values = begin(&s, m, p) < 0 ? -1 : snls_stan_s_parts_bytes(&s->parts), bytes = values < 0 ? -1 : s->used + values + search_bytes(s);
     snls_stan_s_stream_close(&s);
     return bytes;
 }
