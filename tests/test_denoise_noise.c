@@ -26,6 +26,8 @@ static void test_noise(void)
     CHECK(fabs(sum) < 5 * 10 / sqrt(N) && fabs(squares / 100 - 1) < 5 * sqrt(2.0 / N), "mean %g, variance %g", sum, squares);
     CHECK(fabs(fourth / 1e4 - 3) < 5 * sqrt(96.0 / N) && fabs(next) / 100 < 5 / sqrt(N), "fourth moment %g, neighbours %g", fourth, next);
     CHECK(snls_noise_add(one, a, 1, 0, -1, 0) == SNLS_ERR_ARG && snls_noise_add(one, a, -1, 0, 1, 0) == SNLS_ERR_ARG, "bad noise");
+    double told[3];
+    CHECK(snls_noise_estimate(one, a, INT64_MAX, 8, 8, 1, told) == SNLS_ERR_SHAPE && snls_noise_level(one, a, 1, (int64_t)1 << 31, (int64_t)1 << 31, 3, told) == SNLS_ERR_SHAPE, "sizes that wrap around");
     CHECK(snls_noise_add(one, a, 3, INT64_MAX, 1, 0) == SNLS_OK, "draws beyond the last signed number: %s", snls_error(one)); /* UBSan would see an overflow */
     snls_close(&one);
     snls_close(&three);

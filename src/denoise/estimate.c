@@ -339,12 +339,17 @@ double snls_nlb_median(const double *guess, int64_t count, int64_t stride, doubl
     return said ? median(room, said) : 0;
 }
 
+enum { ROOM = 4 * sizeof(double) }; /* bytes of estimates for each frame; a pixel of a frame takes less */
+
 static SnlsStatus check_frames(SnlsContext *ctx, const char *who, const float *frames, Shape s, const double *result)
 {
     SNLS_REQUIRE(ctx, frames && result, SNLS_ERR_ARG, "%s: a pointer is missing (NULL)", who);
     SNLS_REQUIRE(ctx, s.count >= 1 && s.height >= 1 && s.width >= 1 && (s.channels == 1 || s.channels == 3), SNLS_ERR_SHAPE,
                  "%s: %lld frames of %lld x %lld pixels and %lld channels, must be 1 or more, 1 or 3 channels", who, (long long)s.count, (long long)s.width,
                  (long long)s.height, (long long)s.channels);
+    int64_t bytes = s.height;
+    const bool sized = snls_mul_size(bytes, s.width, &bytes) && snls_mul_size(bytes, s.channels, &bytes) && snls_mul_size(bytes, s.count, &bytes) && snls_mul_size(bytes, ROOM, &bytes);
+    SNLS_REQUIRE(ctx, sized, SNLS_ERR_SHAPE, "%s: %lld frames of %lld x %lld pixels are more than memory can hold", who, (long long)s.count, (long long)s.width, (long long)s.height);
     return SNLS_OK;
 }
 
@@ -365,7 +370,7 @@ static SnlsStatus guess_frame(SnlsContext *ctx, const NlbPlan *p, const float *f
 static SnlsStatus over_frames(SnlsContext *ctx, const float *frames, Shape s, float *planes, double result[3])
 {
     const NlbPlan p = { .height = s.height, .width = s.width, .channels = s.channels, .plane = s.height * s.width };
-    double *guess = snls_mem_alloc(&ctx->allocator, 4 * s.count * (int64_t)sizeof *guess), *room = guess + 3 * s.count;
+    double *guess = snls_mem_alloc(&ctx->allocator, s.count * (int64_t)ROOM), *room = guess + 3 * s.count;
     SnlsStatus status = SNLS_OK;
     SNLS_REQUIRE(ctx, guess, SNLS_ERR_MEMORY, "noise: out of memory for the estimates of %lld frames", (long long)s.count);
     for (int64_t t = 0; t < s.count && status >= 0; t++) status = guess_frame(ctx, &p, frames + t * p.plane * p.channels, planes, guess + 3 * t);
