@@ -188,6 +188,7 @@ static void test_refusals(void)
     CHECK(snls_denoiser_open(&d, ctx, &p, 8, 8, 3) == SNLS_ERR_ARG && strstr(snls_error(ctx), "radius"), "radius: %s", snls_error(ctx));
     CHECK(snls_denoiser_memory(&p, 8, 8, 3, 1) == -1, "memory of bad parameters");
     p = denoise_params(SNLS_DENOISE_FAST, 10);
+    CHECK(snls_denoiser_memory(&p, 8, 8, 3, -1) == -1 && snls_denoiser_memory(&p, 8, 8, 3, INT32_MAX) == -1, "memory of threads that no context has");
     if (CHECK(snls_denoiser_open(&d, ctx, &p, 8, 8, 3) == SNLS_OK, "%s", snls_error(ctx))) {
         CHECK(snls_denoiser_pull(d, frame) == SNLS_END, "nothing was pushed");
         CHECK(snls_denoiser_push(d, NULL, 0) == SNLS_ERR_ARG, "no frame");

@@ -397,6 +397,7 @@ static void refused(SnlsContext *ctx)
     REFUSES(snls_flow(ctx, &q, &good), SNLS_ERR_SHAPE, "i32, must be f32, f16, bf16, f64 or u8");
     q = p, q.from.shape[0] = q.to.shape[0] = q.flow.shape[0] = 0;
     REFUSES(snls_flow(ctx, &q, &good), SNLS_ERR_SHAPE, "pixels");
+    REFUSES(snls_flow_pairs(ctx, &p, -1, &good), SNLS_ERR_ARG, "count is -1");
     ((float *)p.to.data)[17] = NAN;
     REFUSES(snls_flow(ctx, &p, &good), SNLS_ERR_ARG, "not finite");
     ((float *)p.to.data)[17] = 1e30F;

@@ -150,6 +150,7 @@ static void keeps_its_history(void)
     snls_trainer_close(&t);
     t = open_tiny(&p); /* as in checkpoints that have no history */
     go_on(&t, "later");
+    CHECK(snls_trainer_export(t, path, NULL, 3) == SNLS_ERR_ARG && strstr(snls_error(ctx), "metadata is NULL"), "texts that are not there: %s", snls_error(ctx));
     CHECK(snls_trainer_export(t, path, NULL, 0) >= 0, "%s", snls_error(ctx));
     CHECK(exported_tells("command", NULL) && exported_tells("resume 1", "from step 0: later"), "a history without a beginning");
     snls_trainer_close(&t);

@@ -88,7 +88,8 @@ SNLS_API SnlsStatus snls_denoiser_finish(SnlsDenoiser *d); /* no more frames: th
 SNLS_API void       snls_denoiser_close(SnlsDenoiser **d); /* sets *d to NULL; NULL is allowed */
 
 /* Most bytes that a denoiser holds, its scratch included; known before anything is allocated. -1: parameters or sizes that
- * open would refuse. threads: of the context, 0 = those of a context opened with 0. */
+ * open would refuse. threads: of the context, as many as snls_open takes; 0 = those of
+ * a context opened with 0. */
 SNLS_API int64_t snls_denoiser_memory(const SnlsDenoiseParams *params, int64_t height, int64_t width, int64_t channels,
                                       int32_t threads);
 

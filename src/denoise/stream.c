@@ -5,6 +5,7 @@
  * references radius frames later are done, and step 2 runs behind step 1 by its own window. Frames are held as long as
  * anything can look at them; what is done for a frame depends on its scene alone, not on when frames come and go. */
 #include "base/finite.h"
+#include "base/threads.h"
 #include "denoise/nlb.h"
 #include <math.h>
 #include <string.h>
@@ -365,7 +366,7 @@ int64_t snls_denoiser_memory(const SnlsDenoiseParams *params, int64_t height, in
 #ifndef SNLS_HAVE_LAPACK
     if (params && params->method == SNLS_DENOISE_VNLB) return -1;
 #endif
-    if (threads < 0 || snls_nlb_plan(NULL, params, height, width, channels, &plan) < 0) return -1;
+    if (threads < 0 || threads > SNLS_THREADS_MOST || snls_nlb_plan(NULL, params, height, width, channels, &plan) < 0) return -1;
     if (!threads) {
         if (snls_open(&ctx, NULL) < 0) return -1;
         threads = snls_threads(ctx);

@@ -257,7 +257,8 @@ static SnlsStatus run_pairs(SnlsContext *ctx, const SnlsFlowPair *pairs, int64_t
 SnlsStatus snls_flow_pairs(SnlsContext *ctx, const SnlsFlowPair *pairs, int64_t count, const SnlsFlowParams *params)
 {
     if (!ctx) return SNLS_ERR_ARG;
-    SNLS_REQUIRE(ctx, (pairs || count < 1) && params, SNLS_ERR_ARG, "flow_pairs: a struct is missing (NULL)");
+    SNLS_REQUIRE(ctx, count >= 0, SNLS_ERR_ARG, "flow_pairs: count is %lld, must not be negative", (long long)count);
+    SNLS_REQUIRE(ctx, (pairs || !count) && params, SNLS_ERR_ARG, "flow_pairs: a struct is missing (NULL)");
     SNLS_TRY(snls_flow_check_params(ctx, params));
     for (int64_t i = 0; i < count; i++) {
         SNLS_TRY(check_pair(ctx, &pairs[i]));

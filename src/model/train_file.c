@@ -220,7 +220,8 @@ SnlsStatus snls_trainer_export(SnlsTrainer *t, const char *path, const char *con
     char text[OWN][TEXT];
     if (!t) return SNLS_ERR_ARG;
     SNLS_TRY(snls_train_gpu_fetch(t));
-    SNLS_REQUIRE(t->ctx, count >= 0 && count <= MORE && (more || !count), SNLS_ERR_ARG, "train: %lld texts, must be 0 to %d", (long long)count, MORE);
+    SNLS_REQUIRE(t->ctx, more || count <= 0, SNLS_ERR_ARG, "train: metadata is NULL, there are %lld texts", (long long)count);
+    SNLS_REQUIRE(t->ctx, count >= 0 && count <= MORE, SNLS_ERR_ARG, "train: %lld texts, must be 0 to %d", (long long)count, MORE);
     const struct { const char *key; int64_t value; } own[OWN - 1] = { { "width", t->p.width }, { "blocks", t->p.blocks }, { "ws", t->p.ws }, { "wt", t->p.wt }, { "steps", t->step } };
     metadata[0] = "architecture", metadata[1] = "stan-s";
     for (int i = 1; i < OWN; i++) {
