@@ -405,6 +405,23 @@ static void refused(SnlsContext *ctx)
     CHECK(snls_flow_options("farneback") && snls_flow_options("dis") && !snls_flow_options("search"), "option tables");
 }
 
+/* Scratch of pairs that go side by side is counted where that of one pair is. */
+static void pairs_counted(void)
+{
+    int64_t peak[2] = { 0 };
+    for (int i = 0; i < 2; i++) {
+        SnlsContext *ctx = NULL;
+        SnlsFlowParams params;
+        const SnlsFlowPair pairs[2] = { make_pair(&motions[0], 40, 50), make_pair(&motions[1], 40, 50) };
+        snls_flow_defaults(&params);
+        if (!CHECK(snls_open(&ctx, &(SnlsContextParams){ .threads = 1 + i }) == SNLS_OK, "open")) return;
+        CHECK(snls_flow_pairs(ctx, pairs, 2, &params) == SNLS_OK, "%s", snls_error(ctx));
+        peak[i] = snls_scratch_peak(ctx);
+        snls_close(&ctx);
+    }
+    CHECK(peak[0] > 0 && peak[1] > peak[0], "pairs in turn held %lld bytes of scratch, side by side %lld", (long long)peak[0], (long long)peak[1]);
+}
+
 /* Finite numbers come out of the largest that are taken, and of such as differ by less than can be stretched to 0..255. */
 static void extremes(SnlsContext *ctx)
 {
@@ -490,6 +507,7 @@ int main(void)
         extremes(ctx);
     }
     clips_by_pairs();
+    pairs_counted();
     sizes_and_threads();
     memory();
     snls_close(&ctx);

@@ -221,8 +221,17 @@ static int32_t open_workers(SnlsContext *ctx, Worker *workers, int64_t count, co
     return n;
 }
 
+/* What the workers hold is the context's too. */
+static void note_peak(SnlsContext *ctx, const Worker *workers, int32_t n)
+{
+    int64_t bytes = ctx->arena.capacity + ctx->arena.held_back;
+    for (int32_t i = 0; i < n; i++) bytes += workers[i].ctx.arena.capacity;
+    if (!ctx->arena.device && bytes > ctx->arena.peak) ctx->arena.peak = bytes;
+}
+
 static SnlsStatus run_beside(SnlsContext *ctx, Worker *workers, int32_t n, const SnlsFlowPair *pairs, int64_t count, const SnlsFlowParams *params)
 {
+    note_peak(ctx, workers, n);
 #pragma omp parallel for num_threads(n) schedule(dynamic, 1)
     for (int64_t i = 0; i < count; i++) {
         Worker *w = &workers[snls_flow_thread()];
