@@ -75,6 +75,27 @@ static void lifetimes(void)
 
 /* ---- what is missing ---- */
 
+static const char *no_path(void *opaque, const char *name) { return (void)opaque, (void)name, NULL; }
+
+/* Who only looks at finish learns that a frame is missing, as often as he asks. */
+static void unwritten(void)
+{
+    SnlsReader *in = NULL;
+    SnlsWriter *out = NULL;
+    SnlsFrame *frame = NULL;
+    SnlsWriterParams p;
+    snls_writer_defaults(&p);
+    CHECK(snls_reader_open(&in, ctx[0], in_folder("clip.npy"), NULL) == SNLS_OK, "%s", snls_error(ctx[0]));
+    p.like = in, p.rename = no_path;
+    if (snls_writer_open(&out, ctx[1], in_folder("u%d.png"), &p) == SNLS_OK && snls_reader_next(in, &frame) == SNLS_OK) {
+        CHECK(snls_writer_write(out, frame) == SNLS_ERR_IO, "a picture without a path");
+        for (int i = 0; i < 2; i++) CHECK(snls_writer_finish(out) == SNLS_ERR_IO && strstr(snls_error(ctx[1]), "not complete"), "finish %d: %s", i, snls_error(ctx[1]));
+    }
+    snls_frame_free(&frame);
+    snls_writer_close(&out);
+    snls_reader_close(&in);
+}
+
 static void says_so(SnlsContext *c, SnlsStatus status, const char *what)
 {
     CHECK(status == SNLS_ERR_ARG && strstr(snls_error(c), "NULL"), "%s: %d, \"%s\"", what, (int)status, snls_error(c));
@@ -243,6 +264,7 @@ int main(void)
         if (!CHECK(snls_open(&ctx[i], NULL) == SNLS_OK, "open")) return check_end();
     make_clip();
     lifetimes();
+    unwritten();
     missing();
     no_libpng();
     params();

@@ -67,6 +67,7 @@ struct SnlsWriter {
     SnlsPixels pixels; /* what is written */
     int64_t written;
     bool finished;
+    SnlsStatus failed; /* what a frame or finish could not be written for: the output is not complete, whatever comes after */
     char path[SNLS_PATH_MAX], name[SNLS_PATH_MAX]; /* where to write; what the ending is taken from */
 };
 

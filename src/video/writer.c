@@ -138,15 +138,18 @@ SnlsStatus snls_writer_write(SnlsWriter *w, const SnlsFrame *frame)
     if (status >= 0) status = w->kind->write(w, converted ? converted : frame);
     snls_frame_free(&converted);
     if (status >= 0) w->written++;
+    if (status == SNLS_ERR_IO) w->failed = status;
     return status;
 }
 
 SnlsStatus snls_writer_finish(SnlsWriter *w)
 {
     if (!w) return SNLS_ERR_ARG;
-    if (w->finished) return SNLS_OK;
+    const SnlsStatus status = w->finished ? SNLS_OK : w->kind->finish(w);
     w->finished = true;
-    return w->kind->finish(w);
+    if (status < 0) w->failed = status;
+    SNLS_REQUIRE(w->ctx, status < 0 || w->failed >= 0, w->failed, "writer: the output is not complete, since it could not be written");
+    return status;
 }
 
 void snls_writer_close(SnlsWriter **writer)
