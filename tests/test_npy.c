@@ -2,9 +2,11 @@
 #define _POSIX_C_SOURCE 200809L /* getpid, mkfifo, fork */
 #include "spec.h"
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -216,6 +218,25 @@ static void bad_calls(void)
     if (!access("/dev/full", W_OK)) CHECK(snls_npy_write(ctx, "/dev/full", &t) == SNLS_ERR_IO, "a full device was written");
 }
 
+/* A file that may not grow: a piece is missing, and finish, which many look at alone, says so. */
+static void unwritten_piece(void)
+{
+    static float values[4096];
+    const SnlsTensor whole = snls_tensor(values, SNLS_F32, SHAPE(2, 4096)), piece = snls_tensor(values, SNLS_F32, SHAPE(1, 4096));
+    SnlsNpyWriter *w = NULL;
+    struct rlimit was, least;
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    CHECK(snls_npy_writer_open(&w, ctx, path, &whole) == SNLS_OK && snls_npy_writer_add(w, &piece) == SNLS_OK, "%s", snls_error(ctx));
+    getrlimit(RLIMIT_FSIZE, &was);
+    least = was, least.rlim_cur = 20000;
+    setrlimit(RLIMIT_FSIZE, &least);
+    CHECK(snls_npy_writer_add(w, &piece) == SNLS_ERR_IO, "a piece beyond what a file may hold was written");
+    setrlimit(RLIMIT_FSIZE, &was);
+    CHECK(snls_npy_writer_finish(w) == SNLS_ERR_IO && strstr(snls_error(ctx), "not complete"), "finish without a piece: %s", snls_error(ctx));
+    snls_npy_writer_close(&w);
+    signal(SIGXFSZ, handler);
+}
+
 /* A pipe has no size: the header is believed only as far as data comes. */
 static void pipes(void)
 {
@@ -300,6 +321,7 @@ int main(void)
     round_trips();
     written_form();
     bad_calls();
+    unwritten_piece();
     pipes();
     remove(path);
     pieces(3);

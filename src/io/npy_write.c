@@ -98,6 +98,7 @@ struct SnlsNpyWriter {
     int fd;
     SnlsTensor array; /* as the header says */
     int64_t elements, each; /* so far; of one step along the first axis */
+    bool cut; /* a piece is there in part, or not at all */
     char path[];
 };
 
@@ -131,8 +132,10 @@ SnlsStatus snls_npy_writer_add(SnlsNpyWriter *w, const SnlsTensor *piece)
     SNLS_TRY(snls_array_require(w->ctx, "npy_writer", "piece", piece));
     SNLS_REQUIRE(w->ctx, piece->dtype == w->array.dtype, SNLS_ERR_SHAPE, "npy_writer: piece has element type %s, the array %s", snls_dtype_name((SnlsDtype)piece->dtype),
                  snls_dtype_name((SnlsDtype)w->array.dtype));
+    const SnlsStatus status = write_data(w->ctx, w->path, w->fd, piece);
+    w->cut |= status < 0;
     w->elements += snls_tensor_elements(piece);
-    return write_data(w->ctx, w->path, w->fd, piece);
+    return status;
 }
 
 /* The header as it should have been, in place of the first, which is padded to the same size. */
@@ -152,6 +155,7 @@ SnlsStatus snls_npy_writer_finish(SnlsNpyWriter *w)
     SNLS_REQUIRE(w->ctx, w->fd >= 0, SNLS_ERR_ARG, "npy_writer: is finished");
     SNLS_REQUIRE(w->ctx, w->elements % w->each == 0, SNLS_ERR_SHAPE, "npy_writer: %lld elements were added, must be a multiple of %lld", (long long)w->elements,
                  (long long)w->each);
+    SNLS_REQUIRE(w->ctx, !w->cut, SNLS_ERR_IO, "%s: is not complete, since a piece could not be written", snls_io_name(w->path).text);
     const int64_t length = w->elements / w->each;
     const SnlsStatus status = length == w->array.shape[0] ? SNLS_OK : correct_header(w, length);
     const int fd = w->fd;
