@@ -16,7 +16,7 @@ may_include()
     src/cpu)  echo "cpu op simd base $api" ;;
     src/cuda) echo "cuda op base $api" ;;
     src/flow) echo "flow simd base snls/types.h snls/context.h snls/options.h snls/flow.h" ;;
-    src/denoise) echo "denoise simd base $api snls/flow.h snls/denoise.h" ;;
+    src/denoise) echo "denoise op simd base $api snls/flow.h snls/denoise.h" ;;
     src/metrics) echo "metrics base snls/types.h snls/context.h snls/metrics.h" ;;
     src/video) echo "video io base snls/types.h snls/context.h snls/io.h snls/video.h" ;;
     src/pipeline) echo "pipeline video io base snls/types.h snls/context.h snls/video.h snls/denoise.h snls/model.h snls/pipeline.h" ;;

@@ -16,8 +16,4 @@ static inline const SnlsDsp *snls_cpu_dsp(const SnlsContext *ctx) { return &((co
 SNLS_OPS(X)
 #undef X
 
-/* Bytes of scratch that a search holds at most, known from its shapes, strides and parameters alone: data are not looked at, but for whether there are any.
- * level: SnlsCpuLevel, 0: whichever needs most of those that this machine has. */
-int64_t snls_cpu_search_bytes(const SnlsSearch *s, int32_t threads, int32_t level);
-
 #endif

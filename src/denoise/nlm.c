@@ -1,7 +1,7 @@
 /* nlm.c: method nlm, for comparison: around the motion search finds each query's best patches in every frame, gather_add sums them over all
  * frames (both are public operators, docs/operators.md) by the weights from which the least error is to be expected. */
-#include "cpu/cpu.h"
 #include "denoise/nlb.h"
+#include "op/op.h"
 #include <snls/ops.h>
 #include <math.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * weighs by means over the whole frame, comes between the parts (snls_stan_s_part): a part writes features and adds up their sums, the
  * next reads them times their gates. So neither bands nor the length of a clip change what comes out, but for the order of sums. */
 #include "model/stan_s_stream.h"
-#include "cpu/cpu.h"
 #include "model/stan_s_parts.h"
+#include "op/op.h"
 #include <string.h>
 
 enum { MIN_FRAMES = 5 };

@@ -47,6 +47,11 @@ typedef struct SnlsBackend {
 
 extern const SnlsBackend snls_backend_ref, snls_backend_cpu;
 
+/* For who plans memory before anything is searched (src/cpu/match.c). */
+/* Bytes of scratch that a search holds at most, known from its shapes, strides and parameters alone: data are not looked at, but for whether there are any.
+ * level: SnlsCpuLevel, 0: whichever needs most of those that this machine has. */
+int64_t snls_cpu_search_bytes(const SnlsSearch *s, int32_t threads, int32_t level);
+
 /* The backend that libsnls_cuda.so holds; loaded once, kept until the process ends. path: where it is, NULL = beside this
  * library, then wherever the system looks. Fails with SNLS_ERR_DEVICE and a sentence. */
 SnlsStatus snls_load_cuda(const SnlsBackend **backend, const char *path, char *why, size_t size);
