@@ -88,6 +88,45 @@ static void test_coloured_text(SnlsContext *ctx)
     }
 }
 
+/* Dense writing of one strong colour on another, whose edges are in every block and as strong in high frequencies as in low ones. Without noise, and beyond
+ * 0 to 255 as YUV may be, there is none. */
+static void test_dense_text(SnlsContext *ctx)
+{
+    enum { H = 96, W = 120 };
+    static const float ink[3][3] = { { 255, 255, 255 }, { 278, 278, 278 }, { 210, 250, 60 } }, paper[3][3] = { { 0, 0, 0 }, { -18, -18, -18 }, { 60, 30, 160 } };
+    for (int kind = 0; kind < 3; kind++) {
+        const Clip text = clip_new(1, H, W, 3);
+        Rng rng = { 11 };
+        for (int i = 0; i < H * W; i++) {
+            const bool inked = i / W % 6 < 5 && i % W % 4 < 3 && rng_int(&rng, 0, 1);
+            for (int c = 0; c < 3; c++) text.data[3 * i + c] = inked ? ink[kind][c] : paper[kind][c];
+        }
+        for (int i = 0; i < 3; i++) {
+            const double sigma = (const double[]){ 0, 2, 5 }[i];
+            const Clip noisy = clip_noisy(&text, sigma);
+            double level;
+            CHECK(snls_noise_level(ctx, noisy.data, 1, H, W, 3, &level) == SNLS_OK && level >= 0.8 * sigma && level <= 4 * sigma, "text %d, sigma %g: %g", kind, sigma, level);
+        }
+    }
+}
+
+/* A drawing without noise, whose edges are hard: what it shows is no noise. */
+static void test_drawing(SnlsContext *ctx)
+{
+    enum { H = 96, W = 120, SHAPES = 60 };
+    const Clip drawing = clip_new(1, H, W, 3);
+    Rng rng = { 23 };
+    for (int i = 0; i < 3 * H * W; i++) drawing.data[i] = 200;
+    for (int n = 0; n < SHAPES; n++) {
+        const int x = rng_int(&rng, 0, W), y = rng_int(&rng, 0, H), r = rng_int(&rng, 4, 16);
+        const float colour[3] = { (float)rng_int(&rng, 1, 254), (float)rng_int(&rng, 1, 254), (float)rng_int(&rng, 1, 254) };
+        for (int i = 0; i < H * W; i++)
+            if ((i / W - y) * (i / W - y) + (i % W - x) * (i % W - x) < r * r) memcpy(drawing.data + 3 * i, colour, sizeof colour);
+    }
+    double level;
+    CHECK(snls_noise_level(ctx, drawing.data, 1, H, W, 3, &level) == SNLS_OK && level == 0, "a drawing: %g", level);
+}
+
 static void test_estimate(void)
 {
     SnlsContext *ctx = open_with(2);
@@ -102,6 +141,8 @@ static void test_estimate(void)
     test_level(ctx, &clean);
     test_texture_of_colour(ctx);
     test_coloured_text(ctx);
+    test_dense_text(ctx);
+    test_drawing(ctx);
     double none[3];
     CHECK(snls_noise_estimate(ctx, clean.data, 0, 96, 120, 3, none) == SNLS_ERR_SHAPE, "no frames");
     ((float *)clean.data)[96 * 120 * 3 + 7] = NAN;

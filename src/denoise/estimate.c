@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIDE = 8, LOW = 9, BLOCKS_MAX = 20000, BINS = 8, CHOSEN_MIN = 40, KINDS = 2, FOUND = 3 };
+enum { SIDE = 8, LOW = 9, BLOCKS_MAX = 20000, BINS = 8, CHOSEN_MIN = 40, KINDS = 2, FOUND = 3, PAIRS = SIDE - 3 };
 #define SHARE     0.01   /* of the blocks of a bin that are chosen */
 #define COLOURED  1.3    /* times as strong in low frequencies: not white */
 #define HALVED    3.5    /* times as strong: not there at all in high ones, as colour of 4:2:0 */
@@ -20,6 +20,8 @@ enum { SIDE = 8, LOW = 9, BLOCKS_MAX = 20000, BINS = 8, CHOSEN_MIN = 40, KINDS =
 #define SPREAD    3.0    /* times as much as where they are quietest is what low frequencies of colour are believed, since noise is everywhere ... */
 #define BRIGHT    16.0   /* ... and as much as brightness has, or colour in high ones, since no camera has that alone */
 #define APART     1.2    /* times as much as their colours may mixtures have, since each is an estimate */
+#define ALIKE     1.5    /* times as many pixels alike as noise leaves: it cannot be there */
+#define ROUNDING  1.0    /* noise of which edges are all that is seen and rounding would leave as many pixels alike is none */
 #define DRAWN     0.75   /* of the blocks have one value: a title or a drawing, whose edges are no noise */
 #define USABLE    0.005  /* of the blocks, at least, must not be clipped */
 #define SIGMA_MAX 1000.0 /* that the denoiser takes */
@@ -33,7 +35,8 @@ typedef struct Blocks {
     const float *seen;  /* what the camera may have clipped: (H,W,seen_channels) */
     bool mixed;         /* of the colours that are seen */
     int64_t channels, seen_channels, width, rows, columns, step;
-    int kinds; /* the first one, or both */
+    int kinds;   /* the first one, or both */
+    int threads;
     float basis[SIDE][SIDE];
 } Blocks;
 
@@ -175,6 +178,34 @@ static double measured_variance(const Blocks *b, Kind kind, const Rank *rank, in
     return median(squares, count);
 }
 
+/* Share of the pixels of some blocks near whose value is that of the pixel three to the right and down, which is another one in a frame that was enlarged too. */
+static double share_alike(const Blocks *b, const Rank *rank, int64_t count, double near)
+{
+    int64_t alike = 0;
+#pragma omp parallel for num_threads(b->threads) schedule(static) reduction(+ : alike)
+    for (int64_t i = 0; i < count; i++) {
+        const float *corner = corner_of(b, b->frame, b->channels, rank[i].block);
+        for (int64_t at = 0; at < PAIRS * PAIRS; at++) {
+            const float *v = corner + (at / PAIRS * b->width + at % PAIRS) * b->channels;
+            alike += fabs((double)v[(SIDE - PAIRS) * (b->width + 1) * b->channels] - *v) < near;
+        }
+    }
+    return (double)alike / (double)(count * PAIRS * PAIRS);
+}
+
+/* Noise makes pixels differ, whatever they show: on no picture does it leave more of them within sigma / 4 of each other than on a flat one (Anderson, 1955),
+ * 0.14 and what rounding to whole numbers adds. In dense writing, whose edges are in every block, and in drawings half of them are: then the most noise that
+ * leaves so many is the bound; none, where rounding would. Noise of colour that is spread over four pixels is half as strong in them as in low frequencies. */
+static double bound_by_alike(const Blocks *b, Kind kind, const Rank *rank, int64_t count, double variance, bool *texture)
+{
+    const double spread = kind == LOW_ORDERS ? 2 : 1;
+    double sigma = sqrt(variance) / spread, times = ALIKE;
+    for (; sigma > 0 && share_alike(b, rank, count, sigma / 4) > times * (0.1403 + 0.2821 / sigma); times = 1) sigma *= 0.9;
+    if (times > 1) return variance;
+    *texture = true;
+    return sigma < ROUNDING ? 0 : sigma * sigma * spread * spread;
+}
+
 /* The variance that a bin tells; *texture: it is no more than a bound, since its weakest blocks show more than noise. */
 static double bin_variance(const Blocks *b, Kind kind, Rank *rank, int64_t count, bool *texture)
 {
@@ -185,7 +216,7 @@ static double bin_variance(const Blocks *b, Kind kind, Rank *rank, int64_t count
     double energy = 0;
     for (int64_t i = 0; i < chosen; i++) energy += rank[i].energy[kind] / (double)chosen;
     *texture = energy > TEXTURE * variance;
-    return variance;
+    return bound_by_alike(b, kind, rank, count, variance, texture);
 }
 
 /* Median over the bins that show noise, but no more than the median of all: texture may pass for noise in a bin or two. Where all show texture, each
@@ -257,7 +288,7 @@ typedef struct Shape {
 static SnlsStatus estimate_frame(SnlsContext *ctx, const float *const *frame, int64_t step, const float *seen, Shape s, int kinds,
                                  double found[3][FOUND])
 {
-    Blocks b = { .channels = step, .mixed = frame[0] != seen, .seen_channels = s.channels, .width = s.width, .step = 1, .kinds = kinds };
+    Blocks b = { .channels = step, .mixed = frame[0] != seen, .seen_channels = s.channels, .width = s.width, .step = 1, .kinds = kinds, .threads = ctx->threads };
     if (s.height < SIDE || s.width < SIDE) {
         for (int64_t c = 0; c < s.channels; c++)
             for (int kind = 0; kind < kinds; kind++) found[c][kind] = estimate_small(frame[c], s.height * s.width, step);
