@@ -127,6 +127,47 @@ static void test_drawing(SnlsContext *ctx)
     CHECK(snls_noise_level(ctx, drawing.data, 1, H, W, 3, &level) == SNLS_OK && level == 0, "a drawing: %g", level);
 }
 
+/* As 8 bits have it. */
+static void clip_to_bytes(const Clip *c)
+{
+    for (int64_t i = 0; i < c->frames * clip_frame(c); i++) c->data[i] = (float)fmin(fmax(round(c->data[i]), 0), 255);
+}
+
+/* Soft writing whose paper and ink are at the ends of the scale: nearly all blocks are clipped, those that are not are edges. */
+static void test_clipped_text(SnlsContext *ctx)
+{
+    enum { H = 160, W = 200 };
+    static const float paper[3] = { 0, 0, 255 }, ink[3] = { 255, 255, 0 };
+    const Clip text = clip_new(1, H, W, 3);
+    for (int i = 0; i < H * W; i++) {
+        const int y = i / W, x = i % W;
+        const double stroke = y % 20 < 14 && x < W - 40 ? fmax(0, 1 - fabs(x % 20 - 9.5 + 0.3 * (y % 20) - 1.5) / 5.5) : 0;
+        for (int c = 0; c < 3; c++) text.data[3 * i + c] = (float)(paper[c] + (ink[c] - paper[c]) * stroke);
+    }
+    for (int i = 0; i < 3; i++) {
+        const double sigma = (const double[]){ 0, 3, 8 }[i];
+        const Clip noisy = clip_noisy(&text, sigma);
+        double level;
+        clip_to_bytes(&noisy);
+        CHECK(snls_noise_level(ctx, noisy.data, 1, H, W, 3, &level) == SNLS_OK && level >= 0.7 * sigma && level <= 2 * sigma + 2, "text, sigma %g: %g", sigma, level);
+    }
+}
+
+/* Strong noise on what is nearly black or white, clipped: half of it is left, in all blocks. */
+static void test_clipped_noise(SnlsContext *ctx, const Clip *clean)
+{
+    for (int white = 0; white < 2; white++) {
+        const Clip dark = clip_new(2, 96, 120, 3);
+        for (int64_t i = 0; i < 2 * clip_frame(&dark); i++) dark.data[i] = (white ? 240 : 2) + 0.05f * clean->data[i];
+        const Clip noisy = clip_noisy(&dark, 20);
+        clip_to_bytes(&noisy);
+        double got[3], level;
+        CHECK(snls_noise_estimate(ctx, noisy.data, 2, 96, 120, 3, got) == SNLS_OK && snls_noise_level(ctx, noisy.data, 2, 96, 120, 3, &level) == SNLS_OK, "%s", snls_error(ctx));
+        for (int c = 0; c < 3; c++) CHECK(fabs(got[c] / 20 - 1) < 0.2, "white %d: %g in channel %d", white, got[c], c);
+        CHECK(fabs(level / 20 - 1) < 0.2, "white %d, as one: %g", white, level);
+    }
+}
+
 static void test_estimate(void)
 {
     SnlsContext *ctx = open_with(2);
@@ -143,6 +184,8 @@ static void test_estimate(void)
     test_coloured_text(ctx);
     test_dense_text(ctx);
     test_drawing(ctx);
+    test_clipped_text(ctx);
+    test_clipped_noise(ctx, &clean);
     double none[3];
     CHECK(snls_noise_estimate(ctx, clean.data, 0, 96, 120, 3, none) == SNLS_ERR_SHAPE, "no frames");
     ((float *)clean.data)[96 * 120 * 3 + 7] = NAN;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIDE = 8, LOW = 9, BLOCKS_MAX = 20000, BINS = 8, CHOSEN_MIN = 40, KINDS = 2, FOUND = 3, PAIRS = SIDE - 3 };
+enum { SIDE = 8, LOW = 9, BLOCKS_MAX = 20000, BINS = 8, CHOSEN_MIN = 40, KINDS = 2, FOUND = 3, PAIRS = SIDE - 3, ENDS_MAX = 48 };
 #define SHARE     0.01   /* of the blocks of a bin that are chosen */
 #define COLOURED  1.3    /* times as strong in low frequencies: not white */
 #define HALVED    3.5    /* times as strong: not there at all in high ones, as colour of 4:2:0 */
@@ -56,29 +56,36 @@ static const float *corner_of(const Blocks *b, const float *first, int64_t chann
     return first + (i / b->columns * b->width + i % b->columns) * b->step * channels;
 }
 
+typedef struct Look {
+    Sort sort;
+    int ends; /* pixels at an end of the scale */
+} Look;
+
+static bool is_end(float v) { return v == 0 || v == 255; }
+
 /* Of one value, or with more than a row's worth of pixels at an end of the scale? first: what is looked at, every step-th float. */
-static Sort sort_of_channel(const Blocks *b, const float *first, int64_t step, int64_t i)
+static Look look_at_channel(const Blocks *b, const float *first, int64_t step, int64_t i)
 {
     const float *corner = corner_of(b, first, step, i);
     bool constant = true;
-    int clipped = 0;
+    int ends = 0;
     for (int64_t y = 0; y < SIDE; y++)
         for (int64_t x = 0; x < SIDE; x++) {
             const float v = corner[(y * b->width + x) * step];
-            clipped += v == 0 || v == 255;
+            ends += is_end(v);
             constant &= v == *corner;
         }
-    return constant ? CONSTANT : clipped > SIDE ? CLIPPED : PLAIN;
+    return (Look){ constant ? CONSTANT : ends > SIDE ? CLIPPED : PLAIN, ends };
 }
 
 /* A mixture of colours is clipped where one of them is, but for one that has no noise there, since it is clipped altogether. */
-static Sort sort_of(const Blocks *b, int64_t i)
+static Look look_at(const Blocks *b, int64_t i)
 {
-    if (!b->mixed) return sort_of_channel(b, b->frame, b->channels, i);
-    if (sort_of_channel(b, b->frame, b->channels, i) == CONSTANT) return CONSTANT;
-    for (int64_t c = 0; c < b->seen_channels; c++)
-        if (sort_of_channel(b, b->seen + c, b->seen_channels, i) == CLIPPED) return CLIPPED;
-    return PLAIN;
+    Look look = look_at_channel(b, b->frame, b->channels, i);
+    if (b->mixed && look.sort == CLIPPED) look.sort = PLAIN; /* by chance: grey has no colour */
+    for (int64_t c = 0; b->mixed && look.sort == PLAIN && c < b->seen_channels; c++)
+        look.sort = look_at_channel(b, b->seen + c, b->seen_channels, i).sort == CLIPPED ? CLIPPED : PLAIN;
+    return look;
 }
 
 /* Orthonormal DCT of block number i: out[row][column]. */
@@ -102,6 +109,7 @@ static bool measures(Kind kind, int order) { return kind == LOW_ORDERS ? order =
 
 typedef struct Rank {
     float mean, energy[KINDS]; /* brightness; mean square of the frequencies that choose; mean INFINITY: not usable */
+    float gain;                /* times the variance that is seen: what it would be if nothing were clipped */
     int32_t block;
 } Rank;
 
@@ -115,14 +123,20 @@ static float choosing_energy(float c[SIDE][SIDE], Kind kind)
     return sum / (float)count;
 }
 
-static Rank rank_of(const Blocks *b, int64_t i, Sort sort)
+/* Of normal noise on a flat block, part of whose pixels are clipped at one end, 1 - 1.318 of that share is left, to within 0.05 of it: from all to the
+ * 0.341 of half of it. More is clipped by chance, or since the picture is beyond the end, of which nothing is known. */
+static float gain_of(const Look *look)
 {
-    Rank r = { .mean = INFINITY, .block = (int32_t)i };
+    return look->sort == PLAIN ? 1 : 1 / fmaxf(1 - 1.318f * (float)look->ends / (SIDE * SIDE), 0.341f);
+}
+
+static Rank rank_of(const Blocks *b, int64_t i, const Look *look)
+{
+    Rank r = { .mean = INFINITY, .block = (int32_t)i, .gain = gain_of(look) };
     float c[SIDE][SIDE];
-    if (sort != PLAIN) return r;
     transform(b, i, c);
     r.mean = c[0][0];
-    for (int kind = 0; kind < b->kinds; kind++) r.energy[kind] = choosing_energy(c, (Kind)kind);
+    for (int kind = 0; kind < b->kinds; kind++) r.energy[kind] = r.gain * choosing_energy(c, (Kind)kind);
     return r;
 }
 
@@ -173,24 +187,28 @@ static double measured_variance(const Blocks *b, Kind kind, const Rank *rank, in
         count = 0;
         for (int y = 0; y < SIDE; y++)
             for (int x = 0; x < SIDE; x++)
-                if (measures(kind, x + y)) squares[count++] += (double)c[y][x] * c[y][x] / (double)chosen;
+                if (measures(kind, x + y)) squares[count++] += (double)rank[i].gain * c[y][x] * c[y][x] / (double)chosen;
     }
     return median(squares, count);
 }
 
-/* Share of the pixels of some blocks near whose value is that of the pixel three to the right and down, which is another one in a frame that was enlarged too. */
+/* Share of the pixels of some blocks near whose value is that of the pixel three to the right and down, which is another one in a frame that was enlarged too. Both
+ * at an end of the scale tell nothing. */
 static double share_alike(const Blocks *b, const Rank *rank, int64_t count, double near)
 {
-    int64_t alike = 0;
-#pragma omp parallel for num_threads(b->threads) schedule(static) reduction(+ : alike)
+    int64_t alike = 0, told = 0;
+#pragma omp parallel for num_threads(b->threads) schedule(static) reduction(+ : alike, told)
     for (int64_t i = 0; i < count; i++) {
         const float *corner = corner_of(b, b->frame, b->channels, rank[i].block);
+        const double seen = near / sqrt(rank[i].gain);
         for (int64_t at = 0; at < PAIRS * PAIRS; at++) {
-            const float *v = corner + (at / PAIRS * b->width + at % PAIRS) * b->channels;
-            alike += fabs((double)v[(SIDE - PAIRS) * (b->width + 1) * b->channels] - *v) < near;
+            const float *v = corner + (at / PAIRS * b->width + at % PAIRS) * b->channels, w = v[(SIDE - PAIRS) * (b->width + 1) * b->channels];
+            if (rank[i].gain > 1 && is_end(*v) && is_end(w)) continue;
+            alike += fabs((double)w - *v) < seen;
+            told++;
         }
     }
-    return (double)alike / (double)(count * PAIRS * PAIRS);
+    return told ? (double)alike / (double)told : 0;
 }
 
 /* Noise makes pixels differ, whatever they show: on no picture does it leave more of them within sigma / 4 of each other than on a flat one (Anderson, 1955),
@@ -221,7 +239,7 @@ static double bin_variance(const Blocks *b, Kind kind, Rank *rank, int64_t count
 
 /* Median over the bins that show noise, but no more than the median of all: texture may pass for noise in a bin or two. Where all show texture, each
  * is a bound, and the least is the best. */
-static double over_bins(const Blocks *b, Kind kind, Rank *rank, int64_t usable, double *quiet)
+static double over_bins(const Blocks *b, Kind kind, Rank *rank, int64_t usable, double *quiet, bool *noise)
 {
     double all[BINS], tells[BINS];
     int64_t bins = usable / (4 * CHOSEN_MIN), count = 0;
@@ -234,24 +252,56 @@ static double over_bins(const Blocks *b, Kind kind, Rank *rank, int64_t usable, 
     }
     const double middle = median(all, bins), variance = count ? fmin(median(tells, count), middle) : all[0]; /* sorted */
     *quiet = sqrt(all[0]);
+    *noise = count > 0;
     return fmin(sqrt(variance), SIGMA_MAX);
 }
 
-/* found[kind], found[LOW_QUIET]: standard deviation; SAYS_NOTHING or IS_CONSTANT where too few blocks are a camera's. */
-static void estimate(SnlsContext *ctx, const Blocks *b, Rank *rank, double found[FOUND])
+typedef struct Census {
+    int64_t all, usable, constant, clipped;
+} Census;
+
+/* Blocks that are usable first, by brightness. clipped_too: those as well of which no more is clipped than noise about an end of the scale would have. */
+static Census sort_blocks(const Blocks *b, Rank *rank, bool clipped_too)
 {
     const int64_t count = b->rows * b->columns;
-    int64_t constant = 0, usable = 0;
-#pragma omp parallel for num_threads(ctx->threads) schedule(static) reduction(+ : constant, usable)
+    int64_t usable = 0, constant = 0, clipped = 0;
+#pragma omp parallel for num_threads(b->threads) schedule(static) reduction(+ : usable, constant, clipped)
     for (int64_t i = 0; i < count; i++) {
-        const Sort sort = sort_of(b, i);
-        constant += sort == CONSTANT;
-        usable += sort == PLAIN;
-        rank[i] = rank_of(b, i, sort);
+        const Look look = look_at(b, i);
+        const bool use = look.sort == PLAIN || (clipped_too && look.sort == CLIPPED && look.ends <= ENDS_MAX);
+        usable += use;
+        constant += look.sort == CONSTANT;
+        clipped += look.sort == CLIPPED;
+        rank[i] = use ? rank_of(b, i, &look) : (Rank){ .mean = INFINITY, .block = (int32_t)i };
     }
-    const bool drawn = (double)constant > DRAWN * (double)count, says = !drawn && (double)usable >= USABLE * (double)count && usable > 0;
-    if (says) qsort(rank, (size_t)count, sizeof *rank, by_mean);
-    for (int kind = 0; kind < b->kinds; kind++) found[kind] = says ? over_bins(b, (Kind)kind, rank, usable, found + LOW_QUIET) : drawn ? IS_CONSTANT : SAYS_NOTHING;
+    if (usable) qsort(rank, (size_t)count, sizeof *rank, by_mean);
+    return (Census){ count, usable, constant, clipped };
+}
+
+/* What blocks that are clipped in part say too: noise, or else a bound on what was found without them. */
+static double with_clipped(const Blocks *b, Rank *rank, double found)
+{
+    const Census n = sort_blocks(b, rank, true);
+    bool noise = false;
+    if (!n.usable) return found;
+    double quiet;
+    const double sigma = over_bins(b, HIGH_ORDERS, rank, n.usable, &quiet, &noise);
+    return noise ? sigma : fmin(found, sigma < ROUNDING ? 0 : sigma);
+}
+
+/* found[kind], found[LOW_QUIET]: standard deviation; SAYS_NOTHING or IS_CONSTANT where too few blocks are a camera's. Where most are clipped, those that are not
+ * may be edges and nothing else: then low frequencies are not believed, and where high ones show no noise, blocks that are clipped in part are asked. What is left of
+ * noise there is known for a colour and not for mixtures, which are bounded by what their colours say. */
+static void estimate(const Blocks *b, Rank *rank, double found[FOUND])
+{
+    const Census n = sort_blocks(b, rank, false);
+    const bool drawn = (double)n.constant > DRAWN * (double)n.all, says = !drawn && (double)n.usable >= USABLE * (double)n.all && n.usable > 0;
+    const bool few = n.clipped > n.usable;
+    bool noise = false, unused;
+    for (int i = 0; i < FOUND; i++) found[i] = drawn ? IS_CONSTANT : SAYS_NOTHING;
+    if (says) found[HIGH_ORDERS] = over_bins(b, HIGH_ORDERS, rank, n.usable, found + LOW_QUIET, &noise);
+    if (b->kinds == KINDS) found[LOW_ORDERS] = says && !few ? over_bins(b, LOW_ORDERS, rank, n.usable, found + LOW_QUIET, &unused) : found[HIGH_ORDERS];
+    if (few && !drawn && !noise && !b->mixed) found[HIGH_ORDERS] = with_clipped(b, rank, found[HIGH_ORDERS]);
 }
 
 /* Small frames have no block: differences of neighbours serve. */
@@ -275,7 +325,7 @@ static SnlsStatus estimate_channels(SnlsContext *ctx, Blocks *b, const float *co
     for (int64_t c = 0; c < b->seen_channels; c++) {
         b->frame = frame[c];
         b->seen = seen;
-        estimate(ctx, b, rank, found[c]);
+        estimate(b, rank, found[c]);
     }
     return SNLS_OK;
 }
@@ -334,6 +384,16 @@ static double most_of(const double sigma[3], int64_t c)
     return fmin(APART * sum / sqrt(norm[c]), SIGMA_MAX);
 }
 
+/* Where a mixture says nothing but its colours do, it has their noise. */
+static void fill_in(const NlbPlan *p, const double sigma[3], double noise[3])
+{
+    NlbGuess of_colours = { 0 };
+    for (int c = 0; c < 3; c++) of_colours.sigma[c] = fmax(sigma[c], 0);
+    snls_nlb_spread(p, &of_colours);
+    for (int c = 0; c < 3; c++)
+        if (noise[c] == SAYS_NOTHING && fmax(sigma[0], fmax(sigma[1], sigma[2])) >= 0) noise[c] = of_colours.noise[c];
+}
+
 /* sigma: what red, green and blue say. */
 static SnlsStatus guess_noise(SnlsContext *ctx, const NlbPlan *p, const float *planes, const float *frame, const double sigma[3], double noise[3])
 {
@@ -344,6 +404,7 @@ static SnlsStatus guess_noise(SnlsContext *ctx, const NlbPlan *p, const float *p
     for (int64_t c = 0; c < 3; c++) noise[c] = found[c < p->channels ? c : 0][HIGH_ORDERS];
     for (int64_t c = 0; c < p->channels && p->channels == 3; c++) noise[c] = fmin(noise[c], most_of(sigma, c));
     for (int64_t c = 1; c < p->channels; c++) noise[c] = noise_of_colour(noise[c], found[c][LOW_ORDERS], found[c][LOW_QUIET], noise[0]);
+    fill_in(p, sigma, noise);
     return SNLS_OK;
 }
 
@@ -351,15 +412,7 @@ SnlsStatus snls_nlb_guess(SnlsContext *ctx, const NlbPlan *p, const float *plane
 {
     SNLS_TRY(guess_sigma(ctx, frame, (Shape){ 1, p->height, p->width, p->channels }, guess->sigma));
     memcpy(guess->noise, guess->sigma, sizeof guess->noise); /* the only channel is filtered as it is */
-    if (p->channels == 1) return SNLS_OK;
-    NlbGuess of_colours = *guess;
-    for (int c = 0; c < 3; c++) of_colours.sigma[c] = fmax(guess->sigma[c], 0);
-    snls_nlb_spread(p, &of_colours);
-    SNLS_TRY(guess_noise(ctx, p, planes, frame, guess->sigma, guess->noise));
-    const bool says = guess->sigma[0] >= 0 || guess->sigma[1] >= 0 || guess->sigma[2] >= 0;
-    for (int c = 0; c < 3; c++)
-        if (says && guess->noise[c] == SAYS_NOTHING) guess->noise[c] = of_colours.noise[c];
-    return SNLS_OK;
+    return p->channels == 1 ? SNLS_OK : guess_noise(ctx, p, planes, frame, guess->sigma, guess->noise);
 }
 
 double snls_nlb_median(const double *guess, int64_t count, int64_t stride, double *room)
