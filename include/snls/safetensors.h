@@ -39,7 +39,8 @@ SNLS_API const SnlsTensor *snls_safetensors_find(const SnlsSafetensors *file, co
 SNLS_API const char       *snls_safetensors_metadata(const SnlsSafetensors *file, const char *key);
 
 /* Writes file's tensors, which must be contiguous, and metadata. The file is path itself: write to a temporary name and rename
- * it where a half-written file would harm. On failure the file is removed. */
+ * it where a half-written file would harm. A file that could not be written to its end is removed; what is refused before it is
+ * opened leaves what was there. */
 SNLS_API SnlsStatus snls_safetensors_write(SnlsContext *ctx, const char *path, const SnlsSafetensors *file);
 
 #ifdef __cplusplus

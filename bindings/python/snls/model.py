@@ -134,7 +134,12 @@ class Model:
         self.path = find(weights) if isinstance(weights, str) and weights in NETWORKS else os.fspath(weights)
         name = _lib.path_bytes(self.path)
         self._context = _open_context(str(device), threads)
-        self._context.call(_open, ref(self._handle), self._context.handle, name, ref(params))
+        try:
+            self._context.call(_open, ref(self._handle), self._context.handle, name, ref(params))
+        except OSError as error:
+            if os.path.exists(self.path):
+                raise
+            raise FileNotFoundError(str(error)) from None  # what Python says of every file that is not there
         info = _Info()
         self._context.call(_info, self._handle, ref(info))
         self.architecture, self.parameters, self.radius = info.architecture.decode(), info.parameters, info.radius

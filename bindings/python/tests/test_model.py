@@ -241,7 +241,7 @@ print("well", (next(stream) == want[1]).all())
                                      (ValueError, "only networks", lambda: snls.denoise(self.noisy, 30, device="cuda")),
                                      (ValueError, "embedded null byte", lambda: snls.Model(self.net.path + "\0x")),
                                      (ValueError, "embedded null byte", lambda: snls.denoise(self.noisy, 30, method=self.net.path + "\0.safetensors")),
-                                     (OSError, "", lambda: snls.Model("/nowhere/x.safetensors"))):
+                                     (FileNotFoundError, "/nowhere/x.safetensors", lambda: snls.Model("/nowhere/x.safetensors"))):
             with self.subTest(sentence), self.assertRaisesRegex(kind, sentence):
                 call()
         net = open_model("stan")
