@@ -69,22 +69,29 @@ static void test_texture_of_colour(SnlsContext *ctx)
     }
 }
 
+/* Slanted strokes of one colour on another, `high` of every `line` rows, one in so many columns; soft: pixels from a stroke's middle to where it ends. */
+static Clip clip_written(const float paper[3], const float ink[3], int line, int high, int columns, double soft)
+{
+    enum { H = 160, W = 200 };
+    const Clip text = clip_new(1, H, W, 3);
+    for (int i = 0; i < H * W; i++) {
+        const int y = i / W % line, x = i % W;
+        const double stroke = y < high && x < W - 40 ? fmax(0, 1 - fabs(x % columns - (columns - 1) / 2.0 + 0.3 * y - 1.5) / soft) : 0;
+        for (int c = 0; c < 3; c++) text.data[3 * i + c] = (float)(paper[c] + (ink[c] - paper[c]) * stroke);
+    }
+    return text;
+}
+
 /* Writing of one strong colour on another, whose edges are strongest in mixtures of colours: noise is what the colours have, be it little or much. */
 static void test_coloured_text(SnlsContext *ctx)
 {
-    enum { H = 160, W = 200 };
     static const float paper[3] = { 60, 30, 160 }, ink[3] = { 210, 250, 60 };
-    const Clip text = clip_new(1, H, W, 3);
-    for (int i = 0; i < H * W; i++) {
-        const int y = i / W, x = i % W;
-        const double stroke = y % 16 < 10 && x < W - 40 ? fmax(0, 1 - fabs(x % 9 - 4 + 0.3 * (y % 16) - 1.5)) : 0;
-        for (int c = 0; c < 3; c++) text.data[3 * i + c] = (float)(paper[c] + (ink[c] - paper[c]) * stroke);
-    }
+    const Clip text = clip_written(paper, ink, 16, 10, 9, 1);
     for (int i = 0; i < 2; i++) {
         const double sigma = i ? 6 : 1, most = 3 * sigma;
         const Clip noisy = clip_noisy(&text, sigma);
         double level;
-        CHECK(snls_noise_level(ctx, noisy.data, 1, H, W, 3, &level) == SNLS_OK && level < most, "text, sigma %g: %g", sigma, level);
+        CHECK(snls_noise_level(ctx, noisy.data, 1, text.height, text.width, 3, &level) == SNLS_OK && level < most, "text, sigma %g: %g", sigma, level);
     }
 }
 
@@ -136,20 +143,14 @@ static void clip_to_bytes(const Clip *c)
 /* Soft writing whose paper and ink are at the ends of the scale: nearly all blocks are clipped, those that are not are edges. */
 static void test_clipped_text(SnlsContext *ctx)
 {
-    enum { H = 160, W = 200 };
     static const float paper[3] = { 0, 0, 255 }, ink[3] = { 255, 255, 0 };
-    const Clip text = clip_new(1, H, W, 3);
-    for (int i = 0; i < H * W; i++) {
-        const int y = i / W, x = i % W;
-        const double stroke = y % 20 < 14 && x < W - 40 ? fmax(0, 1 - fabs(x % 20 - 9.5 + 0.3 * (y % 20) - 1.5) / 5.5) : 0;
-        for (int c = 0; c < 3; c++) text.data[3 * i + c] = (float)(paper[c] + (ink[c] - paper[c]) * stroke);
-    }
+    const Clip text = clip_written(paper, ink, 20, 14, 20, 5.5);
     for (int i = 0; i < 3; i++) {
         const double sigma = (const double[]){ 0, 3, 8 }[i];
         const Clip noisy = clip_noisy(&text, sigma);
         double level;
         clip_to_bytes(&noisy);
-        CHECK(snls_noise_level(ctx, noisy.data, 1, H, W, 3, &level) == SNLS_OK && level >= 0.7 * sigma && level <= 2 * sigma + 2, "text, sigma %g: %g", sigma, level);
+        CHECK(snls_noise_level(ctx, noisy.data, 1, text.height, text.width, 3, &level) == SNLS_OK && level >= 0.7 * sigma && level <= 2 * sigma + 2, "text, sigma %g: %g", sigma, level);
     }
 }
 

@@ -409,6 +409,7 @@ static void refused(SnlsContext *ctx)
 static void pairs_counted(void)
 {
     int64_t peak[2] = { 0 };
+    int32_t threads = 1;
     for (int i = 0; i < 2; i++) {
         SnlsContext *ctx = NULL;
         SnlsFlowParams params;
@@ -417,9 +418,10 @@ static void pairs_counted(void)
         if (!CHECK(snls_open(&ctx, &(SnlsContextParams){ .threads = 1 + i }) == SNLS_OK, "open")) return;
         CHECK(snls_flow_pairs(ctx, pairs, 2, &params) == SNLS_OK, "%s", snls_error(ctx));
         peak[i] = snls_scratch_peak(ctx);
+        threads = snls_threads(ctx);
         snls_close(&ctx);
     }
-    CHECK(peak[0] > 0 && peak[1] > peak[0], "pairs in turn held %lld bytes of scratch, side by side %lld", (long long)peak[0], (long long)peak[1]);
+    CHECK(peak[0] > 0 && (threads < 2 || peak[1] > peak[0]), /* one thread without OpenMP */ "pairs in turn held %lld bytes of scratch, side by side %lld", (long long)peak[0], (long long)peak[1]);
 }
 
 /* Finite numbers come out of the largest that are taken, and of such as differ by less than can be stretched to 0..255. */

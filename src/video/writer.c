@@ -138,7 +138,7 @@ SnlsStatus snls_writer_write(SnlsWriter *w, const SnlsFrame *frame)
     if (status >= 0) status = w->kind->write(w, converted ? converted : frame);
     snls_frame_free(&converted);
     if (status >= 0) w->written++;
-    if (status == SNLS_ERR_IO) w->failed = status;
+    if (status == SNLS_ERR_IO || status == SNLS_ERR_UNSUPPORTED) w->failed = status; /* UNSUPPORTED: the container has refused a packet */
     return status;
 }
 
