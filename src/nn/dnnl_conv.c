@@ -2,7 +2,7 @@
  * order the primitive likes, anew whenever the parameters have changed. */
 #include "nn/dnnl.h"
 #ifdef SNLS_HAVE_DNNL
-#include <oneapi/dnnl/dnnl.h>
+#include "nn/dnnl_api.h"
 #include <string.h>
 
 typedef struct Shared { dnnl_engine_t engine; dnnl_stream_t stream; } Shared;
@@ -20,9 +20,9 @@ typedef struct Conv {
     dnnl_primitive_t  primitive[JOBS];
     dnnl_primitive_desc_t forward_desc; /* a hint for the other two, kept where there are gradients */
     Packed            packed[JOBS];
-    dnnl_memory_desc_t in, out, bias, weight; /* weight: as the parameter lies */
-    dnnl_memory_desc_t room[JOBS]; /* scratch. oneDNN's own is bound to the thread that made a primitive, and who runs a network may come from any thread */
-    dnnl_dims_t       stride, pad_low, pad_high;
+    DnnlDesc          in, out, bias, weight; /* weight: as the parameter lies */
+    DnnlDesc          room[JOBS]; /* scratch. oneDNN's own is bound to the thread that made a primitive, and who runs a network may come from any thread */
+    dnnl_dims_t       stride, pad;
     int64_t           packed_bytes[JOBS];
 } Conv;
 
@@ -82,8 +82,15 @@ static void release_job(SnlsContext *ctx, Conv *c, Job job)
     if (p->memory) dnnl_memory_destroy(p->memory);
     if (p->plain) dnnl_memory_destroy(p->plain);
     snls_mem_free(&ctx->allocator, p->block);
+    snls_dnnl_desc_free(&c->room[job]);
     c->primitive[job] = NULL;
     c->packed[job] = (Packed){ 0 };
+}
+
+static void forget(Conv *c)
+{
+    DnnlDesc *const described[] = { &c->in, &c->out, &c->bias, &c->weight };
+    for (int i = 0; i < 4; i++) snls_dnnl_desc_free(described[i]);
 }
 
 void snls_nn_dnnl_release(SnlsContext *ctx, NnStep *step)
@@ -92,6 +99,7 @@ void snls_nn_dnnl_release(SnlsContext *ctx, NnStep *step)
     if (!c) return;
     for (int i = 0; i < JOBS; i++) release_job(ctx, c, (Job)i);
     if (c->forward_desc) dnnl_primitive_desc_destroy(c->forward_desc);
+    forget(c);
     snls_mem_free(&ctx->allocator, c);
     step->state = NULL;
 }
@@ -101,28 +109,22 @@ void snls_nn_dnnl_release(SnlsContext *ctx, NnStep *step)
 static dnnl_data_type_t type_of(int32_t dtype) { return dtype == SNLS_BF16 ? dnnl_bf16 : dnnl_f32; }
 
 /* (N,H,W,C) in memory; oneDNN names the axes N, C, H, W */
-static dnnl_status_t image_desc(dnnl_memory_desc_t *desc, const SnlsTensor *t)
+static dnnl_status_t image_desc(DnnlDesc *desc, const SnlsTensor *t)
 {
     const dnnl_dims_t dims = { t->shape[0], t->shape[3], t->shape[1], t->shape[2] };
-    return dnnl_memory_desc_init_by_tag(desc, 4, dims, type_of(t->dtype), dnnl_nhwc);
+    return snls_dnnl_desc_tag(desc, 4, dims, type_of(t->dtype), dnnl_nhwc);
 }
 
-/* The parameter as (groups, out, in, k, k), where it lies as (out, in, ...) or, transposed, as (in, out, ...) of each group. */
-static dnnl_status_t weight_desc(dnnl_memory_desc_t *desc, const NnStep *s)
+/* The parameter as (groups, out, in, k, k), where it lies as (out, in, ...) or, transposed, as (in, out, ...) of each group; or, by `any`, in the order that the primitive likes best. */
+static dnnl_status_t weight_desc(DnnlDesc *desc, const NnStep *s, bool any)
 {
     const NnConv *c = &s->u.conv;
     const int64_t out = s->y[0].shape[3] / c->groups, in = s->x[0].shape[3] / c->groups, area = c->kernel * c->kernel;
     const dnnl_dims_t dims = { c->groups, out, in, c->kernel, c->kernel };
     const dnnl_dims_t strides = { out * in * area, c->transposed ? area : in * area, c->transposed ? out * area : area, c->kernel, 1 };
     const int skip = c->groups == 1;
-    return dnnl_memory_desc_init_by_strides(desc, 5 - skip, dims + skip, dnnl_f32, strides + skip);
-}
-
-static dnnl_memory_desc_t any_order(const dnnl_memory_desc_t *like, dnnl_data_type_t type)
-{
-    dnnl_memory_desc_t desc;
-    dnnl_memory_desc_init_by_tag(&desc, like->ndims, like->dims, type, dnnl_format_tag_any);
-    return desc;
+    return any ? snls_dnnl_desc_tag(desc, 5 - skip, dims + skip, type_of(s->x[0].dtype), dnnl_format_tag_any)
+               : snls_dnnl_desc_strides(desc, 5 - skip, dims + skip, dnnl_f32, strides + skip);
 }
 
 static SnlsStatus describe(SnlsContext *ctx, const NnStep *s, Conv *c)
@@ -132,25 +134,10 @@ static SnlsStatus describe(SnlsContext *ctx, const NnStep *s, Conv *c)
     const SnlsTensor in = columns_of(&s->x[0], p.in), out = columns_of(&s->y[0], p.out);
     DNNL(ctx, image_desc(&c->in, &in), "a convolution's input");
     DNNL(ctx, image_desc(&c->out, &out), "a convolution's output");
-    DNNL(ctx, weight_desc(&c->weight, s), "a convolution's weights");
-    DNNL(ctx, dnnl_memory_desc_init_by_tag(&c->bias, 1, (const dnnl_dims_t){ s->y[0].shape[3] }, dnnl_f32, dnnl_x), "a convolution's bias");
-    for (int i = 0; i < 2; i++) c->stride[i] = v->stride, c->pad_low[i] = c->pad_high[i] = v->pad;
+    DNNL(ctx, weight_desc(&c->weight, s, false), "a convolution's weights");
+    DNNL(ctx, snls_dnnl_desc_tag(&c->bias, 1, (const dnnl_dims_t){ s->y[0].shape[3] }, dnnl_f32, dnnl_x), "a convolution's bias");
+    for (int i = 0; i < 2; i++) c->stride[i] = v->stride, c->pad[i] = v->pad;
     return SNLS_OK;
-}
-
-static dnnl_status_t describe_job(const NnStep *s, const Conv *c, Job job, dnnl_convolution_desc_t *desc)
-{
-    const dnnl_memory_desc_t weight = any_order(&c->weight, type_of(s->x[0].dtype)), *bias = s->pi[1] >= 0 && job != BY_DATA ? &c->bias : NULL;
-    const bool turned = s->u.conv.transposed; /* a deconvolution's description is the same struct */
-    const dnnl_prop_kind_t kind = s->dy[0].data ? dnnl_forward_training : dnnl_forward_inference;
-    if (job == FORWARD)
-        return turned ? dnnl_deconvolution_forward_desc_init(desc, kind, dnnl_deconvolution_direct, &c->in, &weight, bias, &c->out, c->stride, c->pad_low, c->pad_high)
-                      : dnnl_convolution_forward_desc_init(desc, kind, dnnl_convolution_direct, &c->in, &weight, bias, &c->out, c->stride, c->pad_low, c->pad_high);
-    if (job == BY_DATA)
-        return turned ? dnnl_deconvolution_backward_data_desc_init(desc, dnnl_deconvolution_direct, &c->in, &weight, &c->out, c->stride, c->pad_low, c->pad_high)
-                      : dnnl_convolution_backward_data_desc_init(desc, dnnl_convolution_direct, &c->in, &weight, &c->out, c->stride, c->pad_low, c->pad_high);
-    return turned ? dnnl_deconvolution_backward_weights_desc_init(desc, dnnl_deconvolution_direct, &c->in, &weight, bias, &c->out, c->stride, c->pad_low, c->pad_high)
-                  : dnnl_convolution_backward_weights_desc_init(desc, dnnl_convolution_direct, &c->in, &weight, bias, &c->out, c->stride, c->pad_low, c->pad_high);
 }
 
 /* oneDNN's GELU is slower than ours, which is done on what comes out, as a network in training has it. */
@@ -164,10 +151,10 @@ static dnnl_status_t attributes(const NnStep *s, Job job, dnnl_primitive_attr_t 
     if (status == dnnl_success) status = dnnl_primitive_attr_set_scratchpad_mode(*attr, dnnl_scratchpad_mode_user);
     if (status != dnnl_success || job != FORWARD) return status;
     status = dnnl_post_ops_create(&ops);
-    if (status == dnnl_success && s->u.conv.act == NN_GELU && !own_gelu(s)) status = dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_gelu_erf, 0, 0);
+    if (status == dnnl_success && s->u.conv.act == NN_GELU && !own_gelu(s)) status = snls_dnnl_post_eltwise(ops, dnnl_eltwise_gelu_erf, 0);
     if (status == dnnl_success && s->u.conv.act != NN_GELU && s->u.conv.act != NN_LINEAR)
-        status = dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_relu, s->u.conv.act == NN_LEAKY ? (float)s->u.conv.slope : 0, 0);
-    if (status == dnnl_success && s->xi[1] >= 0) status = dnnl_post_ops_append_sum(ops, 1);
+        status = snls_dnnl_post_eltwise(ops, dnnl_eltwise_relu, s->u.conv.act == NN_LEAKY ? (float)s->u.conv.slope : 0);
+    if (status == dnnl_success && s->xi[1] >= 0) status = snls_dnnl_post_sum(ops);
     if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(*attr, ops);
     dnnl_post_ops_destroy(ops);
     return status;
@@ -177,9 +164,10 @@ static dnnl_status_t attributes(const NnStep *s, Job job, dnnl_primitive_attr_t 
 
 static char *on_line(char *block) { return block + (SNLS_ALIGN - (uintptr_t)block % SNLS_ALIGN) % SNLS_ALIGN; }
 
-static SnlsStatus make_packed(SnlsContext *ctx, const NnStep *s, Conv *c, Job job, const dnnl_memory_desc_t *order)
+static SnlsStatus make_packed(SnlsContext *ctx, const NnStep *s, Conv *c, Job job, DnnlView order)
 {
     const Shared *shared = s->shared;
+    const DnnlView weight = snls_dnnl_view(&c->weight);
     Packed *p = &c->packed[job];
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t desc = NULL;
@@ -188,16 +176,16 @@ static SnlsStatus make_packed(SnlsContext *ctx, const NnStep *s, Conv *c, Job jo
     SNLS_REQUIRE(ctx, p->block, SNLS_ERR_MEMORY, "network: no memory for packed weights");
     p->version = *s->version - 1;
     DNNL(ctx, dnnl_memory_create(&p->memory, order, shared->engine, on_line(p->block)), "packed weights"); /* matrix tiles that cross lines take twice as long */
-    DNNL(ctx, dnnl_memory_create(&p->plain, &c->weight, shared->engine, job == BY_WEIGHTS ? s->dp[0].data : s->p[0].data), "weights");
+    DNNL(ctx, dnnl_memory_create(&p->plain, weight, shared->engine, job == BY_WEIGHTS ? s->dp[0].data : s->p[0].data), "weights");
     dnnl_status_t status = dnnl_primitive_attr_create(&attr);
     if (job == BY_WEIGHTS && status == dnnl_success) { /* gradients add: from packed to plain, with a sum */
         dnnl_post_ops_t ops = NULL;
         status = dnnl_post_ops_create(&ops);
-        if (status == dnnl_success) status = dnnl_post_ops_append_sum(ops, 1);
+        if (status == dnnl_success) status = snls_dnnl_post_sum(ops);
         if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(attr, ops);
         dnnl_post_ops_destroy(ops);
-        if (status == dnnl_success) status = dnnl_reorder_primitive_desc_create(&desc, order, shared->engine, &c->weight, shared->engine, attr);
-    } else if (status == dnnl_success) status = dnnl_reorder_primitive_desc_create(&desc, &c->weight, shared->engine, order, shared->engine, attr);
+        if (status == dnnl_success) status = dnnl_reorder_primitive_desc_create(&desc, order, shared->engine, weight, shared->engine, attr);
+    } else if (status == dnnl_success) status = dnnl_reorder_primitive_desc_create(&desc, weight, shared->engine, order, shared->engine, attr);
     if (status == dnnl_success) status = dnnl_primitive_create(&p->reorder, desc);
     if (desc) dnnl_primitive_desc_destroy(desc);
     if (attr) dnnl_primitive_attr_destroy(attr);
@@ -206,12 +194,16 @@ static SnlsStatus make_packed(SnlsContext *ctx, const NnStep *s, Conv *c, Job jo
 
 static dnnl_status_t plan_job(const NnStep *s, const Conv *c, Job job, dnnl_engine_t engine, dnnl_primitive_desc_t *made)
 {
-    dnnl_convolution_desc_t desc;
+    const bool has_bias = s->pi[1] >= 0 && job != BY_DATA;
+    DnnlDesc weight = { 0 };
     dnnl_primitive_attr_t attr = NULL;
-    dnnl_status_t status = describe_job(s, c, job, &desc);
+    dnnl_status_t status = weight_desc(&weight, s, true);
     if (status == dnnl_success) status = attributes(s, job, &attr);
-    if (status == dnnl_success) status = dnnl_primitive_desc_create(made, &desc, attr, engine, c->forward_desc);
+    const DnnlConvPlan plan = { .engine = engine, .attr = attr, .forward = c->forward_desc, .in = snls_dnnl_view(&c->in), .weight = snls_dnnl_view(&weight), .bias = has_bias ? snls_dnnl_view(&c->bias) : NULL,
+                                .out = snls_dnnl_view(&c->out), .stride = c->stride, .pad = c->pad, .transposed = s->u.conv.transposed, .training = s->dy[0].data };
+    if (status == dnnl_success) status = job == FORWARD ? snls_dnnl_plan_forward(made, &plan) : job == BY_DATA ? snls_dnnl_plan_by_data(made, &plan) : snls_dnnl_plan_by_weights(made, &plan);
     if (attr) dnnl_primitive_attr_destroy(attr);
+    snls_dnnl_desc_free(&weight);
     return status;
 }
 
@@ -223,8 +215,8 @@ static SnlsStatus make_job(SnlsContext *ctx, const NnStep *s, Conv *c, Job job)
     if (c->primitive[job]) return SNLS_OK;
     dnnl_status_t status = plan_job(s, c, job, shared->engine, &made);
     if (status == dnnl_success) status = dnnl_primitive_create(&c->primitive[job], made);
+    if (status == dnnl_success) status = snls_dnnl_desc_copy(&c->room[job], dnnl_primitive_desc_query_md(made, dnnl_query_scratchpad_md, 0));
     SnlsStatus result = check(ctx, status, "a convolution");
-    if (result >= 0) c->room[job] = *dnnl_primitive_desc_query_md(made, dnnl_query_scratchpad_md, 0);
     if (result >= 0) result = make_packed(ctx, s, c, job, dnnl_primitive_desc_query_md(made, job == BY_WEIGHTS ? dnnl_query_diff_weights_md : dnnl_query_weights_md, 0));
     if (result < 0) release_job(ctx, c, job);
     if (result >= 0 && job == FORWARD && s->dy[0].data) c->forward_desc = made;
@@ -255,9 +247,9 @@ static dnnl_primitive_desc_t plan_forward(SnlsContext *ctx, const NnStep *s)
     Conv c = { .forward_desc = NULL };
     dnnl_engine_t engine = NULL;
     dnnl_primitive_desc_t made = NULL;
-    if (describe(ctx, s, &c) < 0 || dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) return NULL;
-    if (plan_job(s, &c, FORWARD, engine, &made) != dnnl_success) made = NULL;
-    dnnl_engine_destroy(engine);
+    if (describe(ctx, s, &c) >= 0 && dnnl_engine_create(&engine, dnnl_cpu, 0) == dnnl_success && plan_job(s, &c, FORWARD, engine, &made) != dnnl_success) made = NULL;
+    if (engine) dnnl_engine_destroy(engine);
+    forget(&c);
     return made;
 }
 
@@ -299,7 +291,7 @@ NnDnnlConv snls_nn_dnnl_conv(int32_t dtype)
 
 /* ---- running ---- */
 
-typedef struct Argument { int name; const dnnl_memory_desc_t *desc; void *data; dnnl_memory_t memory; } Argument; /* memory given: used as it is */
+typedef struct Argument { int name; const DnnlDesc *desc; void *data; dnnl_memory_t memory; } Argument; /* memory given: used as it is */
 
 enum { ARGUMENTS = 5 };
 
@@ -310,7 +302,7 @@ static SnlsStatus execute(SnlsContext *ctx, const Shared *shared, dnnl_primitive
     int made = 0;
     for (; made < count && status == dnnl_success; made++) {
         args[made] = (dnnl_exec_arg_t){ list[made].name, list[made].memory };
-        if (!list[made].memory) status = dnnl_memory_create(&args[made].memory, list[made].desc, shared->engine, list[made].data);
+        if (!list[made].memory) status = dnnl_memory_create(&args[made].memory, snls_dnnl_view(list[made].desc), shared->engine, list[made].data);
     }
     if (status == dnnl_success) status = dnnl_primitive_execute(primitive, shared->stream, count, args);
     if (status == dnnl_success) status = dnnl_stream_wait(shared->stream);
@@ -319,7 +311,7 @@ static SnlsStatus execute(SnlsContext *ctx, const Shared *shared, dnnl_primitive
     return check(ctx, status, "run");
 }
 
-static int64_t room_bytes(const Conv *c, Job job) { return (int64_t)dnnl_memory_desc_get_size(&c->room[job]); }
+static int64_t room_bytes(const Conv *c, Job job) { return (int64_t)dnnl_memory_desc_get_size(snls_dnnl_view(&c->room[job])); }
 
 static SnlsStatus pack(SnlsContext *ctx, NnStep *s, Conv *c, Job job)
 {

@@ -62,7 +62,13 @@ static const enum AVPixelFormat y4m_formats[] = {
 
 static const enum AVPixelFormat *formats_of(const AVCodec *codec)
 {
-    return codec->id == AV_CODEC_ID_WRAPPED_AVFRAME ? y4m_formats : codec->pix_fmts;
+    if (codec->id == AV_CODEC_ID_WRAPPED_AVFRAME) return y4m_formats;
+#if LIBAVCODEC_VERSION_INT >= AV_VERSION_INT(61, 13, 100)
+    const void *list = NULL;
+    return avcodec_get_supported_config(NULL, codec, AV_CODEC_CONFIG_PIX_FORMAT, 0, &list, NULL) < 0 ? NULL : list;
+#else
+    return codec->pix_fmts;
+#endif
 }
 
 static bool takes(const AVCodec *codec, enum AVPixelFormat format)
