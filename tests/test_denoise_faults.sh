@@ -57,7 +57,7 @@ head -c 300 clip.mkv >stub; refused 3 'stub' stub out.mkv
 # cut off: every container whose parts tell their length, wherever it is cut; whole ones of every kind are taken, to the last frame
 make -f lavfi -i testsrc2=s=64x48:r=25:d=1 -f lavfi -i sine=d=2 -c:v libx264 -preset ultrafast -c:a aac sounds.mkv
 make -f lavfi -i testsrc2=s=64x48:r=24000/1001 -frames:v 25 -c:v libx264 -preset ultrafast film.mkv
-make -f lavfi -i testsrc2=s=64x48:r=25 -vf "select='not(mod(n,7))+eq(n,4)'" -vsync vfr -frames:v 25 -c:v libx264 -preset ultrafast varies.mkv
+make -f lavfi -i testsrc2=s=64x48:r=25 -vf "select='not(mod(n,7))+eq(n,4)'" -fps_mode vfr -frames:v 25 -c:v libx264 -preset ultrafast varies.mkv
 mute="-i clip.mp4 -frames:v 25 -an"
 make $mute -c:v ffv1 mute.mkv; make $mute -c:v ffv1 mute.avi; make $mute -c copy -movflags +faststart mute.mp4; make $mute -c:v libvpx-vp9 -deadline realtime mute.webm
 make $mute -c copy mute.ts; make $mute -c copy mute.flv; make $mute -c copy mute.mov; make $mute -c copy -f mpegts -mpegts_m2ts_mode 1 mute.m2ts
@@ -77,7 +77,7 @@ for clip in mute.mkv mute.avi mute.mp4 mute.webm mute.ts mute.flv mute.mov mute.
 done
 # whole as well: a last frame that is long to be seen, a still picture, text behind the last part, no lengths told (cut off, its clusters tell)
 make -f lavfi -i testsrc2=s=64x48:r=10:d=1 -final_delay 500 delay.gif; "$snls" denoise delay.gif delay.mkv --sigma 0 >/dev/null 2>&1
-make -f lavfi -i color=s=64x48:r=25:d=3 -f lavfi -i sine=d=3 -vf mpdecimate -vsync vfr -c:a pcm_s16le still.mkv
+make -f lavfi -i color=s=64x48:r=25:d=3 -f lavfi -i sine=d=3 -vf mpdecimate -fps_mode vfr -c:a pcm_s16le still.mkv
 { cat mute.mp4; echo 'hello world, this is a text'; } >behind.mp4; { cat mute.flv; echo 'hello world, this is a text'; } >behind.flv
 ffmpeg -v error -i mute.mkv -c copy -f matroska - | cat >piped.mkv
 for clip in delay.mkv still.mkv behind.mp4 behind.flv piped.mkv; do "$snls" denoise $clip whole.npy -y --sigma 0 >said 2>err || bad "$clip is whole, but: $(cat err)"; done

@@ -14,10 +14,10 @@ refused() { # CODE WORDS IN OUT [OPTION]: nothing is left, one line says why
     "$snls" denoise "$3" "$4" --sigma 0 ${5:+$5} >log 2>err; local code=$?
     [ $code = $1 ] && grep -q -- "$2" err && [ "$(wc -l <err)" = 1 ] && [ ! -e "$4" ] || bad "$3 to $4: $code $(cat err)"; rm -f "$4"
 }
-frames() { ffmpeg -v error -nostdin -i "$1" -map 0:v:0 -vsync passthrough ${2:+-pix_fmt $2} -f framemd5 - | grep -v '^#' | awk -F, '{ print $NF }'; }
+frames() { ffmpeg -v error -nostdin -i "$1" -map 0:v:0 -fps_mode passthrough ${2:+-pix_fmt $2} -f framemd5 - | grep -v '^#' | awk -F, '{ print $NF }'; }
 same() { frames "$1" "${3:-}" >want; frames "$2" "${3:-}" >got; if ! [ -s want ] || ! cmp -s want got; then bad "$1 to $2: other frames"; fi; }
 probe() { ffprobe -v error -select_streams "${3:-v:0}" -show_entries "$2" -of csv=p=0 "$1"; }
-times() { probe "$1" packet=pts_time "${2:-v:0}" | tr -d , | sort -n; }
+times() { probe "$1" packet=pts_time,flags "${2:-v:0}" | awk -F, '$2 !~ /D/ { print $1 }' | sort -n; } # not of what its list of edits leaves out
 steps() { times "$1" "$2" | awk -v least="$3" -v most="$4" 'NR > 1 && ($1 - last < least || $1 - last > most) { exit found = 1 } { last = $1 } END { exit found || !NR }'; } # FILE STREAM LEAST MOST: seconds
 
 # a stream that begins behind what was looked at first: not copied, and no memory of others is taken for where it goes
@@ -26,7 +26,7 @@ copy late.vob late.mkv; says 'stream 2 begins too late to be copied'
 [ "$(ffprobe -v error -show_entries stream=codec_type -of csv=p=0 late.mkv | tr '\n' ' ')" = "video audio " ] || bad "late.mkv has other streams"
 
 # one stream pauses while the other goes on: no join
-make -f lavfi -i testsrc2=s=64x48:r=1/70:d=210 -f lavfi -i sine=d=210 -c:v mpeg2video -r 25 -vsync vfr -g 1 -c:a mp2 -b:a 32k slides.ts
+make -f lavfi -i testsrc2=s=64x48:r=1/70:d=210 -f lavfi -i sine=d=210 -vf "fps=25,select='not(mod(n\,1750))'" -fps_mode vfr -c:v mpeg2video -g 1 -c:a mp2 -b:a 32k slides.ts
 copy slides.ts slides.mkv; steps slides.mkv v:0 69.9 70.1 || bad "slides.mkv: $(times slides.mkv | tr '\n' ' ')"; silent "slides"
 
 # files that were joined: time goes on, of frames and of sound
@@ -64,7 +64,7 @@ for out in angles.mp4 angles2.mkv; do copy angles.mkv $out; silent "$out"; [ "$(
 
 # a second video in the form of another container: AVI has start codes in H.264 and asks for them, transport streams what a decoder of MPEG-4 begins with
 second() { [ "$(frames_of two.mkv 1)" = "$(frames_of "$1" 1)" ] || bad "$1: another second video: $(frames_of "$1" 1 | wc -l) frames"; }
-frames_of() { ffmpeg -v error -nostdin -i "$1" -map 0:v:$2 -vsync passthrough -f framemd5 - | grep -v '^#' | awk -F, '{ print $NF }'; }
+frames_of() { ffmpeg -v error -nostdin -i "$1" -map 0:v:$2 -fps_mode passthrough -f framemd5 - | grep -v '^#' | awk -F, '{ print $NF }'; }
 for codec in "libx264 -bf 2" "libx264 -bf 0" libx265 mpeg4 mpeg2video; do
     [ "$codec" != libx265 ] || ffmpeg -hide_banner -encoders 2>/dev/null | grep -q libx265 || continue
     make -f lavfi -i testsrc2=s=64x48:r=25:d=1 -f lavfi -i testsrc=s=64x48:r=25:d=1 -map 0 -map 1 -pix_fmt yuv420p -c:v ffv1 -c:v:1 $codec $([ "$codec" != libx265 ] || echo -x265-params log-level=none) two.mkv
@@ -118,7 +118,7 @@ for kind in mkv avi; do
     copy whole.$kind out.mkv; silent "a whole .$kind"
 done
 # whole ones in which frames seem to be missing: sound that is longer, frames left out, a late beginning, a part copied by ffmpeg, no lengths told
-make -i whole.mkv -vf "select='lt(mod(n,20),12)'" -vsync vfr -c:v mpeg4 -g 1 gaps.mkv; make -itsoffset 1 -i whole.mkv -c copy late2.mkv; make -ss 0.7 -i whole.mkv -t 0.9 -c copy piece.mkv
+make -i whole.mkv -vf "select='lt(mod(n,20),12)'" -fps_mode vfr -c:v mpeg4 -g 1 gaps.mkv; make -itsoffset 1 -i whole.mkv -c copy late2.mkv; make -ss 0.7 -i whole.mkv -t 0.9 -c copy piece.mkv
 make -i whole.mkv -c copy -live 1 -f matroska live.mkv; make -i gaps.mkv -c copy gaps.avi; ffmpeg -v error -nostdin -i gaps.mkv -c copy -f matroska - | cat >gaps_piped.mkv
 ffmpeg -v error -nostdin -i gaps.mkv -c copy -f avi - | cat >gaps_piped.avi
 # packets of an odd length without the byte that should follow, as some programs write them
@@ -149,7 +149,7 @@ done
 copy full.mp4 full.y4m; says 'not marked in the output: matrix smpte170m; y4m has no place'; ! grep -q 'full range' err || bad "y4m marks its range"; same full.mp4 full.y4m yuvj420p
 for out in full2.mp4 full.mkv full.mov full.ts full.webm; do copy full.mp4 $out; silent $out; [ "$(probe $out stream=color_range,color_space | head -1)" = "pc,smpte170m" ] || bad "$out: tags $(probe $out stream=color_range,color_space)"; done
 if ffmpeg -hide_banner -encoders 2>/dev/null | grep -q libx265; then
-    make -f lavfi -i testsrc2=s=96x64:r=25:d=0.2 -c:v libx265 -preset ultrafast -x265-params "log-level=none:master-display=G(13250,34500)B(7500,3000)R(34000,16000)WP(15635,16450)L(10000000,50):max-cll=1000,400" -pix_fmt yuv420p10le -colorspace bt2020nc -color_primaries bt2020 -color_trc smpte2084 hdr.mp4
+    make -f lavfi -i testsrc2=s=96x64:r=25:d=0.2 -c:v libx265 -preset ultrafast -x265-params "log-level=none:master-display=G(13250,34500)B(7500,3000)R(34000,16000)WP(15635,16450)L(10000000,50):max-cll=1000,400" -pix_fmt yuv420p10le -vf setparams=colorspace=bt2020nc:color_primaries=bt2020:color_trc=smpte2084 -colorspace bt2020nc -color_primaries bt2020 -color_trc smpte2084 hdr.mp4
     copy hdr.mp4 hdr.avi; says 'matrix bt2020nc, primaries bt2020, transfer smpte2084, HDR mastering data; avi has no place for it, .mkv does'
     copy hdr.mp4 hdr.ts; says 'not marked in the output: HDR mastering data; mpegts'
     copy hdr.mp4 hdr.mkv; silent "HDR in .mkv"
@@ -157,12 +157,15 @@ fi
 
 # how two views lie in one picture: kept where there is a place, of some values; else named
 stereo() { ffprobe -v error -select_streams v:0 -show_entries stream_side_data=type,inverted -of csv=p=0 "$1"; }
+marked() { ffprobe -v error -read_intervals '%+#1' -select_streams v:0 -show_entries frame_side_data=side_data_type -of csv=p=0 "$1" | grep -q 'Stereo 3D'; }
 for mode in left_right bottom_top row_interleaved_lr; do
     make -f lavfi -i testsrc2=s=64x48:r=25:d=0.2 -c:v libx264 -preset ultrafast -metadata:s:v stereo_mode=$mode stereo.mkv
     for out in mkv webm mp4 mov avi ts y4m; do
         rm -f stereo2.*; copy stereo.mkv stereo2.$out
         case $mode.$out in
         *.mkv | left_right.webm | left_right.mp4 | bottom_top.webm) silent "$mode in .$out"; [ "$(stereo stereo.mkv)" = "$(stereo stereo2.$out)" ] || bad "$mode in .$out: $(stereo stereo2.$out)" ;;
+        bottom_top.*) says "the stereo mode, $mode, is not marked in the output: "; [ "$(wc -l <err)" = 1 ] || bad ".$out: $(cat err)" ;;
+        *.mp4 | *.mov | *.ts) marked stereo2.$out && silent "$mode in H.264 in .$out" || says "the stereo mode, $mode, is not marked in the output: " ;; # since FFmpeg 7 frames know it, and x264 takes it from them
         *) says "the stereo mode, $mode, is not marked in the output: "; [ "$(wc -l <err)" = 1 ] || bad ".$out: $(cat err)" ;;
         esac
     done
@@ -173,12 +176,12 @@ for out in mkv mp4 mov ts; do copy stereo.mp4 stereo2.$out; silent "H.264's own 
 copy stereo.mp4 stereo2.avi; says 'the stereo mode, top and bottom, is not marked in the output: avi'
 
 # a rate that varies: kept to 1/60000 s by encoders that take no finer clock; rounded or lost where that is said; a single gap is found when it comes
-make -f lavfi -i testsrc2=s=64x48:r=25:d=2 -vf "settb=1/1000,select='not(mod(n,3))+eq(n,4)',setpts=PTS+mod(N*7\,5)*0.003/TB" -vsync vfr -enc_time_base 1/1000 -video_track_timescale 90000 -c:v libx264 -preset ultrafast vary.mp4
+make -f lavfi -i testsrc2=s=64x48:r=25:d=2 -vf "settb=1/1000,select='not(mod(n,3))+eq(n,4)',setpts=PTS+mod(N*7\,5)*0.003/TB" -fps_mode vfr -enc_time_base 1/1000 -video_track_timescale 90000 -c:v libx264 -preset ultrafast vary.mp4
 near() { paste <(times "$1") <(times "$2") | awk -v most="$3" '{ d = $1 - $2; if (d < 0) d = -d; if (d > most) far = 1 } END { exit far || !NR }'; } # A B SECONDS
 copy vary.mp4 vary.mkv '--vcodec mpeg4'; silent "mpeg4 of a varying rate"; near vary.mp4 vary.mkv 0.0011 || bad "mpeg4: other times: $(paste <(times vary.mp4) <(times vary.mkv))"
 copy vary.mp4 vary2.mkv '--vcodec mpeg2video'; says 'the frame rate varies, and mpeg2video knows .* frames a second: times are rounded to that'
 copy vary.mp4 vary.y4m; says 'frame rate varies, and y4m has one rate only'
-make -f lavfi -i testsrc2=s=32x32:r=25:d=12 -vf "setpts=PTS+gte(N\,150)*0.08/TB" -vsync vfr -c:v libx264 -preset ultrafast gap.mp4
+make -f lavfi -i testsrc2=s=32x32:r=25:d=12 -vf "setpts=PTS+gte(N\,150)*0.08/TB" -fps_mode vfr -c:v libx264 -preset ultrafast gap.mp4
 for out in gap.y4m gap.m2v gap.mxf; do copy gap.mp4 $out; says 'frame rate varies, and .* has one rate only: 25.000'; [ "$(wc -l <err)" = 1 ] || bad "$out: $(cat err)"; done
 copy gap.mp4 gap.avi; silent "a gap in .avi"; near gap.mp4 gap.avi 0.001 || bad "a gap in .avi: other times"
 make -f lavfi -i testsrc2=s=32x32:r=24000/1001:d=12 -c:v ffv1 even.mkv; copy even.mkv even.y4m; silent "an even rate"
@@ -186,7 +189,7 @@ make -f lavfi -i testsrc2=s=32x32:r=24000/1001:d=12 -c:v ffv1 even.mkv; copy eve
 # transparency of WebM, which is a second picture beside each
 if ffmpeg -hide_banner -decoders 2>/dev/null | grep -q libvpx-vp9; then
     make -f lavfi -i testsrc2=s=64x48:r=25:d=0.4 -vf "format=yuva420p,geq=lum='lum(X,Y)':cb='cb(X,Y)':cr='cr(X,Y)':a='4*X'" -c:v libvpx-vp9 -deadline realtime clear.webm
-    alpha() { ffmpeg -v error -nostdin ${2:+-c:v $2} -i "$1" -map 0:v -vsync passthrough -pix_fmt yuva420p -f framemd5 - | grep -v '^#' | awk -F, '{ print $NF }'; }
+    alpha() { ffmpeg -v error -nostdin ${2:+-c:v $2} -i "$1" -map 0:v -fps_mode passthrough -pix_fmt yuva420p -f framemd5 - | grep -v '^#' | awk -F, '{ print $NF }'; }
     for out in clear.mkv clear2.webm; do
         copy clear.webm $out; [ "$(alpha clear.webm libvpx-vp9 | wc -l)" = 10 ] && [ "$(alpha clear.webm libvpx-vp9)" = "$(alpha $out "$([ $out = clear.mkv ] || echo libvpx-vp9)")" ] || bad "$out: other frames or transparency"
     done

@@ -86,6 +86,20 @@ static void note_rotation(SnlsVideoInfo *info, const char *format)
     snls_note(info, "the rotation is not marked in the output: %s has no place for it here; .mp4 and .mov do", format);
 }
 
+/* Later versions write turns and mirror images into Matroska too. */
+static bool holds_rotation(const char *format, const AVPacketSideData *side)
+{
+    if (strstr("mp4,mov,ipod", format)) return true;
+#if LIBAVFORMAT_VERSION_MAJOR >= 61
+    const int32_t *m = (const int32_t *)side->data;
+    const bool turns = m[0] == m[4] && m[1] == -(int64_t)m[3], mirrors = m[0] == -(int64_t)m[4] && m[1] == m[3];
+    return strstr("matroska,webm", format) && (turns || mirrors) && (m[0] || m[1]) && !m[2] && !m[5];
+#else
+    (void)side;
+    return false;
+#endif
+}
+
 /* Rotation, HDR mastering, stereo, ... belong to the stream. Dolby Vision's would lie about frames it did not see. */
 static void copy_side_data(SnlsWriter *w, AVStream *to, const AVStream *from)
 {
@@ -104,7 +118,7 @@ static void copy_side_data(SnlsWriter *w, AVStream *to, const AVStream *from)
             continue;
         }
         if (list[i].type == AV_PKT_DATA_CPB_PROPERTIES) continue;
-        if (list[i].type == AV_PKT_DATA_DISPLAYMATRIX && !strstr("mp4,mov,ipod", format)) note_rotation(&w->info, format);
+        if (list[i].type == AV_PKT_DATA_DISPLAYMATRIX && !holds_rotation(format, &list[i])) note_rotation(&w->info, format);
         if (list[i].type == AV_PKT_DATA_STEREO3D && to == a->stream) continue; /* frames may tell it as well */
         snls_av_stream_put(to, list[i].type, list[i].data, list[i].size);
     }
@@ -121,6 +135,7 @@ static AVStream *stream_like(AVFormatContext *out, const AVStream *from)
         av_codec_get_tag2(tags, to->codecpar->codec_id, &tag))
         to->codecpar->codec_tag = 0; /* the container has its own word for it */
     to->time_base = from->time_base;
+    to->avg_frame_rate = from->avg_frame_rate; /* without it, MXF's muxer divides by zero */
     to->disposition = from->disposition;
     to->sample_aspect_ratio = from->sample_aspect_ratio;
     copy_tags(&to->metadata, from->metadata, false);

@@ -50,15 +50,33 @@ void snls_av_stereo_note(SnlsVideoInfo *info, const char *format, const AVStream
     if (!plain) snls_note(info, "the stereo mode, %s, is not marked in the output: %s has no place for it here; .mkv does", tag ? tag->value : av_stereo3d_type_name(stereo->type), format);
 }
 
+/* Does x264 write it into its pictures? It takes what frames say, and later decoders tell them what the container says. */
+static bool inside(const AVCodecContext *encoder, const AVFrame *first)
+{
+    const AVFrameSideData *side = av_frame_get_side_data(first, AV_FRAME_DATA_STEREO3D);
+    const AVStereo3D *stereo = side ? (const AVStereo3D *)side->data : NULL;
+    if (encoder->codec_id != AV_CODEC_ID_H264 || !stereo || stereo->flags & AV_STEREO3D_FLAG_INVERT) return false;
+    return stereo->type != AV_STEREO3D_SIDEBYSIDE_QUINCUNX && stereo->type <= AV_STEREO3D_COLUMNS;
+}
+
+static void put_stereo(AVStream *to, const char *format, AVStereo3D stereo)
+{
+#if LIBAVFORMAT_VERSION_INT >= AV_VERSION_INT(61, 7, 100)
+    if (!strcmp(format, "mp4")) stereo.view = AV_STEREO3D_VIEW_UNSPEC; /* else the file gets a second box, whose reader forgets the first, which has the type */
+#else
+    (void)format;
+#endif
+    snls_av_stream_put(to, AV_PKT_DATA_STEREO3D, &stereo, sizeof stereo);
+}
+
 void snls_av_stereo_copy(SnlsWriter *w, SnlsAvWriter *a, const AVStream *from, const AVFrame *first)
 {
     const AVStereo3D *stereo = stereo_of(from, first);
     const char *format = a->out->oformat->name;
-    const bool inside = a->encoder->codec_id == AV_CODEC_ID_H264 && av_frame_get_side_data(first, AV_FRAME_DATA_STEREO3D); /* x264 takes it from frames */
     if (holds(format, stereo)) {
-        if (stereo) snls_av_stream_put(a->stream, AV_PKT_DATA_STEREO3D, stereo, sizeof *stereo);
+        if (stereo) put_stereo(a->stream, format, *stereo);
         return;
     }
-    if (!inside) snls_av_stereo_note(&w->info, format, from, first);
+    if (!inside(a->encoder, first)) snls_av_stereo_note(&w->info, format, from, first);
     av_dict_set(&a->stream->metadata, "stereo_mode", NULL, 0);
 }

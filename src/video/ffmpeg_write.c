@@ -80,19 +80,12 @@ static SnlsStatus add_video(SnlsWriter *w, SnlsAvWriter *a, const AVFrame *first
 /* HDR tags that the file has only with its frames are for the container too. */
 static void frame_tags(SnlsAvWriter *a, const AVFrame *first)
 {
-#if LIBAVFORMAT_VERSION_MAJOR < 61
     static const int list[][2] = { { AV_FRAME_DATA_MASTERING_DISPLAY_METADATA, AV_PKT_DATA_MASTERING_DISPLAY_METADATA },
                                    { AV_FRAME_DATA_CONTENT_LIGHT_LEVEL, AV_PKT_DATA_CONTENT_LIGHT_LEVEL } };
     for (int i = 0; i < 2; i++) {
         const AVFrameSideData *side = av_frame_get_side_data(first, list[i][0]);
-        if (!side || av_stream_get_side_data(a->stream, list[i][1], NULL)) continue;
-        uint8_t *to = av_stream_new_side_data(a->stream, list[i][1], side->size);
-        if (to) memcpy(to, side->data, side->size);
+        if (side && !snls_av_stream_has(a->stream, list[i][1])) snls_av_stream_put(a->stream, list[i][1], side->data, side->size);
     }
-#else
-    (void)a;
-    (void)first;
-#endif
 }
 
 static SnlsStatus write_header(SnlsWriter *w, SnlsAvWriter *a)
