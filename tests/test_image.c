@@ -85,7 +85,7 @@ static void flow_files(SnlsStatus (*write)(SnlsContext *c, const char *file, con
 static void lies(void)
 {
     static const struct {
-        unsigned char head[12];
+        const char *head; /* 12 bytes */
         const char *what;
     } flo[] = { { "PIEI\1\0\0\0\1\0\0", "another word" },
                 { "PIEH\0\0\0\0\1\0\0", "no width" },

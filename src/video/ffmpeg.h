@@ -19,6 +19,9 @@
 #    define SNLS_FRAME_INTERLACED(f) ((f)->interlaced_frame)
 #endif
 
+/* Side data of a stream lie in its codec's parameters, not in the stream itself. */
+#define SNLS_SIDE_OF_CODEC (LIBAVCODEC_VERSION_INT >= AV_VERSION_INT(60, 30, 101))
+
 /* A sentence "NAME: what: libav's words" and its status. */
 SnlsStatus snls_av_fail(SnlsContext *ctx, SnlsStatus status, const char *path, const char *what, int error);
 

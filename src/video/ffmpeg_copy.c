@@ -105,7 +105,7 @@ static void copy_side_data(SnlsWriter *w, AVStream *to, const AVStream *from)
 {
     const SnlsAvWriter *a = w->priv;
     const char *format = a->out->oformat->name;
-#if LIBAVFORMAT_VERSION_MAJOR >= 61
+#if SNLS_SIDE_OF_CODEC
     const AVPacketSideData *list = from->codecpar->coded_side_data;
     const int count = from->codecpar->nb_coded_side_data;
 #else

@@ -5,7 +5,7 @@
 
 static const uint8_t *stream_data(const AVStream *s, enum AVPacketSideDataType type)
 {
-#if LIBAVFORMAT_VERSION_MAJOR >= 61
+#if SNLS_SIDE_OF_CODEC
     const AVPacketSideData *side = av_packet_side_data_get(s->codecpar->coded_side_data, s->codecpar->nb_coded_side_data, type);
     return side ? side->data : NULL;
 #else
@@ -17,7 +17,7 @@ bool snls_av_stream_has(const AVStream *s, enum AVPacketSideDataType type) { ret
 
 void snls_av_stream_put(AVStream *to, enum AVPacketSideDataType type, const void *from, size_t size)
 {
-#if LIBAVFORMAT_VERSION_MAJOR >= 61
+#if SNLS_SIDE_OF_CODEC
     AVPacketSideData *side = av_packet_side_data_new(&to->codecpar->coded_side_data, &to->codecpar->nb_coded_side_data, type, size, 0);
     uint8_t *data = side ? side->data : NULL;
 #else
