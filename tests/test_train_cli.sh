@@ -113,6 +113,7 @@ cp whole.state bad.state; printf '\000\000\300\177' | dd of=bad.state bs=1 conv=
 fails 3 "$snls" train clips new.safetensors --resume --checkpoint bad.state; grep -q 'is nan, must be finite' err || die "NaN in a checkpoint: $(cat err)"
 cp whole.safetensors bad.safetensors; printf '\000\000\300\177' | dd of=bad.safetensors bs=1 conv=notrunc seek=$(($(wc -c <bad.safetensors) - 4)) 2>/dev/null
 fails 3 "$snls" train clips new.safetensors $options --init bad.safetensors; grep -q 'is nan, must be finite' err || die "NaN in the weights to begin with: $(cat err)"
+fails 3 "$snls" train clips new.safetensors ${options/--blocks 1/--blocks 0} --init whole.safetensors; grep -q 'tensors, a network of these options has' err || die "a deeper network to begin with: $(cat err)"
 head -c 5000 whole.state >cut.state; fails 3 "$snls" train clips new.safetensors --resume --checkpoint cut.state
 name=$(printf 'caf\351'); mkdir "$name" && cp clips/1.npy "$name" && "$snls" train "$name/1.npy" name.safetensors --width 1 --blocks 0 --wt 0 --frames 1 --crop 8 --batch 1 --steps 2 \
     --sigma-high 0 --curve name.svg 2>err || die "one clip, in a folder whose name is no UTF-8: $(cat err)"

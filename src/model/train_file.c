@@ -109,11 +109,11 @@ static SnlsStatus count_parameters(SnlsContext *ctx, const SnlsTrainParams *p, i
     return status;
 }
 
-/* One number that is not finite would be in every weight a step later; so would the root of a negative one of the means of squares. */
+/* One number that is not finite (in f32, which weights are) would be in every weight a step later; so would the root of a negative one of the means of squares. */
 static SnlsStatus require_finite(SnlsContext *ctx, const char *path, const char *name, const SnlsTensor *list, bool squares)
 {
     for (int64_t i = 0; i < snls_tensor_elements(list); i++) {
-        const double x = snls_load(list, i);
+        const double x = (double)(float)snls_load(list, i);
         SNLS_REQUIRE(ctx, isfinite(x) && !(squares && x < 0), SNLS_ERR_FORMAT, "%.200s: number %lld of %s is %g, must %s", path, (long long)i, name, x, isfinite(x) ? "not be negative" : "be finite");
     }
     return SNLS_OK;
@@ -167,17 +167,29 @@ SnlsStatus snls_trainer_resume(SnlsTrainer **out, SnlsContext *ctx, const char *
 
 /* ---- weights of a network ---- */
 
-static SnlsStatus take_weights(SnlsTrainer *t, const char *path, const SnlsSafetensors *file)
+/* All of them, and nothing else: the first blocks of a deeper network would be another one. */
+static SnlsStatus check_weights(SnlsTrainer *t, const char *path, const SnlsSafetensors *file)
 {
     const char *kind = snls_safetensors_metadata(file, "architecture");
     SNLS_REQUIRE(t->ctx, kind && !strcmp(kind, "stan-s"), SNLS_ERR_FORMAT, "%.200s: holds no weights of stan-s", path);
     for (int64_t i = 0; i < t->params.count; i++) {
         const NnParam *p = &t->params.list[i];
-        const SnlsTensor *from = snls_safetensors_find(file, p->name), to = snls_nn_param_view(&t->params, p, t->params.value);
+        const SnlsTensor *from = snls_safetensors_find(file, p->name);
         bool same = from && snls_is_float(from->dtype) && from->ndim == p->ndim;
         for (int32_t k = 0; same && k < p->ndim; k++) same = from->shape[k] == p->shape[k];
         SNLS_REQUIRE(t->ctx, same, SNLS_ERR_FORMAT, "%.200s: %s is missing or does not fit the network", path, p->name);
         SNLS_TRY(require_finite(t->ctx, path, p->name, from, false));
+    }
+    SNLS_REQUIRE(t->ctx, file->count == t->params.count, SNLS_ERR_FORMAT, "%.200s: there are %lld tensors, a network of these options has %lld", path, (long long)file->count, (long long)t->params.count);
+    return SNLS_OK;
+}
+
+static SnlsStatus take_weights(SnlsTrainer *t, const char *path, const SnlsSafetensors *file)
+{
+    SNLS_TRY(check_weights(t, path, file));
+    for (int64_t i = 0; i < t->params.count; i++) {
+        const NnParam *p = &t->params.list[i];
+        const SnlsTensor *from = snls_safetensors_find(file, p->name), to = snls_nn_param_view(&t->params, p, t->params.value);
         for (int64_t k = 0; k < p->count; k++) snls_store(&to, k, snls_load(from, k));
     }
     memcpy(t->state[2], t->params.value, sizeof(float) * (size_t)t->params.total);
