@@ -282,7 +282,8 @@ static void alter(const char *tensor, float number, const char *key, const char 
 static void refuses_odd_numbers(void)
 {
     static const struct { const char *tensor; float number; const char *key, *text, *why; } odd[] = {
-        { "square_mean", -1, NULL, NULL, "must not be negative" }, { "weights", INFINITY, NULL, NULL, "must be finite" }, { NULL, 0, "crop", "15", "crop is 15" } };
+        { "square_mean", -1, NULL, NULL, "must not be negative" }, { "weights", INFINITY, NULL, NULL, "must be finite" }, { NULL, 0, "crop", "15", "crop is 15" },
+        { "gradient_mean", 0.5f, NULL, NULL, "it was changed" }, { NULL, 0, "rate", "0.5", "it was changed" } };
     SnlsTrainer *t = NULL;
     SnlsTrainParams p = tiny(3);
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {

@@ -58,6 +58,7 @@ SnlsStatus snls_train_gpu_fetch(SnlsTrainer *t);
 SnlsStatus snls_train_gpu_change(SnlsTrainer *t);                        /* after a change of t->p */
 
 /* train_history.c */
+uint64_t   snls_train_mix(uint64_t h, const void *bytes, int64_t count); /* a number that depends on h and on every byte */
 void       snls_train_history_clip(SnlsTrainer *t, const TrainClip *clip, const uint8_t *pixels); /* one more; pixels: on this processor */
 void       snls_train_clips_text(const SnlsTrainer *t, char text[TRAIN_CLIPS_TEXT]);              /* empty: none are known */
 SnlsStatus snls_train_history_read(SnlsTrainer *t, const SnlsSafetensors *file);

@@ -53,6 +53,24 @@ static SnlsStatus write_file(SnlsTrainer *t, const char *path, const char *const
     return status;
 }
 
+static uint64_t mix_text(uint64_t h, const SnlsSafetensors *file, const char *key)
+{
+    const char *text = snls_safetensors_metadata(file, key);
+    return text ? snls_train_mix(h, text, (int64_t)strlen(text)) : h;
+}
+
+/* Of all that the rest of the run depends on. */
+static void checksum_text(const SnlsSafetensors *file, char text[TEXT])
+{
+    uint64_t h = mix_text(mix_text(1, file, "step"), file, "clips");
+    for (const SnlsOption *o = snls_train_options(); o->name; o++) h = mix_text(h, file, o->name);
+    for (int i = 0; i < STATES; i++) {
+        const SnlsTensor *t = snls_safetensors_find(file, state_names[i]);
+        h = snls_train_mix(h, t->data, (int64_t)sizeof(float) * t->shape[0]);
+    }
+    snprintf(text, TEXT, "%016llx", (unsigned long long)h);
+}
+
 SnlsStatus snls_trainer_save(SnlsTrainer *t, const char *path)
 {
     SnlsNamedTensor list[STATES];
@@ -66,12 +84,14 @@ SnlsStatus snls_trainer_save(SnlsTrainer *t, const char *path)
     snprintf(text[1], TEXT, "%lld", (long long)t->step);
     snls_train_clips_text(t, clips);
     if (*clips) metadata[2 * pairs] = "clips", metadata[2 * pairs + 1] = clips, pairs++;
-    for (const SnlsOption *o = snls_train_options(); o->name && pairs < OPTIONS; o++, pairs++) {
+    for (const SnlsOption *o = snls_train_options(); o->name && pairs < OPTIONS - 1; o++, pairs++) {
         if (o->type == SNLS_OPTION_REAL) snls_number_text(text[pairs], TEXT, "%.17g", *(const double *)(const void *)((const char *)&t->p + o->offset));
         else snls_option_format(o, &t->p, text[pairs], TEXT);
         metadata[2 * pairs] = o->name, metadata[2 * pairs + 1] = text[pairs];
     }
     for (int i = 0; i < STATES; i++) list[i] = (SnlsNamedTensor){ state_names[i], flat(t, i) };
+    checksum_text(&(SnlsSafetensors){ list, STATES, metadata, pairs, NULL }, text[0]);
+    metadata[2 * pairs] = "checksum", metadata[2 * pairs + 1] = text[0], pairs++;
     return write_file(t, path, metadata, pairs, NULL, 0, list, STATES);
 }
 
@@ -135,10 +155,12 @@ static SnlsStatus check_state(SnlsContext *ctx, const char *path, const SnlsSafe
 
 static SnlsStatus read_state(SnlsTrainer *t, const char *path, const SnlsSafetensors *file)
 {
-    const char *step = snls_safetensors_metadata(file, "step");
-    char *end = NULL;
+    const char *step = snls_safetensors_metadata(file, "step"), *then = snls_safetensors_metadata(file, "checksum");
+    char *end = NULL, now[TEXT];
     t->step = step ? strtoll(step, &end, 10) : -1;
     SNLS_REQUIRE(t->ctx, t->step >= 0 && end > step && !*end && t->step <= t->p.steps, SNLS_ERR_FORMAT, "%.200s: the checkpoint does not tell its step, a number from 0 to %d", path, (int)t->p.steps);
+    checksum_text(file, now);
+    SNLS_REQUIRE(t->ctx, !then || !strcmp(then, now), SNLS_ERR_FORMAT, "%.200s: the checkpoint's checksum is %.32s, that of its content %s: it was changed or is damaged", path, then, now);
     for (int i = 0; i < STATES; i++) {
         const SnlsTensor *from = snls_safetensors_find(file, state_names[i]), to = flat(t, i);
         memcpy(to.data, from->data, sizeof(float) * (size_t)to.shape[0]);

@@ -81,17 +81,23 @@ static uint64_t mix(uint64_t h, uint64_t word)
     return h ^ h >> 32;
 }
 
-void snls_train_history_clip(SnlsTrainer *t, const TrainClip *clip, const uint8_t *pixels)
+uint64_t snls_train_mix(uint64_t h, const void *bytes, int64_t count)
 {
-    const int64_t bytes = clip->frames * clip->h * clip->w * 3;
-    uint64_t h = mix(mix(mix(t->history.clips, (uint64_t)clip->frames), (uint64_t)clip->h), (uint64_t)clip->w), word = 0;
-    for (int64_t i = 0; i + 8 <= bytes; i += 8) {
-        memcpy(&word, pixels + i, 8);
+    const char *from = bytes;
+    uint64_t word = 0;
+    for (int64_t i = 0; i + 8 <= count; i += 8) {
+        memcpy(&word, from + i, 8);
         h = mix(h, word);
     }
     word = 0;
-    memcpy(&word, pixels + bytes / 8 * 8, (size_t)(bytes % 8));
-    t->history.clips = mix(h, word);
+    memcpy(&word, from + count / 8 * 8, (size_t)(count % 8));
+    return mix(h, word);
+}
+
+void snls_train_history_clip(SnlsTrainer *t, const TrainClip *clip, const uint8_t *pixels)
+{
+    const uint64_t h = mix(mix(mix(t->history.clips, (uint64_t)clip->frames), (uint64_t)clip->h), (uint64_t)clip->w);
+    t->history.clips = snls_train_mix(h, pixels, clip->frames * clip->h * clip->w * 3);
 }
 
 void snls_train_clips_text(const SnlsTrainer *t, char text[TRAIN_CLIPS_TEXT])
