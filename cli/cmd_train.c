@@ -223,6 +223,7 @@ static int work(Train *t)
     if (code) return code;
     snls_trainer_params(t->trainer, &p);
     fprintf(stderr, "%lld parameters, %d clip%s, %d steps\n", (long long)snls_trainer_parameters(t->trainer), t->clips.count, t->clips.count == 1 ? "" : "s", (int)p.steps);
+    if (t->resume && snls_trainer_same_place(t->trainer) < 0) fprintf(stderr, "snls train: %s\n", behind_area(snls_error(t->ctx)));
     catch_signals();
     code = run_steps(t, p.steps);
     if (!code) code = checkpoint_save(&t->state, t->ctx, t->trainer);

@@ -74,14 +74,16 @@ static void checksum_text(const SnlsSafetensors *file, char text[TEXT])
 SnlsStatus snls_trainer_save(SnlsTrainer *t, const char *path)
 {
     SnlsNamedTensor list[STATES];
-    char text[OPTIONS][TEXT], clips[TRAIN_CLIPS_TEXT];
+    char text[OPTIONS][TEXT], clips[TRAIN_CLIPS_TEXT], place[TRAIN_PLACE_TEXT];
     const char *metadata[2 * OPTIONS];
-    int64_t pairs = 2;
+    int64_t pairs = 3;
     if (!t) return SNLS_ERR_ARG;
     SNLS_TRY(snls_train_gpu_fetch(t));
     metadata[0] = "architecture", metadata[1] = CHECKPOINT;
     metadata[2] = "step", metadata[3] = text[1];
     snprintf(text[1], TEXT, "%lld", (long long)t->step);
+    metadata[4] = "place", metadata[5] = place;
+    snls_train_place_text(t, place);
     snls_train_clips_text(t, clips);
     if (*clips) metadata[2 * pairs] = "clips", metadata[2 * pairs + 1] = clips, pairs++;
     for (const SnlsOption *o = snls_train_options(); o->name && pairs < OPTIONS - 1; o++, pairs++) {

@@ -56,10 +56,11 @@ SnlsStatus snls_trainer_command(SnlsTrainer *t, const char *command)
 SnlsStatus snls_train_history_read(SnlsTrainer *t, const SnlsSafetensors *file)
 {
     TrainHistory *h = &t->history;
-    const char *clips = snls_safetensors_metadata(file, "clips"), *text = snls_safetensors_metadata(file, "command");
+    const char *clips = snls_safetensors_metadata(file, "clips"), *place = snls_safetensors_metadata(file, "place"), *text = snls_safetensors_metadata(file, "command");
     char key[KEY];
     h->resumed = true;
     snprintf(h->clips_were, sizeof h->clips_were, "%s", clips ? clips : "");
+    snprintf(h->place_was, sizeof h->place_was, "%s", place ? place : "");
     if (text) SNLS_TRY(add_pair(t, "command", text));
     for (int64_t i = 1; resume_key(key, i), text = snls_safetensors_metadata(file, key); i++) SNLS_TRY(add_pair(t, key, text));
     return SNLS_OK;
@@ -116,5 +117,24 @@ SnlsStatus snls_trainer_same_clips(SnlsTrainer *t)
     if (!*then) return SNLS_OK;
     SNLS_REQUIRE(t->ctx, count == t->clip_count, SNLS_ERR_ARG, "train: the number of clips is %lld, but the run began with %lld", (long long)t->clip_count, count);
     SNLS_REQUIRE(t->ctx, !strcmp(now, then), SNLS_ERR_ARG, "train: the clips are not those that the run began with, or in another order");
+    return SNLS_OK;
+}
+
+/* ---- place ---- */
+
+void snls_train_place_text(const SnlsTrainer *t, char text[TRAIN_PLACE_TEXT])
+{
+    const char *name = snls_backend_name(t->ctx);
+    if (snls_device_type(t->ctx) != SNLS_DEVICE_CPU) snprintf(text, TRAIN_PLACE_TEXT, "%s", name);
+    else snprintf(text, TRAIN_PLACE_TEXT, "%s, --threads %d", name, (int)t->ctx->threads);
+}
+
+SnlsStatus snls_trainer_same_place(SnlsTrainer *t)
+{
+    char now[TRAIN_PLACE_TEXT];
+    if (!t) return SNLS_ERR_ARG;
+    const char *then = t->history.place_was;
+    snls_train_place_text(t, now);
+    SNLS_REQUIRE(t->ctx, !*then || !strcmp(now, then), SNLS_ERR_ARG, "train: the run was made by --backend %s and goes on by --backend %s: it will differ in the last bits", then, now);
     return SNLS_OK;
 }
