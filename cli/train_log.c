@@ -26,7 +26,7 @@ static int add_point(TrainLog *log, double step, double gain)
 typedef struct Lines { /* of a log that is there already */
     int64_t done; /* steps of the run that goes on, -1: one that begins */
     off_t end, cut; /* of the last whole line; of the last one that the run has behind it */
-    bool ours, whole; /* every line is a step's; the last one has its end */
+    bool ours, whole; /* every line is a step's, or begins as one; the last one has its end */
 } Lines;
 
 static int read_line(TrainLog *log, const char *text, Lines *l)
@@ -43,6 +43,13 @@ static int read_line(TrainLog *log, const char *text, Lines *l)
     return code;
 }
 
+/* Half a line, of a run that was killed? */
+static bool begins_step(const char *line, size_t length)
+{
+    static const char begin[] = "{\"step\":";
+    return !memcmp(line, begin, length < sizeof begin - 1 ? length : sizeof begin - 1);
+}
+
 static int read_lines(TrainLog *log, FILE *old, Lines *l)
 {
     char *line = NULL;
@@ -50,7 +57,10 @@ static int read_lines(TrainLog *log, FILE *old, Lines *l)
     int code = EXIT_DONE;
     for (ssize_t length; !code && (length = getline(&line, &room, old)) > 0;) {
         l->whole = line[length - 1] == '\n';
-        if (!l->whole) break;
+        if (!l->whole) {
+            l->ours = l->ours && begins_step(line, (size_t)length);
+            break;
+        }
         l->end += length;
         code = read_line(log, line, l);
     }

@@ -60,6 +60,8 @@ same_state whole.state killed.state || die "a run that was killed ends elsewhere
 [ "$(sed 's/,"seconds.*//' whole.jsonl)" = "$(sed 's/,"seconds.*//' killed.jsonl)" ] || die "the log of a run that was killed is another: $(grep -n -v '^{"step":[0-9]*,.*}$' killed.jsonl | head -3)"
 grep -q '"stopped": false' killed.json || die "the report does not tell whether it was stopped"
 
+printf 'a note' >notes.txt
+"$snls" train clips killed.safetensors $options --checkpoint killed.state --log notes.txt --resume -y 2>err && [ "$(cat notes.txt)" = 'a note' ] || die "a log of one line of something else: $(cat notes.txt err)"
 psnr=$("$snls" eval --data unseen --sigma 30 --model whole.safetensors --threads 1 --json | sed 's/.*"clip": "mean"[^}]*"psnr": \([0-9.]*\).*/\1/')
 awk -v p="$psnr" 'BEGIN { exit !(p > 22.5) }' || die "18.6 dB become only $psnr"
 
