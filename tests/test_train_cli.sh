@@ -98,7 +98,8 @@ mkdir more others; cp clips/*.npy more/; cp unseen/3.npy more/; cp clips/1.npy o
 fails 3 "$snls" train more new.safetensors --resume --checkpoint whole.state; grep -q 'the number of clips is 3, but the run began with 2' err || die "more clips: $(cat err)"
 fails 3 "$snls" train others new.safetensors --resume --checkpoint whole.state; grep -q 'not those that the run began with' err || die "other clips: $(cat err)"
 cp -r clips moved; cp whole.state longer.state
-"$snls" train moved longer.safetensors --resume --checkpoint longer.state --steps 82 --store f16 --threads 1 2>err || die "more steps: $(cat err)"
+"$snls" train moved longer.safetensors --resume --checkpoint longer.state --steps 82 --store f16 --threads 1 --curve late.svg 2>err || die "more steps: $(cat err)"
+grep -q 'points="61[0-9]' late.svg || die "the last two of 82 steps begin elsewhere in the curve: $(grep polyline late.svg)"
 grep -q 'differ in the last bits' err && die "one thread is another place than one thread: $(cat err)"
 "$snls" model longer.safetensors >model.txt
 grep -q '^steps *82$' model.txt && grep -q ' f16 ' model.txt && grep -q '^resume 1 *from step 80: snls train moved' model.txt || die "82 steps: $(head -12 model.txt)"
