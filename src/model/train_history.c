@@ -135,6 +135,6 @@ SnlsStatus snls_trainer_same_place(SnlsTrainer *t)
     if (!t) return SNLS_ERR_ARG;
     const char *then = t->history.place_was;
     snls_train_place_text(t, now);
-    SNLS_REQUIRE(t->ctx, !*then || !strcmp(now, then), SNLS_ERR_ARG, "train: the run was made by --backend %s and goes on by --backend %s: it will differ in the last bits", then, now);
+    SNLS_REQUIRE(t->ctx, !*then || !strcmp(now, then), SNLS_ERR_ARG, "train: the run was made by --backend %s and goes on by --backend %s: it may differ in the last bits", then, now);
     return SNLS_OK;
 }
