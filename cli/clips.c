@@ -11,28 +11,42 @@
 
 static bool is_clip(const char *path)
 {
-    static const char *const suffixes[] = { ".npy", ".mkv", ".mp4", ".y4m", ".mov", ".avi", ".webm", ".m4v", ".mpg", ".mpeg", ".ts", ".m2ts", ".wmv", ".flv", ".ogv", ".3gp", ".mxf", ".gif" };
+    static const char *const suffixes[] = { ".npy", ".mkv", ".mp4", ".y4m", ".mov", ".avi", ".webm", ".m4v", ".mpg", ".mpeg", ".ts", ".m2ts", ".mts", ".vob", ".nut", ".asf", ".ivf", ".wmv", ".flv", ".ogv", ".3gp", ".mxf", ".gif" };
     struct stat info;
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
         if (snls_path_ends(path, suffixes[i])) return true;
     return !stat(path, &info) && S_ISDIR(info.st_mode);
 }
 
+static bool is_picture(const char *name)
+{
+    static const char *const suffixes[] = { ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".ppm", ".pgm", ".pnm", ".webp", ".exr", ".dpx", ".tga", ".jp2" };
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+        if (name[0] != '.' && snls_path_ends(name, suffixes[i])) return true;
+    return false;
+}
+
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 const char *name_of(const char *path) { return strrchr(path, '/') ? strrchr(path, '/') + 1 : path; }
 
+static size_t without_slashes(const char *path)
+{
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') length--;
+    return length;
+}
+
 static int keep(Clips *clips, const char *path)
 {
-    clips->path[clips->count] = strdup(path);
+    clips->path[clips->count] = strndup(path, without_slashes(path));
     return clips->path[clips->count++] ? EXIT_DONE : fail(EXIT_MEMORY, "out of memory");
 }
 
 static int add_clip(Clips *clips, const char *folder, const char *name, const char *only)
 {
     char path[4096];
-    size_t length = strlen(folder);
-    while (length > 1 && folder[length - 1] == '/') length--;
+    const size_t length = without_slashes(folder);
     const int written = snprintf(path, sizeof path, "%.*s%s%s", (int)length, folder, folder[length - 1] == '/' ? "" : "/", name);
     if (name[0] == '.' || written < 0 || (size_t)written >= sizeof path || !is_clip(path)) return EXIT_DONE;
     if (only && !strstr(name, only)) return EXIT_DONE;
@@ -40,18 +54,28 @@ static int add_clip(Clips *clips, const char *folder, const char *name, const ch
     return keep(clips, path);
 }
 
-int clips_list(Clips *clips, const char *folder, const char *only)
+/* Standard input, a file, a pipe, a pattern of pictures. */
+static bool is_one(const char *path)
 {
     struct stat info;
-    if (!stat(folder, &info) && S_ISREG(info.st_mode)) /* one clip */
-        return only ? fail(EXIT_USAGE, "--only has no meaning with one clip, %s: it chooses from a folder", folder) : keep(clips, folder);
+    if (!strcmp(path, "-")) return true;
+    return stat(path, &info) ? errno == ENOENT && strchr(path, '%') : !S_ISDIR(info.st_mode);
+}
+
+int clips_list(Clips *clips, const char *folder, const char *only)
+{
+    bool pictures = false; /* folder holds some: without clips it is one */
+    if (is_one(folder)) return only ? fail(EXIT_USAGE, "--only has no meaning with one clip, %s: it chooses from a folder", folder) : keep(clips, folder);
     DIR *open = opendir(folder);
     int code = open ? EXIT_DONE : fail(EXIT_INPUT, errno == ENOENT ? "%s: is not there" : "%s: cannot be opened as a folder of clips", folder);
-    for (struct dirent *entry; !code && (entry = readdir(open));) code = add_clip(clips, folder, entry->d_name, only);
+    for (struct dirent *entry; !code && (entry = readdir(open));) {
+        pictures = pictures || is_picture(entry->d_name);
+        code = add_clip(clips, folder, entry->d_name, only);
+    }
     if (open) closedir(open);
     if (!code && !clips->count && only)
         code = fail(EXIT_INPUT, "%s: holds no clip with '%s' in its name, as --only asks for", folder, only);
-    if (!code && !clips->count) code = fail(EXIT_INPUT, "%s: holds no clip (folders of images, .npy, videos)", folder);
+    if (!code && !clips->count) code = pictures ? keep(clips, folder) : fail(EXIT_INPUT, "%s: holds no clip (folders of images, .npy, videos)", folder);
     if (!code) qsort(clips->path, (size_t)clips->count, sizeof *clips->path, by_name);
     return code;
 }

@@ -151,7 +151,7 @@ static int check_clips(Eval *e)
     for (int i = 0; i < e->clips.count; i++) {
         SnlsReader *reader;
         struct stat info;
-        const bool is_pipe = !stat(e->clips.path[i], &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+        const bool is_pipe = !strcmp(e->clips.path[i], "-") || (!stat(e->clips.path[i], &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode));
         if (is_pipe && e->sigmas > 1) return fail(EXIT_USAGE, "--sigma lists %d, but %s is a pipe, which can be read once: one sigma", e->sigmas, e->clips.path[i]);
         if (is_pipe) continue;
         const SnlsStatus status = snls_reader_open(&reader, e->job.ctx, e->clips.path[i], &params);
@@ -198,7 +198,7 @@ int cmd_eval(int argc, char **argv)
     SnlsOption options[64];
     uint64_t set = 0;
     const char *sigma = NULL;
-    const Arg args[] = { { "data", "DIR", "folder of clean clips: folders of images, .npy, videos; or one .npy or video", &e.data },
+    const Arg args[] = { { "data", "DIR", "folder of clean clips: folders of images, .npy, videos; or one clip", &e.data },
                          { "sigma", "LIST", "standard deviations of the noise (10,20,30,40,50)", &sigma },
                          { "only", "TEXT", "only clips whose name holds this", &e.only },
                          { "model", "PATH",

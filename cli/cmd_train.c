@@ -180,7 +180,8 @@ static int log_apart(const Train *t)
 static int spare_inputs(Train *t)
 {
     int code = clips_list(&t->clips, t->data, NULL);
-    for (int i = 0; i < t->clips.count; i++) input_note(t->clips.path[i]);
+    for (int i = 0; i < t->clips.count; i++)
+        if (strcmp(t->clips.path[i], "-")) input_note(t->clips.path[i]);
     if (t->init) input_note(t->init);
     if (!code && t->checkpoint) code = output_spares_inputs(t->checkpoint);
     if (!code && t->checkpoint && t->log_path) code = log_apart(t);
@@ -222,6 +223,7 @@ static int work(Train *t)
     if (code) return code;
     snls_trainer_params(t->trainer, &p);
     fprintf(stderr, "%lld parameters, %d clip%s, %d steps\n", (long long)snls_trainer_parameters(t->trainer), t->clips.count, t->clips.count == 1 ? "" : "s", (int)p.steps);
+    if (t->resume && snls_trainer_same_place(t->trainer) < 0) fprintf(stderr, "snls train: %s\n", behind_area(snls_error(t->ctx)));
     catch_signals();
     code = run_steps(t, p.steps);
     if (!code) code = checkpoint_save(&t->state, t->ctx, t->trainer);
@@ -258,7 +260,7 @@ int cmd_train(int argc, char **argv)
 {
     static Train t;
     static const char *const names[] = { "DATA", "OUT.safetensors" };
-    static const char *const help[] = { "folder of clean clips: folders of images, .npy, videos; or one .npy or video", "the weights" };
+    static const char *const help[] = { "folder of clean clips: folders of images, .npy, videos; or one clip", "the weights" };
     int code;
     const char *given[2] = { NULL, NULL };
     const Arg args[] = { { "checkpoint", "FILE", "where the state of the run is kept (safetensors)", &t.checkpoint },

@@ -26,7 +26,7 @@ static int add_point(TrainLog *log, double step, double gain)
 typedef struct Lines { /* of a log that is there already */
     int64_t done; /* steps of the run that goes on, -1: one that begins */
     off_t end, cut; /* of the last whole line; of the last one that the run has behind it */
-    bool ours, whole; /* every line is a step's; the last one has its end */
+    bool ours, whole; /* every line is a step's, or begins as one; the last one has its end */
 } Lines;
 
 static int read_line(TrainLog *log, const char *text, Lines *l)
@@ -43,6 +43,13 @@ static int read_line(TrainLog *log, const char *text, Lines *l)
     return code;
 }
 
+/* Half a line, of a run that was killed? */
+static bool begins_step(const char *line, size_t length)
+{
+    static const char begin[] = "{\"step\":";
+    return !memcmp(line, begin, length < sizeof begin - 1 ? length : sizeof begin - 1);
+}
+
 static int read_lines(TrainLog *log, FILE *old, Lines *l)
 {
     char *line = NULL;
@@ -50,7 +57,10 @@ static int read_lines(TrainLog *log, FILE *old, Lines *l)
     int code = EXIT_DONE;
     for (ssize_t length; !code && (length = getline(&line, &room, old)) > 0;) {
         l->whole = line[length - 1] == '\n';
-        if (!l->whole) break;
+        if (!l->whole) {
+            l->ours = l->ours && begins_step(line, (size_t)length);
+            break;
+        }
         l->end += length;
         code = read_line(log, line, l);
     }
@@ -106,23 +116,34 @@ void train_log_close(TrainLog *log)
 
 enum { WIDTH = 640, HEIGHT = 320, LEFT = 52, BOTTOM = 40, TOP = 34, RIGHT = 16, MEANS = 40 };
 
-static void find_means(const TrainLog *log, double *mean, double *low, double *high)
+/* By steps: points may begin late, where a run went on without its log. Parts without points have the mean before them, those before the first
+ * point none: the first part that has one is returned. */
+static int find_means(const TrainLog *log, double *mean, double *low, double *high)
 {
+    int64_t count[MEANS] = { 0 };
+    const double last = log->count ? log->points[log->count - 1].step : 1;
+    int first = MEANS;
+    for (int i = 0; i < MEANS; i++) mean[i] = 0;
+    for (int64_t k = 0; k < log->count; k++) {
+        const double part = (log->points[k].step - 1) * MEANS / last;
+        const int i = part > 0 ? (int)part : 0;
+        mean[i] += (log->points[k].gain - mean[i]) / (double)++count[i];
+    }
     for (int i = 0; i < MEANS; i++) {
-        const int64_t begin = log->count * i / MEANS, end = log->count * (i + 1) / MEANS;
-        mean[i] = 0;
-        for (int64_t k = begin; k < end; k++) mean[i] += log->points[k].gain / (double)(end - begin);
-        if (end == begin) mean[i] = i ? mean[i - 1] : log->count ? log->points[0].gain : 0;
-        if (!i || mean[i] < *low) *low = mean[i];
-        if (!i || mean[i] > *high) *high = mean[i];
+        if (!count[i] && first == MEANS) continue;
+        if (!count[i]) mean[i] = mean[i - 1];
+        if (first == MEANS) first = i, *low = *high = mean[i];
+        if (mean[i] < *low) *low = mean[i];
+        if (mean[i] > *high) *high = mean[i];
     }
     if (*high - *low < 1) *high = *low + 1;
+    return first;
 }
 
 static void draw(FILE *f, const TrainLog *log)
 {
     double mean[MEANS], low = 0, high = 1;
-    find_means(log, mean, &low, &high);
+    const int first = find_means(log, mean, &low, &high);
     const double last = log->count ? log->points[log->count - 1].step : 0, plot_w = WIDTH - LEFT - RIGHT, plot_h = HEIGHT - TOP - BOTTOM;
     fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n"
                "<text x=\"%d\" y=\"20\" font-size=\"14\">PSNR above the noisy clips, dB</text>\n", WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT);
@@ -133,7 +154,7 @@ static void draw(FILE *f, const TrainLog *log)
         fprintf(f, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f</text>\n", LEFT + plot_w * i / 4, HEIGHT - BOTTOM + 18, last * i / 4);
     }
     fprintf(f, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">steps</text>\n<polyline fill=\"none\" stroke=\"#1b6ca8\" stroke-width=\"2\" points=\"", LEFT + plot_w / 2, HEIGHT - 6);
-    for (int i = 0; i < MEANS && log->count; i++) fprintf(f, "%.1f,%.1f ", LEFT + plot_w * (i + 0.5) / MEANS, TOP + plot_h * (high - mean[i]) / (high - low));
+    for (int i = first; i < MEANS; i++) fprintf(f, "%.1f,%.1f ", LEFT + plot_w * (i + 0.5) / MEANS, TOP + plot_h * (high - mean[i]) / (high - low));
     fputs("\"/>\n</svg>\n", f);
 }
 

@@ -191,6 +191,14 @@ if [ -e "$build/libsnls_ffmpeg.so" ] && command -v ffmpeg >/dev/null && command 
     timeout 60 "$snls" eval --data once --sigma 5 --preset fast --method nlm >out.log 2>err.log && grep -q '^a.y4m' out.log || bad "eval of a pipe: $(cat err.log)"
     kill $writer 2>/dev/null; wait $writer 2>/dev/null
     expect 2 'a.y4m is a pipe, which can be read once' eval --data once --sigma 5,10 --preset fast --method nlm
+    # one clip may be whatever a clip is elsewhere
+    mkdir one; ffmpeg -v error -i v.y4m -frames:v 2 one/%05d.png
+    for clip in one/ one/%05d.png -; do
+        timeout 60 "$snls" eval --data $clip --sigma 5 --preset fast --method nlm <v.y4m >out.log 2>err.log && grep -q '^mean' out.log || bad "eval of $clip: $(cat err.log)"
+        timeout 60 "$snls" train $clip w.safetensors -y --width 1 --blocks 0 --wt 0 --frames 1 --crop 8 --batch 1 --steps 1 <v.y4m 2>err.log || bad "train with $clip: $(cat err.log)"
+    done
+    expect 2 '- is a pipe, which can be read once' eval --data - --sigma 5,10
+    expect 3 'has frames of 1 channel, must have 3' train grey.y4m w.safetensors -y --frames 1 --wt 0 --crop 8
     runs noise alpha.png opaque2.png --sigma 5; grep -q 'transparency of PNG' err.log || bad "noise: lost transparency is not mentioned: $(cat err.log)"
     expect 2 'one of them' noise v.mkv - --sigma 5 --json
     expect 2 ' --crf is 20, the encoder ffv1 knows no such quality; --vcodec libx264 does' denoise v.mkv x.mkv --sigma 5 --crf 20

@@ -88,6 +88,23 @@ static void resumed_equals_uninterrupted(void)
     snls_trainer_close(&t);
 }
 
+/* Of this context, of no checkpoint, of another number of threads. */
+static void knows_its_place(void)
+{
+    SnlsContext *other = NULL;
+    const SnlsTrainParams p = tiny(3);
+    SnlsTrainer *t = open_tiny(&p);
+    CHECK(snls_trainer_same_place(NULL) == SNLS_ERR_ARG && snls_trainer_same_place(t) == SNLS_OK, "a run that begins has no other place");
+    CHECK(snls_trainer_save(t, path) >= 0, "%s", snls_error(ctx));
+    snls_trainer_close(&t);
+    CHECK(snls_trainer_resume(&t, ctx, path) >= 0 && snls_trainer_same_place(t) == SNLS_OK, "%s", snls_error(ctx));
+    snls_trainer_close(&t);
+    if (!CHECK(snls_open(&other, &(SnlsContextParams){ .backend = "cpu", .threads = 7 }) >= 0, "no context")) return;
+    CHECK(snls_trainer_resume(&t, other, path) >= 0 && snls_trainer_same_place(t) == SNLS_ERR_ARG && strstr(snls_error(other), "--threads 7"), "seven threads: %s", snls_error(other));
+    snls_trainer_close(&t);
+    snls_close(&other);
+}
+
 static double psnr_of(const SnlsTensor *a, const SnlsTensor *b)
 {
     double sum = 0;
@@ -282,7 +299,8 @@ static void alter(const char *tensor, float number, const char *key, const char 
 static void refuses_odd_numbers(void)
 {
     static const struct { const char *tensor; float number; const char *key, *text, *why; } odd[] = {
-        { "square_mean", -1, NULL, NULL, "must not be negative" }, { "weights", INFINITY, NULL, NULL, "must be finite" }, { NULL, 0, "crop", "15", "crop is 15" } };
+        { "square_mean", -1, NULL, NULL, "must not be negative" }, { "weights", INFINITY, NULL, NULL, "must be finite" }, { NULL, 0, "crop", "15", "crop is 15" },
+        { "gradient_mean", 0.5f, NULL, NULL, "it was changed" }, { NULL, 0, "rate", "0.5", "it was changed" } };
     SnlsTrainer *t = NULL;
     SnlsTrainParams p = tiny(3);
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
@@ -353,6 +371,7 @@ int main(int argc, char **argv)
     resumed_equals_uninterrupted();
     keeps_its_history();
     knows_its_clips();
+    knows_its_place();
     may_become_longer();
     converges();
     begins_with_weights();

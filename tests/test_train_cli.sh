@@ -60,6 +60,8 @@ same_state whole.state killed.state || die "a run that was killed ends elsewhere
 [ "$(sed 's/,"seconds.*//' whole.jsonl)" = "$(sed 's/,"seconds.*//' killed.jsonl)" ] || die "the log of a run that was killed is another: $(grep -n -v '^{"step":[0-9]*,.*}$' killed.jsonl | head -3)"
 grep -q '"stopped": false' killed.json || die "the report does not tell whether it was stopped"
 
+printf 'a note' >notes.txt
+"$snls" train clips killed.safetensors $options --checkpoint killed.state --log notes.txt --resume -y 2>err && [ "$(cat notes.txt)" = 'a note' ] || die "a log of one line of something else: $(cat notes.txt err)"
 psnr=$("$snls" eval --data unseen --sigma 30 --model whole.safetensors --threads 1 --json | sed 's/.*"clip": "mean"[^}]*"psnr": \([0-9.]*\).*/\1/')
 awk -v p="$psnr" 'BEGIN { exit !(p > 22.5) }' || die "18.6 dB become only $psnr"
 
@@ -96,10 +98,14 @@ mkdir more others; cp clips/*.npy more/; cp unseen/3.npy more/; cp clips/1.npy o
 fails 3 "$snls" train more new.safetensors --resume --checkpoint whole.state; grep -q 'the number of clips is 3, but the run began with 2' err || die "more clips: $(cat err)"
 fails 3 "$snls" train others new.safetensors --resume --checkpoint whole.state; grep -q 'not those that the run began with' err || die "other clips: $(cat err)"
 cp -r clips moved; cp whole.state longer.state
-"$snls" train moved longer.safetensors --resume --checkpoint longer.state --steps 82 --store f16 --threads 1 2>err || die "more steps: $(cat err)"
+"$snls" train moved longer.safetensors --resume --checkpoint longer.state --steps 82 --store f16 --threads 1 --curve late.svg 2>err || die "more steps: $(cat err)"
+grep -q 'points="61[0-9]' late.svg || die "the last two of 82 steps begin elsewhere in the curve: $(grep polyline late.svg)"
+grep -q 'differ in the last bits' err && die "one thread is another place than one thread: $(cat err)"
 "$snls" model longer.safetensors >model.txt
 grep -q '^steps *82$' model.txt && grep -q ' f16 ' model.txt && grep -q '^resume 1 *from step 80: snls train moved' model.txt || die "82 steps: $(head -12 model.txt)"
 "$snls" train others longer.safetensors --resume --checkpoint longer.state --steps 83 --other-clips --threads 1 -y 2>err || die "--other-clips: $(cat err)"
+"$snls" train others other.safetensors --resume --checkpoint longer.state --threads 2 -y 2>err || die "two threads: $(cat err)"
+grep -q 'was made by --backend cpu, --threads 1 and goes on by --backend cpu, --threads 2: it may differ in the last bits$' err || die "two threads after one: $(cat err)"
 "$snls" model longer.safetensors | grep -q '^resume 2 *from step 82: .*--other-clips' || die "--other-clips is not told"
 cp clips/1.npy clip.npy
 for option in checkpoint log curve; do
@@ -113,6 +119,7 @@ cp whole.state bad.state; printf '\000\000\300\177' | dd of=bad.state bs=1 conv=
 fails 3 "$snls" train clips new.safetensors --resume --checkpoint bad.state; grep -q 'is nan, must be finite' err || die "NaN in a checkpoint: $(cat err)"
 cp whole.safetensors bad.safetensors; printf '\000\000\300\177' | dd of=bad.safetensors bs=1 conv=notrunc seek=$(($(wc -c <bad.safetensors) - 4)) 2>/dev/null
 fails 3 "$snls" train clips new.safetensors $options --init bad.safetensors; grep -q 'is nan, must be finite' err || die "NaN in the weights to begin with: $(cat err)"
+fails 3 "$snls" train clips new.safetensors ${options/--blocks 1/--blocks 0} --init whole.safetensors; grep -q 'tensors, a network of these options has' err || die "a deeper network to begin with: $(cat err)"
 head -c 5000 whole.state >cut.state; fails 3 "$snls" train clips new.safetensors --resume --checkpoint cut.state
 name=$(printf 'caf\351'); mkdir "$name" && cp clips/1.npy "$name" && "$snls" train "$name/1.npy" name.safetensors --width 1 --blocks 0 --wt 0 --frames 1 --crop 8 --batch 1 --steps 2 \
     --sigma-high 0 --curve name.svg 2>err || die "one clip, in a folder whose name is no UTF-8: $(cat err)"

@@ -71,6 +71,9 @@ SNLS_API SnlsStatus snls_trainer_add_clip(SnlsTrainer *trainer, const SnlsTensor
 /* After a resume, when all clips are there: SNLS_ERR_ARG where they are not those of the checkpoint, or in another order; with others a run
  * can go on, but ends elsewhere. SNLS_OK too where the checkpoint does not tell. */
 SNLS_API SnlsStatus snls_trainer_same_clips(SnlsTrainer *trainer);
+/* After a resume: SNLS_ERR_ARG where the checkpoint was saved by another backend, or by another number of threads on a processor: their sums may
+ * differ in the last bits, and with them what the run comes to. SNLS_OK too where the checkpoint does not tell. */
+SNLS_API SnlsStatus snls_trainer_same_place(SnlsTrainer *trainer);
 
 /* What started the run, or made it go on, UTF-8: checkpoints keep it, and exported weights tell it in their metadata: as "command" that of a run
  * that began, as "resume 1", "resume 2", ... those that went on, with the step they began at. A text of these names that an export is given replaces it.

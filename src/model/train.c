@@ -186,6 +186,7 @@ static SnlsStatus place_pixels(SnlsTrainer *t, const SnlsTensor *clip, TrainClip
 SnlsStatus snls_trainer_add_clip(SnlsTrainer *t, const SnlsTensor *clip)
 {
     if (!t) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(t->ctx, !clip || clip->ndim != 4 || clip->shape[3] == 3, SNLS_ERR_SHAPE, "train: a clip has frames of %lld channel%s, must have 3", (long long)clip->shape[3], clip->shape[3] == 1 ? "" : "s");
     SNLS_REQUIRE(t->ctx, clip && clip->data && clip->ndim == 4 && clip->shape[3] == 3 && (clip->dtype == SNLS_F32 || clip->dtype == SNLS_U8), SNLS_ERR_SHAPE,
                  "train: a clip must be (T,H,W,3), f32 or u8");
     SNLS_REQUIRE(t->ctx, clip->device == SNLS_DEVICE_CPU, SNLS_ERR_SHAPE, "train: a clip is not in CPU memory");

@@ -18,7 +18,7 @@ typedef struct TrainGpu { /* the run on a device; device NULL: there is none */
     int64_t            plain;       /* steps that were done without the graph: they make plans and take memory */
 } TrainGpu;
 
-enum { TRAIN_CLIPS_TEXT = 48 };
+enum { TRAIN_CLIPS_TEXT = 48, TRAIN_PLACE_TEXT = 48 };
 
 typedef struct TrainHistory { /* what made the run, since its beginning; checkpoints keep it */
     char  **pair;   /* key, text, key, text, ... */
@@ -26,6 +26,7 @@ typedef struct TrainHistory { /* what made the run, since its beginning; checkpo
     bool    resumed;
     uint64_t clips; /* a number that depends on every pixel of the clips and their order */
     char    clips_were[TRAIN_CLIPS_TEXT]; /* those of the checkpoint, as snls_train_clips_text tells them; empty: not known */
+    char    place_was[TRAIN_PLACE_TEXT];  /* where it was saved, as snls_train_place_text tells it; empty: not known */
 } TrainHistory;
 
 struct SnlsTrainer {
@@ -58,8 +59,10 @@ SnlsStatus snls_train_gpu_fetch(SnlsTrainer *t);
 SnlsStatus snls_train_gpu_change(SnlsTrainer *t);                        /* after a change of t->p */
 
 /* train_history.c */
+uint64_t   snls_train_mix(uint64_t h, const void *bytes, int64_t count); /* a number that depends on h and on every byte */
 void       snls_train_history_clip(SnlsTrainer *t, const TrainClip *clip, const uint8_t *pixels); /* one more; pixels: on this processor */
 void       snls_train_clips_text(const SnlsTrainer *t, char text[TRAIN_CLIPS_TEXT]);              /* empty: none are known */
+void       snls_train_place_text(const SnlsTrainer *t, char text[TRAIN_PLACE_TEXT]);              /* who computes, as far as the last bits depend on it */
 SnlsStatus snls_train_history_read(SnlsTrainer *t, const SnlsSafetensors *file);
 void       snls_train_history_free(SnlsTrainer *t);
 

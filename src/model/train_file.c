@@ -53,25 +53,47 @@ static SnlsStatus write_file(SnlsTrainer *t, const char *path, const char *const
     return status;
 }
 
+static uint64_t mix_text(uint64_t h, const SnlsSafetensors *file, const char *key)
+{
+    const char *text = snls_safetensors_metadata(file, key);
+    return text ? snls_train_mix(h, text, (int64_t)strlen(text)) : h;
+}
+
+/* Of all that the rest of the run depends on. */
+static void checksum_text(const SnlsSafetensors *file, char text[TEXT])
+{
+    uint64_t h = mix_text(mix_text(1, file, "step"), file, "clips");
+    for (const SnlsOption *o = snls_train_options(); o->name; o++) h = mix_text(h, file, o->name);
+    for (int i = 0; i < STATES; i++) {
+        const SnlsTensor *t = snls_safetensors_find(file, state_names[i]);
+        h = snls_train_mix(h, t->data, (int64_t)sizeof(float) * t->shape[0]);
+    }
+    snprintf(text, TEXT, "%016llx", (unsigned long long)h);
+}
+
 SnlsStatus snls_trainer_save(SnlsTrainer *t, const char *path)
 {
     SnlsNamedTensor list[STATES];
-    char text[OPTIONS][TEXT], clips[TRAIN_CLIPS_TEXT];
+    char text[OPTIONS][TEXT], clips[TRAIN_CLIPS_TEXT], place[TRAIN_PLACE_TEXT];
     const char *metadata[2 * OPTIONS];
-    int64_t pairs = 2;
+    int64_t pairs = 3;
     if (!t) return SNLS_ERR_ARG;
     SNLS_TRY(snls_train_gpu_fetch(t));
     metadata[0] = "architecture", metadata[1] = CHECKPOINT;
     metadata[2] = "step", metadata[3] = text[1];
     snprintf(text[1], TEXT, "%lld", (long long)t->step);
+    metadata[4] = "place", metadata[5] = place;
+    snls_train_place_text(t, place);
     snls_train_clips_text(t, clips);
     if (*clips) metadata[2 * pairs] = "clips", metadata[2 * pairs + 1] = clips, pairs++;
-    for (const SnlsOption *o = snls_train_options(); o->name && pairs < OPTIONS; o++, pairs++) {
+    for (const SnlsOption *o = snls_train_options(); o->name && pairs < OPTIONS - 1; o++, pairs++) {
         if (o->type == SNLS_OPTION_REAL) snls_number_text(text[pairs], TEXT, "%.17g", *(const double *)(const void *)((const char *)&t->p + o->offset));
         else snls_option_format(o, &t->p, text[pairs], TEXT);
         metadata[2 * pairs] = o->name, metadata[2 * pairs + 1] = text[pairs];
     }
     for (int i = 0; i < STATES; i++) list[i] = (SnlsNamedTensor){ state_names[i], flat(t, i) };
+    checksum_text(&(SnlsSafetensors){ list, STATES, metadata, pairs, NULL }, text[0]);
+    metadata[2 * pairs] = "checksum", metadata[2 * pairs + 1] = text[0], pairs++;
     return write_file(t, path, metadata, pairs, NULL, 0, list, STATES);
 }
 
@@ -109,11 +131,11 @@ static SnlsStatus count_parameters(SnlsContext *ctx, const SnlsTrainParams *p, i
     return status;
 }
 
-/* One number that is not finite would be in every weight a step later; so would the root of a negative one of the means of squares. */
+/* One number that is not finite (in f32, which weights are) would be in every weight a step later; so would the root of a negative one of the means of squares. */
 static SnlsStatus require_finite(SnlsContext *ctx, const char *path, const char *name, const SnlsTensor *list, bool squares)
 {
     for (int64_t i = 0; i < snls_tensor_elements(list); i++) {
-        const double x = snls_load(list, i);
+        const double x = (double)(float)snls_load(list, i);
         SNLS_REQUIRE(ctx, isfinite(x) && !(squares && x < 0), SNLS_ERR_FORMAT, "%.200s: number %lld of %s is %g, must %s", path, (long long)i, name, x, isfinite(x) ? "not be negative" : "be finite");
     }
     return SNLS_OK;
@@ -135,10 +157,12 @@ static SnlsStatus check_state(SnlsContext *ctx, const char *path, const SnlsSafe
 
 static SnlsStatus read_state(SnlsTrainer *t, const char *path, const SnlsSafetensors *file)
 {
-    const char *step = snls_safetensors_metadata(file, "step");
-    char *end = NULL;
+    const char *step = snls_safetensors_metadata(file, "step"), *then = snls_safetensors_metadata(file, "checksum");
+    char *end = NULL, now[TEXT];
     t->step = step ? strtoll(step, &end, 10) : -1;
     SNLS_REQUIRE(t->ctx, t->step >= 0 && end > step && !*end && t->step <= t->p.steps, SNLS_ERR_FORMAT, "%.200s: the checkpoint does not tell its step, a number from 0 to %d", path, (int)t->p.steps);
+    checksum_text(file, now);
+    SNLS_REQUIRE(t->ctx, !then || !strcmp(then, now), SNLS_ERR_FORMAT, "%.200s: the checkpoint's checksum is %.32s, that of its content %s: it was changed or is damaged", path, then, now);
     for (int i = 0; i < STATES; i++) {
         const SnlsTensor *from = snls_safetensors_find(file, state_names[i]), to = flat(t, i);
         memcpy(to.data, from->data, sizeof(float) * (size_t)to.shape[0]);
@@ -167,17 +191,29 @@ SnlsStatus snls_trainer_resume(SnlsTrainer **out, SnlsContext *ctx, const char *
 
 /* ---- weights of a network ---- */
 
-static SnlsStatus take_weights(SnlsTrainer *t, const char *path, const SnlsSafetensors *file)
+/* All of them, and nothing else: the first blocks of a deeper network would be another one. */
+static SnlsStatus check_weights(SnlsTrainer *t, const char *path, const SnlsSafetensors *file)
 {
     const char *kind = snls_safetensors_metadata(file, "architecture");
     SNLS_REQUIRE(t->ctx, kind && !strcmp(kind, "stan-s"), SNLS_ERR_FORMAT, "%.200s: holds no weights of stan-s", path);
     for (int64_t i = 0; i < t->params.count; i++) {
         const NnParam *p = &t->params.list[i];
-        const SnlsTensor *from = snls_safetensors_find(file, p->name), to = snls_nn_param_view(&t->params, p, t->params.value);
+        const SnlsTensor *from = snls_safetensors_find(file, p->name);
         bool same = from && snls_is_float(from->dtype) && from->ndim == p->ndim;
         for (int32_t k = 0; same && k < p->ndim; k++) same = from->shape[k] == p->shape[k];
         SNLS_REQUIRE(t->ctx, same, SNLS_ERR_FORMAT, "%.200s: %s is missing or does not fit the network", path, p->name);
         SNLS_TRY(require_finite(t->ctx, path, p->name, from, false));
+    }
+    SNLS_REQUIRE(t->ctx, file->count == t->params.count, SNLS_ERR_FORMAT, "%.200s: there are %lld tensors, a network of these options has %lld", path, (long long)file->count, (long long)t->params.count);
+    return SNLS_OK;
+}
+
+static SnlsStatus take_weights(SnlsTrainer *t, const char *path, const SnlsSafetensors *file)
+{
+    SNLS_TRY(check_weights(t, path, file));
+    for (int64_t i = 0; i < t->params.count; i++) {
+        const NnParam *p = &t->params.list[i];
+        const SnlsTensor *from = snls_safetensors_find(file, p->name), to = snls_nn_param_view(&t->params, p, t->params.value);
         for (int64_t k = 0; k < p->count; k++) snls_store(&to, k, snls_load(from, k));
     }
     memcpy(t->state[2], t->params.value, sizeof(float) * (size_t)t->params.total);

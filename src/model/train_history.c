@@ -56,10 +56,11 @@ SnlsStatus snls_trainer_command(SnlsTrainer *t, const char *command)
 SnlsStatus snls_train_history_read(SnlsTrainer *t, const SnlsSafetensors *file)
 {
     TrainHistory *h = &t->history;
-    const char *clips = snls_safetensors_metadata(file, "clips"), *text = snls_safetensors_metadata(file, "command");
+    const char *clips = snls_safetensors_metadata(file, "clips"), *place = snls_safetensors_metadata(file, "place"), *text = snls_safetensors_metadata(file, "command");
     char key[KEY];
     h->resumed = true;
     snprintf(h->clips_were, sizeof h->clips_were, "%s", clips ? clips : "");
+    snprintf(h->place_was, sizeof h->place_was, "%s", place ? place : "");
     if (text) SNLS_TRY(add_pair(t, "command", text));
     for (int64_t i = 1; resume_key(key, i), text = snls_safetensors_metadata(file, key); i++) SNLS_TRY(add_pair(t, key, text));
     return SNLS_OK;
@@ -81,17 +82,23 @@ static uint64_t mix(uint64_t h, uint64_t word)
     return h ^ h >> 32;
 }
 
-void snls_train_history_clip(SnlsTrainer *t, const TrainClip *clip, const uint8_t *pixels)
+uint64_t snls_train_mix(uint64_t h, const void *bytes, int64_t count)
 {
-    const int64_t bytes = clip->frames * clip->h * clip->w * 3;
-    uint64_t h = mix(mix(mix(t->history.clips, (uint64_t)clip->frames), (uint64_t)clip->h), (uint64_t)clip->w), word = 0;
-    for (int64_t i = 0; i + 8 <= bytes; i += 8) {
-        memcpy(&word, pixels + i, 8);
+    const char *from = bytes;
+    uint64_t word = 0;
+    for (int64_t i = 0; i + 8 <= count; i += 8) {
+        memcpy(&word, from + i, 8);
         h = mix(h, word);
     }
     word = 0;
-    memcpy(&word, pixels + bytes / 8 * 8, (size_t)(bytes % 8));
-    t->history.clips = mix(h, word);
+    memcpy(&word, from + count / 8 * 8, (size_t)(count % 8));
+    return mix(h, word);
+}
+
+void snls_train_history_clip(SnlsTrainer *t, const TrainClip *clip, const uint8_t *pixels)
+{
+    const uint64_t h = mix(mix(mix(t->history.clips, (uint64_t)clip->frames), (uint64_t)clip->h), (uint64_t)clip->w);
+    t->history.clips = snls_train_mix(h, pixels, clip->frames * clip->h * clip->w * 3);
 }
 
 void snls_train_clips_text(const SnlsTrainer *t, char text[TRAIN_CLIPS_TEXT])
@@ -110,5 +117,24 @@ SnlsStatus snls_trainer_same_clips(SnlsTrainer *t)
     if (!*then) return SNLS_OK;
     SNLS_REQUIRE(t->ctx, count == t->clip_count, SNLS_ERR_ARG, "train: the number of clips is %lld, but the run began with %lld", (long long)t->clip_count, count);
     SNLS_REQUIRE(t->ctx, !strcmp(now, then), SNLS_ERR_ARG, "train: the clips are not those that the run began with, or in another order");
+    return SNLS_OK;
+}
+
+/* ---- place ---- */
+
+void snls_train_place_text(const SnlsTrainer *t, char text[TRAIN_PLACE_TEXT])
+{
+    const char *name = snls_backend_name(t->ctx);
+    if (snls_device_type(t->ctx) != SNLS_DEVICE_CPU) snprintf(text, TRAIN_PLACE_TEXT, "%s", name);
+    else snprintf(text, TRAIN_PLACE_TEXT, "%s, --threads %d", name, (int)t->ctx->threads);
+}
+
+SnlsStatus snls_trainer_same_place(SnlsTrainer *t)
+{
+    char now[TRAIN_PLACE_TEXT];
+    if (!t) return SNLS_ERR_ARG;
+    const char *then = t->history.place_was;
+    snls_train_place_text(t, now);
+    SNLS_REQUIRE(t->ctx, !*then || !strcmp(now, then), SNLS_ERR_ARG, "train: the run was made by --backend %s and goes on by --backend %s: it may differ in the last bits", then, now);
     return SNLS_OK;
 }
