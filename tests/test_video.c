@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { T = 3, H = 32, W = 48 };
 
@@ -123,6 +124,44 @@ static void missing(void)
     CHECK(snls_writer_make(w, NULL, pixels, &made) < 0 && !made && (made = frame) && snls_writer_unpack(w, frame, NULL, 1, &made) < 0 && !made, "a frame of before is left");
     snls_frame_free(&frame);
     snls_writer_close(&w);
+    snls_reader_close(&r);
+}
+
+/* ---- a clip that would be written over, or cannot be read to its end ---- */
+
+static void own_input(void)
+{
+    SnlsReader *r = NULL;
+    SnlsWriter *w = NULL;
+    SnlsFrame *frame = NULL;
+    SnlsWriterParams p;
+    snls_writer_defaults(&p);
+    SnlsTensor clip;
+    CHECK(snls_npy_read(ctx[0], in_folder("clip.npy"), &clip) == SNLS_OK && snls_npy_write(ctx[0], in_folder("own.npy"), &clip) == SNLS_OK, "%s", snls_error(ctx[0]));
+    snls_array_free(ctx[0], &clip);
+    CHECK(snls_reader_open(&r, ctx[0], in_folder("own.npy"), NULL) == SNLS_OK, "%s", snls_error(ctx[0]));
+    p.like = r;
+    CHECK(snls_writer_open(&w, ctx[1], in_folder("./own.npy"), &p) == SNLS_ERR_ARG && !w && strstr(snls_error(ctx[1]), "is the clip that is read"), "%s", snls_error(ctx[1]));
+    int count = 0;
+    for (; snls_reader_next(r, &frame) == SNLS_OK; count++) snls_frame_free(&frame);
+    CHECK(count == T, "%d frames are left", count);
+    snls_writer_close(&w);
+    snls_reader_close(&r);
+}
+
+/* A host that asks again must not take what failed for the end. */
+static void cut_off(void)
+{
+    SnlsReader *r = NULL;
+    SnlsFrame *frame = NULL;
+    CHECK(snls_reader_open(&r, ctx[0], in_folder("own.npy"), NULL) == SNLS_OK, "%s", snls_error(ctx[0]));
+    CHECK(!truncate(in_folder("own.npy"), 200), "truncate");
+    CHECK(snls_reader_next(r, &frame) == SNLS_OK, "the first frame is read by open: %s", snls_error(ctx[0]));
+    snls_frame_free(&frame);
+    for (int i = 0; r && i < 3; i++) {
+        const SnlsStatus status = snls_reader_next(r, &frame);
+        CHECK(status == SNLS_ERR_FORMAT && !frame && strstr(snls_error(ctx[0]), "own.npy: "), "call %d: %d, %s", i, (int)status, snls_error(ctx[0]));
+    }
     snls_reader_close(&r);
 }
 
@@ -266,6 +305,8 @@ int main(void)
     lifetimes();
     unwritten();
     missing();
+    own_input();
+    cut_off();
     no_libpng();
     params();
     encoders();

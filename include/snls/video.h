@@ -69,7 +69,7 @@ SNLS_API void snls_reader_defaults(SnlsReaderParams *params);
  * pixel format without RGB or YUV meaning, or this build has no FFmpeg. */
 SNLS_API SnlsStatus snls_reader_open(SnlsReader **out, SnlsContext *ctx, const char *path, const SnlsReaderParams *params);
 SNLS_API void       snls_reader_info(const SnlsReader *reader, SnlsVideoInfo *info);
-SNLS_API SnlsStatus snls_reader_next(SnlsReader *reader, SnlsFrame **frame); /* SNLS_END: no further frame, *frame is NULL */
+SNLS_API SnlsStatus snls_reader_next(SnlsReader *reader, SnlsFrame **frame); /* SNLS_END: no further frame, *frame is NULL. After an error the same error, every time: that is not the clip's end */
 SNLS_API void       snls_reader_close(SnlsReader **reader);
 
 /* What is done with a frame uses no context, since other threads may be at work with it: the status alone tells what failed, and snls_error stays as it was. */
@@ -101,8 +101,8 @@ typedef struct SnlsWriterParams {
 
 SNLS_API void snls_writer_defaults(SnlsWriterParams *params);
 
-/* path: a video file, a pattern (dir/%05d.png), a folder that exists, .npy, "-" for y4m on standard output. The reader must not have given frames yet. Nothing of
- * params but rename and opaque is looked at later: the reader may be closed before the writer, texts may be freed. Other streams are read from the file itself, which must stay. */
+/* path: a video file, a pattern (dir/%05d.png), a folder that exists, .npy, "-" for y4m on standard output. The reader must not have given frames yet, and its file cannot be
+ * written over (SNLS_ERR_ARG). Nothing of params but rename and opaque is looked at later: the reader may be closed before the writer, texts may be freed. Other streams are read from the file itself, which must stay. */
 SNLS_API SnlsStatus snls_writer_open(SnlsWriter **out, SnlsContext *ctx, const char *path, const SnlsWriterParams *params);
 SNLS_API void       snls_writer_info(const SnlsWriter *writer, SnlsVideoInfo *info);
 

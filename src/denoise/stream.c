@@ -27,10 +27,11 @@ int64_t snls_nlb_span(const SnlsDenoiser *d, int64_t t, int64_t *first)
     return count;
 }
 
-/* The end of the scene in work is known when the next has begun. */
+/* The end of the scene in work is known when the next has begun. Of frames that are gone, none was the first of a scene: they were looked at
+ * while they were held. */
 static void find_end(SnlsDenoiser *d)
 {
-    for (int64_t t = d->begin + 1; d->end < 0 && t < d->pushed; t++)
+    for (int64_t t = larger(d->begin + 1, d->pushed - d->plan.slots); d->end < 0 && t < d->pushed; t++)
         if (snls_nlb_frame(d, t)->first) d->end = t;
     if (d->end < 0 && d->finished) d->end = d->pushed;
 }

@@ -43,6 +43,7 @@ struct SnlsReader {
     int64_t damaged_first; /* of info.damaged_frames: its number in the file, or a little before */
     double damaged_time;   /* and its time */
     bool ended, told_damage;
+    SnlsStatus failed; /* what a frame could not be read for: what follows it is not the clip's end */
     char path[SNLS_PATH_MAX];
 };
 

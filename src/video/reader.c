@@ -177,11 +177,8 @@ static SnlsStatus tell_damage(SnlsReader *r)
     return SNLS_END;
 }
 
-SnlsStatus snls_reader_next(SnlsReader *r, SnlsFrame **frame)
+static SnlsStatus give(SnlsReader *r, SnlsFrame **frame)
 {
-    if (!r) return SNLS_ERR_ARG;
-    SNLS_REQUIRE(r->ctx, frame, SNLS_ERR_ARG, "reader: the place for a frame is NULL");
-    *frame = NULL;
     if (r->ended || (r->params.count > 0 && r->given >= r->params.count)) return tell_damage(r);
     if (r->peeked) {
         *frame = r->peeked;
@@ -196,6 +193,17 @@ SnlsStatus snls_reader_next(SnlsReader *r, SnlsFrame **frame)
     SNLS_TRY(check_reals(r, frame));
     r->given++;
     return SNLS_OK;
+}
+
+SnlsStatus snls_reader_next(SnlsReader *r, SnlsFrame **frame)
+{
+    if (!r) return SNLS_ERR_ARG;
+    SNLS_REQUIRE(r->ctx, frame, SNLS_ERR_ARG, "reader: the place for a frame is NULL");
+    *frame = NULL;
+    SNLS_REQUIRE(r->ctx, r->failed >= 0, r->failed, "%s: is not read on, since a frame could not be read", snls_io_name(snls_reader_name(r)).text);
+    const SnlsStatus status = give(r, frame);
+    if (status < 0) r->failed = status;
+    return status;
 }
 
 void snls_reader_close(SnlsReader **reader)

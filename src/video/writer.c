@@ -32,9 +32,18 @@ static SnlsStatus choose_kind(SnlsWriter *w)
     return SNLS_OK;
 }
 
+/* Opening would empty the clip that is yet to be read. One picture has been read already. */
+static bool is_input(const SnlsWriter *w, const SnlsReader *like)
+{
+    struct stat in, out;
+    if (like->kind == &snls_images_reader || stat(like->path, &in) || stat(w->path, &out)) return false;
+    return S_ISREG(in.st_mode) && in.st_dev == out.st_dev && in.st_ino == out.st_ino;
+}
+
 static SnlsStatus open_writer(SnlsWriter *w)
 {
     const SnlsReader *like = w->params.like;
+    SNLS_REQUIRE(w->ctx, !is_input(w, like), SNLS_ERR_ARG, "%s: is the clip that is read, write to another name and rename it when all is done", snls_io_name(w->path).text);
     SNLS_TRY(choose_kind(w));
     SNLS_TRY(w->kind->open(w));
     const bool frames_alone = w->kind == &snls_images_writer || w->kind == &snls_npy_writer;
