@@ -218,7 +218,7 @@ make -f lavfi -i testsrc=s=32x32 -frames:v 1 cover.png; make -i heard.mkv -i cov
 for out in covered.mkv covered2.mp4; do
     copy covered.mp4 $out; silent "a cover in $out"; ffmpeg -v error -nostdin -y -i $out -map 0:v -map -0:v:0 -c copy -f image2 -update 1 got.png; cmp -s cover.png got.png || bad "$out: another cover picture"
 done
-copy covered.mkv covered2.mkv; silent "a cover from .mkv"; copy covered.mp4 covered.avi; says 'stream 2 (video, png) is left out: avi cannot hold it'
+copy covered.mkv covered2.mkv; silent "a cover from .mkv"; for out in avi mov; do copy covered.mp4 covered.$out; says "stream 2 (video, png) is left out: $out cannot hold it"; done
 
 # a clip whose pixel format changes in the middle has one in the output, which is said; encoders do not talk
 for format in yuv420p yuv444p; do make -f lavfi -i testsrc2=s=64x64:r=25:d=0.4 -pix_fmt $format -c:v libx264 -preset ultrafast $format.h264; done

@@ -30,12 +30,12 @@ static bool known_to_hold(const AVOutputFormat *f, enum AVCodecID id)
 static bool keeps(const SnlsAvWriter *a, const AVStream *s)
 {
     const AVOutputFormat *f = a->out->oformat;
-    const bool matroska = !strcmp(f->name, "matroska"), mov = strstr("mp4,mov,ipod", f->name) != NULL;
+    const bool matroska = !strcmp(f->name, "matroska"), mp4 = strstr("mp4,ipod", f->name) != NULL; /* FFmpeg's .mov takes covers and does not write them */
     switch (s->codecpar->codec_type) {
     case AVMEDIA_TYPE_ATTACHMENT: return matroska;
     case AVMEDIA_TYPE_VIDEO:
         if (s->disposition & AV_DISPOSITION_ATTACHED_PIC)
-            return mov; /* elsewhere it would become a second video, or is a file */
+            return mp4; /* elsewhere it would become a second video, or is a file */
         break;
     case AVMEDIA_TYPE_AUDIO:
         if (f->audio_codec == AV_CODEC_ID_NONE || (!strcmp(f->name, "mxf") && s->codecpar->sample_rate != 48000)) return false;
