@@ -96,6 +96,14 @@ END
     for out in said.mkv said.webm said.y4m; do copy said.m2v $out; says 'closed captions are left out'; [ "$(wc -l <err)" = 1 ] || bad "$out: $(cat err)"; copy said.m2v $out --no-copy; silent "$out"; done
 fi
 
+# a clock whose beginning the file does not tell, of one packet or of none with a time: it begins with the first frame
+make -f lavfi -i testsrc2=s=64x48:r=25 -frames:v 1 single.ts; make -f lavfi -i testsrc2=s=64x48:r=25:d=0.4 -c:v mpeg2video -bf 2 untimed.m2v
+for clip in single.ts untimed.m2v; do for out in mkv mp4; do copy $clip begin.$out; silent "$clip"; [ "$(times begin.$out | grep . | head -1)" = 0.000000 ] || bad "$clip: .$out begins at $(times begin.$out | head -1) s"; done; done
+# a clip that was cut without encoding: its list of edits hides the frames and the sound before the cut, which other containers would show
+make -f lavfi -i testsrc2=s=64x48:r=25:d=2 -f lavfi -i sine=d=2:r=48000 -c:v libx264 -preset ultrafast -g 50 -c:a aac uncut.mp4; make -ss 1 -i uncut.mp4 -c copy trimmed.mp4
+for out in mkv avi ts; do copy trimmed.mp4 trimmed2.$out; first=$(times trimmed2.$out | grep . | head -1); sound=$(times trimmed2.$out a:0 | grep . | head -1); awk "BEGIN { exit !($first - $sound < 0.045 && $sound - $first < 0.045) }" || bad "trimmed .$out: frames from $first s, sound from $sound s"; done
+copy trimmed.mp4 trimmed2.mp4; [ "$(times trimmed.mp4 a:0)" = "$(times trimmed2.mp4 a:0)" ] || bad "trimmed .mp4: other times of its sound"
+
 # damage: one byte of a check sum's slice; at the very end, where decoders of many threads hold frames back; between packets, where demuxers look for
 # the next, with loss of those between
 flip() { # IN OUT AT: one byte becomes another

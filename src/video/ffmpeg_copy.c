@@ -319,6 +319,7 @@ SnlsStatus snls_av_copy_open(SnlsWriter *w, SnlsAvWriter *a)
     int error = avformat_open_input(&c->in, url, reader->in->iformat, NULL);
     if (error >= 0) error = avformat_find_stream_info(c->in, NULL);
     if (error < 0) return snls_av_fail(w->ctx, SNLS_ERR_IO, like->path, "cannot be opened a second time", error);
+    if (c->in->start_time == AV_NOPTS_VALUE) c->in->start_time = reader->in->start_time; /* that of the first frame */
     c->stream = av_calloc(c->in->nb_streams, sizeof *c->stream);
     c->streams = c->in->nb_streams;
     c->packet = av_packet_alloc();
@@ -365,6 +366,17 @@ static bool cut_to_range(const SnlsAvCopy *c, double at)
     }
     p->duration = FFMIN(p->duration, av_sat_sub64(end, p->pts));
     return p->duration > 0;
+}
+
+/* Sound before the beginning that is not to be heard, as of clips that were cut without encoding: MP4's edit lists tell so, and other containers would
+ * have it played. The last packet of it stays, with which decoders begin. */
+static bool is_lead(const SnlsAvWriter *a, double at)
+{
+    const AVPacket *p = a->copy.packet;
+    const AVStream *s = a->copy.in->streams[p->stream_index];
+    const double length = (double)p->duration * av_q2d(s->time_base);
+    if (!(p->flags & AV_PKT_FLAG_DISCARD) || s->codecpar->codec_type != AVMEDIA_TYPE_AUDIO || length <= 0) return false;
+    return at + 1.99 * length < 0 && !av_match_name(a->out->oformat->name, "mp4,mov,ipod,3gp,3g2,psp,ismv,f4v");
 }
 
 /* When a picture is decoded whose container tells only when it is shown, as Matroska does of the first ones: they come in another order, so
@@ -452,7 +464,7 @@ SnlsStatus snls_av_copy_until(SnlsWriter *w, SnlsAvWriter *a, double time)
         const double at = due(c);
         if (at > time) break;
         c->pending = false;
-        if (cut_to_range(c, at)) SNLS_TRY(write_packet(w, a));
+        if (cut_to_range(c, at) && !is_lead(a, at)) SNLS_TRY(write_packet(w, a));
     }
     return SNLS_OK;
 }
