@@ -203,14 +203,14 @@ what='stream=index,codec_type:stream_tags=language,filename,mimetype:chapter=sta
 packets() { ffmpeg -v error -nostdin -i "$1" -map "0:$2" -c copy -f streamhash - ; }
 [ "$(packets full.mkv a)" = "$(packets full2.mkv a)" ] || bad "audio differs"
 [ "$(packets full.mkv s)" = "$(packets full2.mkv s)" ] || bad "subtitles differ"
-copy full.mkv full.mp4; grep -q 'subtitle, subrip) is left out: mp4' err || bad "a lost subtitle is not mentioned: $(cat err)"
+copy full.mkv full.mp4; grep -q 'streams 2 (subtitle, subrip), 3 (attachment, [a-z_]*) are left out: mp4 cannot hold them' err || bad "a lost subtitle is not mentioned: $(cat err)"
 [ "$(packets full.mkv a)" = "$(packets full.mp4 a)" ] || bad "audio differs in mp4"
 copy full.mkv full.ts; [ "$(ffprobe -v error -show_entries stream=codec_name -of csv=p=0 full.ts | sort -u | tr -d '\n')" = aach264 ] || bad "audio is lost in .ts: $(cat err)"
 grep -q 'chapters are left out: mpegts' err || bad "lost chapters are not mentioned: $(cat err)"
 make -f lavfi -i testsrc2=s=96x64:r=25:d=0.4 -f lavfi -i sine=d=0.4:r=48000 -c:v ffv1 -c:a pcm_s24le pcm.mkv
 copy pcm.mkv pcm.mxf; [ "$(packets pcm.mkv a)" = "$(packets pcm.mxf a)" ] || bad "audio differs in mxf: $(cat err)"
 for out in full.npy full_%d.png; do
-    copy full.mkv $out "--frames 2"; grep -q 'stream 1 (audio, aac) is left out: ' err && grep -q 'chapters are left out: ' err || bad "$out: what is lost is not mentioned: $(cat err)"
+    copy full.mkv $out "--frames 2"; grep -q 'streams 1 (audio, aac), 2 (subtitle, subrip), 3 (attachment, .*) are left out: ' err && grep -q 'chapters are left out: ' err || bad "$out: what is lost is not mentioned: $(cat err)"
 done
 copy full.mkv mute.npy --no-copy; [ ! -s err ] || bad "--no-copy: $(cat err)"
 # titles and languages: kept where FFmpeg has a place for them, under the word that it takes; else named

@@ -221,6 +221,10 @@ done
 make -f lavfi -i testsrc2=s=64x48:r=25:d=0.4 -f lavfi -i sine=d=0.4:r=48000 -c:v ffv1 -c:a aac heard.mkv; for out in mov flv mp4 ts avi mkv; do copy heard.mkv heard2.$out; silent "AAC in .$out"; done
 make -f lavfi -i testsrc2=s=64x48:r=25:d=14 -f lavfi -i sine=d=14:r=48000 -itsoffset 10 -f lavfi -i sine=d=2:r=48000 -map 0 -map 1 -map 2 -c:v mpeg2video -c:a mp2 -b:a 64k -f vob unknown.vob
 copy unknown.vob unknown.mkv; says 'stream 2 (audio, mp2) is left out: nothing is known of it so far'
+# dozens of streams that the container cannot hold: one sentence, which leaves room for what is found later
+many=""; for i in $(seq 24); do many="$many -map 1"; done
+make -i gap.mp4 -i cues.srt -map 0 $many -c copy -c:s srt many.mkv; copy many.mkv many.y4m
+says 'streams 1 (subtitle, subrip), 2 (subtitle, subrip), .* and [0-9]* more are left out: '; says 'frame rate varies, and y4m has one rate only: '; [ "$(wc -l <err)" = 2 ] || bad "24 subtitles: $(cat err)"
 # a cover picture: a file in Matroska, a stream in MP4
 make -f lavfi -i testsrc=s=32x32 -frames:v 1 cover.png; make -i heard.mkv -i cover.png -map 0 -map 1 -c copy -c:v:0 libx264 -disposition:v:1 attached_pic covered.mp4
 for out in covered.mkv covered2.mp4; do

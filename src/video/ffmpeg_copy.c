@@ -197,17 +197,33 @@ static SnlsStatus attach_cover(SnlsWriter *w, SnlsAvWriter *a, const AVStream *f
     return SNLS_OK;
 }
 
-static void note_left_out(SnlsVideoInfo *info, const char *format, const AVStream *s)
+/* Streams that the container cannot hold: one sentence for all, since there may be dozens, and room is for a few sentences. */
+typedef struct LeftOut {
+    char text[160];
+    int count, told; /* told: those that the text has */
+} LeftOut;
+
+static void leave_out(LeftOut *out, SnlsVideoInfo *info, const AVStream *s)
 {
     const enum AVMediaType type = s->codecpar->codec_type;
     const unsigned tag = s->codecpar->codec_tag; /* chapters and time code of MP4 are such streams, and are copied as tags */
+    const char *word = av_get_media_type_string(type) ? av_get_media_type_string(type) : "?", *codec = avcodec_get_name(s->codecpar->codec_id);
     if (type == AVMEDIA_TYPE_DATA && (tag == MKTAG('t', 'e', 'x', 't') || tag == MKTAG('t', 'm', 'c', 'd'))) return;
-    char why[64] = "nothing is known of it so far";
-    if (type != AVMEDIA_TYPE_AUDIO || s->codecpar->sample_rate > 0)
-        snprintf(why, sizeof why, "%s cannot hold it", format);
-    snls_note(info, "stream %d (%s, %s) is left out: %s", s->index,
-              av_get_media_type_string(type) ? av_get_media_type_string(type) : "?",
-              avcodec_get_name(s->codecpar->codec_id), why);
+    if (type == AVMEDIA_TYPE_AUDIO && s->codecpar->sample_rate <= 0) {
+        snls_note(info, "stream %d (%s, %s) is left out: nothing is known of it so far", s->index, word, codec);
+        return;
+    }
+    char one[96];
+    const size_t used = strlen(out->text);
+    const int size = snprintf(one, sizeof one, "%s%d (%s, %s)", out->count ? ", " : "", s->index, word, codec);
+    if (out->told == out->count++ && used + (size_t)size < sizeof out->text) strcpy(out->text + used, one), out->told++;
+}
+
+static void note_left_out(SnlsVideoInfo *info, const char *format, const LeftOut *out)
+{
+    char more[32] = "";
+    if (out->told < out->count) snprintf(more, sizeof more, " and %d more", out->count - out->told);
+    if (out->count) snls_note(info, out->count > 1 ? "streams %s%s are left out: %s cannot hold them" : "stream %s%s is left out: %s cannot hold it", out->text, more, format);
 }
 
 static void note_chapters(SnlsVideoInfo *info, const char *format) { snls_note(info, "chapters are left out: %s cannot hold them", format); }
@@ -290,8 +306,10 @@ void snls_av_note_beside(const SnlsReader *r, SnlsWriter *w)
     if (aspect.num > 0 && aspect.den > 0 && aspect.num != aspect.den)
         snls_note(&w->info, "the shape of pixels, %d:%d, is not marked in the output: %s has no place for it here", aspect.num, aspect.den, format);
     if (w->params.no_copy) return;
+    LeftOut out = { .count = 0 };
     for (unsigned i = 0; i < in->nb_streams; i++)
-        if (in->streams[i] != reader->stream) note_left_out(&w->info, format, in->streams[i]);
+        if (in->streams[i] != reader->stream) leave_out(&out, &w->info, in->streams[i]);
+    note_left_out(&w->info, format, &out);
     if (in->nb_chapters) note_chapters(&w->info, format);
     snls_av_tags_note(&w->info, format, in, reader->stream->index, NULL);
 }
@@ -328,15 +346,17 @@ SnlsStatus snls_av_copy_open(SnlsWriter *w, SnlsAvWriter *a)
     c->origin = like->origin;
     if (like->params.count > 0 && like->info.rate > 0)
         c->end = c->origin + (double)like->params.count / like->info.rate;
+    LeftOut out = { .count = 0 };
     for (unsigned i = 0; i < c->streams; i++) {
         AVStream *s = c->in->streams[i];
         const bool video = (int)i == reader->stream->index;
         c->stream[i] = (struct SnlsAvCopyStream){ .to = -1, .last = AV_NOPTS_VALUE };
         if (!video && is_cover_file(a, s)) SNLS_TRY(attach_cover(w, a, s));
         else if (!video && keeps(a, s) && !refuses(a, s)) SNLS_TRY(add_stream(w, a, s));
-        else if (!video) note_left_out(&w->info, a->out->oformat->name, s);
+        else if (!video) leave_out(&out, &w->info, s);
         if (c->stream[i].to < 0 && !c->clock.streams) s->discard = AVDISCARD_ALL;
     }
+    note_left_out(&w->info, a->out->oformat->name, &out);
     copy_chapters(w, a);
     snls_av_tags_note(&w->info, a->out->oformat->name, c->in, reader->stream->index, c);
     c->ended = a->out->nb_streams < 2;
