@@ -213,6 +213,14 @@ make -f lavfi -i testsrc2=s=64x48:r=30000/1001:d=1 -c:v libx264 -preset ultrafas
 copy code.mov code2.mov '--first 10'; [ "$(probe code2.mov stream_tags=timecode | head -1)" = '00:01:00;07' ] || bad "time code $(probe code2.mov stream_tags=timecode)"
 copy code.mov code2.mov; [ "$(probe code2.mov stream_tags=timecode | head -1)" = '00:00:59;25' ] || bad "time code of a whole clip: $(probe code2.mov stream_tags=timecode)"
 
+# that frames are whole ones, and marks of streams: kept where there is a place, else the latter are named
+make -i cues.mkv -map 0 -c copy -disposition:s:0 forced+hearing_impaired marked.mkv; copy marked.mkv marked2.mkv; silent "marks in .mkv"
+[ "$(probe marked.mkv stream=field_order)" = progressive ] && [ "$(probe marked2.mkv stream=field_order)" = progressive ] || bad "whole frames are not marked: $(probe marked2.mkv stream=field_order)"
+[ "$(probe marked2.mkv stream_disposition=forced,hearing_impaired s:0)" = 1,1 ] || bad "marks in .mkv: $(probe marked2.mkv stream_disposition=forced,hearing_impaired s:0)"
+make -i marked.mkv -map 0 -c:v libx264 -c:s mov_text -disposition:s:0 forced+hearing_impaired marked.mp4; copy marked.mp4 marked2.mp4; silent "marks in .mp4"
+[ "$(probe marked2.mp4 stream_disposition=forced,hearing_impaired s:0)" = 1,1 ] || bad "marks in .mp4: $(probe marked2.mp4 stream_disposition=forced,hearing_impaired s:0)"
+copy marked.mp4 marked.mov; says 'not kept: mark "forced" of stream 1, mark "hearing impaired" of stream 1; mov has no place for it, .mkv does'
+
 # streams that a muxer lists but refuses, or of which nothing is known yet: left out, and the rest is written
 for case in "libopus mov" "flac mov" "pcm_s16le flv" "ac3 flv"; do
     set -- $case; make -f lavfi -i testsrc2=s=64x48:r=25:d=0.4 -f lavfi -i sine=d=0.4:r=48000 -c:v ffv1 -c:a $1 -strict -2 heard.mkv
