@@ -128,14 +128,22 @@ static AVStream *stream_like(AVFormatContext *out, const AVStream *from)
     return to;
 }
 
-/* Does the muxer begin with our video and this stream (NULL: none)? Into memory, which is thrown away. */
+/* What there is so far: some muxers take one stream of a kind. Attached files, which may be large, are no matter. */
+static bool streams_like(AVFormatContext *out, const AVFormatContext *so_far)
+{
+    for (unsigned i = 0; i < so_far->nb_streams; i++)
+        if (so_far->streams[i]->codecpar->codec_type != AVMEDIA_TYPE_ATTACHMENT && !stream_like(out, so_far->streams[i])) return false;
+    return true;
+}
+
+/* Does the muxer begin with our video, what is copied already, and this stream (NULL: none)? Into memory, which is thrown away. */
 static bool begins_with(const SnlsAvWriter *a, const AVStream *s)
 {
     AVFormatContext *out = NULL;
     uint8_t *bytes = NULL;
     if (avformat_alloc_output_context2(&out, a->out->oformat, NULL, a->out->url) < 0) return true;
     out->strict_std_compliance = a->out->strict_std_compliance;
-    const bool ready = avio_open_dyn_buf(&out->pb) >= 0 && stream_like(out, a->stream) && (!s || stream_like(out, s));
+    const bool ready = avio_open_dyn_buf(&out->pb) >= 0 && streams_like(out, a->out) && (!s || stream_like(out, s));
     const bool begins = !ready || avformat_write_header(out, NULL) >= 0;
     if (out->pb) avio_close_dyn_buf(out->pb, &bytes);
     out->pb = NULL;
