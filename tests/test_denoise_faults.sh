@@ -38,6 +38,9 @@ mkdir nothing; refused 3 'holds no picture' nothing out.mkv
 mkdir gap; make -i clip.mp4 -frames:v 4 gap/%02d.png; rm gap/03.png
 refused 3 'number 3 is missing, 4 is there' gap/%02d.png out.mkv --sigma 0
 make -i clip.mp4 -frames:v 3 whole.y4m; head -c 10000 whole.y4m >half.y4m
+refused 3 'cut off behind frame 2' half.y4m out.mkv --sigma 0 --pix-fmt gray # which loses colour: where a run fails, that is not said
+"$snls" denoise whole.y4m gray.mkv --sigma 0 --pix-fmt gray >said 2>err; grep -q 'colour is lost' err || bad "lost colour is not mentioned: $(cat err)"; rm -f gray.mkv
+"$snls" noise half.y4m out.gif --sigma 1 >said 2>err; [ $? = 3 ] && [ "$(wc -l <err)" = 1 ] && [ ! -e out.gif ] || bad "noise on half a clip: $(cat err)"
 refused 3 'cut off behind frame 2' half.y4m out.mkv --sigma 0
 # words of y4m's first line: any number of X of any length; sizes and formats that are none, by their names
 y4m() { { echo "YUV4MPEG2 $1"; tail -n +2 whole.y4m; } >words.y4m; }
