@@ -123,6 +123,22 @@ done
 copy folder/00001.png single.png; cmp -s folder/00001.png single.png || bad "one picture is copied otherwise"
 mkdir tiff; make -i rgb16.mkv -pix_fmt rgb48le tiff/%02d.tiff; copy tiff tiff.mkv; same rgb16.mkv tiff.mkv rgb48le
 copy tiff/%02d.tiff new/%05d.png; cmp -s folder/00002.png new/00002.png || bad "TIFF by a pattern, into a folder that is new: $(ls new)"
+if has jpeg && command -v python3 >/dev/null; then # colour profiles: sRGB's is what everybody takes for granted, others are told
+    make -f lavfi -i testsrc2=s=32x24 -frames:v 1 -pix_fmt yuvj420p plain.jpg; make -i plain.jpg plain.png
+    python3 - <<'END'
+import zlib
+jpeg, png = open("plain.jpg", "rb").read(), open("plain.png", "rb").read()
+def app(mark, data): return b"\xff" + bytes([mark]) + (len(data) + 2).to_bytes(2, "big") + data
+def chunk(kind, data): return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
+exif = app(0xe1, b"Exif\0\0" + bytes(60000))
+for name, words in (("wide", b"Display P3"), ("usual", b"sRGB IEC61966-2.1"), ("usual16", "sRGB".encode("utf-16-be"))):
+    profile = bytes(128) + words + bytes(300)
+    open(name + ".jpg", "wb").write(jpeg[:2] + exif + app(0xe2, b"ICC_PROFILE\0\1\1" + profile) + jpeg[2:])
+    if name != "usual16": open(name + ".png", "wb").write(png[:33] + chunk(b"iCCP", words + b"\0\0" + zlib.compress(profile)) + png[33:])
+END
+    for clip in wide.jpg wide.png; do copy $clip flat.png; grep -q 'the colour profile (ICC) of the pictures is left out' err && [ "$(wc -l <err)" = 1 ] || bad "$clip: its profile is not mentioned: $(cat err)"; done
+    for clip in usual.jpg usual16.jpg usual.png plain.jpg plain.png; do copy $clip flat.png; [ ! -s err ] || bad "$clip: $(cat err)"; done
+fi
 if has jpeg && command -v python3 >/dev/null; then # EXIF's word for which side is up is in no PNG
     make -f lavfi -i testsrc2=s=32x24 -frames:v 2 -pix_fmt yuvj420p turned%d.jpg
     for order in big little; do
