@@ -191,6 +191,11 @@ for out in gap.y4m gap.m2v gap.mxf; do copy gap.mp4 $out; says 'frame rate varie
 copy gap.mp4 gap.avi; silent "a gap in .avi"; near gap.mp4 gap.avi 0.001 || bad "a gap in .avi: other times"
 make -f lavfi -i testsrc2=s=32x32:r=24000/1001:d=12 -c:v ffv1 even.mkv; copy even.mkv even.y4m; silent "an even rate"
 
+# how long the last frame of an animation is to be seen
+make -f lavfi -i testsrc2=s=64x48:r=10:d=0.5 -final_delay 300 last.gif; make -f lavfi -i testsrc2=s=64x48:r=10:d=0.5 -f apng -final_delay 3 last.apng
+ends() { ffprobe -v error -select_streams v:0 -show_entries packet=pts_time,duration_time -of csv=p=0 "$1" | tail -1; }
+for clip in last.gif last.apng; do for out in gif apng; do copy $clip last2.$out; [ "$(ends last2.$out | cut -d, -f2)" = 3.000000 ] || bad "$clip to .$out: the last frame is $(ends last2.$out)"; done; done
+
 # transparency of WebM, which is a second picture beside each
 if ffmpeg -hide_banner -decoders 2>/dev/null | grep -q libvpx-vp9; then
     make -f lavfi -i testsrc2=s=64x48:r=25:d=0.4 -vf "format=yuva420p,geq=lum='lum(X,Y)':cb='cb(X,Y)':cr='cr(X,Y)':a='4*X'" -c:v libvpx-vp9 -deadline realtime clear.webm
