@@ -18,7 +18,6 @@ static int open_reader(SnlsContext *ctx, const Reading *reading, ClipIn *clip)
     if (status < 0) return fail_library(ctx, status, false);
     SnlsVideoInfo *info = &clip->told;
     snls_reader_info(clip->reader, info);
-    if (clip->flags & CLIP_NOTES) print_notes(info);
     clip->shape[0] = info->height, clip->shape[1] = info->width, clip->shape[2] = info->channels;
     clip->frames = info->frames;
     clip->exact = info->frames_exact;
@@ -43,11 +42,18 @@ static int next_of_array(SnlsContext *ctx, ClipIn *clip, float *pixels, bool *th
     return require_pixels(clip->path, &frame, clip->given);
 }
 
+void clip_in_say(ClipIn *clip)
+{
+    if (!clip->said && clip->flags & CLIP_NOTES) print_notes(&clip->told);
+    clip->said = true;
+}
+
 void clip_in_tell(ClipIn *clip)
 {
     SnlsVideoInfo info;
     if (!clip->reader) return;
     snls_reader_info(clip->reader, &info);
+    clip_in_say(clip);
     if (!clip->ended && clip->flags & CLIP_NOTES) print_later_notes(&clip->told, &info);
     else if (!clip->ended) print_damage(clip->path, &info);
     clip->ended = true;

@@ -19,7 +19,7 @@ typedef struct ClipIn {
     SnlsFrame *like[2]; /* frame t as it was read at t % 2: a result may be one frame behind */
     SnlsVideoInfo told; /* what the reader has said so far */
     int flags;
-    bool ended;
+    bool said, ended; /* told is printed; all is */
 } ClipIn;
 
 int clip_in_open(SnlsContext *ctx, const char *path, const Reading *reading, int flags, ClipIn *clip);
@@ -29,6 +29,7 @@ int clip_in_next(SnlsContext *ctx, ClipIn *clip, float *pixels, bool *there);
 int clip_in_count(SnlsContext *ctx, ClipIn *clip); /* the rest is counted and left out */
 
 int clip_in_free(SnlsContext *ctx, const ClipIn *clip, int64_t ahead, const char *pattern, bool overwrite); /* frames_free */
+void clip_in_say(ClipIn *clip);  /* what the reader had to say when it was opened, if that was not said yet */
 void clip_in_tell(ClipIn *clip); /* what the reader has to say of the frames so far: for who takes no more of them; at the end it is told by itself */
 
 void clip_in_close(SnlsContext *ctx, ClipIn *clip);

@@ -76,7 +76,6 @@ static int open_writer(ClipOut *o)
     const SnlsStatus status = snls_writer_open(&o->writer, o->ctx, strcmp(o->path, "-") ? output_path(o->path) : "-", &params);
     if (status < 0) return fail_clip(status, true, o->path, snls_error(o->ctx));
     snls_writer_info(o->writer, &o->told);
-    print_notes(&o->told);
     return EXIT_DONE;
 }
 
@@ -88,12 +87,21 @@ static int write_frame(ClipOut *o, const float *pixels)
     return status < 0 ? fail_clip(status, true, o->path, snls_error(o->ctx)) : EXIT_DONE;
 }
 
+static void say(ClipOut *o)
+{
+    if (o->said) return;
+    clip_in_say(&o->clip);
+    print_notes(&o->told);
+    o->said = true;
+}
+
 static int finish_video(ClipOut *o)
 {
     SnlsVideoInfo later;
     const SnlsStatus status = snls_writer_finish(o->writer);
     if (status < 0) return fail_clip(status, true, o->path, snls_error(o->ctx));
     snls_writer_info(o->writer, &later);
+    say(o);
     print_later_notes(&o->told, &later);
     return EXIT_DONE;
 }
@@ -117,6 +125,7 @@ int clip_out_begin(ClipOut *o)
     const ClipIn *clip = &o->clip;
     const int64_t shape[4] = { clip->exact ? clip->frames : -1, clip->shape[0], clip->shape[1], clip->shape[2] };
     const bool standard = !strcmp(o->path, "-"), array = snls_path_ends(o->path, ".npy");
+    o->begun = seconds_now();
     if (standard && o->common->json) return fail(EXIT_USAGE, "OUT is standard output, and so is --json: one of them");
     int code = array || standard ? EXIT_DONE : choose_pattern(o);
     if (!code && *o->pattern) return begin_pictures(o);
@@ -128,6 +137,7 @@ int clip_out_frame(ClipOut *o, const float *pixels)
 {
     const int code = *o->pattern ? write_picture(o, pixels) : o->writer ? write_frame(o, pixels) : array_out_add(o->ctx, &o->array, pixels);
     if (!code) o->written++;
+    if (!code && seconds_now() - o->begun >= NOTES_SECONDS) say(o);
     return code;
 }
 

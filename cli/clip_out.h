@@ -15,6 +15,8 @@ typedef struct ClipOut {
     SnlsVideoInfo told; /* what the writer has said so far */
     char pattern[4096]; /* of pictures; empty: one file */
     int64_t written;    /* frames so far */
+    double begun;       /* seconds_now */
+    bool said;          /* notes of IN and told are printed */
 } ClipOut;
 
 int clip_out_open(ClipOut *out, SnlsContext *ctx, const Common *common); /* IN; frames are the clip's to take */

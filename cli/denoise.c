@@ -176,7 +176,6 @@ static int open_reader(Denoise *d)
                     d->fps, d->in, d->info.rate);
     code = check_sigma_channels(d->sigma, d->in, d->info.channels);
     if (code) return code;
-    if (!d->quiet) print_notes(&d->info);
     if (!d->clean) return EXIT_DONE;
     input_note(d->clean);
     status = snls_reader_open(&d->clean_reader, d->ctx[3], d->clean, &params);
@@ -217,10 +216,9 @@ static int open_writer(Denoise *d)
     return EXIT_DONE;
 }
 
-/* What the writer has to say, once a frame is written: who may not write has one line, the error. */
 static void tell_once(Denoise *d)
 {
-    if (!d->told && !d->quiet) print_notes(&d->out_info);
+    if (!d->told && !d->quiet) print_notes(&d->info), print_notes(&d->out_info);
     d->told = true;
 }
 
@@ -268,7 +266,7 @@ static void on_progress(void *opaque, int64_t frames)
 {
     Denoise *d = opaque;
     release(d);
-    tell_once(d);
+    if (d->progress.bar || seconds_now() - d->progress.start >= NOTES_SECONDS) tell_once(d); /* a bar comes behind them */
     if (d->result.resumed > d->progress.resumed) d->progress.resumed = d->result.resumed;
     progress_frame(&d->progress, frames);
 }

@@ -25,7 +25,7 @@ typedef struct Denoise {
     SnlsReader *reader, *clean_reader;
     SnlsWriter *writer;
     SnlsVideoInfo info, out_info;
-    bool told;              /* out_info's notes are printed */
+    bool told;              /* notes of info and out_info are printed */
     SnlsPipelineResult result;
     Progress progress;
     Html html;

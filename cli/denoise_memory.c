@@ -5,11 +5,23 @@
 #include "denoise_args.h"
 #include "held.h"
 #include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define GIB (1024.0 * 1024 * 1024)
+
+typedef struct Size { char text[32]; } Size;
+
+/* Rounded up, so that --mem with what is told is enough. */
+static Size size_of(double bytes)
+{
+    Size size;
+    if (bytes < GIB) snprintf(size.text, sizeof size.text, "%.0f MiB", ceil(bytes * 1024 / GIB));
+    else snprintf(size.text, sizeof size.text, "%.2f GiB", ceil(bytes * 100 / GIB) / 100);
+    return size;
+}
 
 /* "900M", "2G", "1.5GiB", "800000000" */
 static int parse_size(const char *option, const char *text, double *bytes)
@@ -99,7 +111,6 @@ int denoise_plan_memory(const Denoise *d, SnlsPipelineParams *p)
     const double least = need.all - 0.8 * (need.held > stays ? need.held - stays : 0); /* flow and the tiles in work are a tenth of what is held */
     if (need.held > 0 && least <= limit) return hold(d, limit, need.held);
     if (d->mem)
-        return fail(EXIT_MEMORY, "--mem %s: this run needs about %.2f GiB, or %.2f GiB with frames held in a file",
-                    d->mem, need.all / GIB, least / GIB);
+        return fail(EXIT_MEMORY, "--mem %s: this run needs about %s, or %s with frames held in a file", d->mem, size_of(need.all).text, size_of(least).text);
     return fail(EXIT_MEMORY, "%s: %.2f GiB are needed, this process may have %.2f GiB", d->in, need.all / GIB, limit / GIB);
 }

@@ -17,6 +17,7 @@ typedef struct Reading {
 SnlsReaderParams reading_params(const Reading *reading);
 
 void print_notes(const SnlsVideoInfo *info); /* what a reader or a writer has to say, a line each */
+#define NOTES_SECONDS 2.0 /* a run that has gone well for so long tells its notes, others at their end: one that fails has one line, the error */
 void print_later_notes(const SnlsVideoInfo *told,
                        const SnlsVideoInfo *now); /* what it has come to say since it was opened */
 

@@ -38,6 +38,9 @@ mkdir nothing; refused 3 'holds no picture' nothing out.mkv
 mkdir gap; make -i clip.mp4 -frames:v 4 gap/%02d.png; rm gap/03.png
 refused 3 'number 3 is missing, 4 is there' gap/%02d.png out.mkv --sigma 0
 make -i clip.mp4 -frames:v 3 whole.y4m; head -c 10000 whole.y4m >half.y4m
+refused 3 'cut off behind frame 2' half.y4m out.mkv --sigma 0 --pix-fmt gray # which loses colour: where a run fails, that is not said
+"$snls" denoise whole.y4m gray.mkv --sigma 0 --pix-fmt gray >said 2>err; grep -q 'colour is lost' err || bad "lost colour is not mentioned: $(cat err)"; rm -f gray.mkv
+"$snls" noise half.y4m out.gif --sigma 1 >said 2>err; [ $? = 3 ] && [ "$(wc -l <err)" = 1 ] && [ ! -e out.gif ] || bad "noise on half a clip: $(cat err)"
 refused 3 'cut off behind frame 2' half.y4m out.mkv --sigma 0
 # words of y4m's first line: any number of X of any length; sizes and formats that are none, by their names
 y4m() { { echo "YUV4MPEG2 $1"; tail -n +2 whole.y4m; } >words.y4m; }
@@ -153,6 +156,8 @@ fi
 refused 4 ' --vcodec is nonsense' clip.mkv out.mkv --vcodec nonsense
 refused 2 'is missing' clip.mkv
 refused 5 '--mem 1M: this run needs' clip.mkv out.mkv --sigma 20 --mem 1M
+"$snls" denoise clip.mkv out.mkv --sigma 20 --mem 1M >said 2>err; told=$(sed -E 's/.* or ([0-9]+) MiB with.*/\1/' err) # what is told is enough, and no less
+"$snls" denoise clip.mkv out.mkv --sigma 20 --preset medium --mem ${told}M >said 2>err || bad "--mem ${told}M: $(cat err)"; rm -f out*; refused 5 'this run needs' clip.mkv out.mkv --sigma 20 --mem $((told - 1))M
 refused 2 '--mem' clip.mkv out.mkv --mem lots
 refused 2 '--mem is 1e999' clip.mkv out.mkv --mem 1e999
 if ! nm -D "$snls" 2>/dev/null | grep -Eq '__[at]san_init'; then # which need the room of addresses
@@ -172,7 +177,7 @@ refused 2 'grey.mkv is grey' grey.mkv out.mkv --sigma 20,10,5
 make -f lavfi -i testsrc2=s=224x176:r=25:d=0.36 -c:v ffv1 large.mkv
 "$snls" denoise large.mkv roomy.y4m --sigma 20 --preset fast --patches1 8 --patches2 8 >/dev/null 2>err || bad "denoise: $(cat err)"
 "$snls" denoise large.mkv out.y4m --sigma 20 --preset fast --mem 1M >/dev/null 2>err
-least=$(sed -E 's/.* or ([0-9.]+) GiB with.*/\1/' err | awk '{ print int($1 * 1024) + 11 }')
+least=$(sed -E 's/.* or ([0-9]+) MiB with.*/\1/' err | awk '{ print $1 + 11 }')
 python3 - "$snls" "$least" >peak 2>err <<'PY' || bad "--mem ${least}M: $(cat err)"
 import resource, subprocess, sys
 subprocess.run([sys.argv[1], "denoise", "large.mkv", "held.y4m", "--sigma", "20", "--preset", "fast", "--patches1", "8", "--patches2", "8", "--mem", sys.argv[2] + "M"],

@@ -126,6 +126,22 @@ done
 copy folder/00001.png single.png; cmp -s folder/00001.png single.png || bad "one picture is copied otherwise"
 mkdir tiff; make -i rgb16.mkv -pix_fmt rgb48le tiff/%02d.tiff; copy tiff tiff.mkv; same rgb16.mkv tiff.mkv rgb48le
 copy tiff/%02d.tiff new/%05d.png; cmp -s folder/00002.png new/00002.png || bad "TIFF by a pattern, into a folder that is new: $(ls new)"
+if has jpeg && command -v python3 >/dev/null; then # colour profiles: sRGB's is what everybody takes for granted, others are told
+    make -f lavfi -i testsrc2=s=32x24 -frames:v 1 -pix_fmt yuvj420p plain.jpg; make -i plain.jpg plain.png
+    python3 - <<'END'
+import zlib
+jpeg, png = open("plain.jpg", "rb").read(), open("plain.png", "rb").read()
+def app(mark, data): return b"\xff" + bytes([mark]) + (len(data) + 2).to_bytes(2, "big") + data
+def chunk(kind, data): return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
+exif = app(0xe1, b"Exif\0\0" + bytes(60000))
+for name, words in (("wide", b"Display P3"), ("usual", b"sRGB IEC61966-2.1"), ("usual16", "sRGB".encode("utf-16-be"))):
+    profile = bytes(128) + words + bytes(300)
+    open(name + ".jpg", "wb").write(jpeg[:2] + exif + app(0xe2, b"ICC_PROFILE\0\1\1" + profile) + jpeg[2:])
+    if name != "usual16": open(name + ".png", "wb").write(png[:33] + chunk(b"iCCP", words + b"\0\0" + zlib.compress(profile)) + png[33:])
+END
+    for clip in wide.jpg wide.png; do copy $clip flat.png; grep -q 'the colour profile (ICC) of the pictures is left out' err && [ "$(wc -l <err)" = 1 ] || bad "$clip: its profile is not mentioned: $(cat err)"; done
+    for clip in usual.jpg usual16.jpg usual.png plain.jpg plain.png; do copy $clip flat.png; [ ! -s err ] || bad "$clip: $(cat err)"; done
+fi
 if has jpeg && command -v python3 >/dev/null; then # EXIF's word for which side is up is in no PNG
     make -f lavfi -i testsrc2=s=32x24 -frames:v 2 -pix_fmt yuvj420p turned%d.jpg
     for order in big little; do
@@ -209,14 +225,14 @@ make -i full.mkv -map 0 -c copy full3.mkv # begins at 0, which full.mkv need not
 packets() { ffmpeg -v error -nostdin -i "$1" -map "0:$2" -c copy -f streamhash - ; }
 [ "$(packets full.mkv a)" = "$(packets full2.mkv a)" ] || bad "audio differs"
 [ "$(packets full.mkv s)" = "$(packets full2.mkv s)" ] || bad "subtitles differ"
-copy full.mkv full.mp4; grep -q 'subtitle, subrip) is left out: mp4' err || bad "a lost subtitle is not mentioned: $(cat err)"
+copy full.mkv full.mp4; grep -q 'streams 2 (subtitle, subrip), 3 (attachment, [a-z_]*) are left out: mp4 cannot hold them' err || bad "a lost subtitle is not mentioned: $(cat err)"
 [ "$(packets full.mkv a)" = "$(packets full.mp4 a)" ] || bad "audio differs in mp4"
 copy full.mkv full.ts; [ "$(ffprobe -v error -show_entries stream=codec_name -of csv=p=0 full.ts | sort -u | tr -d '\n')" = aach264 ] || bad "audio is lost in .ts: $(cat err)"
 grep -q 'chapters are left out: mpegts' err || bad "lost chapters are not mentioned: $(cat err)"
 make -f lavfi -i testsrc2=s=96x64:r=25:d=0.4 -f lavfi -i sine=d=0.4:r=48000 -c:v ffv1 -c:a pcm_s24le pcm.mkv
 copy pcm.mkv pcm.mxf; [ "$(packets pcm.mkv a)" = "$(packets pcm.mxf a)" ] || bad "audio differs in mxf: $(cat err)"
 for out in full.npy full_%d.png; do
-    copy full.mkv $out "--frames 2"; grep -q 'stream 1 (audio, aac) is left out: ' err && grep -q 'chapters are left out: ' err || bad "$out: what is lost is not mentioned: $(cat err)"
+    copy full.mkv $out "--frames 2"; grep -q 'streams 1 (audio, aac), 2 (subtitle, subrip), 3 (attachment, .*) are left out: ' err && grep -q 'chapters are left out: ' err || bad "$out: what is lost is not mentioned: $(cat err)"
 done
 copy full.mkv mute.npy --no-copy; [ ! -s err ] || bad "--no-copy: $(cat err)"
 # titles and languages: kept where FFmpeg has a place for them, under the word that it takes; else named

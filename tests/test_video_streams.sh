@@ -96,6 +96,14 @@ END
     for out in said.mkv said.webm said.y4m; do copy said.m2v $out; says 'closed captions are left out'; [ "$(wc -l <err)" = 1 ] || bad "$out: $(cat err)"; copy said.m2v $out --no-copy; silent "$out"; done
 fi
 
+# a clock whose beginning the file does not tell, of one packet or of none with a time: it begins with the first frame
+make -f lavfi -i testsrc2=s=64x48:r=25 -frames:v 1 single.ts; make -f lavfi -i testsrc2=s=64x48:r=25:d=0.4 -c:v mpeg2video -bf 2 untimed.m2v
+for clip in single.ts untimed.m2v; do for out in mkv mp4; do copy $clip begin.$out; silent "$clip"; [ "$(times begin.$out | grep . | head -1)" = 0.000000 ] || bad "$clip: .$out begins at $(times begin.$out | head -1) s"; done; done
+# a clip that was cut without encoding: its list of edits hides the frames and the sound before the cut, which other containers would show
+make -f lavfi -i testsrc2=s=64x48:r=25:d=2 -f lavfi -i sine=d=2:r=48000 -c:v libx264 -preset ultrafast -g 50 -c:a aac uncut.mp4; make -ss 1 -i uncut.mp4 -c copy trimmed.mp4
+for out in mkv avi ts; do copy trimmed.mp4 trimmed2.$out; first=$(times trimmed2.$out | grep . | head -1); sound=$(times trimmed2.$out a:0 | grep . | head -1); awk "BEGIN { exit !($first - $sound < 0.045 && $sound - $first < 0.045) }" || bad "trimmed .$out: frames from $first s, sound from $sound s"; done
+copy trimmed.mp4 trimmed2.mp4; [ "$(times trimmed.mp4 a:0)" = "$(times trimmed2.mp4 a:0)" ] || bad "trimmed .mp4: other times of its sound"
+
 # damage: one byte of a check sum's slice; at the very end, where decoders of many threads hold frames back; between packets, where demuxers look for
 # the next, with loss of those between
 flip() { # IN OUT AT: one byte becomes another
@@ -186,6 +194,11 @@ for out in gap.y4m gap.m2v gap.mxf; do copy gap.mp4 $out; says 'frame rate varie
 copy gap.mp4 gap.avi; silent "a gap in .avi"; near gap.mp4 gap.avi 0.001 || bad "a gap in .avi: other times"
 make -f lavfi -i testsrc2=s=32x32:r=24000/1001:d=12 -c:v ffv1 even.mkv; copy even.mkv even.y4m; silent "an even rate"
 
+# how long the last frame of an animation is to be seen
+make -f lavfi -i testsrc2=s=64x48:r=10:d=0.5 -final_delay 300 last.gif; make -f lavfi -i testsrc2=s=64x48:r=10:d=0.5 -f apng -final_delay 3 last.apng
+ends() { ffprobe -v error -select_streams v:0 -show_entries packet=pts_time,duration_time -of csv=p=0 "$1" | tail -1; }
+for clip in last.gif last.apng; do for out in gif apng; do copy $clip last2.$out; [ "$(ends last2.$out | cut -d, -f2)" = 3.000000 ] || bad "$clip to .$out: the last frame is $(ends last2.$out)"; done; done
+
 # transparency of WebM, which is a second picture beside each
 if ffmpeg -hide_banner -decoders 2>/dev/null | grep -q libvpx-vp9; then
     make -f lavfi -i testsrc2=s=64x48:r=25:d=0.4 -vf "format=yuva420p,geq=lum='lum(X,Y)':cb='cb(X,Y)':cr='cr(X,Y)':a='4*X'" -c:v libvpx-vp9 -deadline realtime clear.webm
@@ -208,20 +221,33 @@ make -f lavfi -i testsrc2=s=64x48:r=30000/1001:d=1 -c:v libx264 -preset ultrafas
 copy code.mov code2.mov '--first 10'; [ "$(probe code2.mov stream_tags=timecode | head -1)" = '00:01:00;07' ] || bad "time code $(probe code2.mov stream_tags=timecode)"
 copy code.mov code2.mov; [ "$(probe code2.mov stream_tags=timecode | head -1)" = '00:00:59;25' ] || bad "time code of a whole clip: $(probe code2.mov stream_tags=timecode)"
 
+# that frames are whole ones, and marks of streams: kept where there is a place, else the latter are named
+make -i cues.mkv -map 0 -c copy -disposition:s:0 forced+hearing_impaired marked.mkv; copy marked.mkv marked2.mkv; silent "marks in .mkv"
+[ "$(probe marked.mkv stream=field_order)" = progressive ] && [ "$(probe marked2.mkv stream=field_order)" = progressive ] || bad "whole frames are not marked: $(probe marked2.mkv stream=field_order)"
+[ "$(probe marked2.mkv stream_disposition=forced,hearing_impaired s:0)" = 1,1 ] || bad "marks in .mkv: $(probe marked2.mkv stream_disposition=forced,hearing_impaired s:0)"
+make -i marked.mkv -map 0 -c:v libx264 -c:s mov_text -disposition:s:0 forced+hearing_impaired marked.mp4; copy marked.mp4 marked2.mp4; silent "marks in .mp4"
+[ "$(probe marked2.mp4 stream_disposition=forced,hearing_impaired s:0)" = 1,1 ] || bad "marks in .mp4: $(probe marked2.mp4 stream_disposition=forced,hearing_impaired s:0)"
+copy marked.mp4 marked.mov; says 'not kept: mark "forced" of stream 1, mark "hearing impaired" of stream 1; mov has no place for it, .mkv does'
+
 # streams that a muxer lists but refuses, or of which nothing is known yet: left out, and the rest is written
 for case in "libopus mov" "flac mov" "pcm_s16le flv" "ac3 flv"; do
     set -- $case; make -f lavfi -i testsrc2=s=64x48:r=25:d=0.4 -f lavfi -i sine=d=0.4:r=48000 -c:v ffv1 -c:a $1 -strict -2 heard.mkv
     copy heard.mkv heard.$2; says "stream 1 (audio, .*) is left out: $2 cannot hold it"
 done
+make -f lavfi -i testsrc2=s=64x48:r=25:d=0.4 -f lavfi -i sine=d=0.4:r=48000 -map 0 -map 1 -map 1 -c:v ffv1 -c:a aac heard.mkv; copy heard.mkv heard.flv; says 'stream 2 (audio, aac) is left out: flv cannot hold it' # the second
 make -f lavfi -i testsrc2=s=64x48:r=25:d=0.4 -f lavfi -i sine=d=0.4:r=48000 -c:v ffv1 -c:a aac heard.mkv; for out in mov flv mp4 ts avi mkv; do copy heard.mkv heard2.$out; silent "AAC in .$out"; done
 make -f lavfi -i testsrc2=s=64x48:r=25:d=14 -f lavfi -i sine=d=14:r=48000 -itsoffset 10 -f lavfi -i sine=d=2:r=48000 -map 0 -map 1 -map 2 -c:v mpeg2video -c:a mp2 -b:a 64k -f vob unknown.vob
 copy unknown.vob unknown.mkv; says 'stream 2 (audio, mp2) is left out: nothing is known of it so far'
+# dozens of streams that the container cannot hold: one sentence, which leaves room for what is found later
+many=""; for i in $(seq 24); do many="$many -map 1"; done
+make -i gap.mp4 -i cues.srt -map 0 $many -c copy -c:s srt many.mkv; copy many.mkv many.y4m
+says 'streams 1 (subtitle, subrip), 2 (subtitle, subrip), .* and [0-9]* more are left out: '; says 'frame rate varies, and y4m has one rate only: '; [ "$(wc -l <err)" = 2 ] || bad "24 subtitles: $(cat err)"
 # a cover picture: a file in Matroska, a stream in MP4
 make -f lavfi -i testsrc=s=32x32 -frames:v 1 cover.png; make -i heard.mkv -i cover.png -map 0 -map 1 -c copy -c:v:0 libx264 -disposition:v:1 attached_pic covered.mp4
 for out in covered.mkv covered2.mp4; do
     copy covered.mp4 $out; silent "a cover in $out"; ffmpeg -v error -nostdin -y -i $out -map 0:v -map -0:v:0 -c copy -f image2 -update 1 got.png; cmp -s cover.png got.png || bad "$out: another cover picture"
 done
-copy covered.mkv covered2.mkv; silent "a cover from .mkv"; copy covered.mp4 covered.avi; says 'stream 2 (video, png) is left out: avi cannot hold it'
+copy covered.mkv covered2.mkv; silent "a cover from .mkv"; for out in avi mov; do copy covered.mp4 covered.$out; says "stream 2 (video, png) is left out: $out cannot hold it"; done
 
 # a clip whose pixel format changes in the middle has one in the output, which is said; encoders do not talk
 for format in yuv420p yuv444p; do make -f lavfi -i testsrc2=s=64x64:r=25:d=0.4 -pix_fmt $format -c:v libx264 -preset ultrafast $format.h264; done

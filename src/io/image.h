@@ -28,6 +28,9 @@ SnlsStatus snls_jpeg_samples(SnlsContext *ctx, const SnlsBytes *file, SnlsSample
 /* Does the beginning of a JPEG say that its pixels are to be shown turned or mirrored? */
 bool snls_exif_turned(const unsigned char *data, int64_t size);
 
+/* Does the beginning of a JPEG or a PNG hold a colour profile other than sRGB's? */
+bool snls_icc_other(const unsigned char *data, int64_t size);
+
 /* Writes a PNG row by row: fill puts row y, channels samples a pixel, two bytes (high first) each where depth is 16. */
 typedef SnlsStatus (*SnlsFillRow)(SnlsContext *ctx, void *opaque, int64_t y, uint8_t *row);
 typedef struct SnlsPngOut {

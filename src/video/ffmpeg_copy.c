@@ -30,12 +30,12 @@ static bool known_to_hold(const AVOutputFormat *f, enum AVCodecID id)
 static bool keeps(const SnlsAvWriter *a, const AVStream *s)
 {
     const AVOutputFormat *f = a->out->oformat;
-    const bool matroska = !strcmp(f->name, "matroska"), mov = strstr("mp4,mov,ipod", f->name) != NULL;
+    const bool matroska = !strcmp(f->name, "matroska"), mp4 = strstr("mp4,ipod", f->name) != NULL; /* FFmpeg's .mov takes covers and does not write them */
     switch (s->codecpar->codec_type) {
     case AVMEDIA_TYPE_ATTACHMENT: return matroska;
     case AVMEDIA_TYPE_VIDEO:
         if (s->disposition & AV_DISPOSITION_ATTACHED_PIC)
-            return mov; /* elsewhere it would become a second video, or is a file */
+            return mp4; /* elsewhere it would become a second video, or is a file */
         break;
     case AVMEDIA_TYPE_AUDIO:
         if (f->audio_codec == AV_CODEC_ID_NONE || (!strcmp(f->name, "mxf") && s->codecpar->sample_rate != 48000)) return false;
@@ -143,14 +143,22 @@ static AVStream *stream_like(AVFormatContext *out, const AVStream *from)
     return to;
 }
 
-/* Does the muxer begin with our video and this stream (NULL: none)? Into memory, which is thrown away. */
+/* What there is so far: some muxers take one stream of a kind. Attached files, which may be large, are no matter. */
+static bool streams_like(AVFormatContext *out, const AVFormatContext *so_far)
+{
+    for (unsigned i = 0; i < so_far->nb_streams; i++)
+        if (so_far->streams[i]->codecpar->codec_type != AVMEDIA_TYPE_ATTACHMENT && !stream_like(out, so_far->streams[i])) return false;
+    return true;
+}
+
+/* Does the muxer begin with our video, what is copied already, and this stream (NULL: none)? Into memory, which is thrown away. */
 static bool begins_with(const SnlsAvWriter *a, const AVStream *s)
 {
     AVFormatContext *out = NULL;
     uint8_t *bytes = NULL;
     if (avformat_alloc_output_context2(&out, a->out->oformat, NULL, a->out->url) < 0) return true;
     out->strict_std_compliance = a->out->strict_std_compliance;
-    const bool ready = avio_open_dyn_buf(&out->pb) >= 0 && stream_like(out, a->stream) && (!s || stream_like(out, s));
+    const bool ready = avio_open_dyn_buf(&out->pb) >= 0 && streams_like(out, a->out) && (!s || stream_like(out, s));
     const bool begins = !ready || avformat_write_header(out, NULL) >= 0;
     if (out->pb) avio_close_dyn_buf(out->pb, &bytes);
     out->pb = NULL;
@@ -212,17 +220,33 @@ static SnlsStatus attach_cover(SnlsWriter *w, SnlsAvWriter *a, const AVStream *f
     return SNLS_OK;
 }
 
-static void note_left_out(SnlsVideoInfo *info, const char *format, const AVStream *s)
+/* Streams that the container cannot hold: one sentence for all, since there may be dozens, and room is for a few sentences. */
+typedef struct LeftOut {
+    char text[160];
+    int count, told; /* told: those that the text has */
+} LeftOut;
+
+static void leave_out(LeftOut *out, SnlsVideoInfo *info, const AVStream *s)
 {
     const enum AVMediaType type = s->codecpar->codec_type;
     const unsigned tag = s->codecpar->codec_tag; /* chapters and time code of MP4 are such streams, and are copied as tags */
+    const char *word = av_get_media_type_string(type) ? av_get_media_type_string(type) : "?", *codec = avcodec_get_name(s->codecpar->codec_id);
     if (type == AVMEDIA_TYPE_DATA && (tag == MKTAG('t', 'e', 'x', 't') || tag == MKTAG('t', 'm', 'c', 'd'))) return;
-    char why[64] = "nothing is known of it so far";
-    if (type != AVMEDIA_TYPE_AUDIO || s->codecpar->sample_rate > 0)
-        snprintf(why, sizeof why, "%s cannot hold it", format);
-    snls_note(info, "stream %d (%s, %s) is left out: %s", s->index,
-              av_get_media_type_string(type) ? av_get_media_type_string(type) : "?",
-              avcodec_get_name(s->codecpar->codec_id), why);
+    if (type == AVMEDIA_TYPE_AUDIO && s->codecpar->sample_rate <= 0) {
+        snls_note(info, "stream %d (%s, %s) is left out: nothing is known of it so far", s->index, word, codec);
+        return;
+    }
+    char one[96];
+    const size_t used = strlen(out->text);
+    const int size = snprintf(one, sizeof one, "%s%d (%s, %s)", out->count ? ", " : "", s->index, word, codec);
+    if (out->told == out->count++ && used + (size_t)size < sizeof out->text) strcpy(out->text + used, one), out->told++;
+}
+
+static void note_left_out(SnlsVideoInfo *info, const char *format, const LeftOut *out)
+{
+    char more[32] = "";
+    if (out->told < out->count) snprintf(more, sizeof more, " and %d more", out->count - out->told);
+    if (out->count) snls_note(info, out->count > 1 ? "streams %s%s are left out: %s cannot hold them" : "stream %s%s is left out: %s cannot hold it", out->text, more, format);
 }
 
 static void note_chapters(SnlsVideoInfo *info, const char *format) { snls_note(info, "chapters are left out: %s cannot hold them", format); }
@@ -305,8 +329,10 @@ void snls_av_note_beside(const SnlsReader *r, SnlsWriter *w)
     if (aspect.num > 0 && aspect.den > 0 && aspect.num != aspect.den)
         snls_note(&w->info, "the shape of pixels, %d:%d, is not marked in the output: %s has no place for it here", aspect.num, aspect.den, format);
     if (w->params.no_copy) return;
+    LeftOut out = { .count = 0 };
     for (unsigned i = 0; i < in->nb_streams; i++)
-        if (in->streams[i] != reader->stream) note_left_out(&w->info, format, in->streams[i]);
+        if (in->streams[i] != reader->stream) leave_out(&out, &w->info, in->streams[i]);
+    note_left_out(&w->info, format, &out);
     if (in->nb_chapters) note_chapters(&w->info, format);
     snls_av_tags_note(&w->info, format, in, reader->stream->index, NULL);
 }
@@ -334,6 +360,7 @@ SnlsStatus snls_av_copy_open(SnlsWriter *w, SnlsAvWriter *a)
     int error = avformat_open_input(&c->in, url, reader->in->iformat, NULL);
     if (error >= 0) error = avformat_find_stream_info(c->in, NULL);
     if (error < 0) return snls_av_fail(w->ctx, SNLS_ERR_IO, like->path, "cannot be opened a second time", error);
+    if (c->in->start_time == AV_NOPTS_VALUE) c->in->start_time = reader->in->start_time; /* that of the first frame */
     c->stream = av_calloc(c->in->nb_streams, sizeof *c->stream);
     c->streams = c->in->nb_streams;
     c->packet = av_packet_alloc();
@@ -342,15 +369,17 @@ SnlsStatus snls_av_copy_open(SnlsWriter *w, SnlsAvWriter *a)
     c->origin = like->origin;
     if (like->params.count > 0 && like->info.rate > 0)
         c->end = c->origin + (double)like->params.count / like->info.rate;
+    LeftOut out = { .count = 0 };
     for (unsigned i = 0; i < c->streams; i++) {
         AVStream *s = c->in->streams[i];
         const bool video = (int)i == reader->stream->index;
         c->stream[i] = (struct SnlsAvCopyStream){ .to = -1, .last = AV_NOPTS_VALUE };
         if (!video && is_cover_file(a, s)) SNLS_TRY(attach_cover(w, a, s));
         else if (!video && keeps(a, s) && !refuses(a, s)) SNLS_TRY(add_stream(w, a, s));
-        else if (!video) note_left_out(&w->info, a->out->oformat->name, s);
+        else if (!video) leave_out(&out, &w->info, s);
         if (c->stream[i].to < 0 && !c->clock.streams) s->discard = AVDISCARD_ALL;
     }
+    note_left_out(&w->info, a->out->oformat->name, &out);
     copy_chapters(w, a);
     snls_av_tags_note(&w->info, a->out->oformat->name, c->in, reader->stream->index, c);
     c->ended = a->out->nb_streams < 2;
@@ -380,6 +409,17 @@ static bool cut_to_range(const SnlsAvCopy *c, double at)
     }
     p->duration = FFMIN(p->duration, av_sat_sub64(end, p->pts));
     return p->duration > 0;
+}
+
+/* Sound before the beginning that is not to be heard, as of clips that were cut without encoding: MP4's edit lists tell so, and other containers would
+ * have it played. The last packet of it stays, with which decoders begin. */
+static bool is_lead(const SnlsAvWriter *a, double at)
+{
+    const AVPacket *p = a->copy.packet;
+    const AVStream *s = a->copy.in->streams[p->stream_index];
+    const double length = (double)p->duration * av_q2d(s->time_base);
+    if (!(p->flags & AV_PKT_FLAG_DISCARD) || s->codecpar->codec_type != AVMEDIA_TYPE_AUDIO || length <= 0) return false;
+    return at + 1.99 * length < 0 && !av_match_name(a->out->oformat->name, "mp4,mov,ipod,3gp,3g2,psp,ismv,f4v");
 }
 
 /* When a picture is decoded whose container tells only when it is shown, as Matroska does of the first ones: they come in another order, so
@@ -467,7 +507,7 @@ SnlsStatus snls_av_copy_until(SnlsWriter *w, SnlsAvWriter *a, double time)
         const double at = due(c);
         if (at > time) break;
         c->pending = false;
-        if (cut_to_range(c, at)) SNLS_TRY(write_packet(w, a));
+        if (cut_to_range(c, at) && !is_lead(a, at)) SNLS_TRY(write_packet(w, a));
     }
     return SNLS_OK;
 }

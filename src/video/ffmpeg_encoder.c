@@ -258,6 +258,12 @@ static int set_quality(const SnlsWriter *w, const char *name, AVDictionary **opt
     return lossless;
 }
 
+/* That frames are whole ones is a mark, too. Where the input's says otherwise, it was called wrong (params.progressive). */
+static bool is_marked(const SnlsReader *like)
+{
+    return like->kind == &snls_av_reader && ((const SnlsAvReader *)like->priv)->stream->codecpar->field_order != AV_FIELD_UNKNOWN;
+}
+
 static void set_context(const SnlsWriter *w, SnlsAvWriter *a, AVCodecContext *e, const AVFrame *first, AVRational base,
                         AVRational rate)
 {
@@ -273,6 +279,7 @@ static void set_context(const SnlsWriter *w, SnlsAvWriter *a, AVCodecContext *e,
     e->color_range = a->like->color_range;
     e->chroma_sample_location = a->like->chroma_location;
     e->strict_std_compliance = FF_COMPLIANCE_EXPERIMENTAL;
+    if (is_marked(w->params.like)) e->field_order = AV_FIELD_PROGRESSIVE;
     if (w->params.threads > 0) e->thread_count = w->params.threads;
     if (a->out->oformat->flags & AVFMT_GLOBALHEADER) e->flags |= AV_CODEC_FLAG_GLOBAL_HEADER;
 }

@@ -293,6 +293,13 @@ static void warn_of_time(SnlsReader *r, SnlsAvReader *a, const char *what)
     a->warned = true;
 }
 
+/* Of transport streams with a single packet and of some bare streams nothing tells where their clock begins: with the first frame. */
+static void begin_here(SnlsAvReader *a, int64_t pts)
+{
+    a->offset = pts;
+    a->in->start_time = av_rescale_q(pts, a->stream->time_base, AV_TIME_BASE_Q);
+}
+
 /* Time stamps of the output's clock; frames without one follow the last, and so do those that go back. */
 static void set_time(SnlsReader *r, SnlsAvReader *a, AVFrame *frame)
 {
@@ -307,6 +314,7 @@ static void set_time(SnlsReader *r, SnlsAvReader *a, AVFrame *frame)
         warn_of_time(r, a, "go back in the middle");
         pts = a->last + a->length;
     }
+    if (a->last == AV_NOPTS_VALUE && a->in->start_time == AV_NOPTS_VALUE) begin_here(a, pts);
     if (a->last == AV_NOPTS_VALUE) a->begin = pts;
     if (a->last != AV_NOPTS_VALUE && pts - a->last > a->longest) a->longest = pts - a->last;
     a->last = pts;

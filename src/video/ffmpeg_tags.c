@@ -1,4 +1,4 @@
-/* ffmpeg_tags.c: titles and languages: where a container has them, and which it has no place for. */
+/* ffmpeg_tags.c: titles, languages and marks such as "forced": where a container has them, and which it has no place for. */
 #include "video/ffmpeg.h"
 #include <libavutil/avstring.h>
 #include <stdio.h>
@@ -89,6 +89,26 @@ static bool is_written(int stream, int video, const SnlsAvCopy *copied)
     return stream == video || (copied && (unsigned)stream < copied->streams && copied->stream[stream].to >= 0);
 }
 
+/* What viewers choose a stream by, and the muxers that write it; Matroska writes all of them. */
+static const struct {
+    int flag;
+    const char *word, *formats;
+} marks[] = { { AV_DISPOSITION_FORCED, "forced", "matroska,webm,mp4" },
+              { AV_DISPOSITION_HEARING_IMPAIRED, "hearing impaired", "matroska,mp4,mpegts" },
+              { AV_DISPOSITION_VISUAL_IMPAIRED, "visual impaired", "matroska,mp4,mpegts" },
+              { AV_DISPOSITION_COMMENT, "comment", "matroska,mp4,nut" },
+              { AV_DISPOSITION_DUB, "dub", "matroska,mp4,nut" },
+              { AV_DISPOSITION_ORIGINAL, "original", "matroska,nut" } };
+
+static void add_marks(char *text, size_t size, const char *format, const AVStream *s)
+{
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        char word[32];
+        snprintf(word, sizeof word, "mark \"%s\"", marks[i].word);
+        if (s->disposition & marks[i].flag && !av_match_name(format, marks[i].formats)) add(text, size, word, s->index);
+    }
+}
+
 void snls_av_tags_note(SnlsVideoInfo *info, const char *format, const AVFormatContext *in, int video, const SnlsAvCopy *copied)
 {
     char text[160] = "";
@@ -99,6 +119,7 @@ void snls_av_tags_note(SnlsVideoInfo *info, const char *format, const AVFormatCo
         if (!is_written(i, video, copied)) continue;
         if (value_of(s->metadata, "title") && !holds_title(format)) add(text, sizeof text, "title", i);
         if (language && !holds_language(format, s, language)) add(text, sizeof text, "language", i);
+        add_marks(text, sizeof text, format, s);
     }
     if (*text) snls_note(info, "not kept: %s; %s has no place for it, .mkv does", text, format);
 }

@@ -2,6 +2,7 @@
 #include "video/ffmpeg.h"
 #include "base/number.h"
 #include "io/file.h"
+#include <libavutil/opt.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -239,6 +240,16 @@ static double end_time(const SnlsAvWriter *a)
     return a->sent ? (double)end * av_q2d(a->encoder->time_base) : 0;
 }
 
+/* GIF and APNG have how long a frame is to be seen in place of time stamps, and their muxers take the last as the one before unless told. */
+static void set_last_delay(SnlsAvWriter *a)
+{
+    const AVRational base = a->encoder->time_base;
+    const int64_t ms = a->sent ? av_rescale_q(a->duration[(a->sent + 63) & 63], base, (AVRational){ 1, 1000 }) : 0;
+    if (ms <= 0) return;
+    if (!strcmp(a->out->oformat->name, "gif")) av_opt_set_int(a->out->priv_data, "final_delay", FFMIN((ms + 5) / 10, 65535), 0);
+    if (!strcmp(a->out->oformat->name, "apng") && ms <= 65535) av_opt_set_q(a->out->priv_data, "final_delay", (AVRational){ (int)ms, 1000 }, 0);
+}
+
 static SnlsStatus finish(SnlsWriter *w)
 {
     SnlsAvWriter *a = w->priv;
@@ -248,6 +259,7 @@ static SnlsStatus finish(SnlsWriter *w)
     SNLS_TRY(drain(w, a));
     SNLS_TRY(snls_av_copy_until(w, a, a->limited ? end_time(a) : INFINITY));
     a->header = false;
+    set_last_delay(a);
     int error = av_write_trailer(a->out);
     if (error >= 0 && a->out->pb) {
         avio_flush(a->out->pb);

@@ -72,10 +72,12 @@ SnlsStatus snls_note(SnlsVideoInfo *info, const char *format, ...)
 {
     const size_t used = strlen(info->notes), room = sizeof info->notes - used;
     va_list args;
+    if (room < 8) return SNLS_OK; /* no place for a word */
     va_start(args, format);
-    if (room > 2) snls_number_vtext(info->notes + used, room - 1, format, args);
+    const bool cut = snls_number_vtext(info->notes + used, room - 1, format, args) >= (int)room - 1;
     va_end(args);
     const size_t now = strlen(info->notes);
-    if (room > 2 && now > used) memcpy(info->notes + now, "\n", 2);
+    if (cut) memcpy(info->notes + now - 3, "...", 3);
+    if (now > used) memcpy(info->notes + now, "\n", 2);
     return SNLS_OK;
 }

@@ -271,6 +271,16 @@ static void note_turned(SnlsReader *r, Images *m, const char *name)
     if (m->told_turned) snls_note(&r->info, "%s: is not turned as its EXIF data says; pixels stay as they are stored", snls_io_name(name).text);
 }
 
+enum { PROFILE_HEAD = 1 << 17 }; /* bytes: EXIF, which may come before, has 64 KiB at most */
+
+static void note_profile(SnlsReader *r, const char *name)
+{
+    unsigned char *head = snls_mem_alloc(&r->ctx->allocator, PROFILE_HEAD);
+    if (head && snls_icc_other(head, read_head(name, head, PROFILE_HEAD)))
+        snls_note(&r->info, "the colour profile (ICC) of the pictures is left out: colours will be taken for those of sRGB");
+    snls_mem_free(&r->ctx->allocator, head);
+}
+
 static SnlsStatus images_next(SnlsReader *r, SnlsFrame **frame)
 {
     char name[SNLS_PATH_MAX];
@@ -283,6 +293,7 @@ static SnlsStatus images_next(SnlsReader *r, SnlsFrame **frame)
     SNLS_TRY(is_other(name) ? read_other(r->ctx, name, &image, &floats) : snls_image_read(r->ctx, name, &image));
     if (floats && !*r->info.notes)
         snls_note(&r->info, "floats are read as 16 bits a sample, and what lies outside 0 to 1 is cut; one picture by its name is not");
+    if (!r->given && !r->peeked) note_profile(r, name);
     if (!r->given && !r->peeked && has_alpha(name)) snls_note(&r->info, "transparency of PNG pictures is left out");
     const int32_t channels = (int32_t)image.shape[2], depth = image.dtype == SNLS_U8 && !m->deep ? 8 : 16;
     note_depth(r, m, t, depth);
