@@ -204,6 +204,15 @@ static CpuMatchScratch *claim_query(SnlsContext *ctx, CpuMatch *c)
     return claim_scratch(ctx, c);
 }
 
+/* Whether tiles are the better way, and have the memory. A few queries may have been written: a call that fails writes nothing, so without it the sieve has to do. */
+static bool turn_to_tiles(SnlsContext *ctx, const CpuMatch *c, int parts)
+{
+    if (!(parts > 1 ? snls_cpu_tile_instead(c) : snls_cpu_tile_applies(&c->m))) return false;
+    plan_query(ctx, c);
+    snls_cpu_tile_plan(ctx, c);
+    return snls_arena_commit(&ctx->arena, &ctx->scratch, ctx->scratch_limit);
+}
+
 /* *begun: frames that are done, all; or none, if tiles are the better way. Memory for two parts is taken only where two are wanted; without it one part has to do. */
 static SnlsStatus run_sieve(SnlsContext *ctx, CpuMatch *c, int64_t *begun, CpuMatchScratch **scratch)
 {
@@ -211,7 +220,7 @@ static SnlsStatus run_sieve(SnlsContext *ctx, CpuMatch *c, int64_t *begun, CpuMa
     const int parts = snls_cpu_sieve_has_parts(ctx) ? 2 : 1;
     CpuSieveWay way = {.parts = 1};
     while ((*begun = way.begun) < m->batch * m->heads * m->frames) {
-        if (way.many && way.begun == 0 && (parts > 1 ? snls_cpu_tile_instead(c) : snls_cpu_tile_applies(m))) return SNLS_OK;
+        if (way.many && way.begun == 0 && turn_to_tiles(ctx, c, parts)) return SNLS_OK;
         if (way.many) way.parts = parts;
         way.settled |= way.many;
         way.many = false;
