@@ -66,7 +66,7 @@ if "$snls" --version | grep -q 'lapack yes'; then
     check "why no ST-RRED" grep -q '^snls eval: small.npy: no ST-RRED: .*at least 2' "$work/err"
     if ! nm -D "$snls" 2>/dev/null | grep -Eq '__[at]san_init'; then # which need the room of addresses
         for mib in 80 120 160 200 240 320; do
-            (ulimit -v $((mib * 1024)); OPENBLAS_NUM_THREADS=1 "$snls" eval --data "$work/clips" --only a. --sigma 20 --method nlm --preset fast --radius 0 --flow none --threads 1 --json >"$work/out" 2>"$work/err")
+            (ulimit -v $((mib * 1024)); OPENBLAS_NUM_THREADS=1 timeout -s KILL 10 "$snls" eval --data "$work/clips" --only a. --sigma 20 --method nlm --preset fast --radius 0 --flow none --threads 1 --json >"$work/out" 2>"$work/err")
             [ $? = 0 ] && check "ST-RRED without memory, of $mib MiB" [ "$(number strred)" ]
         done
     fi

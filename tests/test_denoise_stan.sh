@@ -46,13 +46,13 @@ cp part.npy other.npy.resume; stan a.npy other.npy --resume; [ $? != 0 ] && [ ! 
 
 # memory: too little is refused, little is enough with the same result
 stan a.npy x.npy --mem 1M; code=$?; [ $code = 5 ] && [ ! -e x.npy ] || bad "--mem 1M: $code $(cat err)"
-least=$(sed -n 's/.* or \([0-9.]*\) GiB.*/\1/p' err)
+least=$(sed -nE 's/.* or ([0-9]+) MiB with.*/\1/p' err)
 [ -n "$least" ] || bad "what is needed is not said: $(cat err)"
 
 # A wide frame: the least that is said is enough, for what oneDNN keeps for its layers too.
 "$SNLS_PYTHON" -c 'import numpy as np; np.save("wide.npy", np.random.default_rng(1).integers(0, 256, (1, 1, 40000, 3), dtype=np.uint8))' || bad "NumPy"
 stan wide.npy x.npy --threads 1 --mem 1M
-least=$(sed -n 's/.* or \([0-9.]*\) GiB.*/\1/p' err | awk '{ print int($1 * 1024) + 11 }')
+least=$(sed -nE 's/.* or ([0-9]+) MiB with.*/\1/p' err | awk '{ print $1 + 11 }')
 "$SNLS_PYTHON" - "$snls" "$least" >peak 2>err <<'PY' || bad "--mem ${least}M: $(cat err)"
 import resource, subprocess, sys
 subprocess.run([sys.argv[1], "denoise", "wide.npy", "wide_out.npy", "--sigma", "25", "--method", "stan", "--threads", "1", "--mem", sys.argv[2] + "M"], check=True, stdout=subprocess.DEVNULL)

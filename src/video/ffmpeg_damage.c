@@ -10,12 +10,14 @@ static const struct Complaint {
     const char *begin;
     bool is_mark; /* the frame is marked too, but with several threads it may be given away before it is */
     bool once;    /* comes once for each frame */
+    bool loud;    /* at a quiet level it says that all is well */
 } complaints[] = {
-    { AV_CODEC_ID_H264, "error while decoding MB", true, false },
-    { AV_CODEC_ID_H264, "concealing ", true, true },
-    { AV_CODEC_ID_MJPEG, "error y=", false, false },
-    { AV_CODEC_ID_MJPEG, "overread ", false, false },
-    { AV_CODEC_ID_HEVC, "mismatching checksum of plane", false, true },
+    { AV_CODEC_ID_H264, "error while decoding MB", true, false, false },
+    { AV_CODEC_ID_H264, "concealing ", true, true, false },
+    { AV_CODEC_ID_MJPEG, "error y=", false, false, false },
+    { AV_CODEC_ID_MJPEG, "overread ", false, false, false },
+    { AV_CODEC_ID_HEVC, "mismatching checksum of plane", false, true, false },
+    { AV_CODEC_ID_HEVC, "Verifying checksum for frame with POC %d: %s", false, true, true }, /* since FFmpeg 6.1, of all planes */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what is heard, which threads of the decoder write */
@@ -32,8 +34,8 @@ static void hear(SnlsAvListener *listener, const AVCodecContext *decoder, int le
 {
     SnlsAvDamage *d = (SnlsAvDamage *)listener;
     const struct Complaint *complaint = complaint_of(decoder->codec_id, format);
-    (void)level, (void)arguments;
-    if (!complaint) return;
+    (void)arguments;
+    if (!complaint || (complaint->loud && level > AV_LOG_ERROR)) return;
     pthread_mutex_lock(&lock);
     d->heard = true;
     d->heard_mark |= complaint->is_mark;

@@ -199,8 +199,14 @@ enum { SLICED_LEAST = 16 }; /* pixels of a side */
  * colour), it does not start, or writes what every decoder reads as black. Version 1 has no slices and takes every size. */
 static bool too_small_for_slices(const SnlsWriter *w) { return w->pixels.width < SLICED_LEAST || w->pixels.height < SLICED_LEAST; }
 
-/* 4:1:1 and 4:1:0: where slices meet between two samples of colour, samples at the end of a row are in none. 4:2:0 is cut elsewhere. */
-static bool too_coarse_for_slices(const SnlsWriter *w) { return w->pixels.log2_w > 1 || w->pixels.log2_h > 1; }
+/* 4:1:1 and 4:1:0: where slices meet between two samples of colour, samples at the end of a row are in none. 4:2:0 is cut elsewhere, but not by
+ * FFmpeg 6: of 63 x 35 the last sample of colour of each row and column is lost there. */
+static bool too_coarse_for_slices(const SnlsWriter *w)
+{
+    const SnlsPixels *p = &w->pixels;
+    const bool odd = p->width & ((1 << p->log2_w) - 1) || p->height & ((1 << p->log2_h) - 1);
+    return p->log2_w > 1 || p->log2_h > 1 || (LIBAVCODEC_VERSION_MAJOR == 60 && odd);
+}
 
 static void set_ffv1(const SnlsWriter *w, AVDictionary **options)
 {
