@@ -46,7 +46,7 @@ static int choose_form(Job *j)
     if (!is_pattern(path) || !snls_path_ends(path, ".png"))
         return fail(EXIT_USAGE, "%s: a pattern has exactly one %%d or %%05d, of %d digits at most, and ends in .png", path, SNLS_PATH_DIGITS);
     snprintf(j->pattern, sizeof j->pattern, "%s", path);
-    return EXIT_DONE;
+    return output_folder_of(path);
 }
 
 static const char *frame_path(const Job *j, int64_t t)

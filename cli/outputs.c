@@ -412,6 +412,15 @@ int output_folder(const char *path)
     return code;
 }
 
+/* Of dir%d/a.png, which numbers folders, none is made: how many there are to be is not known yet. */
+int output_folder_of(const char *pattern)
+{
+    char *folder = folder_of(pattern);
+    const int code = strchr(folder, '%') ? EXIT_DONE : output_folder(folder);
+    free(folder);
+    return code;
+}
+
 const char *output_path(const char *path)
 {
     for (const Output *o = outputs; o; o = o->next)

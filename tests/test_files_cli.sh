@@ -75,6 +75,14 @@ ls clip.mp4 clip0.mp4 a.npy 2>/dev/null && bad "something was written"
 runs noise clip.npy folder --sigma 5; [ "$(ls folder | wc -l)" = 3 ] || bad "a name without ending is a folder: $(ls -d folder*)"
 runs noise in/00000.png one.png --sigma 5; [ -s one.png ] || bad "one picture"
 
+# the folder of a pattern is made, as one that is OUT is, and goes again with a failure; one folder above it is not
+for command in "noise clip.npy new/%d.png --sigma 5" "denoise clip.npy new/%d.png --sigma 0" "align clip.npy new/%d.png --flow none --ws 1" "flow clip.npy new/%d.flo --method dis" "synth new/%d.png --frames 3 --height 24 --width 32"; do
+    runs $command; [ "$(ls new | wc -l)" -ge 2 ] || bad "$command: $(ls new)"; rm -rf new
+    expect 7 'folder\|cannot be made' ${command/new/new/er}; [ ! -e new ] || bad "$command: left a folder above"
+done
+expect 7 'kept.npy: exists' flow clip.npy new/%d.flo --method dis --out-error kept.npy; [ ! -e new ] || bad "a failure left its new folder"
+mkdir set0 set1 set2; runs denoise clip.npy set%d/a.png --sigma 0; [ -s set2/a.png ] && [ ! -e set%d ] || bad "numbered folders: $(ls -d set*)"; rm -r set?
+
 # -y over an older result that was longer: what it leaves is told, up to the first gap
 runs synth long/ --frames 6 --height 24 --width 32
 for command in "noise clip.npy --sigma 5" "denoise clip.npy --sigma 0" "align clip.npy --flow dis" "synth --frames 3 --height 24 --width 32"; do
