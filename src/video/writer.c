@@ -157,7 +157,7 @@ SnlsStatus snls_writer_finish(SnlsWriter *w)
     const SnlsStatus status = w->finished ? SNLS_OK : w->kind->finish(w);
     w->finished = true;
     if (status < 0) w->failed = status;
-    SNLS_REQUIRE(w->ctx, status < 0 || w->failed >= 0, w->failed, "writer: the output is not complete, since it could not be written");
+    SNLS_REQUIRE(w->ctx, status < 0 || w->failed >= 0, w->failed, "writer: the output is not complete, since writing it or the run that did failed");
     return status;
 }
 
