@@ -35,8 +35,7 @@ static int choose_form(Job *j)
         return fail(EXIT_USAGE, "OUT is longer than %d bytes", (int)sizeof j->pattern - 16);
     if (is_folder(path)) {
         snprintf(j->pattern, sizeof j->pattern, "%s%s%%05d.png", path, path[length - 1] == '/' ? "" : "/");
-        return strchr(path, '%') ? fail(EXIT_USAGE, "%s: a folder name with %% in it is not accepted", path)
-                                 : output_folder(path);
+        return output_folder(path);
     }
     struct stat info;
     const bool device = !stat(path, &info) && !S_ISREG(info.st_mode);

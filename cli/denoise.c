@@ -52,10 +52,14 @@ static int reader_params(const Denoise *d, SnlsReaderParams *p)
 
 /* ---- opening ---- */
 
+/* A folder that is there may have any name, but one that ends as pictures do is a pattern all the same. */
 static bool is_pattern(const char *path)
 {
+    struct stat info;
     char name[4200];
-    return strchr(path, '%') && (snls_path_ends(path, ".png") || snls_path_number(path, 0, name, sizeof name));
+    const char *slash = strrchr(path, '/');
+    if (snls_path_ends(path, ".png")) return strchr(path, '%');
+    return snls_path_number(slash ? slash + 1 : path, 0, name, sizeof name) && (stat(path, &info) || !S_ISDIR(info.st_mode));
 }
 
 static bool is_folder(const char *path)

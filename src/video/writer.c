@@ -12,11 +12,12 @@ void snls_writer_defaults(SnlsWriterParams *params)
     if (params) *params = (SnlsWriterParams){ .crf = -1 };
 }
 
-/* 100%.mp4 is a name like any other. */
+/* 100%.mp4 is a name like any other, and so is a.mp4 in whatever folder. */
 static bool is_numbered(const char *name)
 {
     char first[SNLS_PATH_MAX];
-    return snls_path_number(name, 0, first, sizeof first);
+    const char *slash = strrchr(name, '/');
+    return snls_path_number(slash ? slash + 1 : name, 0, first, sizeof first);
 }
 
 static SnlsStatus choose_kind(SnlsWriter *w)
