@@ -62,8 +62,9 @@ static bool holds_projection(const char *format, const AVSphericalMapping *map)
 void snls_av_spherical_note(SnlsVideoInfo *info, const char *format, const AVStream *s)
 {
     const AVSphericalMapping *map = (const AVSphericalMapping *)stream_data(s, AV_PKT_DATA_SPHERICAL);
-    if (!map || holds_projection(format, map)) return;
-    snls_note(info, "the projection of 360 degree video, %s, is not marked in the output: %s has no place for it here; .mp4 and .mkv do", av_spherical_projection_name(map->projection), format);
+    const char *name = map ? av_spherical_projection_name(map->projection) : NULL;
+    if (!map || holds_projection(format, map) || !strcmp(name, "rectilinear")) return; /* a plain picture, which later versions have a word for */
+    snls_note(info, "the projection of 360 degree video, %s, is not marked in the output: %s has no place for it here; .mp4 and .mkv do", name, format);
 }
 
 /* Does x264 write it into its pictures? It takes what frames say, and later decoders tell them what the container says. */
