@@ -133,6 +133,7 @@ int output_member_refuse(const char *pattern, int64_t number); /* that one: line
  * members that will be added; NULL: there are none. */
 int output_in_place(const char *path, const char *pattern, bool overwrite);
 int output_folder(const char *path);       /* makes it where it is missing; removed again on failure */
+int output_folder_of(const char *pattern); /* the same for the folder that the files of a pattern lie in */
 const char *output_path(const char *path); /* where to write what will become path */
 int outputs_commit(void);
 bool outputs_committed(void); /* there were some, and they are there to stay */

@@ -31,7 +31,7 @@ static int choose_pattern(ClipOut *o)
     if (pattern) snprintf(o->pattern, sizeof o->pattern, "%s", o->path);
     else if (is_folder(o->path))
         snprintf(o->pattern, sizeof o->pattern, "%s%s%%05d.png", o->path, o->path[length - 1] == '/' ? "" : "/");
-    return *o->pattern && !pattern ? output_folder(o->path) : EXIT_DONE;
+    return *o->pattern && !pattern ? output_folder(o->path) : EXIT_DONE; /* of a pattern when it is known to be one */
 }
 
 static int picture_name(const ClipOut *o, char *name, size_t size)
@@ -44,6 +44,7 @@ static int begin_pictures(ClipOut *o)
 {
     char name[4200];
     int code = picture_name(o, name, sizeof name);
+    if (!code) code = output_folder_of(o->pattern);
     if (!code) code = clip_in_free(o->ctx, &o->clip, 0, o->pattern, o->common->overwrite);
     return code ? code : output_member(name, o->common->overwrite);
 }

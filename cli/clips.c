@@ -39,6 +39,12 @@ static size_t without_slashes(const char *path)
 
 static int keep(Clips *clips, const char *path)
 {
+    if (clips->count == clips->room) {
+        const int room = clips->room ? 2 * clips->room : 64;
+        char **larger = realloc(clips->path, (size_t)room * sizeof *larger);
+        if (!larger) return fail(EXIT_MEMORY, "out of memory");
+        clips->path = larger, clips->room = room;
+    }
     clips->path[clips->count] = strndup(path, without_slashes(path));
     return clips->path[clips->count++] ? EXIT_DONE : fail(EXIT_MEMORY, "out of memory");
 }
@@ -50,7 +56,6 @@ static int add_clip(Clips *clips, const char *folder, const char *name, const ch
     const int written = snprintf(path, sizeof path, "%.*s%s%s", (int)length, folder, folder[length - 1] == '/' ? "" : "/", name);
     if (name[0] == '.' || written < 0 || (size_t)written >= sizeof path || !is_clip(path)) return EXIT_DONE;
     if (only && !strstr(name, only)) return EXIT_DONE;
-    if (clips->count == CLIPS_MAX) return fail(EXIT_INPUT, "%s: holds more than %d clips", folder, CLIPS_MAX);
     return keep(clips, path);
 }
 
@@ -83,5 +88,6 @@ int clips_list(Clips *clips, const char *folder, const char *only)
 void clips_free(Clips *clips)
 {
     for (int i = 0; i < clips->count; i++) free(clips->path[i]);
-    clips->count = 0;
+    free(clips->path);
+    *clips = (Clips){ 0 };
 }

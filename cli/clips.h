@@ -4,11 +4,9 @@
 
 #include "cli.h"
 
-enum { CLIPS_MAX = 1024 };
-
 typedef struct Clips {
-    char *path[CLIPS_MAX]; /* sorted by name */
-    int count;
+    char **path; /* sorted by name */
+    int count, room;
 } Clips;
 
 /* Folders of images, .npy and videos in folder, those whose name holds only where that is given; or folder alone, where it is a clip itself: a

@@ -73,6 +73,7 @@ static int add_outputs(Flow *f)
 {
     char path[4096];
     int code = pair_path(f, 0, path, sizeof path);
+    if (!code && is_numbered(f)) code = output_folder_of(f->out);
     if (!code && is_numbered(f)) code = clip_in_free(f->ctx, &f->clip, 1, f->out, f->common.overwrite);
     if (!code && is_numbered(f)) code = output_member(path, f->common.overwrite);
     else if (!code) code = is_single(f) ? add_array(f, FORWARD, f->out, 4) : output_add(path, f->common.overwrite);

@@ -35,8 +35,7 @@ static int choose_form(Job *j)
         return fail(EXIT_USAGE, "OUT is longer than %d bytes", (int)sizeof j->pattern - 16);
     if (is_folder(path)) {
         snprintf(j->pattern, sizeof j->pattern, "%s%s%%05d.png", path, path[length - 1] == '/' ? "" : "/");
-        return strchr(path, '%') ? fail(EXIT_USAGE, "%s: a folder name with %% in it is not accepted", path)
-                                 : output_folder(path);
+        return output_folder(path);
     }
     struct stat info;
     const bool device = !stat(path, &info) && !S_ISREG(info.st_mode);
@@ -46,7 +45,7 @@ static int choose_form(Job *j)
     if (!is_pattern(path) || !snls_path_ends(path, ".png"))
         return fail(EXIT_USAGE, "%s: a pattern has exactly one %%d or %%05d, of %d digits at most, and ends in .png", path, SNLS_PATH_DIGITS);
     snprintf(j->pattern, sizeof j->pattern, "%s", path);
-    return EXIT_DONE;
+    return output_folder_of(path);
 }
 
 static const char *frame_path(const Job *j, int64_t t)

@@ -241,6 +241,13 @@ static void make_options(SnlsOption *list, int room)
     list[count] = (SnlsOption){ 0 };
 }
 
+static bool every_given(const Train *t)
+{
+    for (const SnlsOption *o = t->options; o->name; o++)
+        if (o->offset == offsetof(Train, every)) return t->options_given >> (o - t->options) & 1;
+    return false;
+}
+
 /* As much of the command as there is room for, byte for byte where it is plain text: metadata must be UTF-8, which names of files need not be. */
 static void keep_command(Train *t, int argc, char **argv)
 {
@@ -284,6 +291,7 @@ int cmd_train(int argc, char **argv)
     if (!parse_args(argc, argv, &table, &t.common, &code)) return code;
     if (t.resume && t.init) return fail(EXIT_USAGE, "--init begins a run, --resume goes on with one: give one of them");
     if (t.other_clips && !t.resume) return fail(EXIT_USAGE, "--other-clips has no meaning without --resume");
+    if (!t.checkpoint && every_given(&t)) return fail(EXIT_USAGE, "--every has no meaning without --checkpoint, the file that is written then");
     if (t.resume && !t.checkpoint) return fail(EXIT_USAGE, "--resume needs --checkpoint, the file to go on from");
     if (t.common.seed > INT32_MAX) return fail(EXIT_USAGE, "--seed is %llu, must be 0 to %d", (unsigned long long)t.common.seed, INT32_MAX);
     if (t.common.seed_given) t.params.seed = (int32_t)t.common.seed;

@@ -52,10 +52,14 @@ static int reader_params(const Denoise *d, SnlsReaderParams *p)
 
 /* ---- opening ---- */
 
+/* A folder that is there may have any name, but one that ends as pictures do is a pattern all the same. */
 static bool is_pattern(const char *path)
 {
+    struct stat info;
     char name[4200];
-    return strchr(path, '%') && (snls_path_ends(path, ".png") || snls_path_number(path, 0, name, sizeof name));
+    const char *slash = strrchr(path, '/');
+    if (snls_path_ends(path, ".png")) return strchr(path, '%');
+    return snls_path_number(slash ? slash + 1 : path, 0, name, sizeof name) && (stat(path, &info) || !S_ISDIR(info.st_mode));
 }
 
 static bool is_folder(const char *path)
@@ -106,17 +110,6 @@ static int check_pictures(const Denoise *d)
     return code ? code : frames_free(d->ctx[1], &clip, 0, pattern, d->common.overwrite);
 }
 
-/* The folder that a pattern lies in is made where it is missing, as one that is OUT itself. */
-static int make_folder_of(const char *pattern)
-{
-    const char *slash = strrchr(pattern, '/');
-    if (!slash || slash == pattern) return EXIT_DONE;
-    char *folder = strndup(pattern, (size_t)(slash - pattern));
-    const int code = folder ? output_folder(folder) : fail(EXIT_MEMORY, "out of memory");
-    free(folder);
-    return code;
-}
-
 static int add_output(Denoise *d)
 {
     if (!strcmp(d->out, "-"))
@@ -126,7 +119,7 @@ static int add_output(Denoise *d)
         return code ? code : check_pictures(d);
     }
     if (is_pattern(d->out)) {
-        const int code = make_folder_of(d->out);
+        const int code = output_folder_of(d->out);
         return code ? code : check_pictures(d);
     }
     return output_add(d->out, d->common.overwrite);

@@ -159,11 +159,9 @@ static bool names_picture(const char *path)
 /* Is target a picture that the pattern input, "dir/a%05d.png", stands for? */
 static bool fits_pattern(const char *input, const char *target)
 {
-    const char *percent = strchr(input, '%'), *behind = percent ? percent + 1 + strspn(percent + 1, "0123456789") : NULL;
+    const char *given = last_name(input), *name = last_name(target);
+    const char *percent = strchr(given, '%'), *behind = percent ? percent + 1 + strspn(percent + 1, "0123456789") : NULL;
     if (!percent || *behind != 'd') return false;
-    const char *name = strrchr(target, '/') ? strrchr(target, '/') + 1 : target;
-    const char *given = strrchr(input, '/') ? strrchr(input, '/') + 1 : input;
-    if (given > percent) return false;
     const size_t before = (size_t)(percent - given), digits = strspn(name + (strlen(name) < before ? 0 : before), "0123456789");
     return !strncmp(name, given, before) && digits && !strcmp(name + before + digits, behind + 1);
 }
@@ -409,6 +407,15 @@ int output_folder(const char *path)
     stop_hold();
     const int code = make_folder(path);
     stop_release();
+    return code;
+}
+
+/* Of dir%d/a.png, which numbers folders, none is made: how many there are to be is not known yet. */
+int output_folder_of(const char *pattern)
+{
+    char *folder = folder_of(pattern);
+    const int code = strchr(folder, '%') ? EXIT_DONE : output_folder(folder);
+    free(folder);
     return code;
 }
 

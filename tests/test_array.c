@@ -155,6 +155,8 @@ static void paths(void)
     char wide[32];
     CHECK(snls_path_number("%020d", 7, wide, sizeof wide) && !strcmp(wide, "00000000000000000007"), "%s", wide);
     CHECK(!snls_path_number("%21d", 7, wide, sizeof wide) && !snls_path_number("%99d", 7, wide, sizeof wide) && !snls_path_number("%4294967301d", 7, wide, sizeof wide), "%s", wide);
+    CHECK(snls_path_number("%d/100%/a%d.png", 7, name, sizeof name) && !strcmp(name, "%d/100%/a7.png") && snls_path_number("a%d/b.png", 7, name, sizeof name) && !strcmp(name, "a7/b.png"), "%s", name);
+    CHECK(!snls_path_number("a%d/%d/b.png", 7, name, sizeof name) && !snls_path_number("a/%d%d.png", 7, name, sizeof name) && !snls_path_number("a%d/b%.png", 7, name, sizeof name), "%s", name);
     CHECK(!snls_path_number(NULL, 7, name, sizeof name) && !snls_path_number("%d", 7, NULL, sizeof name) && !snls_path_number("%d", 7, name, 1), "NULL is a pattern");
 }
 

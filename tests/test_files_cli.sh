@@ -75,6 +75,26 @@ ls clip.mp4 clip0.mp4 a.npy 2>/dev/null && bad "something was written"
 runs noise clip.npy folder --sigma 5; [ "$(ls folder | wc -l)" = 3 ] || bad "a name without ending is a folder: $(ls -d folder*)"
 runs noise in/00000.png one.png --sigma 5; [ -s one.png ] || bad "one picture"
 
+# the folder of a pattern is made, as one that is OUT is, and goes again with a failure; one folder above it is not
+for command in "noise clip.npy new/%d.png --sigma 5" "denoise clip.npy new/%d.png --sigma 0" "align clip.npy new/%d.png --flow none --ws 1" "flow clip.npy new/%d.flo --method dis" "synth new/%d.png --frames 3 --height 24 --width 32"; do
+    runs $command; [ "$(ls new | wc -l)" -ge 2 ] || bad "$command: $(ls new)"; rm -rf new
+    expect 7 'folder\|cannot be made' ${command/new/new/er}; [ ! -e new ] || bad "$command: left a folder above"
+done
+expect 7 'kept.npy: exists' flow clip.npy new/%d.flo --method dis --out-error kept.npy; [ ! -e new ] || bad "a failure left its new folder"
+mkdir set0 set1 set2; runs denoise clip.npy set%d/a.png --sigma 0; [ -s set2/a.png ] && [ ! -e set%d ] || bad "numbered folders: $(ls -d set*)"; rm -r set?
+
+# folders may be called as patterns are
+cp -r kept d%05d; mkdir 100% out%05d.png
+for out in d%05d/e/ d%05d/e 100%/%05d.png 100%/e/ n%d/; do
+    for command in "noise clip.npy $out --sigma 5" "denoise clip.npy $out --sigma 0" "align clip.npy $out --flow none --ws 1"; do runs $command; [ -s "${out%/*}/00002.png" ] || [ -s "$out/00002.png" ] || bad "$command: $(find .)"; rm -rf d%05d/e 100%/* n%d; done
+done
+runs synth n%d/ --frames 3 --height 24 --width 32; cmp n%d/00002.png kept/00002.png || bad "synth into n%d/"; rm -r n%d
+runs denoise clip.npy d%05d/x.npy --sigma 0; cmp d%05d/x.npy kept.npy >log || [ -s d%05d/x.npy ] || bad "a file in d%05d"
+expect 7 "its folder is not there" denoise clip.npy shot%d/a%d.png --sigma 0
+for in in d%05d d%05d/ d%05d/%05d.png; do runs metrics $in kept; expect 2 "$input" noise $in d%05d/%05d.png --sigma 5 -y; done; rm -r d%05d 100%
+runs denoise clip.npy out%05d.png/ --sigma 0; [ -s out%05d.png/00002.png ] || bad "into out%05d.png/"
+runs denoise clip.npy out%05d.png --sigma 0; [ -s out00002.png ] || bad "the pattern out%05d.png beside a folder of its name"; rm -r out*.png
+
 # -y over an older result that was longer: what it leaves is told, up to the first gap
 runs synth long/ --frames 6 --height 24 --width 32
 for command in "noise clip.npy --sigma 5" "denoise clip.npy --sigma 0" "align clip.npy --flow dis" "synth --frames 3 --height 24 --width 32"; do

@@ -339,6 +339,33 @@ static void arguments(void)
     snls_reader_close(&good.reader);
 }
 
+/* After a run that was stopped frames that were read ahead are gone: nothing of it can be gone on with, and nothing says that the output is complete. */
+static void stopped(void)
+{
+    int at = 1;
+    SnlsPipeline job = { .ctx = ctx[0] };
+    SnlsPipelineResult r;
+    SnlsWriterParams wp;
+    SnlsFrame *frame;
+    snls_pipeline_defaults(&job.params);
+    snls_writer_defaults(&wp);
+    if (!CHECK(snls_reader_open(&job.reader, ctx[1], in_folder("a.npy"), NULL) == SNLS_OK, "%s", snls_error(ctx[1]))) return;
+    wp.like = job.reader;
+    mkdir(in_folder("stopped"), 0777);
+    if (!CHECK(snls_writer_open(&job.writer, ctx[2], in_folder("stopped"), &wp) == SNLS_OK, "%s", snls_error(ctx[2]))) return;
+    job.params.watch = stop_at, job.params.opaque = &at;
+    CHECK(snls_pipeline_run(&job, &r) == SNLS_ERR_IO && r.frames < T, "not stopped: %s", r.error);
+    job.params.watch = NULL;
+    refused(&job, "open it and the writer again");
+    CHECK(snls_reader_next(job.reader, &frame) == SNLS_ERR_ARG && strstr(snls_error(ctx[1]), "open it again"), "read on: %s", snls_error(ctx[1]));
+    CHECK(snls_writer_finish(job.writer) == SNLS_ERR_IO && strstr(snls_error(ctx[2]), "not complete"), "finish: %s", snls_error(ctx[2]));
+    snls_reader_close(&job.reader);
+    CHECK(snls_reader_open(&job.reader, ctx[1], in_folder("a.npy"), NULL) == SNLS_OK, "%s", snls_error(ctx[1]));
+    refused(&job, "the writer is finished");
+    snls_writer_close(&job.writer);
+    snls_reader_close(&job.reader);
+}
+
 /* Bytes of a copy, which has no bounds but those of numbers. */
 static void memory(void)
 {
@@ -370,6 +397,7 @@ int main(void)
     ranges();
     across_a_cut();
     journals();
+    stopped();
     journal_in_the_way();
     arguments();
     memory();

@@ -15,9 +15,10 @@ same_state() { cmp <(numbers "$1") <(numbers "$2") && [ "$("$snls" model "$1" | 
 mkdir clips unseen
 for i in 1 2; do "$snls" synth clips/$i.npy --height 40 --width 40 --seed $i || die "synth"; done
 "$snls" synth unseen/3.npy --height 40 --width 40 --seed 3 || die "synth"
-options="--width 8 --blocks 1 --ws 5 --wt 1 --frames 3 --crop 24 --batch 2 --steps 80 --warmup 5 --rate 1e-2 --sigma-low 30 --sigma-high 30 --threads 1 --every 7"
+options="--width 8 --blocks 1 --ws 5 --wt 1 --frames 3 --crop 24 --batch 2 --steps 80 --warmup 5 --rate 1e-2 --sigma-low 30 --sigma-high 30 --threads 1"
+every="--every 7"
 
-"$snls" train clips whole.safetensors $options --checkpoint whole.state --log whole.jsonl --curve whole.svg --json >whole.json 2>whole.err || die "train: $(cat whole.err)"
+"$snls" train clips whole.safetensors $options $every --checkpoint whole.state --log whole.jsonl --curve whole.svg --json >whole.json 2>whole.err || die "train: $(cat whole.err)"
 [ "$(wc -l <whole.jsonl)" = 80 ] || die "80 steps make $(wc -l <whole.jsonl) lines"
 grep -q '"steps": 80' whole.json || die "the report does not tell the steps: $(cat whole.json)"
 grep -q '<polyline' whole.svg || die "no curve"
@@ -28,7 +29,7 @@ for signal in USR1:0 TERM:143 INT:130; do
     ends=${signal#*:} signal=${signal%:*}
     resume=; [ -f parts.state ] && resume=--resume
     before=$(cat parts.jsonl 2>/dev/null | wc -l)
-    env --default-signal=INT "$snls" train clips parts.safetensors $options --checkpoint parts.state --log parts.jsonl $resume 2>parts.err &
+    env --default-signal=INT "$snls" train clips parts.safetensors $options $every --checkpoint parts.state --log parts.jsonl $resume 2>parts.err &
     pid=$!
     for _ in $(seq 500); do [ "$(cat parts.jsonl 2>/dev/null | wc -l)" -gt $((before + 3)) ] && break; sleep 0.02; done
     kill -$signal $pid
@@ -39,7 +40,7 @@ for signal in USR1:0 TERM:143 INT:130; do
     [ -f parts.state ] || die "$signal left no checkpoint"
     grep -q 'stopped after step' parts.err && [ -e parts.safetensors ] && die "a stopped run wrote weights"
 done
-"$snls" train clips parts.safetensors $options --checkpoint parts.state --log parts.jsonl --resume -y 2>parts.err || die "resume: $(cat parts.err)"
+"$snls" train clips parts.safetensors $options $every --checkpoint parts.state --log parts.jsonl --resume -y 2>parts.err || die "resume: $(cat parts.err)"
 same_state whole.state parts.state || die "a run that was stopped twice ends elsewhere"
 ls ./*.part ./*.lock 2>/dev/null && die "half files are left"
 "$snls" model parts.safetensors >model.txt
@@ -48,20 +49,20 @@ for i in 1 2 3; do grep -q "^resume $i *from step [1-9][0-9]*: snls train clips 
 grep -q '^resume 4' model.txt && die "there were three resumes: $(cat model.txt)"
 
 # Killed, with half a line in the log and steps behind the checkpoint: it ends at the same place, and the log has every step once.
-"$snls" train clips killed.safetensors $options --checkpoint killed.state --log killed.jsonl 2>killed.err &
+"$snls" train clips killed.safetensors $options $every --checkpoint killed.state --log killed.jsonl 2>killed.err &
 pid=$!
 for _ in $(seq 500); do [ "$(cat killed.jsonl 2>/dev/null | wc -l)" -gt 9 ] && break; sleep 0.02; done
-"$snls" train clips other.safetensors $options --checkpoint killed.state -y 2>other.err; code=$?
+"$snls" train clips other.safetensors $options $every --checkpoint killed.state -y 2>other.err; code=$?
 [ $code = 7 ] && grep -q 'killed.state: another run is writing it' other.err || die "two runs with one checkpoint: $code $(cat other.err)"
 kill -KILL $pid; wait $pid 2>/dev/null
 printf '{"step":4' >>killed.jsonl
-"$snls" train clips killed.safetensors $options --checkpoint killed.state --log killed.jsonl --resume -y --json >killed.json 2>killed.err || die "resume after KILL: $(cat killed.err)"
+"$snls" train clips killed.safetensors $options $every --checkpoint killed.state --log killed.jsonl --resume -y --json >killed.json 2>killed.err || die "resume after KILL: $(cat killed.err)"
 same_state whole.state killed.state || die "a run that was killed ends elsewhere"
 [ "$(sed 's/,"seconds.*//' whole.jsonl)" = "$(sed 's/,"seconds.*//' killed.jsonl)" ] || die "the log of a run that was killed is another: $(grep -n -v '^{"step":[0-9]*,.*}$' killed.jsonl | head -3)"
 grep -q '"stopped": false' killed.json || die "the report does not tell whether it was stopped"
 
 printf 'a note' >notes.txt
-"$snls" train clips killed.safetensors $options --checkpoint killed.state --log notes.txt --resume -y 2>err && [ "$(cat notes.txt)" = 'a note' ] || die "a log of one line of something else: $(cat notes.txt err)"
+"$snls" train clips killed.safetensors $options $every --checkpoint killed.state --log notes.txt --resume -y 2>err && [ "$(cat notes.txt)" = 'a note' ] || die "a log of one line of something else: $(cat notes.txt err)"
 psnr=$("$snls" eval --data unseen --sigma 30 --model whole.safetensors --threads 1 --json | sed 's/.*"clip": "mean"[^}]*"psnr": \([0-9.]*\).*/\1/')
 awk -v p="$psnr" 'BEGIN { exit !(p > 22.5) }' || die "18.6 dB become only $psnr"
 
@@ -76,13 +77,13 @@ fails 2 "$snls" train clips new.safetensors --crop 30; grep -q -- '--crop is 30'
 fails 2 "$snls" train clips new.safetensors --crop 16 --crop 32; grep -q -- '--crop is given twice' err || die "--crop twice: $(cat err)"
 fails 2 "$snls" train clips new.weights $options
 fails 2 "$snls" train clips new.safetensors $options --seed 4294967297; grep -q -- '--seed is 4294967297' err || die "a seed that would be cut: $(cat err)"
-fails 7 "$snls" train clips new.safetensors $options --checkpoint whole.state
-fails 7 "$snls" train clips new.safetensors $options --checkpoint nowhere/run.state
-fails 7 "$snls" train clips new.safetensors $options --checkpoint /dev/null; [ -c /dev/null ] || die "/dev/null was replaced"
-fails 2 "$snls" train clips new.safetensors $options --checkpoint new.safetensors
+fails 7 "$snls" train clips new.safetensors $options $every --checkpoint whole.state
+fails 7 "$snls" train clips new.safetensors $options $every --checkpoint nowhere/run.state
+fails 7 "$snls" train clips new.safetensors $options $every --checkpoint /dev/null; [ -c /dev/null ] || die "/dev/null was replaced"
+fails 2 "$snls" train clips new.safetensors $options $every --checkpoint new.safetensors
 echo kept >new.state.part
 for log in new.state ./new.state ../"${work##*/}"/new.state new.state.part new.state.lock; do
-    fails 2 "$snls" train clips new.safetensors $options --checkpoint new.state --log $log; grep -q 'would be the same file' err || die "--log $log beside --checkpoint: $(cat err)"
+    fails 2 "$snls" train clips new.safetensors $options $every --checkpoint new.state --log $log; grep -q 'would be the same file' err || die "--log $log beside --checkpoint: $(cat err)"
 done
 ln -s whole.state linked.state; fails 2 "$snls" train clips new.safetensors --resume --checkpoint linked.state --log whole.state.part
 [ "$(cat new.state.part)" = kept ] && [ ! -e new.state ] && [ ! -e whole.state.part ] || die "a refused log was written to"
@@ -92,6 +93,7 @@ fails 2 "$snls" train clips new.safetensors --resume --checkpoint whole.state --
 fails 2 "$snls" train clips new.safetensors --resume --checkpoint whole.state --seed 2; grep -q -- '--seed is 2, but the run began with 1' err || die "another seed: $(cat err)"
 fails 2 "$snls" train clips new.safetensors --resume --checkpoint whole.state --steps 79; grep -q -- '--steps is 79, but 80 are done' err || die "fewer steps: $(cat err)"
 fails 2 "$snls" train clips new.safetensors $options --other-clips
+fails 2 "$snls" train clips new.safetensors $options $every; grep -q -- '--every has no meaning without --checkpoint' err || die "--every without --checkpoint: $(cat err)"
 
 # Other clips, or other pixels, are refused unless asked for; clips may move, the run may become longer and its weights be stored otherwise.
 mkdir more others; cp clips/*.npy more/; cp unseen/3.npy more/; cp clips/1.npy others/; cp unseen/3.npy others/2.npy
@@ -130,6 +132,9 @@ head=$((8 + $(od -An -t u8 -N 8 whole.safetensors))); { head -c $head whole.safe
 "$snls" train clips new.safetensors $options --init large.safetensors 2>err; [ $? = 1 ] && grep -q '^snls train: the [a-z]* of step 1 is not finite' err || die "weights that are too large: $(cat err)"
 fails 2 "$snls" train clips new.safetensors --resume
 fails 3 "$snls" train nowhere new.safetensors $options; grep -q 'nowhere: is not there' err || die "no data: $(cat err)"
+# a folder of many clips
+mkdir many; for i in $(seq 1100); do ln -s ../clips/1.npy many/$i.npy; done
+timeout 60 "$snls" train many new.safetensors ${options/--steps 80/--steps 5} 2>err && grep -q ' 1100 clips' err || die "1100 clips: $(tail -1 err)"; rm -rf new.safetensors many
 fails 3 "$snls" train clips new.safetensors --frames 50 --crop 24
 fails 3 "$snls" train clips new.safetensors --resume --checkpoint whole.safetensors
 fails 3 "$snls" eval --data unseen --sigma 30 --model whole.state.safetensors

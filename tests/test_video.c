@@ -97,6 +97,26 @@ static void unwritten(void)
     snls_reader_close(&in);
 }
 
+/* A clip without a frame is none to any reader, whatever the container. */
+static void empty(void)
+{
+    static const char *const names[] = { "e.npy", "e%d.png", "e.mkv", "e.mp4", "e.y4m", "e.avi", "e.gif" };
+    for (int i = 0; i < 7; i++) {
+        SnlsReader *in = NULL;
+        SnlsWriter *out = NULL;
+        SnlsWriterParams p;
+        snls_writer_defaults(&p);
+        CHECK(snls_reader_open(&in, ctx[0], in_folder("clip.npy"), NULL) == SNLS_OK, "%s", snls_error(ctx[0]));
+        p.like = in;
+        const SnlsStatus status = snls_writer_open(&out, ctx[1], in_folder(names[i]), &p);
+        CHECK(status == SNLS_OK || status == SNLS_ERR_UNSUPPORTED, "%s: %s", names[i], snls_error(ctx[1]));
+        if (out) CHECK(snls_writer_finish(out) == SNLS_ERR_ARG && strstr(snls_error(ctx[1]), "no frame was written"), "%s: %s", names[i], snls_error(ctx[1]));
+        if (out) CHECK(snls_writer_finish(out) == SNLS_ERR_ARG, "%s: the second time", names[i]);
+        snls_writer_close(&out);
+        snls_reader_close(&in);
+    }
+}
+
 static void says_so(SnlsContext *c, SnlsStatus status, const char *what)
 {
     CHECK(status == SNLS_ERR_ARG && strstr(snls_error(c), "NULL"), "%s: %d, \"%s\"", what, (int)status, snls_error(c));
@@ -304,6 +324,7 @@ int main(void)
     make_clip();
     lifetimes();
     unwritten();
+    empty();
     missing();
     own_input();
     cut_off();

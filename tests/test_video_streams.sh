@@ -179,6 +179,30 @@ for mode in left_right bottom_top row_interleaved_lr; do
     done
     "$snls" denoise stereo.mkv stereo2.npy --sigma 0 -y >log 2>err; says "the stereo mode, $mode, is not marked"
 done
+# 360 degree video: ffmpeg has no option that makes one, so the box of Google's first version is put behind the track's others
+if command -v python3 >/dev/null; then
+make -f lavfi -i testsrc2=s=64x32:r=25:d=0.2 -c:v libx264 -preset ultrafast plain.mp4
+python3 - <<'PY' || bad "no 360 degree video"
+import struct
+xml = b'<?xml version="1.0"?><rdf:SphericalVideo><GSpherical:Spherical>true</GSpherical:Spherical><GSpherical:Stitched>true</GSpherical:Stitched><GSpherical:StitchingSoftware>none</GSpherical:StitchingSoftware><GSpherical:ProjectionType>equirectangular</GSpherical:ProjectionType></rdf:SphericalVideo>'
+box = struct.pack(">I4s", 24 + len(xml), b"uuid") + bytes.fromhex("ffcc8263f8554a938814587a02521fdd") + xml
+data = open("plain.mp4", "rb").read()
+moov = data.index(b"moov") - 4; trak = data.index(b"trak") - 4; end = trak + struct.unpack_from(">I", data, trak)[0]
+assert moov > data.index(b"mdat") # no place of a sample moves
+data = bytearray(data[:end] + box + data[end:])
+for at in moov, trak: struct.pack_into(">I", data, at, struct.unpack_from(">I", data, at)[0] + len(box))
+open("world.mp4", "wb").write(data)
+PY
+world() { ffprobe -v error -select_streams v:0 -show_entries stream_side_data=projection -of csv=p=0 "$1"; }
+[ "$(world world.mp4)" = equirectangular ] || bad "ffmpeg sees no 360 degree video: $(world world.mp4)"
+for out in mkv mp4 webm mov avi ts y4m nut; do
+    ffmpeg -v error -encoders | grep -q libvpx || [ $out != webm ] || continue
+    copy world.mp4 world2.$out
+    case $out in mkv | mp4 | webm) silent "360 degrees in .$out"; [ "$(world world2.$out)" = equirectangular ] || bad "360 degrees are lost in .$out" ;;
+    *) says "the projection of 360 degree video, equirectangular, is not marked in the output: "; [ "$(wc -l <err)" = 1 ] || bad "360 degrees in .$out: $(cat err)" ;; esac
+done
+"$snls" denoise world.mp4 world2.npy --sigma 0 -y >log 2>err; says 'the projection of 360 degree video'
+fi
 make -f lavfi -i testsrc2=s=64x48:r=25:d=0.2 -c:v libx264 -x264-params frame-packing=4 stereo.mp4 # H.264 has it in its frames
 for out in mkv mp4 mov ts; do copy stereo.mp4 stereo2.$out; silent "H.264's own stereo mode in .$out"; done; [ -n "$(stereo stereo2.mkv)" ] || bad "H.264's own stereo mode is lost in .mkv"
 copy stereo.mp4 stereo2.avi; says 'the stereo mode, top and bottom, is not marked in the output: avi'

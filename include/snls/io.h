@@ -60,7 +60,8 @@ SNLS_API int snls_path_ends(const char *path, const char *ending);
 
 #define SNLS_PATH_DIGITS 20 /* most that a pattern may ask for, %020d */
 
-/* The name of picture `number` of a pattern, which holds one %d or %05d and nothing else of that kind. 0: it does not, asks for more digits, or size bytes are too few. */
+/* The name of picture `number` of a pattern, which holds one %d or %05d and nothing else of that kind; where it is in the file's name, folders may be
+ * called anything. 0: it does not, asks for more digits, or size bytes are too few. */
 SNLS_API int snls_path_number(const char *pattern, int64_t number, char *name, size_t size);
 
 /* Optical flow, (H,W,2), (x,y). Where it is unknown, both components are 1e10 after reading; a component of 1e9 or more in

@@ -68,7 +68,8 @@ typedef struct SnlsPipelineResult {
 SNLS_API void snls_pipeline_defaults(SnlsPipelineParams *params);
 
 /* Blocks until the writer is finished or something failed. The journal stays where writing failed; other failures, which would
- * come again, remove it. */
+ * come again, remove it. A run that fails after frames were read leaves neither reader nor writer to go on with, since frames on their way are gone:
+ * both are opened again, and until then refused (SNLS_ERR_ARG), as is a writer that is finished. */
 SNLS_API SnlsStatus snls_pipeline_run(const SnlsPipeline *pipeline, SnlsPipelineResult *result);
 
 /* Bytes that a run will hold at most, by this library's own account: codecs add their own. denoise NULL: a copy; model NULL: no network.

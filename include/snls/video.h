@@ -111,7 +111,7 @@ SNLS_API SnlsStatus snls_writer_make(SnlsWriter *writer, const SnlsFrame *like, 
 /* The same from the bytes that snls_frame_pack gave of such a frame. */
 SNLS_API SnlsStatus snls_writer_unpack(SnlsWriter *writer, const SnlsFrame *like, const void *bytes, int64_t size, SnlsFrame **frame);
 SNLS_API SnlsStatus snls_writer_write(SnlsWriter *writer, const SnlsFrame *frame); /* converted where its format is another */
-SNLS_API SnlsStatus snls_writer_finish(SnlsWriter *writer); /* the file is complete only after this; an error too, and every time, where a frame could not be written */
+SNLS_API SnlsStatus snls_writer_finish(SnlsWriter *writer); /* the file is complete only after this; an error too, and every time, where a frame could not be written or a pipeline run with this writer failed; SNLS_ERR_ARG: there was no frame */
 SNLS_API void       snls_writer_close(SnlsWriter **writer);
 
 /* What this build can do: "FFmpeg 5.1.9 (libavformat 59.27.100), encoders ffv1 libx264 ...", or why it cannot. ctx may be NULL. */

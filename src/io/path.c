@@ -13,11 +13,18 @@ int snls_path_ends(const char *path, const char *ending)
     return n >= m;
 }
 
+/* The number's place: in the file's name, whatever its folders are called, else in theirs. */
+static const char *percent_of(const char *pattern)
+{
+    const char *slash = strrchr(pattern, '/'), *percent = slash ? strchr(slash, '%') : NULL;
+    return percent ? percent : strchr(pattern, '%');
+}
+
 /* Only %d and %0Nd are understood, once: nothing else of printf reaches a format from outside. */
 int snls_path_number(const char *pattern, int64_t number, char *name, size_t size)
 {
     if (!pattern || !name) return 0;
-    const char *percent = strchr(pattern, '%'), *end = percent ? percent + 1 : NULL;
+    const char *percent = percent_of(pattern), *end = percent ? percent + 1 : NULL;
     int digits = 0;
     for (; end && isdigit((unsigned char)*end); end++)
         if (digits <= SNLS_PATH_DIGITS) digits = 10 * digits + (*end - '0');

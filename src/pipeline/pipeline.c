@@ -396,7 +396,17 @@ static SnlsStatus check_job(SnlsContext *ctx, const SnlsPipeline *job, const Snl
     SNLS_TRY(snls_reserved_check(ctx, "pipeline", "snls_pipeline_defaults", job->params.reserved, sizeof job->params.reserved / sizeof *job->params.reserved));
     SNLS_REQUIRE(ctx, job->ctx != job->reader->ctx && job->ctx != job->writer->ctx && job->reader->ctx != job->writer->ctx, SNLS_ERR_ARG,
                  "pipeline: reader, writer and denoiser need a context each");
+    SNLS_REQUIRE(ctx, !job->reader->lost, SNLS_ERR_ARG, "pipeline: the reader was in a run that failed, and frames that it had read are gone; open it and the writer again");
+    SNLS_REQUIRE(ctx, !job->writer->finished, SNLS_ERR_ARG, "pipeline: the writer is finished already, which a run does at its end");
     return SNLS_OK;
+}
+
+/* Frames that were on their way are gone: neither end can be gone on with, and the output is not complete. */
+static void spoil(const Run *r, int64_t given)
+{
+    if (r->status >= 0 || r->job->reader->given == given) return;
+    r->job->reader->lost = true;
+    if (r->job->writer->failed >= 0) r->job->writer->failed = r->status;
 }
 
 SnlsStatus snls_pipeline_run(const SnlsPipeline *job, SnlsPipelineResult *result)
@@ -413,9 +423,11 @@ SnlsStatus snls_pipeline_run(const SnlsPipeline *job, SnlsPipelineResult *result
     pthread_mutex_init(&r.lock, NULL);
     SnlsQueue *const all[] = { &r.decoded, &r.finished, &r.free_in, &r.free_out };
     for (int i = 0; i < 4; i++) snls_queue_init(all[i], i < 2 ? job->params.queue : SNLS_QUEUE_MAX);
+    const int64_t given = job->reader->given;
     const SnlsStatus status = prepare(&r);
     if (status < 0) fail_run(&r, status, snls_error(job->ctx), status == SNLS_ERR_IO);
     else run_threads(&r);
+    spoil(&r, given);
     for (int i = 0; i < 4; i++) drop_rest(all[i]);
     snls_stage_close(&r.stage);
     const bool kept = r.status >= 0 ? job->params.keep_journal : result->writing && result->frames;

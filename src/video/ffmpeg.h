@@ -212,6 +212,9 @@ void snls_av_stereo_note(SnlsVideoInfo *info, const char *format, const AVStream
 /* Copies that, or says so. */
 void snls_av_stereo_copy(SnlsWriter *w, SnlsAvWriter *a, const AVStream *from, const AVFrame *first);
 
+/* Says that the output does not tell how a picture shows the world around the camera, where the stream does and format has no place for it. */
+void snls_av_spherical_note(SnlsVideoInfo *info, const char *format, const AVStream *s);
+
 /* What is told of an encoder: nobody knows y4m's by FFmpeg's word for it. */
 static inline const char *snls_av_encoder_name(const AVCodec *codec) { return codec->id == AV_CODEC_ID_WRAPPED_AVFRAME ? "y4m" : codec->name; }
 

@@ -119,6 +119,7 @@ static void copy_side_data(SnlsWriter *w, AVStream *to, const AVStream *from)
         }
         if (list[i].type == AV_PKT_DATA_CPB_PROPERTIES) continue;
         if (list[i].type == AV_PKT_DATA_DISPLAYMATRIX && !holds_rotation(format, &list[i])) note_rotation(&w->info, format);
+        if (list[i].type == AV_PKT_DATA_SPHERICAL) snls_av_spherical_note(&w->info, format, from);
         if (list[i].type == AV_PKT_DATA_STEREO3D && to == a->stream) continue; /* frames may tell it as well */
         snls_av_stream_put(to, list[i].type, list[i].data, list[i].size);
     }
@@ -326,6 +327,7 @@ void snls_av_note_beside(const SnlsReader *r, SnlsWriter *w)
     const char *format = w->info.codec;
     if (snls_av_stream_has(reader->stream, AV_PKT_DATA_DISPLAYMATRIX)) note_rotation(&w->info, format);
     snls_av_stereo_note(&w->info, format, reader->stream, r->peeked->owner);
+    snls_av_spherical_note(&w->info, format, reader->stream);
     if (aspect.num > 0 && aspect.den > 0 && aspect.num != aspect.den)
         snls_note(&w->info, "the shape of pixels, %d:%d, is not marked in the output: %s has no place for it here", aspect.num, aspect.den, format);
     if (w->params.no_copy) return;

@@ -1,5 +1,8 @@
-/* ffmpeg_side.c: side data of streams, which later versions of libav have elsewhere, and what of it says how two views lie in one picture. */
+/* ffmpeg_side.c: side data of streams, which later versions of libav have elsewhere, and what of it says how two views
+ * lie in one picture, or the world around the camera in it. */
 #include "video/ffmpeg.h"
+#include <libavutil/avstring.h>
+#include <libavutil/spherical.h>
 #include <libavutil/stereo3d.h>
 #include <string.h>
 
@@ -48,6 +51,20 @@ void snls_av_stereo_note(SnlsVideoInfo *info, const char *format, const AVStream
     const AVStereo3D *stereo = stereo_of(s, first);
     const bool plain = tag ? !strcmp(tag->value, "mono") : !stereo || stereo->type == AV_STEREO3D_2D;
     if (!plain) snls_note(info, "the stereo mode, %s, is not marked in the output: %s has no place for it here; .mkv does", tag ? tag->value : av_stereo3d_type_name(stereo->type), format);
+}
+
+/* What FFmpeg's muxers write, and of projections that have come later than these three none. */
+static bool holds_projection(const char *format, const AVSphericalMapping *map)
+{
+    return av_match_name(format, "matroska,webm,mp4") && map->projection <= AV_SPHERICAL_EQUIRECTANGULAR_TILE;
+}
+
+void snls_av_spherical_note(SnlsVideoInfo *info, const char *format, const AVStream *s)
+{
+    const AVSphericalMapping *map = (const AVSphericalMapping *)stream_data(s, AV_PKT_DATA_SPHERICAL);
+    const char *name = map ? av_spherical_projection_name(map->projection) : NULL;
+    if (!map || holds_projection(format, map) || !strcmp(name, "rectilinear")) return; /* a plain picture, which later versions have a word for */
+    snls_note(info, "the projection of 360 degree video, %s, is not marked in the output: %s has no place for it here; .mp4 and .mkv do", name, format);
 }
 
 /* Does x264 write it into its pictures? It takes what frames say, and later decoders tell them what the container says. */

@@ -328,9 +328,16 @@ const SnlsReaderKind snls_images_reader = { images_open, images_next, images_clo
 
 /* ---- writing ---- */
 
+/* A folder that is there may have any name, but one that ends as pictures do is a pattern all the same. */
+static bool is_numbered(const SnlsWriter *w)
+{
+    struct stat info;
+    return strchr(w->name, '%') && (snls_path_ends(w->name, ".png") || stat(w->path, &info) || !S_ISDIR(info.st_mode));
+}
+
 static SnlsStatus picture_name(const SnlsWriter *w, int64_t number, char *name, size_t size)
 {
-    if (strchr(w->name, '%')) {
+    if (is_numbered(w)) {
         SNLS_REQUIRE(w->ctx, snls_path_number(w->name, number, name, size), SNLS_ERR_ARG,
                      "%s: a pattern has one %%d or %%05d, of %d digits at most", snls_io_name(w->name).text, SNLS_PATH_DIGITS);
         return SNLS_OK;
@@ -350,7 +357,7 @@ static SnlsStatus images_create(SnlsWriter *w)
     char name[SNLS_PATH_MAX];
     const SnlsVideoInfo *info = &w->params.like->info;
     const int32_t depth = info->depth > 8 && info->depth < 32 ? 16 : 8;
-    SNLS_REQUIRE(w->ctx, !strchr(w->name, '%') || snls_path_ends(w->name, ".png"), SNLS_ERR_UNSUPPORTED,
+    SNLS_REQUIRE(w->ctx, !is_numbered(w) || snls_path_ends(w->name, ".png"), SNLS_ERR_UNSUPPORTED,
                  "%s: pictures are written as .png", snls_io_name(w->name).text);
     SNLS_TRY(snls_png_writable(w->ctx, w->name));
     SNLS_TRY(picture_name(w, info->frames > 1 ? 1 : 0, name, sizeof name));

@@ -44,6 +44,7 @@ struct SnlsReader {
     double damaged_time;   /* and its time */
     bool ended, told_damage;
     SnlsStatus failed; /* what a frame could not be read for: what follows it is not the clip's end */
+    bool lost;         /* a run that failed has taken frames that went nowhere: those that follow are not the clip's rest */
     char path[SNLS_PATH_MAX];
 };
 
@@ -68,7 +69,7 @@ struct SnlsWriter {
     SnlsPixels pixels; /* what is written */
     int64_t written;
     bool finished;
-    SnlsStatus failed; /* what a frame or finish could not be written for: the output is not complete, whatever comes after */
+    SnlsStatus failed; /* what a frame or finish could not be written for, or the run that gave it frames failed for: the output is not complete, whatever comes after */
     char path[SNLS_PATH_MAX], name[SNLS_PATH_MAX]; /* where to write; what the ending is taken from */
 };
 

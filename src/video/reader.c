@@ -201,6 +201,7 @@ SnlsStatus snls_reader_next(SnlsReader *r, SnlsFrame **frame)
     SNLS_REQUIRE(r->ctx, frame, SNLS_ERR_ARG, "reader: the place for a frame is NULL");
     *frame = NULL;
     SNLS_REQUIRE(r->ctx, r->failed >= 0, r->failed, "%s: is not read on, since a frame could not be read", snls_io_name(snls_reader_name(r)).text);
+    SNLS_REQUIRE(r->ctx, !r->lost, SNLS_ERR_ARG, "%s: is not read on, since a run that failed had taken frames of it; open it again", snls_io_name(snls_reader_name(r)).text);
     const SnlsStatus status = give(r, frame);
     if (status < 0) r->failed = status;
     return status;

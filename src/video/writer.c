@@ -12,11 +12,12 @@ void snls_writer_defaults(SnlsWriterParams *params)
     if (params) *params = (SnlsWriterParams){ .crf = -1 };
 }
 
-/* 100%.mp4 is a name like any other. */
+/* 100%.mp4 is a name like any other, and so is a.mp4 in whatever folder. */
 static bool is_numbered(const char *name)
 {
     char first[SNLS_PATH_MAX];
-    return snls_path_number(name, 0, first, sizeof first);
+    const char *slash = strrchr(name, '/');
+    return snls_path_number(slash ? slash + 1 : name, 0, first, sizeof first);
 }
 
 static SnlsStatus choose_kind(SnlsWriter *w)
@@ -151,13 +152,20 @@ SnlsStatus snls_writer_write(SnlsWriter *w, const SnlsFrame *frame)
     return status;
 }
 
+/* No reader takes a clip without a frame, some muxers do not write one, and of pictures there would be nothing. */
+static SnlsStatus finish(SnlsWriter *w)
+{
+    SNLS_REQUIRE(w->ctx, w->written || w->failed < 0, SNLS_ERR_ARG, "%s: no frame was written, and a clip has at least one", snls_io_name(w->name).text);
+    return w->kind->finish(w);
+}
+
 SnlsStatus snls_writer_finish(SnlsWriter *w)
 {
     if (!w) return SNLS_ERR_ARG;
-    const SnlsStatus status = w->finished ? SNLS_OK : w->kind->finish(w);
+    const SnlsStatus status = w->finished ? SNLS_OK : finish(w);
     w->finished = true;
     if (status < 0) w->failed = status;
-    SNLS_REQUIRE(w->ctx, status < 0 || w->failed >= 0, w->failed, "writer: the output is not complete, since it could not be written");
+    SNLS_REQUIRE(w->ctx, status < 0 || w->failed >= 0, w->failed, "writer: the output is not complete, since writing it or the run that did failed");
     return status;
 }
 
