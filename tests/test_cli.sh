@@ -166,7 +166,7 @@ loader=$(ldd "$snls" 2> /dev/null | awk '$1 ~ /^\/.*\/ld/ { print $1 }')
 if (ulimit -v 4000000 && "$snls" --version) > /dev/null 2>&1; then # not under AddressSanitizer
     # So little that threads of OpenBLAS wait for memory for ever: the program says so, or does without, but it ends. Unless it has not begun: OpenBLAS 0.3.29 waits while it is loaded.
     blas=$(ldd "$snls" 2> /dev/null | awk '/libopenblas/ { print $3 }')
-    waits() { [ -n "$blas" ] && { (ulimit -v $1; LD_PRELOAD=$blas exec timeout -s KILL 5 true) > /dev/null 2>&1; [ $? = 137 ]; }; }
+    waits() { [ -n "$blas" ] && { (ulimit -v $1; exec timeout -s KILL 5 env LD_PRELOAD=$blas true) > /dev/null 2>&1; [ $? = 137 ]; }; }
     "$snls" synth strred.npy --frames 2 --height 64 --width 64 > .stdout
     for kib in 100000 150000 200000 300000 400000; do
         if waits $kib; then continue; fi
