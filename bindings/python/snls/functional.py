@@ -31,6 +31,7 @@ def use_torch(tensor_class: type, traced: tuple[type, ...], call: Any) -> None:
     """From now on tensors of this class, and what may stand for them, go to this function."""
     global _torch_call, _Tensor, _traced
     _torch_call, _Tensor, _traced = call, tensor_class, traced
+    _numpy.torch_used = True
 
 
 def _first(layout):
