@@ -2,6 +2,7 @@
 import copy
 import pickle
 import unittest
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -172,7 +173,9 @@ class Modules(unittest.TestCase):
                 return self.sum(video, self.weights(dists), offsets) + out, total, snls.search_all(video, video, ws=2, layout="BTCHW")[0]
         inputs = lambda h, w: (rand(1, 3, 4, h, w), rand(1, 3, 2, h, w), rand(1, 3, 2, h, w))
         module = Attention()
-        traced = torch.fx.symbolic_trace(module), torch.jit.trace(module, inputs(8, 7))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # newer ones would rather have torch.export
+            traced = torch.fx.symbolic_trace(module), torch.jit.trace(module, inputs(8, 7))
         for given in (inputs(8, 7), inputs(6, 9)):
             for other in traced:
                 for a, b in zip(other(*given), module(*given)):
