@@ -104,7 +104,7 @@ def libraries(bundle):
             _build(folder, bundle)
             if bundle:
                 _bundle(folder)
-        others = [name for name in sorted(os.listdir(folder)) if re.match(r"lib(?!snls).*\.so(\.\d+)+$", name)]
+        others = [name for name in sorted(os.listdir(folder)) if re.match(r"lib(?!snls).*\.so(\.\d+)+$", name)]  # libdnnl.so.3.6
         paths = {name: os.path.join(folder, name) for name in (*LIBRARIES, *others)}
         if not os.path.exists(paths[LIBRARIES[0]]):
             raise SystemExit("snls: there is no %s in %s" % (LIBRARIES[0], folder))

@@ -68,7 +68,7 @@ def _use_torch():
         _no_torch = "PyTorch cannot be imported: %s" % error
         return
     from . import _short, agg, nn
-    functional.use_torch(torch.Tensor, _short.call)
+    functional.use_torch(torch.Tensor, _short.TRACED, _short.call)
     globals().update({name: getattr(nn, name) for name in _MODULES})
     _searches(nn)
     _no_torch = None

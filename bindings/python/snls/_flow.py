@@ -166,7 +166,7 @@ def _of_queries(field, first, stride0):
 def _ones(dist):
     """1 for each distance, in the graph that it is in. An infinite one times 0 would be NaN: no place was found (offset 0, so the pixel's
     own is taken), or all that are there differ by more than float32 can say."""
-    return (dist * 0).nan_to_num() + 1 if hasattr(dist, "detach") else np.ones_like(dist)
+    return (dist * 0).nan_to_num() + 1 if _is_torch(dist) else np.ones_like(dist)
 
 
 def align(frame: AnyArray, reference: AnyArray, flow: AnyArray | FlowMethod | None = "farneback", ws: int = 11, ps: int = 3,

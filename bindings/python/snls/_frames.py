@@ -62,8 +62,16 @@ def as_array(what, array):
         _numpy.refuse_masked(what, array)
         return array
     if hasattr(array, "__dlpack__"):
-        return np.from_dlpack(resolved(array))
+        return _taken(what, resolved(array))
     raise TypeError("%s is a %s: give a NumPy array, a PyTorch tensor or anything with __dlpack__" % (what, type(array).__name__))
+
+
+def _taken(what, array):
+    try:
+        return np.from_dlpack(array)
+    except (RuntimeError, BufferError) as error:  # of a GPU, or of elements that NumPy does not have, as bfloat16
+        kind = TypeError if "dtype" in str(error) else RuntimeError
+        raise kind("%s is a %s that NumPy cannot take: %s" % (what, type(array).__name__, error)) from None
 
 
 def lend(what, array, first=False, axes=None, types=FRAME_TYPES):

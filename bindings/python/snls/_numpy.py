@@ -10,6 +10,7 @@ from ._plan import Plan, View, remember
 _CODES = {np.dtype("float32"): _lib.F32, np.dtype("float64"): _lib.F64, np.dtype("float16"): _lib.F16,
           np.dtype("int32"): _lib.I32, np.dtype("uint8"): _lib.U8}
 _DTYPES = {code: dtype for dtype, code in _CODES.items()}
+torch_used = False  # where PyTorch is left alone its tensors are arrays like any other
 
 
 def dtype_code(what, dtype, words=_lib.FLOATS):
@@ -97,7 +98,7 @@ def _call_foreign(op, arrays, params, with_index):
     for array in given:
         if not hasattr(array, "__dlpack__"):
             _refuse(op, array)
-    if len({type(array).__module__.split(".")[0] for array in given} & {"torch", "numpy"}) > 1:
+    if torch_used and len({type(array).__module__.split(".")[0] for array in given} & {"torch", "numpy"}) > 1:
         raise TypeError("%s: NumPy arrays and PyTorch tensors cannot be mixed in one call" % op.name)
     device, number = _device_of(given[0])
     context = _context.get("cuda", number) if device == 2 else _context.get("cpu")

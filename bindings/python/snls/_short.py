@@ -13,6 +13,7 @@ from ._torch import (REGISTERED, context_of, key_of, long_backward, needs_grad, 
                      run_backward, run_forward)
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
+TRACED = (torch.Tensor, torch.fx.Proxy)  # a proxy stands for a tensor while torch.fx.symbolic_trace writes down what is called
 _is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", None) or (lambda: False)
 _grad_enabled = torch.is_grad_enabled
 
@@ -69,7 +70,7 @@ def _special(tensors):
 
 def _only_tensors(name, tensors):
     for t in tensors:
-        if t is not None and not isinstance(t, torch.Tensor):
+        if t is not None and not isinstance(t, TRACED):
             raise TypeError("%s: PyTorch tensors cannot be mixed with others in one call, and a %s is none" % (name, type(t).__name__))
 
 
@@ -130,7 +131,10 @@ _FUNCTIONS = {name: _make_function(op, call_backward) for name, (op, _, call_bac
 def _go_long_way(op, long_way, tensors, params, with_index):
     if any([type(value) not in row.types for row, value in zip(op.params, params)]):  # the dispatcher takes no other
         params = plain_params(op, params)
-    return long_way(*tensors, *params, with_index) if op.matches else long_way(*tensors, *params)
+    found = long_way(*tensors, *params, with_index) if op.matches else long_way(*tensors, *params)
+    if isinstance(found, torch.fx.Proxy) and len(op.outputs) > 1:  # which does not know how many it stands for
+        return tuple([found[i] for i in range(len(op.outputs))])
+    return found
 
 
 def call(name, tensors, params, with_index=True):

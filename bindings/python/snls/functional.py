@@ -24,13 +24,14 @@ from ._operators import OPERATORS
 
 _LAYOUTS = {"BTHWC": False, "BTCHW": True}
 _torch_call = None  # of _torch.py, where torch is there
-_Tensor = ()
+_Tensor, _traced = (), ()  # its tensors; those, and what stands for them
 
 
-def use_torch(tensor_class: type, call: Any) -> None:
-    """From now on tensors of this class go to this function."""
-    global _torch_call, _Tensor
-    _torch_call, _Tensor = call, tensor_class
+def use_torch(tensor_class: type, traced: tuple[type, ...], call: Any) -> None:
+    """From now on tensors of this class, and what may stand for them, go to this function."""
+    global _torch_call, _Tensor, _traced
+    _torch_call, _Tensor, _traced = call, tensor_class, traced
+    _numpy.torch_used = True
 
 
 def _first(layout):
@@ -42,7 +43,7 @@ def _first(layout):
 def _call(name, arrays, params, with_index=True):
     """The operator's output, or a tuple of its outputs. with_index False: a search may leave the candidates' numbers out."""
     try:
-        if isinstance(arrays[0], _Tensor):
+        if isinstance(arrays[0], _traced):
             return _torch_call(name, arrays, params, with_index)
         return _numpy.call(name, arrays, params, with_index)
     except TypeError:

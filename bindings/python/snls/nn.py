@@ -146,7 +146,7 @@ class PairedSearch(_Module):
     def _check_axes(query, key, flow):
         """Said before axes are added, so that a sentence counts those that were given."""
         axes = lambda t: getattr(t, "ndim", 0)
-        same = (axes(query),), "%d as query" % axes(query)
+        same = (axes(query),), "%s as query" % axes(query)  # of what torch.fx traces no number is known, which it says itself
         for name, t, (allowed, words) in (("query", query, ((4, 5), "4 or 5")), ("key", key, same), ("flow", flow, same)):
             if t is None and name != "flow":
                 raise TypeError("PairedSearch: %s is missing" % name)

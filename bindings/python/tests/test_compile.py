@@ -62,6 +62,17 @@ class Compile(unittest.TestCase):
                         with torch.no_grad():
                             self.assertTrue(torch.allclose(compiled(*inputs), attend(*inputs), rtol=1e-4))
 
+    @unittest.skipUnless(has(2, 6), "its torch.compile follows less")
+    def test_align(self):
+        torch._dynamo.reset()
+        frame, reference, flow = leaf(9, 8, 3), torch.rand(9, 8, 3), torch.rand(9, 8, 2, requires_grad=True)
+        align = lambda *given: snls.align(*given, ws=3, stride1=0.5)
+        inputs, compiled = (frame, flow), torch.compile(align, fullgraph=True, backend="aot_eager")
+        want, got = (f(frame, reference, flow) for f in (align, compiled))
+        self.assertTrue(torch.allclose(got, want, atol=1e-5))
+        for a, b in zip(*(torch.autograd.grad(out.square().sum(), inputs) for out in (got, want))):
+            self.assertTrue(torch.allclose(a, b, rtol=1e-3, atol=1e-4))
+
 
 @needs_torch
 @unittest.skipUnless(has(2, 0), "this PyTorch has no torch.func")

@@ -109,6 +109,15 @@ for c in (clip, negated):
               lambda c: snls.search(c[None], c[None], ws=3)[0], streamed):
         got = f(c)
         assert type(got) is np.ndarray and (got == f(clip.numpy())).all()
+video = clip[None]
+dist, offset = snls.search(video, video, ws=3, k=2)  # NumPy's, beside the tensor in the next call
+assert (snls.gather_add(video, snls.weights(dist), offset) == snls.gather_add(video.numpy(), snls.weights(dist), offset)).all()
+for f in (lambda c: snls.denoise(c, 9, method="nlm"), lambda c: snls.metrics.psnr(c, c)):
+    try:
+        f(clip.bfloat16())
+        assert False
+    except TypeError as error:
+        assert "is a Tensor that NumPy cannot take" in str(error), error
 print("well")
 """
         self.assertIn("well", run_python(code, SNLS_TORCH="0"))

@@ -2,6 +2,7 @@
 import copy
 import pickle
 import unittest
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -156,6 +157,31 @@ class Modules(unittest.TestCase):
             self.assertEqual(repr(other), repr(search))
             self.assertTrue(torch.equal(other[0](v, v)[0], search[0](v, v)[0]))
         self.assertEqual(list(search.parameters()), [])
+
+    def test_traced(self):
+        """torch.fx.symbolic_trace and torch.jit.trace write the operators down, for videos of any size."""
+        class Attention(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.search, self.refine = snls.NonLocalSearch(3, 1, 3, 5, stride0=1), snls.RefineSearch(3, 1, 2, 3, -1, 3, stride0=1)
+                self.weights, self.sum, self.scatter = snls.SoftmaxWeights(), snls.WeightedPatchSum(3, 1), snls.NonLocalScatterAdd(1, 1)
+
+            def forward(self, video, fflow, bflow):
+                dists, offsets = self.search(video, 2 * video, fflow, bflow)
+                dists, offsets = self.refine(video, video, offsets)
+                out, total = self.scatter(video, self.weights(dists), offsets)
+                return self.sum(video, self.weights(dists), offsets) + out, total, snls.search_all(video, video, ws=2, layout="BTCHW")[0]
+        inputs = lambda h, w: (rand(1, 3, 4, h, w), rand(1, 3, 2, h, w), rand(1, 3, 2, h, w))
+        module = Attention()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # newer ones would rather have torch.export
+            traced = torch.fx.symbolic_trace(module), torch.jit.trace(module, inputs(8, 7))
+        for given in (inputs(8, 7), inputs(6, 9)):
+            for other in traced:
+                for a, b in zip(other(*given), module(*given)):
+                    self.assertTrue(torch.equal(a, b))
+        with self.assertRaises(torch.fx.proxy.TraceError):  # by the number of axes it decides what to do
+            torch.fx.symbolic_trace(snls.PairedSearch(3, 1, 1))
 
     def test_axes_of_pairs(self):
         """Sentences count the axes that were given."""
