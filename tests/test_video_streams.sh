@@ -254,11 +254,12 @@ make -i marked.mkv -map 0 -c:v libx264 -c:s mov_text -disposition:s:0 forced+hea
 copy marked.mp4 marked.mov; says 'not kept: mark "forced" of stream 1, mark "hearing impaired" of stream 1; mov has no place for it, .mkv does'
 
 # streams that a muxer lists but refuses, or of which nothing is known yet: left out, and the rest is written
+sounds() { ffprobe -v error -show_entries stream=codec_type -of csv=p=0 "$1" | grep -c audio; } # later muxers hold more
 for case in "libopus mov" "flac mov" "pcm_s16le flv" "ac3 flv"; do
     set -- $case; make -f lavfi -i testsrc2=s=64x48:r=25:d=0.4 -f lavfi -i sine=d=0.4:r=48000 -c:v ffv1 -c:a $1 -strict -2 heard.mkv
-    copy heard.mkv heard.$2; says "stream 1 (audio, .*) is left out: $2 cannot hold it"
+    copy heard.mkv heard.$2; [ "$(sounds heard.$2)" = 1 ] && silent "$1 in .$2" || says "stream 1 (audio, .*) is left out: $2 cannot hold it"
 done
-make -f lavfi -i testsrc2=s=64x48:r=25:d=0.4 -f lavfi -i sine=d=0.4:r=48000 -map 0 -map 1 -map 1 -c:v ffv1 -c:a aac heard.mkv; copy heard.mkv heard.flv; says 'stream 2 (audio, aac) is left out: flv cannot hold it' # the second
+make -f lavfi -i testsrc2=s=64x48:r=25:d=0.4 -f lavfi -i sine=d=0.4:r=48000 -map 0 -map 1 -map 1 -c:v ffv1 -c:a aac heard.mkv; copy heard.mkv heard.flv; [ "$(sounds heard.flv)" = 2 ] && silent "two sounds in .flv" || says 'stream 2 (audio, aac) is left out: flv cannot hold it' # the second
 make -f lavfi -i testsrc2=s=64x48:r=25:d=0.4 -f lavfi -i sine=d=0.4:r=48000 -c:v ffv1 -c:a aac heard.mkv; for out in mov flv mp4 ts avi mkv; do copy heard.mkv heard2.$out; silent "AAC in .$out"; done
 make -f lavfi -i testsrc2=s=64x48:r=25:d=14 -f lavfi -i sine=d=14:r=48000 -itsoffset 10 -f lavfi -i sine=d=2:r=48000 -map 0 -map 1 -map 2 -c:v mpeg2video -c:a mp2 -b:a 64k -f vob unknown.vob
 copy unknown.vob unknown.mkv; says 'stream 2 (audio, mp2) is left out: nothing is known of it so far'

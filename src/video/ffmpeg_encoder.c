@@ -94,13 +94,20 @@ static bool damages(const AVCodec *codec, const SnlsPixels *p, enum AVPixelForma
     return p->width & ((1 << f.log2_w) - 1) || p->height & ((1 << f.log2_h) - 1);
 }
 
-/* The nearest of the encoder's formats; AV_PIX_FMT_NONE where it has none for frames of this size. */
+/* Half floats and other formats that encoders may come to take are none of ours; palettes become RGB of a byte. */
+static bool makes(enum AVPixelFormat format)
+{
+    SnlsPixels known;
+    return format == AV_PIX_FMT_PAL8 || snls_av_pixels(format, &known);
+}
+
+/* The nearest of the encoder's formats that we make; AV_PIX_FMT_NONE where it has none for frames of this size. */
 static enum AVPixelFormat nearest(const AVCodec *codec, const SnlsPixels *p, enum AVPixelFormat from)
 {
     enum AVPixelFormat fit[AV_PIX_FMT_NB + 1];
     int count = 0;
     for (const enum AVPixelFormat *list = formats_of(codec); *list != AV_PIX_FMT_NONE && count < AV_PIX_FMT_NB; list++)
-        if (!damages(codec, p, *list)) fit[count++] = *list;
+        if (makes(*list) && !damages(codec, p, *list)) fit[count++] = *list;
     fit[count] = AV_PIX_FMT_NONE;
     return count ? avcodec_find_best_pix_fmt_of_list(fit, from, snls_pixels_alpha(p), NULL) : AV_PIX_FMT_NONE;
 }

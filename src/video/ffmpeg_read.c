@@ -262,6 +262,9 @@ static SnlsStatus check_sums(SnlsReader *r, SnlsAvReader *a, const AVPacket *pac
     return damaged_packet(r, a, "a check sum is wrong", 0);
 }
 
+/* The frame before stays to be seen for longer, as later versions tell it of Theora: decoders refuse such packets. */
+static bool is_empty(const AVPacket *packet) { return !packet->size && !packet->side_data_elems; }
+
 /* One packet of the video into the decoder; at the end of the file the decoder is told. */
 static SnlsStatus feed(SnlsReader *r, SnlsAvReader *a)
 {
@@ -282,7 +285,7 @@ static SnlsStatus feed(SnlsReader *r, SnlsAvReader *a)
     if (is_corrupt(a) && !r->params.lenient) return damaged(r, a, "is cut off or damaged", 0);
     if (!a->packets++) a->damage.headless = !(a->packet->flags & AV_PKT_FLAG_KEY);
     SNLS_TRY(check_sums(r, a, a->packet));
-    if (is_comment(a)) return SNLS_OK;
+    if (is_comment(a) || is_empty(a->packet)) return SNLS_OK;
     error = avcodec_send_packet(a->decoder, a->packet);
     return error < 0 && error != AVERROR(EAGAIN) ? damaged_packet(r, a, "decoding fails", error) : SNLS_OK;
 }
