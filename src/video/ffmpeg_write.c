@@ -296,10 +296,24 @@ static SnlsStatus av_finish(SnlsWriter *w)
     return status;
 }
 
+/* FFmpeg's GIF muxer lets go of the frame that it holds back with its trailer alone, which here goes nowhere. */
+static void drop_held(SnlsAvWriter *a)
+{
+    uint8_t *bytes = NULL;
+    if (!a->header || strcmp(a->out->oformat->name, "gif")) return;
+    avio_closep(&a->out->pb);
+    if (avio_open_dyn_buf(&a->out->pb) < 0) return;
+    av_write_trailer(a->out);
+    avio_close_dyn_buf(a->out->pb, &bytes);
+    a->out->pb = NULL;
+    av_free(bytes);
+}
+
 static void av_end(SnlsWriter *w)
 {
     SnlsAvWriter *a = w->priv;
     if (!a) return;
+    drop_held(a);
     snls_av_copy_close(&a->copy);
     avcodec_free_context(&a->encoder);
     av_packet_free(&a->packet);
