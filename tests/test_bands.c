@@ -4,7 +4,7 @@
  * where gather divides by the number of patches some roundings are allowed.
  *   test_bands [SEED [COUNT]] */
 /* ctest: sanitized=4 args=1 12 */
-/* ctest: name=many label=slow timeout=900 args=1000 8 */
+/* ctest: name=many label=slow timeout=900 args=1000 5 */
 #include "check.h"
 #include "case.h"
 #include <math.h>

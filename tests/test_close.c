@@ -8,7 +8,7 @@
 /* ctest: sanitized=2 args=1 8 */
 /* ctest: name=worst args=--worst 1 12 */
 /* ctest: name=below args=--below 1 24 */
-/* ctest: name=many label=slow timeout=600 args=1000 14 */
+/* ctest: name=many label=slow timeout=600 args=1000 9 */
 #include "case.h"
 #include <math.h>
 #include <snls/snls.h>

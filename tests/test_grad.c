@@ -1,7 +1,7 @@
 /* test_grad.c: backward of ref against differences of its forward, in double, away from kinks; and the documented sides at them.
  *   test_grad [--op NAME] [SEED [COUNT]] */
 /* ctest: sanitized=30 args=1 60 */
-/* ctest: name=many label=slow timeout=1200 args=100000 100 */
+/* ctest: name=many label=slow timeout=1200 args=100000 60 */
 #include "case.h"
 #include <snls/snls.h>
 #include <math.h>

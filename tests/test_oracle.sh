@@ -2,7 +2,7 @@
 # test_oracle.sh BUILD SOURCE [CASES [SEED [BACKEND]]]: the command line against the NumPy implementation of docs/operators.md, and wrong inputs.
 # Needs a Python that has NumPy (SNLS_PYTHON, or python3).
 # ctest: label=fast timeout=300
-# ctest: name=many label=slow timeout=1800 args=120 50000
+# ctest: name=many label=slow timeout=1800 args=72 50000
 # ctest: name=cuda label=cuda timeout=300 args=60 1 cuda
 set -u
 snls=$1/snls

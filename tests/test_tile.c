@@ -13,22 +13,22 @@
 /* ctest: sanitized=6 args=1 22 */
 /* ctest: name=products sanitized=4 args=--products 1 10 */
 /* ctest: name=steps args=--steps 1 12 */
-/* ctest: name=steps-many label=slow timeout=600 args=--steps 1000 120 */
+/* ctest: name=steps-many label=slow timeout=600 args=--steps 1000 72 */
 /* ctest: name=patches sanitized=3 args=--patches 1 8 */
-/* ctest: name=patches-many label=slow timeout=900 args=--patches 1000 8 */
+/* ctest: name=patches-many label=slow timeout=900 args=--patches 1000 5 */
 /* ctest: name=frames args=--frames 1 12 */
-/* ctest: name=frames-many label=slow timeout=600 args=--frames 1000 40 */
+/* ctest: name=frames-many label=slow timeout=600 args=--frames 1000 24 */
 /* ctest: name=apart args=--apart 1 16 */
-/* ctest: name=apart-many label=slow timeout=600 args=--apart 1000 100 */
+/* ctest: name=apart-many label=slow timeout=600 args=--apart 1000 60 */
 /* ctest: name=rough sanitized=2 args=--rough 1 6 */
-/* ctest: name=rough-many label=slow timeout=900 args=--rough 1000 10 */
+/* ctest: name=rough-many label=slow timeout=900 args=--rough 1000 6 */
 /* ctest: name=stacks sanitized=2 args=--stacks 1 6 */
-/* ctest: name=stacks-many label=slow timeout=600 args=--stacks 1000 24 */
+/* ctest: name=stacks-many label=slow timeout=600 args=--stacks 1000 14 */
 /* ctest: name=cuda label=cuda args=--backend cuda 1 300 */
 /* ctest: name=cuda-products label=cuda args=--backend cuda --products 1 150 */
 /* ctest: name=cuda-few label=cuda args=--backend cuda --few 1 200 */
 /* ctest: name=cuda-long label=cuda args=--backend cuda --long 1 200 */
-/* ctest: name=many label=slow timeout=600 args=1000 60 */
+/* ctest: name=many label=slow timeout=600 args=1000 36 */
 #include "tile.h"
 #include <float.h>
 #include <math.h>
