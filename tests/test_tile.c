@@ -13,13 +13,13 @@
 /* ctest: sanitized=6 args=1 22 */
 /* ctest: name=products sanitized=4 args=--products 1 10 */
 /* ctest: name=steps args=--steps 1 12 */
-/* ctest: name=steps-many label=slow timeout=600 args=--steps 1000 72 */
+/* ctest: name=steps-many label=slow timeout=600 args=--steps 1000 120 */
 /* ctest: name=patches sanitized=3 args=--patches 1 8 */
 /* ctest: name=patches-many label=slow timeout=900 args=--patches 1000 5 */
 /* ctest: name=frames args=--frames 1 12 */
-/* ctest: name=frames-many label=slow timeout=600 args=--frames 1000 24 */
+/* ctest: name=frames-many label=slow timeout=600 args=--frames 1000 40 */
 /* ctest: name=apart args=--apart 1 16 */
-/* ctest: name=apart-many label=slow timeout=600 args=--apart 1000 60 */
+/* ctest: name=apart-many label=slow timeout=600 args=--apart 1000 100 */
 /* ctest: name=rough sanitized=2 args=--rough 1 6 */
 /* ctest: name=rough-many label=slow timeout=900 args=--rough 1000 6 */
 /* ctest: name=stacks sanitized=2 args=--stacks 1 6 */
