@@ -132,6 +132,8 @@ int output_member_refuse(const char *pattern, int64_t number); /* that one: line
 /* Refuses the same for a file that is written under its own name while the program runs, and stays however that ends: nothing is made here. pattern: of the
  * members that will be added; NULL: there are none. */
 int output_in_place(const char *path, const char *pattern, bool overwrite);
+const char *name_of(const char *path); /* behind the last '/' */
+bool names_picture(const char *path);  /* by its ending, one of those that are read from a folder */
 int output_folder(const char *path);       /* makes it where it is missing; removed again on failure */
 int output_folder_of(const char *pattern); /* the same for the folder that the files of a pattern lie in */
 const char *output_path(const char *path); /* where to write what will become path */

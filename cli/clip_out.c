@@ -8,7 +8,7 @@
 static bool is_folder(const char *path)
 {
     struct stat info;
-    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    const char *name = name_of(path);
     if (output_special(path)) return false;
     return (!stat(path, &info) && S_ISDIR(info.st_mode)) || !*name || !strchr(name, '.');
 }

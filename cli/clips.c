@@ -18,17 +18,7 @@ static bool is_clip(const char *path)
     return !stat(path, &info) && S_ISDIR(info.st_mode);
 }
 
-static bool is_picture(const char *name)
-{
-    static const char *const suffixes[] = { ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".ppm", ".pgm", ".pnm", ".webp", ".exr", ".dpx", ".tga", ".jp2" };
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
-        if (name[0] != '.' && snls_path_ends(name, suffixes[i])) return true;
-    return false;
-}
-
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
-const char *name_of(const char *path) { return strrchr(path, '/') ? strrchr(path, '/') + 1 : path; }
 
 static size_t without_slashes(const char *path)
 {
@@ -74,7 +64,7 @@ int clips_list(Clips *clips, const char *folder, const char *only)
     DIR *open = opendir(folder);
     int code = open ? EXIT_DONE : fail(EXIT_INPUT, errno == ENOENT ? "%s: is not there" : "%s: cannot be opened as a folder of clips", folder);
     for (struct dirent *entry; !code && (entry = readdir(open));) {
-        pictures = pictures || is_picture(entry->d_name);
+        pictures = pictures || (entry->d_name[0] != '.' && names_picture(entry->d_name));
         code = add_clip(clips, folder, entry->d_name, only);
     }
     if (open) closedir(open);

@@ -14,6 +14,5 @@ typedef struct Clips {
 int clips_list(Clips *clips, const char *folder, const char *only);
 void clips_free(Clips *clips);
 
-const char *name_of(const char *path); /* behind the last '/' */
 
 #endif

@@ -57,15 +57,14 @@ static bool is_pattern(const char *path)
 {
     struct stat info;
     char name[4200];
-    const char *slash = strrchr(path, '/');
     if (snls_path_ends(path, ".png")) return strchr(path, '%');
-    return snls_path_number(slash ? slash + 1 : path, 0, name, sizeof name) && (stat(path, &info) || !S_ISDIR(info.st_mode));
+    return snls_path_number(name_of(path), 0, name, sizeof name) && (stat(path, &info) || !S_ISDIR(info.st_mode));
 }
 
 static bool is_folder(const char *path)
 {
     struct stat info;
-    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    const char *name = name_of(path);
     if (!strcmp(path, "-") || is_pattern(path) || output_special(path)) return false;
     return (!stat(path, &info) && S_ISDIR(info.st_mode)) || !*name || !strchr(name, '.');
 }

@@ -84,14 +84,14 @@ static bool same_place(const char *a, const char *b)
     return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-static const char *last_name(const char *path) { return strrchr(path, '/') ? strrchr(path, '/') + 1 : path; }
+const char *name_of(const char *path) { return strrchr(path, '/') ? strrchr(path, '/') + 1 : path; }
 
 /* Under whatever spelling; of files that are not there yet by their folders, x.npy and ./x.npy. */
 bool same_file(const char *a, const char *b)
 {
     struct stat info;
     if (!strcmp(a, b) || same_place(a, b)) return true;
-    if (strcmp(last_name(a), last_name(b)) || !stat(a, &info) || !stat(b, &info)) return false;
+    if (strcmp(name_of(a), name_of(b)) || !stat(a, &info) || !stat(b, &info)) return false;
     char *from = folder_of(a), *to = folder_of(b);
     const bool same = same_place(from, to);
     free(from);
@@ -147,8 +147,7 @@ static int check_target(const Output *o, bool overwrite)
     return EXIT_DONE;
 }
 
-/* By its ending, one of those that are read from a folder. */
-static bool names_picture(const char *path)
+bool names_picture(const char *path)
 {
     static const char *const endings[] = { ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".ppm", ".pgm", ".pnm", ".webp", ".exr", ".dpx", ".tga", ".jp2" };
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
@@ -159,7 +158,7 @@ static bool names_picture(const char *path)
 /* Is target a picture that the pattern input, "dir/a%05d.png", stands for? */
 static bool fits_pattern(const char *input, const char *target)
 {
-    const char *given = last_name(input), *name = last_name(target);
+    const char *given = name_of(input), *name = name_of(target);
     const char *percent = strchr(given, '%'), *behind = percent ? percent + 1 + strspn(percent + 1, "0123456789") : NULL;
     if (!percent || *behind != 'd') return false;
     const size_t before = (size_t)(percent - given), digits = strspn(name + (strlen(name) < before ? 0 : before), "0123456789");

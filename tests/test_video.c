@@ -23,6 +23,16 @@ static void make_clip(void)
     CHECK(snls_npy_write(ctx[0], in_folder("clip.npy"), &clip) == SNLS_OK, "%s", snls_error(ctx[0]));
 }
 
+/* A clip to read, and what a writer is told that writes one like it. */
+static SnlsReader *open_like(SnlsContext *c, const char *name, SnlsWriterParams *p)
+{
+    SnlsReader *r = NULL;
+    CHECK(snls_reader_open(&r, c, in_folder(name), NULL) == SNLS_OK, "%s", snls_error(c));
+    snls_writer_defaults(p);
+    p->like = r;
+    return r;
+}
+
 /* ---- lifetimes ---- */
 
 /* Each block its own pages, so that what is used after it was given back ends the program. */
@@ -43,13 +53,10 @@ static void give_pages(void *ptr, void *opaque)
 
 static void reader_closed_first(SnlsContext *pages, const char *out)
 {
-    SnlsReader *r = NULL;
     SnlsWriter *w = NULL;
     SnlsFrame *frame = NULL;
     SnlsWriterParams p;
-    snls_writer_defaults(&p);
-    CHECK(snls_reader_open(&r, pages, in_folder("clip.npy"), NULL) == SNLS_OK, "%s", snls_error(pages));
-    p.like = r;
+    SnlsReader *r = open_like(pages, "clip.npy", &p);
     const SnlsStatus status = snls_writer_open(&w, ctx[1], out, &p);
     if (CHECK(status == SNLS_OK || status == SNLS_ERR_UNSUPPORTED, "%s", snls_error(ctx[1])) && w) {
         memset(&p, 0x5a, sizeof p);
@@ -81,13 +88,11 @@ static const char *no_path(void *opaque, const char *name) { return (void)opaque
 /* Who only looks at finish learns that a frame is missing, as often as he asks. */
 static void unwritten(void)
 {
-    SnlsReader *in = NULL;
     SnlsWriter *out = NULL;
     SnlsFrame *frame = NULL;
     SnlsWriterParams p;
-    snls_writer_defaults(&p);
-    CHECK(snls_reader_open(&in, ctx[0], in_folder("clip.npy"), NULL) == SNLS_OK, "%s", snls_error(ctx[0]));
-    p.like = in, p.rename = no_path;
+    SnlsReader *in = open_like(ctx[0], "clip.npy", &p);
+    p.rename = no_path;
     if (snls_writer_open(&out, ctx[1], in_folder("u%d.png"), &p) == SNLS_OK && snls_reader_next(in, &frame) == SNLS_OK) {
         CHECK(snls_writer_write(out, frame) == SNLS_ERR_IO, "a picture without a path");
         for (int i = 0; i < 2; i++) CHECK(snls_writer_finish(out) == SNLS_ERR_IO && strstr(snls_error(ctx[1]), "not complete"), "finish %d: %s", i, snls_error(ctx[1]));
@@ -102,12 +107,9 @@ static void empty(void)
 {
     static const char *const names[] = { "e.npy", "e%d.png", "e.mkv", "e.mp4", "e.y4m", "e.avi", "e.gif" };
     for (int i = 0; i < 7; i++) {
-        SnlsReader *in = NULL;
         SnlsWriter *out = NULL;
         SnlsWriterParams p;
-        snls_writer_defaults(&p);
-        CHECK(snls_reader_open(&in, ctx[0], in_folder("clip.npy"), NULL) == SNLS_OK, "%s", snls_error(ctx[0]));
-        p.like = in;
+        SnlsReader *in = open_like(ctx[0], "clip.npy", &p);
         const SnlsStatus status = snls_writer_open(&out, ctx[1], in_folder(names[i]), &p);
         CHECK(status == SNLS_OK || status == SNLS_ERR_UNSUPPORTED, "%s: %s", names[i], snls_error(ctx[1]));
         if (out) CHECK(snls_writer_finish(out) == SNLS_ERR_ARG && strstr(snls_error(ctx[1]), "no frame was written"), "%s: %s", names[i], snls_error(ctx[1]));
@@ -126,13 +128,10 @@ static void says_so(SnlsContext *c, SnlsStatus status, const char *what)
 static void missing(void)
 {
     static float pixels[H * W * 3];
-    SnlsReader *r = NULL;
     SnlsWriter *w = NULL;
     SnlsFrame *frame = NULL, *made = NULL;
     SnlsWriterParams p;
-    snls_writer_defaults(&p);
-    CHECK(snls_reader_open(&r, ctx[0], in_folder("clip.npy"), NULL) == SNLS_OK, "%s", snls_error(ctx[0]));
-    p.like = r;
+    SnlsReader *r = open_like(ctx[0], "clip.npy", &p);
     CHECK(snls_writer_open(&w, ctx[1], in_folder("m.npy"), &p) == SNLS_OK, "%s", snls_error(ctx[1]));
     says_so(ctx[0], snls_reader_next(r, NULL), "reader_next");
     CHECK(snls_reader_next(r, &frame) == SNLS_OK, "%s", snls_error(ctx[0]));
@@ -151,16 +150,13 @@ static void missing(void)
 
 static void own_input(void)
 {
-    SnlsReader *r = NULL;
     SnlsWriter *w = NULL;
     SnlsFrame *frame = NULL;
     SnlsWriterParams p;
-    snls_writer_defaults(&p);
     SnlsTensor clip;
     CHECK(snls_npy_read(ctx[0], in_folder("clip.npy"), &clip) == SNLS_OK && snls_npy_write(ctx[0], in_folder("own.npy"), &clip) == SNLS_OK, "%s", snls_error(ctx[0]));
     snls_array_free(ctx[0], &clip);
-    CHECK(snls_reader_open(&r, ctx[0], in_folder("own.npy"), NULL) == SNLS_OK, "%s", snls_error(ctx[0]));
-    p.like = r;
+    SnlsReader *r = open_like(ctx[0], "own.npy", &p);
     CHECK(snls_writer_open(&w, ctx[1], in_folder("./own.npy"), &p) == SNLS_ERR_ARG && !w && strstr(snls_error(ctx[1]), "is the clip that is read"), "%s", snls_error(ctx[1]));
     int count = 0;
     for (; snls_reader_next(r, &frame) == SNLS_OK; count++) snls_frame_free(&frame);
@@ -191,12 +187,9 @@ static void cut_off(void)
 static void no_libpng(void)
 {
 #ifndef SNLS_HAVE_PNG
-    SnlsReader *r = NULL;
     SnlsWriter *w = NULL;
     SnlsWriterParams p;
-    snls_writer_defaults(&p);
-    CHECK(snls_reader_open(&r, ctx[0], in_folder("clip.npy"), NULL) == SNLS_OK, "%s", snls_error(ctx[0]));
-    p.like = r;
+    SnlsReader *r = open_like(ctx[0], "clip.npy", &p);
     p.path = "x%d.png";
     const SnlsStatus status = snls_writer_open(&w, ctx[1], in_folder("x.part"), &p);
     CHECK(status == SNLS_ERR_UNSUPPORTED && !w && !strcmp(snls_error(ctx[1]), "x%d.png: this build has no libpng"), "%d, \"%s\"", (int)status, snls_error(ctx[1]));

@@ -1,6 +1,6 @@
 #!/bin/bash
 # `make test` of this checkout on another release of Debian or Ubuntu, in a folder of its own: other compilers, FFmpeg, oneDNN, PyTorch. As root; debootstrap and the release's packages come over the network,
-# 2 to 4 GB. Not part of `make test`. The folder stays, so that the next time is short; what has changed since is taken over.
+# gigabytes of them. Not part of `make test`. The folder stays, so that the next time is short; what has changed since is taken over.
 #   tools/test_release.sh trixie|noble|... [FOLDER [COMMAND]]        FOLDER: ../snls-RELEASE; COMMAND: "make test"
 set -eu
 source=$(cd "$(dirname "$0")/.." && pwd)
@@ -10,8 +10,9 @@ command=${3:-make test}
 [ "$(id -u)" = 0 ] || { echo "test_release.sh: must be run as root, for a root folder of its own" >&2; exit 2; }
 command -v debootstrap >/dev/null || { echo "test_release.sh: needs debootstrap" >&2; exit 2; }
 if [ ! -e "$root/made" ]; then
-    components=main
-    grep -qs ubuntu "/usr/share/debootstrap/scripts/$release" && components=main,universe # where it has PyTorch and oneDNN
+    components=main script=/usr/share/debootstrap/scripts/$release
+    [ -e "$script" ] || { echo "test_release.sh: this debootstrap has no $script; those of Ubuntu are links to gutsy there, those of Debian to sid" >&2; exit 2; }
+    if grep -q ubuntu "$script"; then components=main,universe; fi # where it has oneDNN and FFmpeg's libraries
     debootstrap --variant=minbase --components=$components "$release" "$root"
     touch "$root/made"
 fi

@@ -26,16 +26,23 @@ static int64_t orientation_of(const Tiff *t)
     return 0;
 }
 
-bool snls_exif_turned(const unsigned char *data, int64_t size)
+const unsigned char *snls_jpeg_segment(const unsigned char *data, int64_t size, int marker, const char *word, int64_t length, int64_t *bytes)
 {
-    for (int64_t at = 2; at + 14 <= size && data[at] == 0xff && data[at + 1] != 0xda;) { /* segments before the pixels */
-        const int64_t length = data[at + 2] << 8 | data[at + 3], end = at + 2 + length;
-        if (data[at + 1] == 0xe1 && !memcmp(data + at + 4, "Exif\0", 6)) {
-            const Tiff t = { data + at + 10, (end < size ? end : size) - at - 10, data[at + 10] == 'M' };
-            const int64_t orientation = orientation_of(&t);
-            return orientation >= 2 && orientation <= 8;
-        }
+    for (int64_t at = 2; at + 4 + length <= size && data[at] == 0xff && data[at + 1] != 0xda;) {
+        const int64_t end = at + 2 + (data[at + 2] << 8 | data[at + 3]);
+        *bytes = (end < size ? end : size) - at;
+        if (data[at + 1] == marker && !memcmp(data + at + 4, word, (size_t)length)) return data + at;
         at = end;
     }
-    return false;
+    return NULL;
+}
+
+bool snls_exif_turned(const unsigned char *data, int64_t size)
+{
+    int64_t bytes = 0;
+    const unsigned char *s = snls_jpeg_segment(data, size, 0xe1, "Exif\0", 6, &bytes);
+    if (!s || bytes < 14) return false;
+    const Tiff t = { s + 10, bytes - 10, s[10] == 'M' };
+    const int64_t orientation = orientation_of(&t);
+    return orientation >= 2 && orientation <= 8;
 }

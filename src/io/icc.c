@@ -9,16 +9,12 @@ static bool holds(const unsigned char *data, int64_t size, const char *word, int
     return false;
 }
 
-/* Segments before the pixels, of which several may be one profile: its name, in bytes or in UTF-16, is in the first. */
+/* Several segments may be one profile: its name, in bytes or in UTF-16, is in the first. */
 static bool jpeg_other(const unsigned char *data, int64_t size)
 {
-    for (int64_t at = 2; at + 18 <= size && data[at] == 0xff && data[at + 1] != 0xda;) {
-        const int64_t end = at + 2 + (data[at + 2] << 8 | data[at + 3]), there = (end < size ? end : size) - at;
-        if (data[at + 1] == 0xe2 && !memcmp(data + at + 4, "ICC_PROFILE", 12))
-            return !holds(data + at, there, "sRGB", 4) && !holds(data + at, there, "s\0R\0G\0B", 7);
-        at = end;
-    }
-    return false;
+    int64_t bytes = 0;
+    const unsigned char *s = snls_jpeg_segment(data, size, 0xe2, "ICC_PROFILE", 12, &bytes);
+    return s && !holds(s, bytes, "sRGB", 4) && !holds(s, bytes, "s\0R\0G\0B", 7);
 }
 
 /* Chunks before the pixels; iCCP begins with the profile's name. */

@@ -25,6 +25,9 @@ typedef struct SnlsSamples {
 SnlsStatus snls_png_samples(SnlsContext *ctx, const SnlsBytes *file, SnlsSamples *samples);
 SnlsStatus snls_jpeg_samples(SnlsContext *ctx, const SnlsBytes *file, SnlsSamples *samples);
 
+/* Of a JPEG's segments before its pixels the first of this marker that begins with word (length bytes): where it is, and bytes of it that there are; NULL. */
+const unsigned char *snls_jpeg_segment(const unsigned char *data, int64_t size, int marker, const char *word, int64_t length, int64_t *bytes);
+
 /* Does the beginning of a JPEG say that its pixels are to be shown turned or mirrored? */
 bool snls_exif_turned(const unsigned char *data, int64_t size);
 
