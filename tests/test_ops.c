@@ -17,7 +17,7 @@
 /* ctest: name=cuda-gather label=cuda args=--backend cuda --op gather 1 300 */
 /* ctest: name=cuda-gather_add label=cuda args=--backend cuda --op gather_add 1 300 */
 /* ctest: name=cuda-scatter_add label=cuda args=--backend cuda --op scatter_add 1 300 */
-/* ctest: name=many label=slow timeout=1800 args=1000000 54 */
+/* ctest: name=many label=slow timeout=1800 args=1000000 30 */
 #include "case.h"
 #include <snls/snls.h>
 #include <stdio.h>
