@@ -113,6 +113,7 @@ bool same_file(const char *a, const char *b); /* or would be, of names that are 
 bool output_special(const char *path); /* a pipe or a device that is there: written in place */
 struct stat;
 bool leads_to_stdout(const struct stat *place); /* a terminal and /dev/null are no harm: no program reads from there */
+bool outputs_on_stdout(void); /* one of the outputs goes there: a summary behind it would be more of it */
 const char *clip_name(const char *path); /* "-" for the other names of standard output, else path: of an OUT that is a clip */
 void outputs_beside_json(bool json);   /* refuses outputs that are standard output where --json is there */
 

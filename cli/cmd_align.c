@@ -158,7 +158,7 @@ static int print_result(Run *r)
                                                   "search around the pixel's own place",
                                                   "search around where the flow points",
                                                   "own place or flow, unless a search finds clearly better" };
-    FILE *to = strcmp(r->out.path, "-") ? stdout : stderr;
+    FILE *to = strcmp(r->out.path, "-") && !outputs_on_stdout() ? stdout : stderr;
     fprintf(to, "%lld pair%s, mean motion %.2f pixels\n", (long long)r->count, r->count == 1 ? "" : "s", share_of(&r->motion, r->count));
     for (int way = 0; way < ALIGN_WAYS; way++)
         fprintf(to, "  %-7s %6.2f dB   %s\n", align_names[way], mean_of(&r->psnr[way], INFINITY), help[way]);

@@ -25,7 +25,9 @@ typedef struct Flow {
     int64_t pairs;                       /* so far */
     double seconds, consistent;
     Mean as_is, by_flow; /* PSNR */
-    Share length, epe;
+    Share length;
+    double wrong; /* end-point errors, summed over the pixels whose truth is known */
+    int64_t told; /* those pixels */
 } Flow;
 
 static const char *const suffixes[] = { ".npy", ".flo", ".png" };
@@ -37,7 +39,8 @@ static bool known_suffix(const char *path)
     return false;
 }
 
-static bool is_single(const Flow *f) { return snls_path_ends(f->out, ".npy"); }
+/* One array; a pipe or a device whose name has no ending is one too. */
+static bool is_single(const Flow *f) { return snls_path_ends(f->out, ".npy") || (output_special(f->out) && !known_suffix(f->out)); }
 
 static bool is_numbered(const Flow *f) { return !is_single(f) && strchr(f->out, '%'); }
 
@@ -120,7 +123,16 @@ static int measure(Flow *f, const SnlsTensor *from, const SnlsTensor *to, const 
     return EXIT_DONE;
 }
 
-/* Of the pairs whose truth the file has. */
+/* The pixels of a pair whose truth is known, as snls_flow_error takes them. */
+static int64_t known_pixels(const Flow *f)
+{
+    const float *v = f->known.data;
+    int64_t count = 0;
+    for (int64_t i = 0; i < f->known.shape[0] * f->known.shape[1]; i++) count += fabsf(v[2 * i]) < 1e9f && fabsf(v[2 * i + 1]) < 1e9f;
+    return count;
+}
+
+/* Of the pairs whose truth the file has. One may know more pixels than another, or none. */
 static int compare_truth(Flow *f, const SnlsTensor *flow)
 {
     double error;
@@ -129,7 +141,9 @@ static int compare_truth(Flow *f, const SnlsTensor *flow)
     if (code || !there) return code;
     const SnlsStatus status = snls_flow_error(f->ctx, flow, &f->known, &error);
     if (status < 0) return fail(EXIT_INPUT, "--truth %s: %s", f->truth_path, snls_error(f->ctx));
-    share_add(&f->epe, error);
+    const int64_t known = known_pixels(f);
+    if (known) f->wrong += error * (double)known;
+    f->told += known;
     return EXIT_DONE;
 }
 
@@ -174,9 +188,8 @@ static int plan(Flow *f)
     if (!code) code = alloc_array(f->ctx, "moved frame", &f->moved, SNLS_F32, 3, f->clip.shape);
     if (!code && f->error_path) code = alloc_array(f->ctx, "consistency", &f->error, SNLS_F32, 2, shape + 1);
     if (!code && f->truth_path) code = alloc_array(f->ctx, "true flow", &f->known, SNLS_F32, 3, shape + 1);
-    const int64_t pairs = f->clip.frames - 1, known = f->truth_path && f->truth.whole.shape[0] < pairs ? f->truth.whole.shape[0] : pairs;
+    const int64_t pairs = f->clip.frames - 1;
     f->length = share_begin(pairs > 0 && pairs <= INT64_MAX / (h * w) ? pairs * h * w : 0); /* what a file says of its length may be anything */
-    f->epe = share_begin(known);
     return code;
 }
 
@@ -236,7 +249,7 @@ static int finish_outputs(Flow *f)
 
 static double mean_length(const Flow *f) { return share_of(&f->length, f->pairs * f->clip.shape[0] * f->clip.shape[1]); }
 
-static double mean_error(const Flow *f) { return share_of(&f->epe, f->truth.given); }
+static double mean_error(const Flow *f) { return f->told ? f->wrong / (double)f->told : NAN; }
 
 static double consistent(const Flow *f) { return f->consistent / (double)(f->pairs * f->clip.shape[0] * f->clip.shape[1]); }
 
@@ -262,11 +275,12 @@ static json_t *make_report(const Flow *f)
 static int print_result(const Flow *f)
 {
     if (f->common.json) return report_print(make_report(f));
-    printf("%lld pair%s of %lld x %lld pixels, mean motion %.2f pixels, %.1f ms each\n", (long long)f->pairs, f->pairs == 1 ? "" : "s", (long long)f->clip.shape[1],
+    FILE *to = outputs_on_stdout() ? stderr : stdout;
+    fprintf(to, "%lld pair%s of %lld x %lld pixels, mean motion %.2f pixels, %.1f ms each\n", (long long)f->pairs, f->pairs == 1 ? "" : "s", (long long)f->clip.shape[1],
            (long long)f->clip.shape[0], mean_length(f), 1e3 * seconds_per_pair(f));
-    printf("PSNR of frame t+1 against frame t: %.2f dB as it is, %.2f dB moved by the flow\n", mean_of(&f->as_is, INFINITY), mean_of(&f->by_flow, INFINITY));
-    if (f->truth_path) printf("end-point error: %.4f pixels\n", mean_error(f));
-    if (f->error_path) printf("consistent to a pixel: %.1f %%\n", 100 * consistent(f));
+    fprintf(to, "PSNR of frame t+1 against frame t: %.2f dB as it is, %.2f dB moved by the flow\n", mean_of(&f->as_is, INFINITY), mean_of(&f->by_flow, INFINITY));
+    if (f->truth_path) fprintf(to, "end-point error: %.4f pixels\n", mean_error(f));
+    if (f->error_path) fprintf(to, "consistent to a pixel: %.1f %%\n", 100 * consistent(f));
     return flush_stdout();
 }
 
@@ -280,7 +294,7 @@ static int open_truth(Flow *f)
 
 static int work(Flow *f)
 {
-    if (!known_suffix(f->out)) return fail(EXIT_USAGE, "%s: flow is written to .npy, .flo or .png", f->out);
+    if (!known_suffix(f->out) && !is_single(f)) return fail(EXIT_USAGE, "%s: flow is written to .npy, .flo or .png", f->out);
     if (f->kitti && !snls_path_ends(f->out, ".png")) return fail(EXIT_USAGE, "--kitti: %s is no .png, which KITTI's flow is", f->out);
     int code = open_context(&f->common, &f->ctx);
     if (!code) code = clip_in_open(f->ctx, f->in, &f->reading, 0, &f->clip);

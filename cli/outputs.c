@@ -128,6 +128,14 @@ bool leads_to_stdout(const struct stat *place)
     return !fstat(STDOUT_FILENO, &out) && !S_ISCHR(out.st_mode) && out.st_dev == place->st_dev && out.st_ino == place->st_ino;
 }
 
+bool outputs_on_stdout(void)
+{
+    struct stat info;
+    for (const Output *o = outputs; o; o = o->next)
+        if (o->direct && !stat(o->target, &info) && leads_to_stdout(&info)) return true;
+    return false;
+}
+
 const char *clip_name(const char *path)
 {
     struct stat info;

@@ -29,6 +29,29 @@ below "$epe" 0 || bad ".flo as truth: '$epe'"
 "$snls" flow clip.npy d.npy --method dis --out-backward b.npy --out-error e.npy --json > log || bad "backward: $(cat log)"
 below 0.8 "$(number consistent < log)" || bad "forward and backward agree on $(number consistent < log)"
 
+# the error is the mean over all pixels that are known, however they lie in the pairs
+if [ -n "${SNLS_PYTHON:-}" ]; then
+    "$SNLS_PYTHON" - <<'P' > want || bad "no truth with unknown pixels was made"
+import numpy as np
+flow, rng = np.load("farneback.npy"), np.random.default_rng(1)
+truth = flow[:2] + rng.normal(0, 1, flow[:2].shape).astype("f4") * np.array([1, 5], "f4")[:, None, None, None]
+truth[1, 7:] = 2e9
+known = np.concatenate([np.hypot(*(flow[0] - truth[0]).reshape(-1, 2).T), np.hypot(*(flow[1] - truth[1])[:7].reshape(-1, 2).T)])
+np.save("some.npy", truth)
+truth[0] = np.nan
+np.save("second.npy", truth)
+print(known.mean(), np.hypot(*(flow[1] - truth[1])[:7].reshape(-1, 2).T).mean())
+P
+    for truth in some.npy second.npy; do "$snls" flow clip.npy again.npy -y --truth $truth --json | number epe; done > got
+    paste -sd' ' got | paste - want | awk '{ exit !(NF == 4 && ($1 - $3) ^ 2 < 1e-10 && ($2 - $4) ^ 2 < 1e-10) }' || bad "unknown pixels: $(cat got), expected $(cat want)"
+fi
+
+# a pipe or a device whose name says nothing takes the array; beside one on standard output the summary goes to stderr
+"$snls" flow clip.npy again.npy -y --method dis > log || bad "again: $(cat log)"
+"$snls" flow clip.npy /dev/null --method dis > log 2>&1 || bad "into /dev/null: $(cat log)"
+"$snls" flow clip.npy /dev/stdout --method dis 2> log | cat > piped.npy
+cmp -s piped.npy again.npy && grep -q 'mean motion' log || bad "into a pipe: $(wc -c < piped.npy) bytes, and $(cat log)"
+
 # the parameters of a method belong to it
 expect() # CODE WHAT COMMAND...
 {
