@@ -46,12 +46,23 @@ static double correlate(const Image *in, const double *taps, int n, int64_t y, i
     return sum;
 }
 
+/* Pixels of a row whose kernel has all its columns are summed side by side, each in the order of correlate. */
+static void filter_row(const Image *out, const Image *in, const double *taps, int n, int64_t step, int64_t y)
+{
+    const int64_t half = n / 2, first = (half + step - 1) / step, end = in->width > half ? (in->width - 1 - half) / step + 1 : 0;
+    double *row = out->data + y * out->width;
+    for (int64_t x = 0; x < out->width; x++) row[x] = x < first || x >= end ? correlate(in, taps, n, y * step, x * step) : 0;
+    for (int r = 0; r < n; r++) {
+        const double *line = in->data + mirrored(y * step + r - half, in->height) * in->width;
+        for (int c = 0; c < n; c++)
+            for (int64_t x = first; x < end; x++) row[x] += taps[r * n + c] * line[x * step + c - half];
+    }
+}
+
 static void filter(SnlsContext *ctx, const Image *out, const Image *in, const double *taps, int n, int64_t step)
 {
 #    pragma omp parallel for num_threads(ctx->threads) schedule(static)
-    for (int64_t y = 0; y < out->height; y++)
-        for (int64_t x = 0; x < out->width; x++)
-            out->data[y * out->width + x] = correlate(in, taps, n, y * step, x * step);
+    for (int64_t y = 0; y < out->height; y++) filter_row(out, in, taps, n, step, y);
 }
 
 static void load_luma(SnlsContext *ctx, const Image *out, const SnlsTensor *video, int64_t t)
