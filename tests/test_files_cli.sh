@@ -46,6 +46,10 @@ runs noise in in/noisy.npy --sigma 5
 printf "no picture at all" >junk.png
 expect 3 'neither PNG nor JPEG' denoise junk.png junk.npy
 
+# a JPEG of four channels is none that could be read, and the line says which could: SOF0 of 8x8 pixels, and nothing behind it
+printf '\xff\xd8\xff\xc0\x00\x14\x08\x00\x08\x00\x08\x04\x01\x11\x00\x02\x11\x00\x03\x11\x00\x04\x11\x00\xff\xda\x00\x0e\x04\x01\x00\x02\x00\x03\x00\x04\x00\x00\x3f\x00\xff\xd9' >four.jpg
+! has jpeg || expect 4 'CMYK.*grey, YCbCr and RGB are accepted' denoise four.jpg four.npy
+
 # pictures of several sizes are shapes that do not agree (3)
 runs synth uneven/ --frames 2 --height 24 --width 32; runs synth small/ --frames 1 --height 24 --width 16; mv small/00000.png uneven/00002.png
 for command in "denoise uneven x.npy --sigma 0" "denoise uneven/%05d.png x.npy --sigma 5 --preset fast" "flow uneven x.npy" "noise uneven x.npy --sigma 5" "metrics uneven uneven"; do

@@ -49,7 +49,7 @@ static void read_image(struct jpeg_decompress_struct *jpeg, Reader *r)
     jpeg_mem_src(jpeg, r->file->data, (unsigned long)r->file->size);
     jpeg_read_header(jpeg, TRUE);
     if (jpeg->num_components != 1 && jpeg->num_components != 3)
-        refuse(jpeg, r, SNLS_ERR_UNSUPPORTED, "a JPEG that is neither grey nor colour");
+        refuse(jpeg, r, SNLS_ERR_UNSUPPORTED, "a JPEG that is neither grey nor of three channels, CMYK for example; grey, YCbCr and RGB are accepted");
     if (jpeg->image_width > SNLS_IMAGE_SIDE_MAX || jpeg->image_height > SNLS_IMAGE_SIDE_MAX)
         refuse(jpeg, r, SNLS_ERR_UNSUPPORTED, "a JPEG of more than 32767 pixels a side");
     if ((int64_t)jpeg->image_width * jpeg->image_height / PIXELS_A_BYTE > r->file->size)
