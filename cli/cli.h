@@ -122,6 +122,7 @@ int output_lock(const char *path);
 
 /* Refuses (line printed) an existing file without overwrite, two outputs of one name, a place it cannot write to. */
 int output_add(const char *path, bool overwrite);
+int output_array(const char *path, bool overwrite);  /* the same for .npy: refuses the endings of flow and pictures */
 int output_member(const char *path, bool overwrite); /* the same for one of many that numbers tell apart: quick */
 int output_member_held(const char *path, bool overwrite); /* the same between stop_hold and stop_release */
 /* Members are numbers 0 to count - 1 of pattern. Those from count on, up to the first that is missing, are of an older and longer result: with

@@ -67,7 +67,7 @@ static int too_many(Flow *f)
 static int add_array(Flow *f, int which, const char *path, int32_t ndim)
 {
     const int64_t *size = f->clip.shape, shape[4] = { f->clip.exact ? f->clip.frames : -1, size[0], size[1], 2 };
-    const int code = output_add(path, f->common.overwrite);
+    const int code = output_array(path, f->common.overwrite);
     return code ? code : array_out_open(f->ctx, path, ndim, shape, which != FORWARD, &f->array[which]);
 }
 

@@ -133,7 +133,7 @@ static int reserve_files(Run *r)
     for (int i = 0; i < r->command->slot_count; i++)
         if (r->path[i] && is_read(&r->command->slots[i])) input_note(r->path[i]);
     for (int i = 0; i < r->command->slot_count && !code; i++)
-        if (r->path[i] && !is_read(&r->command->slots[i])) code = output_add(r->path[i], r->common.overwrite);
+        if (r->path[i] && !is_read(&r->command->slots[i])) code = output_array(r->path[i], r->common.overwrite);
     return code;
 }
 

@@ -64,7 +64,7 @@ static int reserve(Job *j)
         code = output_member(frame_path(j, t), j->common.overwrite);
     if (*j->pattern) output_ends(j->pattern, j->scene.frames, j->common.overwrite);
     for (int i = 0; i < 3 && !code; i++)
-        if (arrays[i]) code = output_add(arrays[i], j->common.overwrite);
+        if (arrays[i]) code = output_array(arrays[i], j->common.overwrite);
     return code;
 }
 

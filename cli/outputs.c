@@ -371,6 +371,14 @@ int output_in_place(const char *path, const char *pattern, bool overwrite)
 }
 
 int output_add(const char *path, bool overwrite) { return add_held(path, overwrite, false); }
+
+/* Under the name of another format it would be taken for that one. */
+int output_array(const char *path, bool overwrite)
+{
+    if (snls_path_ends(path, ".flo") || names_picture(path)) return fail(EXIT_USAGE, "%s: arrays are written as .npy", path);
+    return output_add(path, overwrite);
+}
+
 int output_member(const char *path, bool overwrite) { return add_held(path, overwrite, true); }
 int output_member_held(const char *path, bool overwrite) { return add(path, overwrite, true); }
 

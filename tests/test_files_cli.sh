@@ -36,6 +36,14 @@ expect 2 "$input" flow clip.npy flow.npy -y --truth flow.npy
 expect 2 "$input" align clip.npy flow.npy -y --flow flow.npy
 diff -r in kept && cmp clip.npy kept.npy && cmp flow.npy kept_flow.npy || bad "an input was overwritten"
 
+# an array is no .flo and no picture, and does not get the name of one
+for out in b.flo b.PNG; do
+    expect 2 "$out: arrays are written as .npy" flow clip.npy other.npy --out-backward $out
+    expect 2 "$out: arrays are written as .npy" synth other.npy --out-fflow $out
+    expect 2 "$out: arrays are written as .npy" compose flow.npy flow.npy --wt 1 --out $out
+done
+[ ! -e other.npy ] || bad "other.npy was written"
+
 # other files beside them may be written, and written again
 runs denoise in/%05d.png in/d%05d.png --sigma 5 --method nlm --preset fast
 runs denoise in/%05d.png in/d%05d.png --sigma 5 --method nlm --preset fast -y
