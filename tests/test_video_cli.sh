@@ -142,22 +142,27 @@ END
     for clip in wide.jpg wide.png; do copy $clip flat.png; grep -q 'the colour profile (ICC) of the pictures is left out' err && [ "$(wc -l <err)" = 1 ] || bad "$clip: its profile is not mentioned: $(cat err)"; done
     for clip in usual.jpg usual16.jpg usual.png plain.jpg plain.png; do copy $clip flat.png; [ ! -s err ] || bad "$clip: $(cat err)"; done
 fi
-if has jpeg && command -v python3 >/dev/null; then # EXIF's word for which side is up is in no PNG
+if has jpeg && command -v python3 >/dev/null; then # EXIF's word for which side is up is lost, and told; bytes of filling may stand before it
     make -f lavfi -i testsrc2=s=32x24 -frames:v 2 -pix_fmt yuvj420p turned%d.jpg
+    make -i turned1.jpg upright.png
     for order in big little; do
         python3 - $order 6 turned2.jpg <<'END'
-import sys
+import sys, zlib
 order, number, name = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 def n(value, size): return value.to_bytes(size, order)
 data = open("turned1.jpg", "rb").read()
 tiff = (b"MM" if order == "big" else b"II") + n(42, 2) + n(8, 4) + n(2, 2) + n(0x100, 2) + n(3, 2) + n(1, 4) + n(32, 2) + n(0, 2) + n(0x112, 2) + n(3, 2) + n(1, 4) + n(number, 2) + n(0, 2) + n(0, 4)
 exif = b"Exif\0\0" + tiff
-open(name, "wb").write(data[:2] + b"\xff\xe1" + (len(exif) + 2).to_bytes(2, "big") + exif + data[2:])
+open(name, "wb").write(data[:2] + b"\xff\xff\xff\xe1" + (len(exif) + 2).to_bytes(2, "big") + exif + data[2:])
 open("upright.jpg", "wb").write(data[:2] + b"\xff\xe1" + (len(exif) + 2).to_bytes(2, "big") + exif.replace(n(number, 2) + n(0, 6), n(1, 2) + n(0, 6)) + data[2:])
+png = open("upright.png", "rb").read()
+open("turned.png", "wb").write(png[:33] + len(tiff).to_bytes(4, "big") + b"eXIf" + tiff + zlib.crc32(b"eXIf" + tiff).to_bytes(4, "big") + png[33:])
 for size in range(1, len(exif)): open("short%d.jpg" % size, "wb").write(data[:2] + b"\xff\xe1" + (size + 2).to_bytes(2, "big") + exif[:size] + data[2:])
 END
         copy turned%d.jpg turned_%d.png; grep -q 'turned2.jpg: is not turned as its EXIF data says' err && [ "$(wc -l <err)" = 1 ] || bad "EXIF, $order: $(cat err)"
-        copy upright.jpg turned.png; [ ! -s err ] || bad "EXIF of an upright picture, $order: $(cat err)"
+        copy turned.png flat.png; grep -q 'turned.png: is not turned as its EXIF data says' err || bad "EXIF of a PNG, $order: $(cat err)"
+        copy upright.png flat.png; [ ! -s err ] || bad "a PNG without EXIF: $(cat err)"
+        copy upright.jpg flat.png; [ ! -s err ] || bad "EXIF of an upright picture, $order: $(cat err)"
         copy short%d.jpg turned_%d.png; rm turned_*.png
     done
 fi

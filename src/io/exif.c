@@ -1,4 +1,4 @@
-/* exif.c: which side of a JPEG is up, by the EXIF data before its pixels. Nothing else of EXIF is looked at. */
+/* exif.c: which side of a JPEG or a PNG is up, by the EXIF data before its pixels. Nothing else of EXIF is looked at. */
 #include "io/image.h"
 #include <string.h>
 
@@ -29,6 +29,10 @@ static int64_t orientation_of(const Tiff *t)
 const unsigned char *snls_jpeg_segment(const unsigned char *data, int64_t size, int marker, const char *word, int64_t length, int64_t *bytes)
 {
     for (int64_t at = 2; at + 4 + length <= size && data[at] == 0xff && data[at + 1] != 0xda;) {
+        if (data[at + 1] == 0xff) { /* filling, of which there may be any number */
+            at++;
+            continue;
+        }
         const int64_t end = at + 2 + (data[at + 2] << 8 | data[at + 3]);
         *bytes = (end < size ? end : size) - at;
         if (data[at + 1] == marker && !memcmp(data + at + 4, word, (size_t)length)) return data + at;
@@ -37,12 +41,26 @@ const unsigned char *snls_jpeg_segment(const unsigned char *data, int64_t size, 
     return NULL;
 }
 
+const unsigned char *snls_png_chunk(const unsigned char *data, int64_t size, const char *kind, int64_t *bytes)
+{
+    for (int64_t at = 8; at + 12 <= size && memcmp(data + at + 4, "IDAT", 4);) {
+        const int64_t length = (int64_t)data[at] << 24 | data[at + 1] << 16 | data[at + 2] << 8 | data[at + 3];
+        *bytes = length < size - at - 8 ? length : size - at - 8;
+        if (!memcmp(data + at + 4, kind, 4)) return data + at + 8;
+        at += 12 + length;
+    }
+    return NULL;
+}
+
+/* A JPEG's begins with a word, a PNG's is the list alone. */
 bool snls_exif_turned(const unsigned char *data, int64_t size)
 {
     int64_t bytes = 0;
-    const unsigned char *s = snls_jpeg_segment(data, size, 0xe1, "Exif\0", 6, &bytes);
-    if (!s || bytes < 14) return false;
-    const Tiff t = { s + 10, bytes - 10, s[10] == 'M' };
+    const bool png = size > 8 && !memcmp(data, "\x89PNG", 4);
+    const unsigned char *s = png ? snls_png_chunk(data, size, "eXIf", &bytes) : snls_jpeg_segment(data, size, 0xe1, "Exif\0", 6, &bytes);
+    const int64_t before = png ? 0 : 10;
+    if (!s || bytes < before + 4) return false;
+    const Tiff t = { s + before, bytes - before, s[before] == 'M' };
     const int64_t orientation = orientation_of(&t);
     return orientation >= 2 && orientation <= 8;
 }

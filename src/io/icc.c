@@ -17,15 +17,12 @@ static bool jpeg_other(const unsigned char *data, int64_t size)
     return s && !holds(s, bytes, "sRGB", 4) && !holds(s, bytes, "s\0R\0G\0B", 7);
 }
 
-/* Chunks before the pixels; iCCP begins with the profile's name. */
+/* iCCP begins with the profile's name. */
 static bool png_other(const unsigned char *data, int64_t size)
 {
-    for (int64_t at = 8; at + 12 <= size && memcmp(data + at + 4, "IDAT", 4);) {
-        const int64_t length = (int64_t)data[at] << 24 | data[at + 1] << 16 | data[at + 2] << 8 | data[at + 3];
-        if (!memcmp(data + at + 4, "iCCP", 4)) return memcmp(data + at + 8, "sRGB", 4) != 0;
-        at += 12 + length;
-    }
-    return false;
+    int64_t bytes = 0;
+    const unsigned char *s = snls_png_chunk(data, size, "iCCP", &bytes);
+    return s && (bytes < 4 || memcmp(s, "sRGB", 4));
 }
 
 bool snls_icc_other(const unsigned char *data, int64_t size)

@@ -28,7 +28,10 @@ SnlsStatus snls_jpeg_samples(SnlsContext *ctx, const SnlsBytes *file, SnlsSample
 /* Of a JPEG's segments before its pixels the first of this marker that begins with word (length bytes): where it is, and bytes of it that there are; NULL. */
 const unsigned char *snls_jpeg_segment(const unsigned char *data, int64_t size, int marker, const char *word, int64_t length, int64_t *bytes);
 
-/* Does the beginning of a JPEG say that its pixels are to be shown turned or mirrored? */
+/* The same of a PNG's chunks before its pixels: what the first of this kind holds. */
+const unsigned char *snls_png_chunk(const unsigned char *data, int64_t size, const char *kind, int64_t *bytes);
+
+/* Does the beginning of a JPEG or a PNG say that its pixels are to be shown turned or mirrored? */
 bool snls_exif_turned(const unsigned char *data, int64_t size);
 
 /* Does the beginning of a JPEG or a PNG hold a colour profile other than sRGB's? */

@@ -266,7 +266,7 @@ static void note_depth(SnlsReader *r, Images *m, int64_t t, int32_t depth)
 static void note_turned(SnlsReader *r, Images *m, const char *name)
 {
     unsigned char head[4096];
-    if (m->told_turned || !(snls_path_ends(name, ".jpg") || snls_path_ends(name, ".jpeg"))) return;
+    if (m->told_turned || !(snls_path_ends(name, ".jpg") || snls_path_ends(name, ".jpeg") || snls_path_ends(name, ".png"))) return;
     m->told_turned = snls_exif_turned(head, read_head(name, head, sizeof head));
     if (m->told_turned) snls_note(&r->info, "%s: is not turned as its EXIF data says; pixels stay as they are stored", snls_io_name(name).text);
 }
