@@ -291,7 +291,7 @@ int main(void)
         test_cut(22, 13, 1, 1);
         test_scenes();
         test_period();
-    test_period_turn();
+        test_period_turn();
         test_sizes();
         test_beside();
         test_refusals();
