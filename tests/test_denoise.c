@@ -84,6 +84,22 @@ static void test_period(void)
     }
 }
 
+/* So where noise that is estimated turns within the scene, before it begins and behind. */
+static void test_period_turn(void)
+{
+    enum { FRAMES = 90, PERIOD = SNLS_DENOISE_PERIOD };
+    const Clip clean = clip_clean(FRAMES, 30, 34, 1, 0), strong = clip_noisy(&clean, 30);
+    const int64_t size = clip_frame(&clean);
+    Clip noisy = clip_noisy(&clean, 4), rest = noisy;
+    memcpy(noisy.data + 21 * size, strong.data + 21 * size, (size_t)(54 * size) * sizeof(float));
+    SnlsDenoiseParams p = denoise_params(SNLS_DENOISE_FAST, -1);
+    p.radius = 1, p.window1 = p.window2 = 5, p.patches1 = p.patches2 = 12;
+    rest.frames = FRAMES - PERIOD, rest.data = noisy.data + PERIOD * size;
+    const Clip whole = clip_denoised(&noisy, &p, 2, 0, 0), out = clip_denoised(&rest, &p, 2, 0, 0);
+    const int64_t from = 2 * PERIOD + 8;
+    CHECK(!memcmp(whole.data + from * size, out.data + (from - PERIOD) * size, (size_t)((FRAMES - from) * size) * sizeof(float)), "begun behind a turn: differs");
+}
+
 /* Scenes of any length: there is room for every frame, and every one comes back. */
 static void test_scenes(void)
 {
@@ -275,6 +291,7 @@ int main(void)
         test_cut(22, 13, 1, 1);
         test_scenes();
         test_period();
+        test_period_turn();
         test_sizes();
         test_beside();
         test_refusals();

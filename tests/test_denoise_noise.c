@@ -343,6 +343,25 @@ static void test_fade(void)
           gain(&clean, &noisy, &out, 20, 30));
 }
 
+/* Noise that becomes stronger or weaker from one frame to the next, without a cut: frames on either side are filtered by their own. */
+static void test_turn(void)
+{
+    enum { FRAMES = 24, TURN = 10 };
+    for (int i = 0; i < 4; i++) {
+        const Clip clean = clip_clean(FRAMES, 64, 72, 3, 0), other = clip_noisy(&clean, i % 2 ? 3 : 30);
+        Clip noisy = clip_noisy(&clean, i % 2 ? 30 : 3);
+        const int64_t at = TURN * clip_frame(&clean);
+        memcpy(noisy.data + at, other.data + at, (size_t)((FRAMES - TURN) * clip_frame(&clean)) * sizeof(float));
+        const SnlsDenoiseParams p = denoise_params(i / 2 ? SNLS_DENOISE_MEDIUM : SNLS_DENOISE_FAST, -1);
+        const Clip out = clip_denoised(&noisy, &p, 2, 0, 0), late = clip_denoised(&noisy, &p, 1, 1, 0);
+        for (int64_t t = 0; t < FRAMES; t++) {
+            const bool strong = (t < TURN) == i % 2;
+            CHECK(gain(&clean, &noisy, &out, t, t + 1) > (strong ? 7 : 1), "noise that turns, clip %d: frame %d gained %.2f dB", i, (int)t, gain(&clean, &noisy, &out, t, t + 1));
+        }
+        CHECK(clip_same(&out, &late), "noise that turns: threads or pulls change the result");
+    }
+}
+
 static void test_no_noise(void)
 {
     const Clip clean = clip_clean(4, 24, 31, 3, 0);
@@ -417,6 +436,7 @@ int main(void)
         test_noise_told();
         test_quiet_lead();
         test_fade();
+        test_turn();
         test_no_noise();
         test_unequal_noise();
         test_little_noise();

@@ -76,7 +76,8 @@ typedef struct SnlsDenoiser SnlsDenoiser;
 SNLS_API SnlsStatus snls_denoiser_open(SnlsDenoiser **out, SnlsContext *ctx, const SnlsDenoiseParams *params, int64_t height,
                                        int64_t width, int64_t channels);
 
-/* Takes a copy of the frame. cut != 0: this frame begins a new scene, nothing is searched across the border before it.
+/* Takes a copy of the frame. cut != 0: this frame begins a new scene, nothing is searched across the border before it. Where sigma is
+ * estimated and the noise of a frame is more than twice that of the frames before, or less than half, neither is anything across that border.
  * SNLS_ERR_ARG, and nothing is taken: a value is not finite or beyond 1e9, the denoiser is finished, or no room is left because
  * finished frames have not been pulled. */
 SNLS_API SnlsStatus snls_denoiser_push(SnlsDenoiser *d, const float *frame, int32_t cut);

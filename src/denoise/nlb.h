@@ -9,7 +9,8 @@
  * eigen.c    the eigenvectors it needs
  * nlm.c      method nlm, by the operators
  * step.c     a step for one reference frame: references, groups, sums
- * noise.c, estimate.c   noise made and measured */
+ * noise.c, estimate.c   noise made and measured
+ * turn.c     where it becomes stronger or weaker within a scene */
 #ifndef SNLS_DENOISE_NLB_H
 #define SNLS_DENOISE_NLB_H
 
@@ -19,7 +20,7 @@
 #include <snls/denoise.h>
 #include <stdbool.h>
 
-enum { STEPS = 2, CHANNELS_MAX = 3, SIDE_MAX = 7, DEPTH_MAX = 2, RADIUS_MAX = 8, SPAN_MAX = 2 * RADIUS_MAX + 2, GUESSES = 64 };
+enum { STEPS = 2, CHANNELS_MAX = 3, SIDE_MAX = 7, DEPTH_MAX = 2, RADIUS_MAX = 8, SPAN_MAX = 2 * RADIUS_MAX + 2, GUESSES = 64, TURN_REACH = 9 };
 
 typedef struct NlbStep {
     int64_t start;         /* columns that subspace iteration begins with; 0: all eigenvectors, by LAPACK */
@@ -65,6 +66,7 @@ typedef struct NlbFrame {
     int16_t *motion[STEPS][2]; /* late: (H,W,2), (x,y): to the next frame, to the one before */
     uint8_t *used[STEPS];      /* of each reference: a patch about there was in a group */
     bool first;                /* of its scene */
+    int64_t origin;            /* the first frame of the scene that it was pushed in: noise that turns parts scenes too, but periods are not counted from there */
     NlbGuess use;              /* the noise that its references are filtered by: known when step 1 comes to it */
     bool quiet;                /* no noise was found: it stays as it is */
 } NlbFrame;
@@ -136,6 +138,7 @@ struct SnlsDenoiser {
     NlbGuess guess[GUESSES];  /* of the last frames: frame t's is at t % GUESSES; frames that were not asked say nothing */
     NlbGuess last;            /* what the last pulled frame was filtered by */
     bool silent;              /* the last frame that was asked said nothing */
+    double rough[TURN_REACH]; /* of the last frames, as turn.c measures it: frame t's is at t % TURN_REACH */
     bool finished, has_flow;
     bool copy;              /* sigma is 0: frames are kept as they came */
     int64_t pushed, pulled; /* frames */
@@ -176,6 +179,9 @@ int64_t snls_nlb_bytes(const NlbPlan *plan, int32_t threads);
 void snls_nlb_spread(const NlbPlan *p, NlbGuess *guess);
 /* What a frame says of its noise; planes: made of it. */
 SnlsStatus snls_nlb_guess(SnlsContext *ctx, const NlbPlan *p, const float *planes, const float *frame, NlbGuess *guess);
+/* The frame that is being pushed is so much rougher or smoother than those before it that its noise is worth a guess; and by that guess, it is another noise. */
+bool snls_nlb_may_turn(SnlsDenoiser *d, const float *planes);
+bool snls_nlb_turned(const SnlsDenoiser *d);
 /* Of those guesses that say something; 0: none does. room: for count numbers. */
 double snls_nlb_median(const double *guess, int64_t count, int64_t stride, double *room);
 

@@ -151,7 +151,7 @@ static void forget(SnlsDenoiser *d, int step)
 {
     const int64_t t = d->done[step], late = step ? 2 * d->plan.radius + 2 : 0;
     const NlbStep *s = &d->plan.step[step];
-    if (t - d->begin <= late || (t - d->begin - late) % SNLS_DENOISE_PERIOD) return;
+    if (t - d->begin <= late || (t - snls_nlb_frame(d, t)->origin - late) % SNLS_DENOISE_PERIOD) return;
     for (int64_t i = t; i < d->pushed && (d->end < 0 || i < d->end); i++)
         memset(snls_nlb_frame(d, i)->used[step], 0, (size_t)(s->rows * s->columns));
 }
@@ -285,9 +285,11 @@ static SnlsStatus make_guess(SnlsDenoiser *d, const float *frame, const float *p
     NlbGuess *g = &d->guess[d->pushed % GUESSES];
     if (!d->estimates) return SNLS_OK;
     for (int c = 0; c < 3; c++) g->sigma[c] = g->noise[c] = SAYS_NOTHING;
-    if ((d->pushed - d->scene) % guess_step(d) && !d->silent) return SNLS_OK;
+    const bool may_turn = snls_nlb_may_turn(d, planes);
+    if ((d->pushed - d->scene) % guess_step(d) && !d->silent && !may_turn) return SNLS_OK;
     SNLS_TRY(snls_nlb_guess(d->ctx, &d->plan, planes, frame, g));
     d->silent = g->sigma[0] < 0 && g->sigma[1] < 0 && g->sigma[2] < 0; /* then the next frame is asked too */
+    snls_nlb_frame(d, d->pushed)->first |= may_turn && snls_nlb_turned(d);
     return SNLS_OK;
 }
 
@@ -311,11 +313,12 @@ SnlsStatus snls_denoiser_push(SnlsDenoiser *d, const float *frame, int32_t cut)
 {
     if (!d) return SNLS_ERR_ARG;
     SNLS_TRY(check_push(d, frame));
-    const NlbFrame *f = take_place(d, cut || !d->pushed);
+    NlbFrame *f = take_place(d, cut || !d->pushed);
     if (d->copy) memcpy(f->noisy, frame, (size_t)(d->plan.height * d->plan.width * d->plan.channels) * sizeof *frame);
     else snls_nlb_load(&d->plan, f->noisy, frame);
     if (f->came) memcpy(f->came, frame, (size_t)(d->plan.height * d->plan.width * d->plan.channels) * sizeof *frame);
     if (f->first) d->scene = d->pushed;
+    f->origin = d->scene;
     if (!d->copy) SNLS_TRY(make_guess(d, frame, f->noisy));
     d->pushed++;
     return SNLS_OK;
