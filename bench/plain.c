@@ -1,4 +1,4 @@
-/* plain.c: search, its backward pass and gather_add as a careful programmer writes them down: loops over query, frame,
+/* plain.c: searches with their backward passes, weights, and the forward passes of the others as a careful programmer writes them down: loops over query, frame,
  * candidate, patch pixel and channel, in float, one thread, no vectors, no tiles; a place between pixels is read from its
  * four taps. It serves as a measure of speed and knows only what the cases use: slide, reflect, bilinear or nearest, no
  * anchor, topk all, dilation 1, contiguous f32. */
@@ -92,7 +92,36 @@ static const float *pixel_of(const Plain *p, const float *frame, int64_t y, int6
     return frame + (reflect(y, p->height) * p->width + reflect(x, p->width)) * p->channels;
 }
 
-/* ---- search ---- */
+/* ---- search, search_all, refine ---- */
+
+typedef struct Views { /* of the call and its gradients, whichever of the three it is */
+    const SnlsTensor *query, *key, *centre, *dist, *index; /* centre: flow, or the places that refine is given */
+    const SnlsTensor *by_query, *by_key, *by_centre, *by_dist, *by_offset;
+} Views;
+
+static bool is_refine(const Plain *p) { return !strcmp(p->call->which->op, "refine"); }
+
+static Views views_of(const Plain *p)
+{
+    const SnlsSearch *s = &p->call->tensors.search;
+    const SnlsSearchGrad *g = &p->call->grads.search;
+    const SnlsRefine *r = &p->call->tensors.refine;
+    const SnlsRefineGrad *h = &p->call->grads.refine;
+    if (is_refine(p))
+        return (Views){ &r->query, &r->key, &r->centre, &r->dist, &r->index, &h->query, &h->key, &h->centre, &h->dist, &h->offset };
+    return (Views){ &s->query, &s->key, &s->flow, &s->dist, &s->index, &g->query, &g->key, &g->flow, &g->dist, &g->offset };
+}
+
+static int64_t candidates(const Plain *p)
+{
+    const BenchCase *w = p->call->which;
+    return (is_refine(p) ? w->k : 2 * w->wt + 1) * w->ws * w->ws;
+}
+
+static int64_t kept_count(const Plain *p) /* of a query */
+{
+    return strcmp(p->call->which->op, "search_all") ? p->call->which->k : candidates(p);
+}
 
 static float score_pixels(const float *q, const Taps *t, int64_t features, bool l2)
 {
@@ -148,21 +177,30 @@ static const float *flow_at(const Plain *p, const void *flow, const Query *q, in
     return (const float *)flow + (((q->t * slots + slot - 1) * p->rows + q->i) * p->columns + q->j) * 2;
 }
 
+static const float *centre_at(const Plain *p, const void *centre, const Query *q, int64_t given)
+{
+    return (const float *)centre + (q->number * p->call->which->k + given) * 3;
+}
+
+/* slot: of a search; of refine the number of the given place */
 static Window window_at(const Plain *p, const Query *q, int64_t slot)
 {
     const BenchCase *w = p->call->which;
-    const SnlsSearch *s = &p->call->tensors.search;
+    const Views v = views_of(p);
+    const float *given = is_refine(p) ? centre_at(p, v.centre->data, q, slot) : NULL;
     const double last_y = (double)(p->height - 1), last_x = (double)(p->width - 1);
     double y = (double)q->y, x = (double)q->x;
-    if (slot && s->flow.data) {
-        const float *flow = flow_at(p, s->flow.data, q, slot);
+    if (given) y += (double)given[1], x += (double)given[2];
+    else if (slot && v.centre->data) {
+        const float *flow = flow_at(p, v.centre->data, q, slot);
         y += (double)flow[1];
         x += (double)flow[0];
     }
     const float sign_y = reflect_sign(y, last_y), sign_x = reflect_sign(x, last_x);
     y = reflect_real(y, last_y);
     x = reflect_real(x, last_x);
-    return (Window){ slot_frame(q->t, slot, w->wt, p->frames), y - w->stride1 * origin(y, w->ws, w->stride1, last_y),
+    const int64_t frame = given ? reflect(q->t + lrintf(given[0]), p->frames) : slot_frame(q->t, slot, w->wt, p->frames);
+    return (Window){ frame, y - w->stride1 * origin(y, w->ws, w->stride1, last_y),
                      x - w->stride1 * origin(x, w->ws, w->stride1, last_x), sign_y, sign_x };
 }
 
@@ -181,25 +219,38 @@ static void search_window(Plain *p, const Query *q, int64_t slot, int64_t *count
 {
     const BenchCase *w = p->call->which;
     const Window window = window_at(p, q, slot);
-    const float *query = frame_of(p, p->call->tensors.search.query.data, q->t, q->head),
-                *key = frame_of(p, p->call->tensors.search.key.data, window.frame, q->head);
+    const Views v = views_of(p);
+    const bool all = !strcmp(w->op, "search_all");
+    const float *query = frame_of(p, v.query->data, q->t, q->head), *key = frame_of(p, v.key->data, window.frame, q->head);
     for (int64_t row = 0; row < w->ws; row++)
         for (int64_t column = 0; column < w->ws; column++) {
             const double y = window.y + w->stride1 * (double)row, x = window.x + w->stride1 * (double)column;
             if (y < 0 || y > (double)(p->height - 1) || x < 0 || x > (double)(p->width - 1)) continue;
-            insert(p, count, score_patch(p, q, query, key, y, x), (slot * w->ws + row) * w->ws + column);
+            const float score = score_patch(p, q, query, key, y, x);
+            const int64_t candidate = (slot * w->ws + row) * w->ws + column;
+            if (all) p->out[candidate] = score;
+            else insert(p, count, score, candidate);
         }
+}
+
+/* Every eighth is enough, and takes little of the time that is measured. */
+static bool is_compared(int64_t number) { return number % 8 == 0; }
+
+static void compare(Plain *p, int64_t number, const float *theirs, int64_t count)
+{
+    for (int64_t i = 0; i < count && is_compared(number); i++)
+        if (p->out[i] != theirs[i]) p->worst = fmaxf(p->worst, fabsf(p->out[i] - theirs[i]) / (1e-3f + fabsf(theirs[i])));
 }
 
 static void search_forward(Plain *p, int64_t number)
 {
     const Query q = query_at(p, number);
-    const int64_t k = p->call->which->k;
+    const BenchCase *w = p->call->which;
+    const int64_t k = kept_count(p), slots = is_refine(p) ? w->k : 2 * w->wt + 1;
     int64_t count = 0;
-    for (int64_t slot = 0; slot < 2 * p->call->which->wt + 1; slot++) search_window(p, &q, slot, &count);
-    const float *theirs = (const float *)p->call->tensors.search.dist.data + number * k;
-    for (int64_t i = 0; i < count; i++)
-        p->worst = fmaxf(p->worst, fabsf(p->out[i] - theirs[i]) / (1e-3f + fabsf(theirs[i])));
+    for (int64_t i = 0; i < k; i++) p->out[i] = w->dist == SNLS_DIST_PROD ? -INFINITY : INFINITY;
+    for (int64_t slot = 0; slot < slots; slot++) search_window(p, &q, slot, &count);
+    compare(p, number, (const float *)views_of(p).dist->data + number * k, k);
 }
 
 /* ---- search, backward ---- */
@@ -216,12 +267,11 @@ static float *grad_at(const void *grad, const void *values, const float *at)
 
 static void pull_pixels(const Plain *p, const float *q, const Taps *t, Pull *pull)
 {
-    const SnlsSearch *s = &p->call->tensors.search;
-    const SnlsSearchGrad *grad = &p->call->grads.search;
+    const Views v = views_of(p);
     const bool l2 = p->call->which->dist == SNLS_DIST_L2;
-    float *by_query = grad_at(grad->query.data, s->query.data, q);
+    float *by_query = grad_at(v.by_query->data, v.query->data, q);
     float *by_tap[4];
-    for (int i = 0; i < 4; i++) by_tap[i] = grad_at(grad->key.data, s->key.data, t->at[i]);
+    for (int i = 0; i < 4; i++) by_tap[i] = grad_at(v.by_key->data, v.key->data, t->at[i]);
     for (int64_t c = 0; c < p->features; c++) {
         const float key = blend(t, c), by_key = pull->g * (l2 ? 2 * (key - q[c]) : q[c]);
         by_query[c] += l2 ? -by_key : pull->g * key;
@@ -234,12 +284,11 @@ static void pull_pixels(const Plain *p, const float *q, const Taps *t, Pull *pul
 static void pull_neighbour(Plain *p, const Query *q, int64_t kept, const float *by_offset, float by_dist)
 {
     const BenchCase *w = p->call->which;
-    const SnlsSearch *s = &p->call->tensors.search;
+    const Views v = views_of(p);
     const int64_t slot = kept / (w->ws * w->ws), row = kept / w->ws % w->ws, column = kept % w->ws, r = w->ps / 2;
     const Window window = window_at(p, q, slot);
     const double y = window.y + w->stride1 * (double)row, x = window.x + w->stride1 * (double)column;
-    const float *query = frame_of(p, s->query.data, q->t, q->head),
-                *key = frame_of(p, s->key.data, window.frame, q->head);
+    const float *query = frame_of(p, v.query->data, q->t, q->head), *key = frame_of(p, v.key->data, window.frame, q->head);
     float by_y = by_offset[1], by_x = by_offset[2];
     for (int64_t i = 0; i < w->ps; i++)
         for (int64_t j = 0; j < w->ps; j++) {
@@ -250,26 +299,27 @@ static void pull_neighbour(Plain *p, const Query *q, int64_t kept, const float *
             by_y += pull.y * reflect_sign(at_y, (double)(p->height - 1));
             by_x += pull.x * reflect_sign(at_x, (double)(p->width - 1));
         }
-    if (!slot || !s->flow.data) return;
-    float *by_flow = (float *)flow_at(p, p->call->grads.search.flow.data, q, slot);
-    by_flow[0] += by_x * window.sign_x;
-    by_flow[1] += by_y * window.sign_y;
+    if (!is_refine(p) && (!slot || !v.centre->data)) return;
+    const float *at = is_refine(p) ? centre_at(p, v.by_centre->data, q, slot) : flow_at(p, v.by_centre->data, q, slot);
+    float *by_place = (float *)at + (is_refine(p) ? 1 : 0); /* (dt,dy,dx), or (x,y) */
+    by_place[is_refine(p) ? 1 : 0] += by_x * window.sign_x;
+    by_place[is_refine(p) ? 0 : 1] += by_y * window.sign_y;
 }
 
 static void search_backward(Plain *p, int64_t number)
 {
     const Query q = query_at(p, number);
-    const int64_t k = p->call->which->k;
-    const int32_t *index = (const int32_t *)p->call->tensors.search.index.data + number * k;
-    const float *by_dist = (const float *)p->call->grads.search.dist.data + number * k,
-                *by_offset = (const float *)p->call->grads.search.offset.data + number * k * 3;
+    const Views v = views_of(p);
+    const int64_t k = kept_count(p);
+    const int32_t *index = (const int32_t *)v.index->data + number * k;
+    const float *by_dist = (const float *)v.by_dist->data + number * k, *by_offset = (const float *)v.by_offset->data + number * k * 3;
     for (int64_t i = 0; i < k; i++)
         if (index[i] >= 0) pull_neighbour(p, &q, index[i], by_offset + 3 * i, by_dist[i]);
 }
 
-/* ---- gather_add: every output pixel collects from the queries whose patches cover it ---- */
+/* ---- gather_add, gather: every output pixel collects from the queries whose patches cover it ---- */
 
-static void add_neighbour(Plain *p, const Query *q, int64_t neighbour, double dy, double dx)
+static void add_neighbour(const Plain *p, const Query *q, int64_t neighbour, double dy, double dx, float *sum)
 {
     const SnlsGather *s = &p->call->tensors.gather;
     const int64_t at = q->number * p->call->which->k + neighbour;
@@ -281,14 +331,14 @@ static void add_neighbour(Plain *p, const Query *q, int64_t neighbour, double dy
     const Taps taps = taps_at(p, frame_of(p, s->value.data, frame, q->head),
                               reflect_real((double)q->y + oy, (double)(p->height - 1)) + dy,
                               reflect_real((double)q->x + ox, (double)(p->width - 1)) + dx);
-    float *sum = p->out + q->head * p->features;
     if (taps.whole)
         for (int64_t c = 0; c < p->features; c++) sum[c] += w * taps.at[0][c];
     else
         for (int64_t c = 0; c < p->features; c++) sum[c] += w * blend(&taps, c);
 }
 
-static void gather_pixel(Plain *p, int64_t head, int64_t t, int64_t y, int64_t x, float *count)
+/* step: from the sum of a neighbour to that of the next, 0 where they are one */
+static void gather_pixel(const Plain *p, int64_t head, int64_t t, int64_t y, int64_t x, float *sum, int64_t step, float *count)
 {
     const BenchCase *w = p->call->which;
     const int64_t r = w->ps / 2;
@@ -297,7 +347,7 @@ static void gather_pixel(Plain *p, int64_t head, int64_t t, int64_t y, int64_t x
         if (y < dy || x < dx || i * w->stride0 != y - dy || j * w->stride0 != x - dx || i >= p->rows || j >= p->columns)
             continue;
         const Query q = query_at(p, ((head * p->frames + t) * p->rows + i) * p->columns + j);
-        for (int64_t k = 0; k < w->k; k++) add_neighbour(p, &q, k, (double)dy, (double)dx);
+        for (int64_t k = 0; k < w->k; k++) add_neighbour(p, &q, k, (double)dy, (double)dx, sum + k * step);
         ++*count;
     }
 }
@@ -309,13 +359,83 @@ static void gather_add_forward(Plain *p, int64_t number)
     const float *theirs = (const float *)p->call->tensors.gather.out.data + number * p->channels;
     for (int64_t c = 0; c < p->channels; c++) p->out[c] = 0;
     for (int64_t head = 0; head < p->call->which->heads; head++) {
-        float count = 0;
-        gather_pixel(p, head, t, y, x, &count);
-        float *sum = p->out + head * p->features;
+        float count = 0, *sum = p->out + head * p->features;
+        gather_pixel(p, head, t, y, x, sum, 0, &count);
         for (int64_t c = 0; c < p->features; c++) sum[c] /= count;
     }
-    for (int64_t c = 0; c < p->channels; c++)
-        p->worst = fmaxf(p->worst, fabsf(p->out[c] - theirs[c]) / (1e-3f + fabsf(theirs[c])));
+    compare(p, number, theirs, p->channels);
+}
+
+static void gather_forward(Plain *p, int64_t number)
+{
+    const int64_t x = number % p->width, y = number / p->width % p->height, t = number / (p->width * p->height), k = p->call->which->k;
+    const int64_t plane = p->frames * p->height * p->width; /* of neighbours of a head */
+    for (int64_t head = 0; head < p->call->which->heads; head++) {
+        float count = 0;
+        for (int64_t i = 0; i < k * p->features; i++) p->out[i] = 0;
+        gather_pixel(p, head, t, y, x, p->out, p->features, &count);
+        for (int64_t i = 0; i < k * p->features; i++) {
+            const float *theirs = (const float *)p->call->tensors.gather.out.data + ((head * k + i / p->features) * plane + number) * p->features;
+            p->out[i] /= count;
+            const float mine = p->out[i], other = theirs[i % p->features];
+            if (is_compared(number)) p->worst = fmaxf(p->worst, fabsf(mine - other) / (1e-3f + fabsf(other)));
+        }
+    }
+}
+
+/* ---- weights ---- */
+
+static void weights_forward(Plain *p, int64_t number)
+{
+    const SnlsWeights *s = &p->call->tensors.weights;
+    const int64_t k = p->call->which->k;
+    const float *dist = (const float *)s->dist.data + number * k;
+    const float scale = (float)(s->params.dist == SNLS_DIST_PROD ? s->params.scale : -s->params.scale);
+    float most = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < k; i++) most = fmaxf(most, scale * dist[i]);
+    for (int64_t i = 0; i < k; i++) sum += p->out[i] = expf(scale * dist[i] - most);
+    for (int64_t i = 0; i < k; i++) p->out[i] /= sum;
+    compare(p, number, (const float *)s->weight.data + number * k, k);
+}
+
+static void weights_backward(Plain *p, int64_t number)
+{
+    const SnlsWeights *s = &p->call->tensors.weights;
+    const int64_t k = p->call->which->k, at = number * k;
+    const float *weight = (const float *)s->weight.data + at, *by_weight = (const float *)p->call->grads.weights.weight.data + at;
+    float *by_dist = (float *)p->call->grads.weights.dist.data + at;
+    const float scale = (float)(s->params.dist == SNLS_DIST_PROD ? s->params.scale : -s->params.scale);
+    float mean = 0;
+    for (int64_t i = 0; i < k; i++) mean += weight[i] * by_weight[i];
+    for (int64_t i = 0; i < k; i++) by_dist[i] += scale * weight[i] * (by_weight[i] - mean);
+}
+
+/* ---- scatter_add: every query pushes its patch to its neighbours' places; into the library's result, which nobody reads again ---- */
+
+static void scatter_pixel(Plain *p, const Query *q, int64_t neighbour, int64_t dy, int64_t dx)
+{
+    const SnlsScatterAdd *s = &p->call->tensors.scatter;
+    const int64_t at = q->number * p->call->which->k + neighbour, y = q->y + dy, x = q->x + dx;
+    if (y < 0 || y >= p->height || x < 0 || x >= p->width) return;
+    const float *offset = (const float *)s->offset.data + 3 * at, w = ((const float *)s->weight.data)[at];
+    const int64_t frame = reflect(q->t + lrintf(offset[0]), p->frames);
+    const float *base = frame_of(p, s->out.data, frame, q->head), *from = pixel_of(p, frame_of(p, s->value.data, q->t, q->head), y, x);
+    const Taps taps = taps_at(p, base, reflect_real((double)q->y + (double)offset[1], (double)(p->height - 1)) + (double)dy,
+                              reflect_real((double)q->x + (double)offset[2], (double)(p->width - 1)) + (double)dx);
+    for (int i = 0; i < (taps.whole ? 1 : 4); i++) {
+        float *to = (float *)taps.at[i];
+        for (int64_t c = 0; c < p->features; c++) to[c] += w * taps.weight[i] * from[c];
+        const int64_t pixel = (to - (const float *)s->out.data) / p->channels;
+        ((float *)s->total.data)[pixel * p->call->which->heads + q->head] += w * taps.weight[i];
+    }
+}
+
+static void scatter_add_forward(Plain *p, int64_t number)
+{
+    const Query q = query_at(p, number);
+    const int64_t ps = p->call->which->ps, r = ps / 2;
+    for (int64_t k = 0; k < p->call->which->k; k++)
+        for (int64_t a = 0; a < ps * ps; a++) scatter_pixel(p, &q, k, a / ps - r, a % ps - r);
 }
 
 /* ---- time ---- */
@@ -324,8 +444,12 @@ typedef void (*Visit)(Plain *p, int64_t number);
 
 static Visit visit_of(const BenchCase *c, bool backward)
 {
-    if (!strcmp(c->op, "search")) return backward ? search_backward : search_forward;
-    return !strcmp(c->op, "gather_add") && !backward && c->stride0 == 1 ? gather_add_forward : NULL;
+    if (bench_is_matching(c)) return backward ? search_backward : search_forward;
+    if (!strcmp(c->op, "weights")) return backward ? weights_backward : weights_forward;
+    if (backward || !bench_is_aggregation(c)) return NULL;
+    if (!strcmp(c->op, "scatter_add")) return scatter_add_forward;
+    if (c->stride0 != 1) return NULL;
+    return !strcmp(c->op, "gather") ? gather_forward : gather_add_forward;
 }
 
 static bool make_plain(Plain *p, const BenchCall *call)
@@ -340,7 +464,8 @@ static bool make_plain(Plain *p, const BenchCall *call)
                   .features = w->channels / w->heads,
                   .rows = rows,
                   .columns = columns };
-    p->out = malloc((size_t)(w->k > w->channels ? w->k : w->channels) * sizeof *p->out);
+    const int64_t stack = w->k * p->features, most = candidates(p) > stack ? candidates(p) : stack;
+    p->out = malloc((size_t)(most > w->channels ? most : w->channels) * sizeof *p->out);
     p->kept = malloc((size_t)w->k * sizeof *p->kept);
     return p->out && p->kept;
 }
@@ -349,7 +474,7 @@ double bench_plain(const BenchCall *call, bool backward, double budget, double *
 {
     Plain p;
     const Visit visit = visit_of(call->which, backward);
-    const int64_t heads = strcmp(call->which->op, "search") ? 1 : call->which->heads; /* gather_add does all at once */
+    const int64_t heads = strncmp(call->which->op, "gather", 6) ? call->which->heads : 1; /* these do all at once */
     double seconds = NAN;
     *difference = NAN;
     *queries = 0;
@@ -361,7 +486,7 @@ double bench_plain(const BenchCall *call, bool backward, double budget, double *
         while (done < count && (done % 8 || bench_now() - start < budget)) visit(&p, (first + done++) % count);
         seconds = (bench_now() - start) * (double)heads / (double)done;
         *queries = (double)done / (double)heads;
-        if (!backward) *difference = (double)p.worst;
+        if (!backward && strcmp(call->which->op, "scatter_add")) *difference = (double)p.worst;
     }
     free(p.out);
     free(p.kept);
