@@ -2,7 +2,7 @@
  *   cases.c     what is timed                         inputs.c    the tensors of a case, and the work it is
  *   ceilings.c  the machine's rates                   machine.c   what the machine is, the memory of this process
  *   device.c    the same on a GPU
- *   measure.c   one case                              plain.c     the loops that anybody would write, to compare with
+ *   measure.c   one case                              plain*      the loops that anybody would write, to compare with
  *   scaling.c   time against size                     targets.c   what has been promised
  *   run.c       all of it in order                    report.c, json.c, svg.c  what came out
  * The command line (cli/cmd_bench.c) parses and says what failed. */

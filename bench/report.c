@@ -83,7 +83,7 @@ static void print_results(const BenchReport *r)
            "runs, or the memory\n"
            "that holds all tensors. Over 100 %% where overlapping patches share their sums. scratch: the most that the "
            "library held.\n"
-           "x plain: a plain loop on one thread (bench/plain.c), run on as many queries as fit %.2f s and scaled by "
+           "x plain: a plain loop on one thread (bench/plain*.c), run on as many queries as fit %.2f s and scaled by "
            "their number.\n",
            (int)r->settings.runs, r->settings.side_budget);
     if (strcmp(r->backend, "ref"))
