@@ -2,7 +2,7 @@
  *   cases.c     what is timed                         inputs.c    the tensors of a case, and the work it is
  *   ceilings.c  the machine's rates                   machine.c   what the machine is, the memory of this process
  *   device.c    the same on a GPU
- *   measure.c   one case                              plain.c     the loops that anybody would write, to compare with
+ *   measure.c   one case                              plain*      the loops that anybody would write, to compare with
  *   scaling.c   time against size                     targets.c   what has been promised
  *   run.c       all of it in order                    report.c, json.c, svg.c  what came out
  * The command line (cli/cmd_bench.c) parses and says what failed. */
@@ -75,12 +75,12 @@ typedef struct BenchRung { /* of the ladder of memories */
     char name[8];          /* "L2" */
     double capacity;       /* bytes, of all threads' caches together; infinite for memory itself */
     double bytes;          /* that were gone through to measure it */
-    double rate;           /* bytes read plus bytes written per second */
+    double rate;           /* bytes read plus bytes written per second; 0: could not be measured */
 } BenchRung;
 
 typedef struct BenchCeilings {
     int32_t threads;
-    double fma_rate; /* flops per second, a fused multiply-add counts as two */
+    double fma_rate; /* flops per second, a fused multiply-add counts as two; 0: could not be measured */
     double atomic_rate; /* of a GPU: f32 atomic additions per second */
     BenchRung rungs[BENCH_RUNGS];
     int count;
@@ -97,7 +97,7 @@ typedef struct BenchMachine {
 void bench_machine(BenchMachine *m);
 void bench_ceilings(const BenchMachine *m, int32_t threads, int32_t cpu_level, bool quick, BenchCeilings *c);
 double bench_fma_rate(int32_t threads, int32_t cpu_level, double warm_up, int attempts); /* one: a short one */
-const BenchRung *bench_rung(const BenchCeilings *c, double working_set);                 /* the first that holds it */
+const BenchRung *bench_rung(const BenchCeilings *c, double working_set);                 /* the first that holds it, of those that were measured */
 
 double bench_rss(void);     /* bytes resident now; 0 where unknown */
 void bench_rss_reset(void); /* the peak begins anew, where the system can do that */
@@ -236,6 +236,7 @@ typedef struct BenchReport {
 } BenchReport;
 
 const BenchCeilings *bench_ceilings_of(const BenchReport *r, int32_t threads);
+double bench_checked_rate(const BenchReport *r, int32_t threads, double fma_rate); /* a burst's; measured again where it says too little */
 
 /* The time that flops or bytes alone would take at the machine's rates: whichever is longer cannot be beaten without
  * sharing work. bound: "compute", or the memory that binds. */

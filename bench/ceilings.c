@@ -3,6 +3,9 @@
 #include "bench.h"
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <time.h>
 
 /* Products and sums below are meant to be fused, whatever the rest of the program is compiled with. */
 #if defined(__clang__)
@@ -16,10 +19,15 @@
 #    endif
 #endif
 
-enum { MOST_THREADS = 64 };
+enum { MOST_THREADS = 1024 }; /* as many as a context may have */
+
+typedef struct Start { /* what threads wait for, all of them, so that a burst does not count how long one takes to come */
+    atomic_int arrived, is_given;
+} Start;
 
 typedef struct Worker {
     void (*work)(struct Worker *w);
+    struct Start *start;
     int64_t repeat;
     float *a, *b, *c;
     size_t floats; /* of each; a multiple of 16 */
@@ -103,38 +111,52 @@ static Kernels kernels_of(int32_t cpu_level)
 static void *enter(void *argument)
 {
     Worker *w = argument;
+    atomic_fetch_add(&w->start->arrived, 1);
+    while (!atomic_load(&w->start->is_given)) sched_yield();
     w->work(w);
     return NULL;
 }
 
-/* Seconds that all workers take together; 0 where they could not all be started. */
-static double run_workers(Worker *workers, int32_t count, int64_t repeat)
+/* Of the processor, that this thread has had; where the system does not say, of the clock. */
+static double own_seconds(void)
+{
+    struct timespec now;
+    return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) ? bench_now() : (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Seconds that all workers take together, from when the last has come; 0 where they could not all be started. busy: what one of them had to do. */
+static double run_workers(Worker *workers, int32_t count, int64_t repeat, double *busy)
 {
     pthread_t threads[MOST_THREADS];
+    Start signal = { 0 };
     int32_t started = 0;
-    for (int32_t i = 0; i < count; i++) workers[i].repeat = repeat;
-    const double start = bench_now();
+    for (int32_t i = 0; i < count; i++) workers[i].repeat = repeat, workers[i].start = &signal;
     for (; started < count - 1; started++)
         if (pthread_create(&threads[started], NULL, enter, &workers[started + 1])) break;
+    while (atomic_load(&signal.arrived) < started) sched_yield();
+    const double start = bench_now(), own = own_seconds();
+    atomic_store(&signal.is_given, 1);
     workers[0].work(&workers[0]);
+    *busy = own_seconds() - own;
     for (int32_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
     const double seconds = bench_now() - start;
     return started == count - 1 ? seconds : 0;
 }
 
-/* Turns per second, the best of several attempts of at least `least` seconds each: anything else that runs on the
- * machine can only make it look slower. An attempt that was too short is repeated with more turns: an earlier one was
- * long because the thread had to wait, not because it had enough to do. */
+/* Turns per second, the best of several attempts of at least `least` seconds of work each: anything else that runs on the
+ * machine can only make it look slower. An attempt that was too short is repeated with more turns, whatever the clock says:
+ * one in which a thread had to wait was long, and had not enough to do. */
 static double best_rate(Worker *workers, int32_t count, double warm_up, double least, int attempts)
 {
     int64_t repeat = 1;
     double best = 0;
     const double begin = bench_now();
     for (int done = 0; done < attempts;) {
-        const double seconds = run_workers(workers, count, repeat);
+        double busy;
+        const double seconds = run_workers(workers, count, repeat, &busy);
         if (seconds <= 0) return 0;
-        if (seconds < least && repeat < INT64_MAX / 8) {
-            repeat = seconds < least / 8 ? 4 * repeat : 2 * repeat;
+        if (busy < least && repeat < INT64_MAX / 8) {
+            repeat = busy < least / 8 ? 4 * repeat : 2 * repeat;
             continue;
         }
         if (bench_now() - begin < warm_up) continue; /* the clock settles */
@@ -195,8 +217,8 @@ static void add_rung(BenchCeilings *c, const char *name, double capacity, double
  * near in it is faster, and a fraction of the slow rate would flatter. */
 void bench_ceilings(const BenchMachine *m, int32_t threads, int32_t cpu_level, bool quick, BenchCeilings *c)
 {
-    const int32_t n = limited(threads);
-    const double l1 = m->l1 * n, l2 = m->l2 * n, l3 = m->l3;
+    const int32_t n = limited(threads), caches = n < m->cores ? n : m->cores;
+    const double l1 = m->l1 * caches, l2 = m->l2 * caches, l3 = m->l3;
     *c = (BenchCeilings){ .threads = n };
     c->fma_rate = bench_fma_rate(n, cpu_level, quick ? 0.01 : 0.2, quick ? 2 : 20);
     add_rung(c, "L1", l1, l1 / 2);
@@ -206,7 +228,7 @@ void bench_ceilings(const BenchMachine *m, int32_t threads, int32_t cpu_level, b
     add_rung(c, "memory", INFINITY, fmin(fmax(768e6, 2.5 * l3), m->memory / 8));
     for (int i = 0; i < c->count; i++) {
         BenchRung *rung = &c->rungs[i];
-        if (quick) rung->bytes = fmin(rung->bytes, 48e6);
+        rung->bytes = fmin(rung->bytes, quick ? fmin(48e6, m->memory / 4) : m->memory / 4); /* a container may have less than a cache holds */
         rung->rate = triad_rate(n, cpu_level, rung->bytes, quick ? 0.001 : 0.02, quick ? 2 : 5);
     }
 }
@@ -215,5 +237,6 @@ const BenchRung *bench_rung(const BenchCeilings *c, double working_set)
 {
     int i = 0;
     while (i < c->count - 1 && working_set > c->rungs[i].capacity) i++;
+    while (i && c->rungs[i].rate <= 0) i--; /* could not be measured: the next faster one is a floor too */
     return &c->rungs[i];
 }

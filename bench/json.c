@@ -8,6 +8,9 @@ static json_t *number(double value) { return isfinite(value) ? json_real(value) 
 
 static void set(json_t *object, const char *key, double value) { json_object_set_new(object, key, number(value)); }
 
+/* Of what could not be measured it is null. */
+static void set_rate(json_t *object, const char *key, double value) { set(object, key, value > 0 ? value : NAN); }
+
 static json_t *text(const char *string) /* what a system file holds need not be UTF-8 */
 {
     json_t *j = json_string(string);
@@ -34,14 +37,14 @@ static json_t *ceilings_json(const BenchCeilings *c)
 {
     json_t *j = json_object(), *memories = json_array();
     json_object_set_new(j, "threads", json_integer(c->threads));
-    set(j, "fma_flops_per_second", c->fma_rate);
+    set_rate(j, "fma_flops_per_second", c->fma_rate);
     if (c->atomic_rate > 0) set(j, "atomic_adds_per_second", c->atomic_rate);
     for (int i = 0; i < c->count; i++) {
         json_t *rung = json_object();
         json_object_set_new(rung, "name", json_string(c->rungs[i].name));
         set(rung, "capacity_bytes", c->rungs[i].capacity);
         set(rung, "measured_over_bytes", c->rungs[i].bytes);
-        set(rung, "bytes_per_second", c->rungs[i].rate);
+        set_rate(rung, "bytes_per_second", c->rungs[i].rate);
         json_array_append_new(memories, rung);
     }
     json_object_set_new(j, c->atomic_rate > 0 ? "memory" : "triad", memories);
@@ -81,7 +84,7 @@ static void set_measured(const BenchReport *r, const BenchResult *one, json_t *j
     set(j, "bytes", one->bytes);
     set(j, "flops_per_second", one->flops / one->seconds);
     set(j, "bytes_per_second", one->bytes / one->seconds);
-    set(j, "fma_flops_per_second_beside", one->fma_rate);
+    set_rate(j, "fma_flops_per_second_beside", one->fma_rate);
     set(j, "limit_seconds", least);
     set(j, "of_limit", least / one->seconds);
     set(j, "of_limit_best", least / one->best);

@@ -83,7 +83,8 @@ void bench_machine(BenchMachine *m)
     m->compiler = "unknown";
 #endif
     m->cores = cores > 0 ? (int32_t)cores : 1;
-    m->memory = pages > 0 && page > 0 ? (double)pages * (double)page : 1073741824.0;
+    const int64_t limit = snls_memory_limit(); /* of a container it may be far less than the machine has */
+    m->memory = limit > 0 ? (double)limit : pages > 0 && page > 0 ? (double)pages * (double)page : 1073741824.0;
     m->l1 = cache_size(1);
     m->l2 = cache_size(2);
     m->l3 = cache_size(3);

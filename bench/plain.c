@@ -1,98 +1,39 @@
-/* plain.c: search, its backward pass and gather_add as a careful programmer writes them down: loops over query, frame,
+/* plain.c: searches and their backward passes as a careful programmer writes them down: loops over query, frame,
  * candidate, patch pixel and channel, in float, one thread, no vectors, no tiles; a place between pixels is read from its
- * four taps. It serves as a measure of speed and knows only what the cases use: slide, reflect, bilinear or nearest, no
- * anchor, topk all, dilation 1, contiguous f32. */
-#include "bench.h"
-#include <math.h>
-#include <stdlib.h>
+ * four taps. The other operators are in plain_other.c. */
+#include "plain.h"
 #include <string.h>
 
-typedef struct Plain {
-    const BenchCall *call;
-    int64_t frames, height, width, channels, features, rows, columns; /* rows, columns: of queries */
-    float *out; /* what a query gave: k distances, or the channels of a pixel */
-    int64_t *kept;
-    float worst; /* difference from what the library found */
-} Plain;
+/* ---- search, search_all, refine ---- */
 
-typedef struct Query {
-    int64_t head, t, i, j, y, x, number; /* number: among the queries of all heads and frames */
-} Query;
+typedef struct Views { /* of the call and its gradients, whichever of the three it is */
+    const SnlsTensor *query, *key, *centre, *dist, *index; /* centre: flow, or the places that refine is given */
+    const SnlsTensor *by_query, *by_key, *by_centre, *by_dist, *by_offset;
+} Views;
 
-static Query query_at(const Plain *p, int64_t number)
+static bool is_refine(const Plain *p) { return !strcmp(p->call->which->op, "refine"); }
+
+static Views views_of(const Plain *p)
 {
-    const int64_t j = number % p->columns, i = number / p->columns % p->rows,
-                  t = number / (p->columns * p->rows) % p->frames, head = number / (p->columns * p->rows * p->frames);
-    const int64_t stride0 = p->call->which->stride0;
-    return (Query){ head, t, i, j, i * stride0, j * stride0, number };
+    const SnlsSearch *s = &p->call->tensors.search;
+    const SnlsSearchGrad *g = &p->call->grads.search;
+    const SnlsRefine *r = &p->call->tensors.refine;
+    const SnlsRefineGrad *h = &p->call->grads.refine;
+    if (is_refine(p))
+        return (Views){ &r->query, &r->key, &r->centre, &r->dist, &r->index, &h->query, &h->key, &h->centre, &h->dist, &h->offset };
+    return (Views){ &s->query, &s->key, &s->flow, &s->dist, &s->index, &g->query, &g->key, &g->flow, &g->dist, &g->offset };
 }
 
-static int64_t reflect(int64_t i, int64_t n)
+static int64_t candidates(const Plain *p)
 {
-    if (i >= 0 && i < n) return i;
-    if (n == 1) return 0;
-    i = llabs(i) % (2 * (n - 1));
-    return i < n ? i : 2 * (n - 1) - i;
+    const BenchCase *w = p->call->which;
+    return (is_refine(p) ? w->k : 2 * w->wt + 1) * w->ws * w->ws;
 }
 
-static double reflect_real(double x, double last)
+static int64_t kept_count(const Plain *p) /* of a query */
 {
-    if (x >= 0 && x <= last) return x;
-    if (last == 0) return 0;
-    x = fmod(fabs(x), 2 * last);
-    return x <= last ? x : 2 * last - x;
+    return strcmp(p->call->which->op, "search_all") ? p->call->which->k : candidates(p);
 }
-
-/* What the place moves by where x does: -1 on the way back. */
-static float reflect_sign(double x, double last)
-{
-    if (last == 0) return 0;
-    if (x >= 0 && x <= last) return 1;
-    const double folded = fmod(fabs(x), 2 * last);
-    return folded == 0 || folded == last || (folded < last) == (x > 0) ? 1 : -1;
-}
-
-/* ---- a read between pixels ---- */
-
-typedef struct Taps {
-    const float *at[4]; /* rows y, y, y+1, y+1; columns x, x+1, x, x+1 */
-    float weight[4], fy, fx;
-    bool whole; /* the first tap is all there is */
-} Taps;
-
-static Taps taps_at(const Plain *p, const float *frame, double y, double x)
-{
-    y = reflect_real(y, (double)(p->height - 1));
-    x = reflect_real(x, (double)(p->width - 1));
-    const int64_t top = (int64_t)y, left = (int64_t)x;
-    const int64_t bottom = reflect(top + 1, p->height), right = reflect(left + 1, p->width);
-    const float fy = (float)(y - (double)top), fx = (float)(x - (double)left);
-    return (Taps){ { frame + (top * p->width + left) * p->channels, frame + (top * p->width + right) * p->channels,
-                     frame + (bottom * p->width + left) * p->channels,
-                     frame + (bottom * p->width + right) * p->channels },
-                   { (1 - fy) * (1 - fx), (1 - fy) * fx, fy * (1 - fx), fy * fx },
-                   fy,
-                   fx,
-                   fy == 0 && fx == 0 };
-}
-
-static float blend(const Taps *t, int64_t c)
-{
-    return t->weight[0] * t->at[0][c] + t->weight[1] * t->at[1][c] + t->weight[2] * t->at[2][c] +
-           t->weight[3] * t->at[3][c];
-}
-
-static const float *frame_of(const Plain *p, const void *video, int64_t t, int64_t head)
-{
-    return (const float *)video + t * p->height * p->width * p->channels + head * p->features;
-}
-
-static const float *pixel_of(const Plain *p, const float *frame, int64_t y, int64_t x)
-{
-    return frame + (reflect(y, p->height) * p->width + reflect(x, p->width)) * p->channels;
-}
-
-/* ---- search ---- */
 
 static float score_pixels(const float *q, const Taps *t, int64_t features, bool l2)
 {
@@ -122,12 +63,6 @@ static float score_patch(const Plain *p, const Query *q, const float *query, con
     return sum;
 }
 
-static int64_t slot_frame(int64_t t, int64_t slot, int64_t wt, int64_t frames)
-{
-    const int64_t first = t - wt < 0 ? 0 : t + wt > frames - 1 ? frames - 1 - 2 * wt : t - wt, last = first + 2 * wt;
-    return t + slot <= last ? t + slot : last - slot;
-}
-
 static double origin(double centre, double ws, double step, double last)
 {
     double o = floor((ws - 1) / 2);
@@ -142,27 +77,30 @@ typedef struct Window {
     float sign_y, sign_x; /* of the centre's reflection */
 } Window;
 
-static const float *flow_at(const Plain *p, const void *flow, const Query *q, int64_t slot)
+static const float *centre_at(const Plain *p, const void *centre, const Query *q, int64_t given)
 {
-    const int64_t slots = 2 * p->call->which->wt;
-    return (const float *)flow + (((q->t * slots + slot - 1) * p->rows + q->i) * p->columns + q->j) * 2;
+    return (const float *)centre + (q->number * p->call->which->k + given) * 3;
 }
 
+/* slot: of a search; of refine the number of the given place */
 static Window window_at(const Plain *p, const Query *q, int64_t slot)
 {
     const BenchCase *w = p->call->which;
-    const SnlsSearch *s = &p->call->tensors.search;
+    const Views v = views_of(p);
+    const float *given = is_refine(p) ? centre_at(p, v.centre->data, q, slot) : NULL;
     const double last_y = (double)(p->height - 1), last_x = (double)(p->width - 1);
     double y = (double)q->y, x = (double)q->x;
-    if (slot && s->flow.data) {
-        const float *flow = flow_at(p, s->flow.data, q, slot);
+    if (given) y += (double)given[1], x += (double)given[2];
+    else if (slot && v.centre->data) {
+        const float *flow = flow_at(p, v.centre->data, q, slot);
         y += (double)flow[1];
         x += (double)flow[0];
     }
     const float sign_y = reflect_sign(y, last_y), sign_x = reflect_sign(x, last_x);
     y = reflect_real(y, last_y);
     x = reflect_real(x, last_x);
-    return (Window){ slot_frame(q->t, slot, w->wt, p->frames), y - w->stride1 * origin(y, w->ws, w->stride1, last_y),
+    const int64_t frame = given ? reflect(q->t + lrintf(given[0]), p->frames) : slot_frame(q->t, slot, w->wt, p->frames);
+    return (Window){ frame, y - w->stride1 * origin(y, w->ws, w->stride1, last_y),
                      x - w->stride1 * origin(x, w->ws, w->stride1, last_x), sign_y, sign_x };
 }
 
@@ -181,25 +119,29 @@ static void search_window(Plain *p, const Query *q, int64_t slot, int64_t *count
 {
     const BenchCase *w = p->call->which;
     const Window window = window_at(p, q, slot);
-    const float *query = frame_of(p, p->call->tensors.search.query.data, q->t, q->head),
-                *key = frame_of(p, p->call->tensors.search.key.data, window.frame, q->head);
+    const Views v = views_of(p);
+    const bool all = !strcmp(w->op, "search_all");
+    const float *query = frame_of(p, v.query->data, q->t, q->head), *key = frame_of(p, v.key->data, window.frame, q->head);
     for (int64_t row = 0; row < w->ws; row++)
         for (int64_t column = 0; column < w->ws; column++) {
             const double y = window.y + w->stride1 * (double)row, x = window.x + w->stride1 * (double)column;
             if (y < 0 || y > (double)(p->height - 1) || x < 0 || x > (double)(p->width - 1)) continue;
-            insert(p, count, score_patch(p, q, query, key, y, x), (slot * w->ws + row) * w->ws + column);
+            const float score = score_patch(p, q, query, key, y, x);
+            const int64_t candidate = (slot * w->ws + row) * w->ws + column;
+            if (all) p->out[candidate] = score;
+            else insert(p, count, score, candidate);
         }
 }
 
 static void search_forward(Plain *p, int64_t number)
 {
     const Query q = query_at(p, number);
-    const int64_t k = p->call->which->k;
+    const BenchCase *w = p->call->which;
+    const int64_t k = kept_count(p), slots = is_refine(p) ? w->k : 2 * w->wt + 1;
     int64_t count = 0;
-    for (int64_t slot = 0; slot < 2 * p->call->which->wt + 1; slot++) search_window(p, &q, slot, &count);
-    const float *theirs = (const float *)p->call->tensors.search.dist.data + number * k;
-    for (int64_t i = 0; i < count; i++)
-        p->worst = fmaxf(p->worst, fabsf(p->out[i] - theirs[i]) / (1e-3f + fabsf(theirs[i])));
+    for (int64_t i = 0; i < k; i++) p->out[i] = w->dist == SNLS_DIST_PROD ? -INFINITY : INFINITY;
+    for (int64_t slot = 0; slot < slots; slot++) search_window(p, &q, slot, &count);
+    compare(p, number, (const float *)views_of(p).dist->data + number * k, k);
 }
 
 /* ---- search, backward ---- */
@@ -209,19 +151,13 @@ typedef struct Pull {
     float y, x; /* and by the place of one of its pixels */
 } Pull;
 
-static float *grad_at(const void *grad, const void *values, const float *at)
-{
-    return (float *)grad + (at - (const float *)values);
-}
-
 static void pull_pixels(const Plain *p, const float *q, const Taps *t, Pull *pull)
 {
-    const SnlsSearch *s = &p->call->tensors.search;
-    const SnlsSearchGrad *grad = &p->call->grads.search;
+    const Views v = views_of(p);
     const bool l2 = p->call->which->dist == SNLS_DIST_L2;
-    float *by_query = grad_at(grad->query.data, s->query.data, q);
+    float *by_query = grad_at(v.by_query->data, v.query->data, q);
     float *by_tap[4];
-    for (int i = 0; i < 4; i++) by_tap[i] = grad_at(grad->key.data, s->key.data, t->at[i]);
+    for (int i = 0; i < 4; i++) by_tap[i] = grad_at(v.by_key->data, v.key->data, t->at[i]);
     for (int64_t c = 0; c < p->features; c++) {
         const float key = blend(t, c), by_key = pull->g * (l2 ? 2 * (key - q[c]) : q[c]);
         by_query[c] += l2 ? -by_key : pull->g * key;
@@ -234,12 +170,11 @@ static void pull_pixels(const Plain *p, const float *q, const Taps *t, Pull *pul
 static void pull_neighbour(Plain *p, const Query *q, int64_t kept, const float *by_offset, float by_dist)
 {
     const BenchCase *w = p->call->which;
-    const SnlsSearch *s = &p->call->tensors.search;
+    const Views v = views_of(p);
     const int64_t slot = kept / (w->ws * w->ws), row = kept / w->ws % w->ws, column = kept % w->ws, r = w->ps / 2;
     const Window window = window_at(p, q, slot);
     const double y = window.y + w->stride1 * (double)row, x = window.x + w->stride1 * (double)column;
-    const float *query = frame_of(p, s->query.data, q->t, q->head),
-                *key = frame_of(p, s->key.data, window.frame, q->head);
+    const float *query = frame_of(p, v.query->data, q->t, q->head), *key = frame_of(p, v.key->data, window.frame, q->head);
     float by_y = by_offset[1], by_x = by_offset[2];
     for (int64_t i = 0; i < w->ps; i++)
         for (int64_t j = 0; j < w->ps; j++) {
@@ -250,97 +185,47 @@ static void pull_neighbour(Plain *p, const Query *q, int64_t kept, const float *
             by_y += pull.y * reflect_sign(at_y, (double)(p->height - 1));
             by_x += pull.x * reflect_sign(at_x, (double)(p->width - 1));
         }
-    if (!slot || !s->flow.data) return;
-    float *by_flow = (float *)flow_at(p, p->call->grads.search.flow.data, q, slot);
-    by_flow[0] += by_x * window.sign_x;
-    by_flow[1] += by_y * window.sign_y;
+    if (!is_refine(p) && (!slot || !v.centre->data)) return;
+    const float *at = is_refine(p) ? centre_at(p, v.by_centre->data, q, slot) : flow_at(p, v.by_centre->data, q, slot);
+    float *by_place = (float *)at + (is_refine(p) ? 1 : 0); /* (dt,dy,dx), or (x,y) */
+    by_place[is_refine(p) ? 1 : 0] += by_x * window.sign_x;
+    by_place[is_refine(p) ? 0 : 1] += by_y * window.sign_y;
 }
 
 static void search_backward(Plain *p, int64_t number)
 {
     const Query q = query_at(p, number);
-    const int64_t k = p->call->which->k;
-    const int32_t *index = (const int32_t *)p->call->tensors.search.index.data + number * k;
-    const float *by_dist = (const float *)p->call->grads.search.dist.data + number * k,
-                *by_offset = (const float *)p->call->grads.search.offset.data + number * k * 3;
+    const Views v = views_of(p);
+    const int64_t k = kept_count(p);
+    const int32_t *index = (const int32_t *)v.index->data + number * k;
+    const float *by_dist = (const float *)v.by_dist->data + number * k, *by_offset = (const float *)v.by_offset->data + number * k * 3;
     for (int64_t i = 0; i < k; i++)
         if (index[i] >= 0) pull_neighbour(p, &q, index[i], by_offset + 3 * i, by_dist[i]);
 }
 
-/* ---- gather_add: every output pixel collects from the queries whose patches cover it ---- */
-
-static void add_neighbour(Plain *p, const Query *q, int64_t neighbour, double dy, double dx)
-{
-    const SnlsGather *s = &p->call->tensors.gather;
-    const int64_t at = q->number * p->call->which->k + neighbour;
-    const float *offset = (const float *)s->offset.data + 3 * at, w = ((const float *)s->weight.data)[at];
-    const bool whole = p->call->which->interp == SNLS_INTERP_NEAREST;
-    const double oy = whole ? rint((double)offset[1]) : (double)offset[1],
-                 ox = whole ? rint((double)offset[2]) : (double)offset[2];
-    const int64_t frame = reflect(q->t + lrintf(offset[0]), p->frames);
-    const Taps taps = taps_at(p, frame_of(p, s->value.data, frame, q->head),
-                              reflect_real((double)q->y + oy, (double)(p->height - 1)) + dy,
-                              reflect_real((double)q->x + ox, (double)(p->width - 1)) + dx);
-    float *sum = p->out + q->head * p->features;
-    if (taps.whole)
-        for (int64_t c = 0; c < p->features; c++) sum[c] += w * taps.at[0][c];
-    else
-        for (int64_t c = 0; c < p->features; c++) sum[c] += w * blend(&taps, c);
-}
-
-static void gather_pixel(Plain *p, int64_t head, int64_t t, int64_t y, int64_t x, float *count)
-{
-    const BenchCase *w = p->call->which;
-    const int64_t r = w->ps / 2;
-    for (int64_t a = 0; a < w->ps * w->ps; a++) {
-        const int64_t dy = a / w->ps - r, dx = a % w->ps - r, i = (y - dy) / w->stride0, j = (x - dx) / w->stride0;
-        if (y < dy || x < dx || i * w->stride0 != y - dy || j * w->stride0 != x - dx || i >= p->rows || j >= p->columns)
-            continue;
-        const Query q = query_at(p, ((head * p->frames + t) * p->rows + i) * p->columns + j);
-        for (int64_t k = 0; k < w->k; k++) add_neighbour(p, &q, k, (double)dy, (double)dx);
-        ++*count;
-    }
-}
-
-/* number counts pixels; with stride0 1, as all cases of it have, these are the queries */
-static void gather_add_forward(Plain *p, int64_t number)
-{
-    const int64_t x = number % p->width, y = number / p->width % p->height, t = number / (p->width * p->height);
-    const float *theirs = (const float *)p->call->tensors.gather.out.data + number * p->channels;
-    for (int64_t c = 0; c < p->channels; c++) p->out[c] = 0;
-    for (int64_t head = 0; head < p->call->which->heads; head++) {
-        float count = 0;
-        gather_pixel(p, head, t, y, x, &count);
-        float *sum = p->out + head * p->features;
-        for (int64_t c = 0; c < p->features; c++) sum[c] /= count;
-    }
-    for (int64_t c = 0; c < p->channels; c++)
-        p->worst = fmaxf(p->worst, fabsf(p->out[c] - theirs[c]) / (1e-3f + fabsf(theirs[c])));
-}
-
 /* ---- time ---- */
-
-typedef void (*Visit)(Plain *p, int64_t number);
 
 static Visit visit_of(const BenchCase *c, bool backward)
 {
-    if (!strcmp(c->op, "search")) return backward ? search_backward : search_forward;
-    return !strcmp(c->op, "gather_add") && !backward && c->stride0 == 1 ? gather_add_forward : NULL;
+    if (!bench_is_matching(c)) return bench_plain_other(c, backward);
+    return backward ? search_backward : search_forward;
 }
 
 static bool make_plain(Plain *p, const BenchCall *call)
 {
     const BenchCase *w = call->which;
     const int64_t rows = (w->height + w->stride0 - 1) / w->stride0, columns = (w->width + w->stride0 - 1) / w->stride0;
+    const bool is_flow = !strcmp(w->op, "flow_compose");
     *p = (Plain){ .call = call,
                   .frames = w->frames,
                   .height = w->height,
                   .width = w->width,
-                  .channels = w->channels,
-                  .features = w->channels / w->heads,
+                  .channels = is_flow ? 2 : w->channels,
+                  .features = is_flow ? 2 : w->channels / w->heads,
                   .rows = rows,
                   .columns = columns };
-    p->out = malloc((size_t)(w->k > w->channels ? w->k : w->channels) * sizeof *p->out);
+    const int64_t stack = w->k * p->features, most = candidates(p) > stack ? candidates(p) : stack;
+    p->out = malloc((size_t)(most > w->channels ? most : w->channels) * sizeof *p->out);
     p->kept = malloc((size_t)w->k * sizeof *p->kept);
     return p->out && p->kept;
 }
@@ -349,7 +234,7 @@ double bench_plain(const BenchCall *call, bool backward, double budget, double *
 {
     Plain p;
     const Visit visit = visit_of(call->which, backward);
-    const int64_t heads = strcmp(call->which->op, "search") ? 1 : call->which->heads; /* gather_add does all at once */
+    const int64_t heads = strncmp(call->which->op, "gather", 6) ? call->which->heads : 1; /* these do all at once */
     double seconds = NAN;
     *difference = NAN;
     *queries = 0;
@@ -361,7 +246,7 @@ double bench_plain(const BenchCall *call, bool backward, double budget, double *
         while (done < count && (done % 8 || bench_now() - start < budget)) visit(&p, (first + done++) % count);
         seconds = (bench_now() - start) * (double)heads / (double)done;
         *queries = (double)done / (double)heads;
-        if (!backward) *difference = (double)p.worst;
+        if (!backward && strcmp(call->which->op, "scatter_add")) *difference = (double)p.worst;
     }
     free(p.out);
     free(p.kept);

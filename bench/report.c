@@ -29,20 +29,26 @@ static const char *number_text(double value, const char *format, char text[24])
     return text;
 }
 
+/* in thousand millions per second */
+static const char *rate_text(double rate, char text[24])
+{
+    return number_text(rate > 0 ? rate * 1e-9 : NAN, "%.1f", text);
+}
+
 static void print_machine(const BenchReport *r)
 {
     const BenchMachine *m = &r->machine;
-    char l1[16], l2[16], l3[16], size[16];
+    char l1[16], l2[16], l3[16], size[16], rate[24];
     printf("snls %s, backend %s, threads %d, %s; %s, %d cores; %s\n", snls_version(), r->backend, (int)r->threads,
            snls_cpu_level_name(r->cpu_level), m->model, (int)m->cores, m->compiler);
     printf("caches %s, %s, %s%s. Measured in this run:\n\n", size_text(m->l1, l1), size_text(m->l2, l2),
            size_text(m->l3, l3), m->is_known ? "" : " (a guess)");
     for (int i = 0; i < r->ceiling_count; i++) {
         const BenchCeilings *c = &r->ceilings[i];
-        printf("%2d thread%s  multiply-add %.1f GFLOP/s; %s", (int)c->threads, c->threads > 1 ? "s" : " ",
-               c->fma_rate * 1e-9, c->atomic_rate > 0 ? "memory" : "triad");
+        printf("%2d thread%s  multiply-add %s GFLOP/s; %s", (int)c->threads, c->threads > 1 ? "s" : " ",
+               rate_text(c->fma_rate, rate), c->atomic_rate > 0 ? "memory" : "triad");
         for (int j = 0; j < c->count; j++)
-            printf("%s %s %.1f", j ? "," : "", c->rungs[j].name, c->rungs[j].rate * 1e-9);
+            printf("%s %s %s", j ? "," : "", c->rungs[j].name, rate_text(c->rungs[j].rate, rate));
         printf(" GB/s (over");
         for (int j = 0; j < c->count; j++) printf("%s %s", j ? "," : "", size_text(c->rungs[j].bytes, size));
         printf(")\n");
@@ -77,7 +83,7 @@ static void print_results(const BenchReport *r)
            "runs, or the memory\n"
            "that holds all tensors. Over 100 %% where overlapping patches share their sums. scratch: the most that the "
            "library held.\n"
-           "x plain: a plain loop on one thread (bench/plain.c), run on as many queries as fit %.2f s and scaled by "
+           "x plain: a plain loop on one thread (bench/plain*.c), run on as many queries as fit %.2f s and scaled by "
            "their number.\n",
            (int)r->settings.runs, r->settings.side_budget);
     if (strcmp(r->backend, "ref"))

@@ -134,8 +134,8 @@ static Panel panel_of(const BenchReport *r, const char *axis, double left, doubl
         for (int j = 0; j < s->count && !strcmp(s->axis, axis); j++) {
             p.x0 = fmin(p.x0, log(s->x[j]));
             p.x1 = fmax(p.x1, log(s->x[j]));
-            p.y0 = fmin(p.y0, log(s->points[j].seconds));
-            p.y1 = fmax(p.y1, log(s->points[j].seconds));
+            p.y0 = fmin(p.y0, log(s->points[j].best));
+            p.y1 = fmax(p.y1, log(s->points[j].best));
         }
     }
     p.y0 -= 0.2;
@@ -163,11 +163,11 @@ static void draw_series(FILE *f, const Panel *p, const BenchSeries *s, int numbe
     const char *colour = colours[number % 4];
     fprintf(f, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"", colour);
     for (int i = 0; i < s->count; i++)
-        fprintf(f, "%s%.1f,%.1f", i ? " " : "", at_x(p, s->x[i]), at_y(p, s->points[i].seconds));
+        fprintf(f, "%s%.1f,%.1f", i ? " " : "", at_x(p, s->x[i]), at_y(p, s->points[i].best));
     fputs("\"/>\n", f);
     for (int i = 0; i < s->count; i++)
         fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"/>\n", at_x(p, s->x[i]),
-                at_y(p, s->points[i].seconds), colour);
+                at_y(p, s->points[i].best), colour);
     const double y = p->top + PLOT_H + 36 + 16 * number;
     fprintf(f, "<rect x=\"%.1f\" y=\"%.1f\" width=\"12\" height=\"4\" fill=\"%s\"/>\n", p->left, y - 6, colour);
     label(f, p->left + 18, y, "", "%s, slope %.2f", s->name, s->slope);

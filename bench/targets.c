@@ -24,17 +24,6 @@ static SnlsStatus add(BenchReport *r, const BenchTarget *target)
     return SNLS_OK;
 }
 
-/* Where every burst between the runs fell on moments that others had the processor, more of them: a share of a rate that the
- * machine was not at would be met by anything. */
-static void check_rates(const BenchReport *r, BenchPoint *points, int count)
-{
-    for (int i = 0; i < count; i++) {
-        const double known = bench_ceilings_of(r, points[i].threads)->fma_rate;
-        if (points[i].fma_rate > 0.6 * known) continue;
-        points[i].fma_rate = fmax(points[i].fma_rate, bench_fma_rate(points[i].threads, r->cpu_level, 0.1, 20));
-    }
-}
-
 /* Too large for this machine is a row without a measurement. */
 static SnlsStatus measure(BenchReport *r, BenchTarget *t, BenchPoint *points, int count)
 {
@@ -51,7 +40,7 @@ static SnlsStatus measure(BenchReport *r, BenchTarget *t, BenchPoint *points, in
     const SnlsStatus status = bench_points(s, &effort, points, count, r->why);
     if (status == SNLS_ERR_MEMORY) snprintf(t->detail, sizeof t->detail, "not enough memory");
     else if (status >= 0) t->runs = points[0].runs;
-    if (status >= 0 && points[0].fma_rate > 0) check_rates(r, points, count);
+    for (int i = 0; i < count && status >= 0; i++) points[i].fma_rate = bench_checked_rate(r, points[i].threads, points[i].fma_rate);
     return status;
 }
 

@@ -64,6 +64,8 @@ static int set_up(const BenchParams *params, const Common *common, const Words *
     s->targets = words->targets || (words->full && !named);
     s->progress = show_progress;
     int code = parse_size(words->size, s);
+    if (!code && !s->cases && (words->size || params->frames || params->features))
+        return fail(EXIT_USAGE, "--size, --frames and --features are for the cases; --scaling and --targets have sizes of their own (--cases runs the cases too)");
     if (!code) code = context_params(common, &s->context);
     s->context.deterministic = words->deterministic;
     return code;

@@ -21,6 +21,12 @@ bench --threads 1 --scaling --targets --json --svg "$work/lines.svg" >"$work/lin
 bench --threads 1 --targets --runs 3 --json >"$work/turns.json" || fail "--targets --runs 3 ends with $?"
 
 "$build/snls" bench --case 'search torch 64x64 F16 ws9 ps3 k10 l2' --size 16x16 --features 4 --runs 1 --threads 1 --json >"$work/torch.json" || fail "the case for PyTorch ends with $?"
+"$build/snls" bench --op weights --size 8x8 --runs 1 --threads 65 --quick --json >"$work/many.json" || fail "65 threads end with $?"
+bench --threads 1 --runs 3 --op search --svg "$work/again.svg" --scaling --json >"$work/again.json" || fail "--op with --scaling ends with $?"
+for option in "--size 16x16" "--frames 6" "--features 8"; do # the sizes of --scaling and --targets are their own
+    bench --scaling $option >/dev/null 2>"$work/err"
+    [ $? = 2 ] && grep -q 'are for the cases' "$work/err" || fail "--scaling $option without cases: $(cat "$work/err")"
+done
 bench --op nothing 2>/dev/null
 [ $? = 2 ] || fail "--op nothing is not refused with 2"
 bench --case 'no such case' 2>/dev/null
@@ -34,9 +40,41 @@ bench --op weights --threads 1 --svg "$work/none.svg" >/dev/full 2>/dev/null
 bench --op weights --svg "$work/cases.svg" >/dev/null 2>&1
 [ $? = 7 ] || fail "an existing --svg is not refused with 7"
 
+# Threads that come late take nothing off the rate, and memory that cannot be had leaves a rate unknown.
+sanitized=$(grep -c -- '-fsanitize=address' "$build/CMakeCache.txt" 2>/dev/null)
+if [ "${sanitized:-0}" = 0 ] && command -v cc >/dev/null; then
+    cat >"$work/late.c" <<'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+struct Begin { void *(*run)(void *); void *argument; };
+static void *late(void *p)
+{
+    struct Begin b = *(struct Begin *)p;
+    free(p);
+    usleep(20000);
+    return b.run(b.argument);
+}
+int pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*run)(void *), void *argument)
+{
+    int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
+        (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))dlsym(RTLD_NEXT, "pthread_create");
+    struct Begin *b = malloc(sizeof *b);
+    b->run = run, b->argument = argument;
+    return real(t, a, late, b);
+}
+END
+    if cc -shared -fPIC -o "$work/late.so" "$work/late.c" -ldl 2>/dev/null; then
+        LD_PRELOAD="$work/late.so" bench --op weights --threads 2 --json >"$work/late.json" || fail "threads that come late: ends with $?"
+    fi
+    (ulimit -v 400000; "$build/snls" bench --op weights --size 16x16 --runs 1 --threads 1 --json) >"$work/little.json" 2>/dev/null || rm -f "$work/little.json"
+fi
+
 if [ -n "$python" ]; then
     "$python" - "$work" <<'END' || fail "the JSON or the SVG is not as promised"
-import json, sys, xml.etree.ElementTree as tree
+import json, math, os, sys, xml.etree.ElementTree as tree
 folder = sys.argv[1]
 
 report = json.load(open(folder + "/cases.json"))
@@ -56,8 +94,9 @@ for r in report["results"]:
                 "best_seconds", "of_limit_best", "scratch_bytes", "output_bytes", "speedup_over_plain", "speedup_over_ref"):
         assert key in r, (r["name"], key)
     assert 0 < r["best_seconds"] <= r["seconds"] and r["flops"] > 0 and r["bytes"] > 0 and r["of_limit"] > 0, r["name"]
-    if r["op"] == "search" or (r["op"], r["direction"]) == ("gather_add", "forward"):
-        assert r["speedup_over_plain"] > 0, r["name"]
+    assert r["speedup_over_plain"] > 0, r["name"]
+    if r["direction"] == "forward" and r["op"] != "scatter_add":
+        assert r["plain_difference"] is not None, r["name"]
     if r["plain_difference"] is not None:  # the plain loop computes the same, so comparing their times is fair
         assert r["plain_difference"] < 1e-3, (r["name"], r["plain_difference"])
 
@@ -78,6 +117,28 @@ assert all(t["measured_median"] == t["measured"] for t in timed)  # of one run t
 for t in json.load(open(folder + "/turns.json"))["targets"]:  # of three they are not, and the least is on the better side
     if t["unit"].startswith("%"):
         assert t["runs"] == 3 and t["measured"] >= t["measured_median"] > 0, t["work"]
+
+report = json.load(open(folder + "/many.json"))
+assert [c["threads"] for c in report["ceilings"]] == [1, 65] and report["results"][0]["threads"] == 65
+
+if os.path.exists(folder + "/late.json"):  # a thousand times less, where the wait for a thread counts as work
+    report = json.load(open(folder + "/late.json"))
+    one, two = (c["fma_flops_per_second"] for c in report["ceilings"])
+    assert two > one / 50, (one, two)
+    assert all(r["fma_flops_per_second_beside"] > one / 50 for r in report["results"]), one
+
+if os.path.exists(folder + "/little.json"):  # a rate is a number above 0, or not known
+    for c in json.load(open(folder + "/little.json"))["ceilings"]:
+        assert all(m["bytes_per_second"] is None or m["bytes_per_second"] > 0 for m in c["triad"]), c
+
+picture = tree.parse(folder + "/again.svg").getroot()  # lines go through the times that their slopes are of
+lines = [[float(p.split(",")[1]) for p in e.get("points").split()] for e in picture.iter() if e.tag.endswith("polyline")]
+series = json.load(open(folder + "/again.json"))["scaling"]
+assert len(lines) == len(series)
+for axis in {s["axis"] for s in series}:  # of one panel, whose height is a logarithm
+    at = sorted((math.log(p["best_seconds"]), y) for s, line in zip(series, lines) if s["axis"] == axis for p, y in zip(s["points"], line))
+    scale = (at[-1][1] - at[0][1]) / (at[-1][0] - at[0][0])
+    assert all(abs(y - at[0][1] - scale * (x - at[0][0])) < 0.2 for x, y in at), (axis, at)
 
 for name in ("cases", "lines"):
     root = tree.parse("%s/%s.svg" % (folder, name)).getroot()
