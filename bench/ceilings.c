@@ -228,7 +228,7 @@ void bench_ceilings(const BenchMachine *m, int32_t threads, int32_t cpu_level, b
     add_rung(c, "memory", INFINITY, fmin(fmax(768e6, 2.5 * l3), m->memory / 8));
     for (int i = 0; i < c->count; i++) {
         BenchRung *rung = &c->rungs[i];
-        rung->bytes = fmin(rung->bytes, quick ? fmin(48e6, m->memory / 4) : m->memory / 4); /* a container may have less than a cache holds */
+        rung->bytes = fmin(rung->bytes, fmin(m->memory / 4, quick ? 48e6 : INFINITY)); /* a container may have less than a cache holds */
         rung->rate = triad_rate(n, cpu_level, rung->bytes, quick ? 0.001 : 0.02, quick ? 2 : 5);
     }
 }

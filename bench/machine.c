@@ -73,7 +73,7 @@ static double cache_size(int level)
 
 void bench_machine(BenchMachine *m)
 {
-    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE), cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     read_model(m->model, sizeof m->model);
 #if defined(__clang__)
     m->compiler = "clang " __clang_version__;
@@ -84,7 +84,7 @@ void bench_machine(BenchMachine *m)
 #endif
     m->cores = cores > 0 ? (int32_t)cores : 1;
     const int64_t limit = snls_memory_limit(); /* of a container it may be far less than the machine has */
-    m->memory = limit > 0 ? (double)limit : pages > 0 && page > 0 ? (double)pages * (double)page : 1073741824.0;
+    m->memory = limit > 0 ? (double)limit : 1073741824.0;
     m->l1 = cache_size(1);
     m->l2 = cache_size(2);
     m->l3 = cache_size(3);

@@ -162,8 +162,8 @@ static void pull_pixels(const Plain *p, const float *q, const Taps *t, Pull *pul
         const float key = blend(t, c), by_key = pull->g * (l2 ? 2 * (key - q[c]) : q[c]);
         by_query[c] += l2 ? -by_key : pull->g * key;
         for (int i = 0; i < (t->whole ? 1 : 4); i++) by_tap[i][c] += by_key * t->weight[i];
-        pull->y += by_key * ((1 - t->fx) * (t->at[2][c] - t->at[0][c]) + t->fx * (t->at[3][c] - t->at[1][c]));
-        pull->x += by_key * ((1 - t->fy) * (t->at[1][c] - t->at[0][c]) + t->fy * (t->at[3][c] - t->at[2][c]));
+        pull->y += by_key * slope_y(t, c);
+        pull->x += by_key * slope_x(t, c);
     }
 }
 

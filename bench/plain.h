@@ -82,6 +82,17 @@ static inline float blend(const Taps *t, int64_t c)
            t->weight[3] * t->at[3][c];
 }
 
+/* What the read at channel c grows by where its place moves along either axis. */
+static inline float slope_y(const Taps *t, int64_t c)
+{
+    return (1 - t->fx) * (t->at[2][c] - t->at[0][c]) + t->fx * (t->at[3][c] - t->at[1][c]);
+}
+
+static inline float slope_x(const Taps *t, int64_t c)
+{
+    return (1 - t->fy) * (t->at[1][c] - t->at[0][c]) + t->fy * (t->at[3][c] - t->at[2][c]);
+}
+
 static inline const float *frame_of(const Plain *p, const void *video, int64_t t, int64_t head)
 {
     return (const float *)video + t * p->height * p->width * p->channels + head * p->features;
@@ -112,10 +123,15 @@ static inline float *grad_at(const void *grad, const void *values, const float *
 /* Every eighth is enough, and takes little of the time that is measured. */
 static inline bool is_compared(int64_t number) { return number % 8 == 0; }
 
+/* Equal ones, infinite ones too, differ by nothing. */
+static inline void compare_one(Plain *p, float mine, float theirs)
+{
+    if (mine != theirs) p->worst = fmaxf(p->worst, fabsf(mine - theirs) / (1e-3f + fabsf(theirs)));
+}
+
 static inline void compare(Plain *p, int64_t number, const float *theirs, int64_t count)
 {
-    for (int64_t i = 0; i < count && is_compared(number); i++)
-        if (p->out[i] != theirs[i]) p->worst = fmaxf(p->worst, fabsf(p->out[i] - theirs[i]) / (1e-3f + fabsf(theirs[i])));
+    for (int64_t i = 0; i < count && is_compared(number); i++) compare_one(p, p->out[i], theirs[i]);
 }
 
 typedef void (*Visit)(Plain *p, int64_t number);

@@ -84,8 +84,7 @@ static void gather_forward(Plain *p, int64_t number)
         for (int64_t i = 0; i < k * p->features; i++) {
             const float *theirs = (const float *)p->call->tensors.gather.out.data + ((head * k + i / p->features) * plane + number) * p->features;
             p->out[i] /= count;
-            const float mine = p->out[i], other = theirs[i % p->features];
-            if (is_compared(number)) p->worst = fmaxf(p->worst, fabsf(mine - other) / (1e-3f + fabsf(other)));
+            if (is_compared(number)) compare_one(p, p->out[i], theirs[i % p->features]);
         }
     }
 }
@@ -98,8 +97,8 @@ static void pull_place(const Place *z, const float *other, float scale, float w,
         const float g = scale * other[c];
         const Taps *t = &z->taps;
         dot += g * blend(t, c);
-        by_y += g * ((1 - t->fx) * (t->at[2][c] - t->at[0][c]) + t->fx * (t->at[3][c] - t->at[1][c]));
-        by_x += g * ((1 - t->fy) * (t->at[1][c] - t->at[0][c]) + t->fy * (t->at[3][c] - t->at[2][c]));
+        by_y += g * slope_y(t, c);
+        by_x += g * slope_x(t, c);
         for (int i = 0; i < (t->whole ? 1 : 4) && by_values; i++) grad_at(by_values, values, t->at[i])[c] += w * t->weight[i] * g;
     }
     *by_weight += dot;
@@ -233,10 +232,8 @@ static void compose_forward(Plain *p, int64_t number)
     for (int dir = 1; dir > -2; dir -= 2) {
         int64_t first;
         const int64_t steps = follow(p, &q, dir, &first, taps, place);
-        for (int64_t i = 0; i < 2 * steps && is_compared(number); i++) {
-            const float theirs = flow_at(p, p->call->tensors.compose.flow.data, &q, first + i / 2)[i % 2];
-            p->worst = fmaxf(p->worst, fabsf(place[2 + i] - theirs) / (1e-3f + fabsf(theirs)));
-        }
+        for (int64_t i = 0; i < 2 * steps && is_compared(number); i++)
+            compare_one(p, place[2 + i], flow_at(p, p->call->tensors.compose.flow.data, &q, first + i / 2)[i % 2]);
         p->out[0] += place[2 * steps]; /* so that it is worked out */
     }
 }
@@ -257,8 +254,8 @@ static void compose_backward(Plain *p, int64_t number)
             float by_y = 0, by_x = 0;
             for (int c = 0; c < 2; c++) {
                 by[c] += by_flow[c];
-                by_y += by[c] * ((1 - t->fx) * (t->at[2][c] - t->at[0][c]) + t->fx * (t->at[3][c] - t->at[1][c]));
-                by_x += by[c] * ((1 - t->fy) * (t->at[1][c] - t->at[0][c]) + t->fy * (t->at[3][c] - t->at[2][c]));
+                by_y += by[c] * slope_y(t, c);
+                by_x += by[c] * slope_x(t, c);
                 for (int tap = 0; tap < (t->whole ? 1 : 4); tap++)
                     grad_at((dir > 0 ? g->fflow : g->bflow).data, (dir > 0 ? s->fflow : s->bflow).data, t->at[tap])[c] += t->weight[tap] * by[c];
             }

@@ -14,5 +14,4 @@ typedef struct Clips {
 int clips_list(Clips *clips, const char *folder, const char *only);
 void clips_free(Clips *clips);
 
-
 #endif

@@ -169,10 +169,12 @@ static int rising(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+void snls_nlb_sort(double *values, int64_t count) { qsort(values, (size_t)count, sizeof *values, rising); }
+
 /* The upper one of two in the middle. */
 static double median(double *values, int64_t count)
 {
-    qsort(values, (size_t)count, sizeof *values, rising);
+    snls_nlb_sort(values, count);
     return values[count / 2];
 }
 

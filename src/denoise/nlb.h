@@ -184,6 +184,7 @@ bool snls_nlb_may_turn(SnlsDenoiser *d, const float *planes);
 bool snls_nlb_turned(const SnlsDenoiser *d);
 /* Of those guesses that say something; 0: none does. room: for count numbers. */
 double snls_nlb_median(const double *guess, int64_t count, int64_t stride, double *room);
+void snls_nlb_sort(double *values, int64_t count); /* rising */
 
 /* The scene's frames that references in frame t look at: *first, and how many. */
 int64_t snls_nlb_span(const SnlsDenoiser *d, int64_t t, int64_t *first);

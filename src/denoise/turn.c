@@ -2,20 +2,13 @@
  * camera jumps. What is before and behind such a frame is filtered as two scenes: a group of patches is taken to have noise of one strength. */
 #include "denoise/nlb.h"
 #include <math.h>
-#include <stdlib.h>
 
 enum { SIDE = 8, BLOCKS_MOST = 1024 };
 #define ROUGHER 1.5 /* times as rough, or as smooth, as any of the frames just before: worth an estimate */
 #define TURNED  2.0 /* times as much noise is estimated, or half: believed */
 #define SEEN    3.0 /* noise that is seen; less does not matter */
 
-static int rising(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Mean size of second differences both ways, which neither slopes nor straight edges along rows and columns have (Immerkaer, 1996). */
+/* Sum of the sizes of second differences both ways, which neither slopes nor straight edges along rows and columns have (Immerkaer, 1996). */
 static double block_roughness(const float *v, int64_t width)
 {
     double sum = 0;
@@ -38,7 +31,7 @@ static double roughness(const NlbPlan *p, const float *plane)
             const double r = block_roughness(plane + y * p->width + x, p->width);
             if (r > 0) all[count++] = r;
         }
-    qsort(all, (size_t)count, sizeof *all, rising);
+    snls_nlb_sort(all, count);
     return count ? all[count / 4] : 0;
 }
 
