@@ -44,7 +44,7 @@ static bool has_failed(CountedMemory *m)
 static SnlsStatus run(SnlsModel *m, float *out)
 {
     const int64_t shape[4] = { FRAMES, SIDE, SIDE, 3 };
-    const SnlsModelRun r = { .frames = snls_tensor(clip, SNLS_F32, 4, shape), .out = snls_tensor(out, SNLS_F32, 4, shape), .count = FRAMES, .sigma = 20 };
+    const SnlsModelRun r = { .frames = snls_tensor(clip, SNLS_F32, 4, shape), .out = snls_tensor(out, SNLS_F32, 4, shape), .count = FRAMES, .sigma = DRAWN_SIGMA };
     return snls_model_run(m, &r);
 }
 

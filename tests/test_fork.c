@@ -39,7 +39,7 @@ static bool run_network(SnlsContext *ctx)
     float *noisy = draw_clip(floats, 3), *out = check_alloc(floats, sizeof *out);
     SnlsModel m = make_model(ctx, &snls_stan_s, SNLS_F32, &(StanSConfig){ .width = 8, .blocks = 1, .ws = 3, .wt = 1 });
     m.params.rows = 3;
-    const SnlsModelRun r = { .frames = snls_tensor(noisy, SNLS_F32, 4, shape), .out = snls_tensor(out, SNLS_F32, 4, shape), .count = FRAMES, .sigma = 20 };
+    const SnlsModelRun r = { .frames = snls_tensor(noisy, SNLS_F32, 4, shape), .out = snls_tensor(out, SNLS_F32, 4, shape), .count = FRAMES, .sigma = DRAWN_SIGMA };
     const bool done = snls_model_run(&m, &r) >= 0 && isfinite(out[0]);
     free_model(&m);
     tensors_free();

@@ -25,7 +25,7 @@ static float *run(SnlsModel *m, const Clip *c, int32_t rows)
 {
     const int64_t shape[4] = { c->frames, c->h, c->w, 3 };
     float *out = check_alloc(floats_of(c), sizeof *out);
-    const SnlsModelRun r = { .frames = snls_tensor(c->noisy, SNLS_F32, 4, shape), .out = snls_tensor(out, SNLS_F32, 4, shape), .count = c->frames, .sigma = 30 };
+    const SnlsModelRun r = { .frames = snls_tensor(c->noisy, SNLS_F32, 4, shape), .out = snls_tensor(out, SNLS_F32, 4, shape), .count = c->frames, .sigma = DRAWN_SIGMA };
     m->params.rows = rows;
     m->stream_size[0] = 0; /* bands of another height are other networks */
     CHECK(snls_model_run(m, &r) >= 0, "%s", snls_error(m->ctx));
@@ -109,7 +109,7 @@ static void push_bad(SnlsModelStream *s, const float *frame, int64_t size)
     float *bad = check_alloc(size, sizeof *bad);
     memcpy(bad, frame, (size_t)size * sizeof *bad);
     bad[size - 1] = INFINITY;
-    CHECK(snls_model_stream_push(s, bad, 30) == SNLS_ERR_ARG, "a frame with an infinite value was taken");
+    CHECK(snls_model_stream_push(s, bad, DRAWN_SIGMA) == SNLS_ERR_ARG, "a frame with an infinite value was taken");
 }
 
 /* Two scenes through a stream; out has room for both. */
@@ -122,7 +122,7 @@ static void stream_twice(SnlsModel *m, const Clip *c, bool lean, float *out)
     for (int scene = 0; scene < 2 && status >= 0; scene++) {
         for (int64_t t = 0; t < c->frames && status >= 0; t++) {
             if (t == 1) push_bad(s, c->noisy, size);
-            status = snls_model_stream_push(s, c->noisy + t * size, 30);
+            status = snls_model_stream_push(s, c->noisy + t * size, DRAWN_SIGMA);
             while (status == SNLS_OK && (status = snls_model_stream_pull(s, out + pulled * size)) == SNLS_OK) pulled++;
             CHECK(t + 1 + scene * c->frames - pulled < snls_model_stream_delay(s), "the stream holds more than its delay");
         }

@@ -79,8 +79,8 @@ SNLS_API void       snls_model_stream_close(SnlsModelStream **stream); /* sets *
  * here; when all of it is pulled, the next push begins another. SNLS_ERR_ARG, and nothing is taken: a value is not finite. What fails for want of memory may be called
  * again: a failed push has taken nothing, the next one may give another frame; a failed pull gives the same frame the next time; a failed finish is to be repeated before
  * anything else is pushed. sigma is that of the frame; of networks that run on windows of frames, which are all but stan-s on backend cpu, the last one above 0 that was given in the
- * scene is that of the window. With sigma 0 a frame goes through the network like any other, told that there is no noise; what that makes of it is not the frame as it came (pipelines,
- * and snls.Model of Python, copy such frames, and are given them as neighbours). */
+ * scene is that of the window. With sigma 0 a frame goes through the network like any other, told that there is no noise; what that makes of it is the frame as it came of stan-s, which changes
+ * no number by more than four times sigma, but not of others (pipelines, and snls.Model of Python, copy such frames, and are given them as neighbours). */
 SNLS_API SnlsStatus snls_model_stream_push(SnlsModelStream *stream, const float *frame, double sigma);
 SNLS_API SnlsStatus snls_model_stream_finish(SnlsModelStream *stream);
 SNLS_API SnlsStatus snls_model_stream_pull(SnlsModelStream *stream, float *frame); /* SNLS_OK: a frame; SNLS_END: none is ready; SNLS_ERR_FORMAT: with these weights it is not finite */

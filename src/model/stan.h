@@ -3,6 +3,7 @@
 #define SNLS_STAN_H
 
 #include "nn/nn.h"
+#include <math.h>
 
 typedef struct StanShape { int64_t batch, frames, h, w; } StanShape;
 
@@ -36,6 +37,15 @@ StanSConfig snls_stan_s_config(void);
  * multiples of 4 */
 StanNet snls_stan_s_build(NnNet *net, const StanSConfig *c, const StanShape *shape);
 SnlsSearchParams snls_stan_s_search(const StanSConfig *c);
+
+/* A colour of the result: the noisy one, 0..255, and what the network adds, 0..1, held within what noise of sigma takes (one number in 16,000 lies beyond). Hard edges and
+ * saturated colours, of which training saw few, are not spoiled by more than that. What is not finite stays so: weights are too large then, and that is to be told. */
+#define STAN_S_MOST 4.0
+static inline float snls_stan_s_result(float noisy, double added, double sigma)
+{
+    const double a = 255 * added, most = STAN_S_MOST * sigma;
+    return (float)(noisy + (fabs(a) > most && isfinite(a) ? copysign(most, a) : a));
+}
 
 /* The same network in parts that see rows of one frame: what lies between two channel attentions, and between two fusions of frames.
  * A block ends with x + gate * features, and the gate is known when all rows are: its part gives the features, and who reads them gates them.

@@ -35,7 +35,7 @@ static void take_frame(const Job *j, int64_t t, int64_t place, const SnlsTensor 
     for (int64_t i = 0; i < j->h * j->w; i++)
         for (int64_t c = 0; c < 3; c++) {
             const double y = snls_load(out, ((place * j->padded_h + i / j->w) * j->padded_w + i % j->w) * 3 + c);
-            to[3 * i + c] = (float)(255 * y + (added ? (double)noisy[3 * i + c] : 0));
+            to[3 * i + c] = added ? snls_stan_s_result(noisy[3 * i + c], y, j->run->sigma) : (float)(255 * y);
         }
 }
 

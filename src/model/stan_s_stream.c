@@ -292,7 +292,7 @@ static SnlsStatus decode(StanSStream *s, int64_t t, float *out)
     const SnlsTensor added = snls_tensor(s->colours.data, (SnlsDtype)s->m->dtype, 3, (const int64_t[]){ s->H, s->W, 3 });
 #pragma omp parallel for num_threads(s->m->ctx->threads) schedule(static)
     for (int64_t y = 0; y < s->h; y++)
-        for (int64_t i = 0; i < 3 * s->w; i++) out[y * s->w * 3 + i] = (float)(255 * snls_load(&added, y * s->W * 3 + i) + (double)f->noisy[y * s->w * 3 + i]);
+        for (int64_t i = 0; i < 3 * s->w; i++) out[y * s->w * 3 + i] = snls_stan_s_result(f->noisy[y * s->w * 3 + i], snls_load(&added, y * s->W * 3 + i), f->sigma);
     return SNLS_OK;
 }
 
