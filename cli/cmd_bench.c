@@ -29,13 +29,12 @@ typedef struct Words { /* arguments that are no numbers */
 
 static int parse_size(const char *text, BenchSettings *s)
 {
-    int height, width, end = 0;
+    int32_t sides[2];
     if (!text) return EXIT_DONE;
-    if (sscanf(text, "%5dx%5d%n", &height, &width, &end) != 2 || text[end] || height < 4 || width < 4 ||
-        height > 32767 || width > 32767)
+    if (!parse_sides(text, 2, sides) || sides[0] < 4 || sides[1] < 4 || sides[0] > 32767 || sides[1] > 32767)
         return fail(EXIT_USAGE, "--size is %s, must be HxW, each 4 to 32767", text);
-    s->height = height;
-    s->width = width;
+    s->height = sides[0];
+    s->width = sides[1];
     return EXIT_DONE;
 }
 

@@ -27,6 +27,10 @@ for option in "--size 16x16" "--frames 6" "--features 8"; do # the sizes of --sc
     bench --scaling $option >/dev/null 2>"$work/err"
     [ $? = 2 ] && grep -q 'are for the cases' "$work/err" || fail "--scaling $option without cases: $(cat "$work/err")"
 done
+for size in ' 8x8' '8x8 ' ' 8 x 8' '8 x8' '8x 8' +8x8 8x+8 8x-8 8X8 8 8x 8x8x8 3x8 8x32768 4294967304x8; do
+    bench --op weights --size "$size" >/dev/null 2>"$work/err"
+    [ $? = 2 ] && grep -q -- '--size is .*, must be HxW' "$work/err" || fail "--size '$size': $(cat "$work/err")"
+done
 bench --op nothing 2>/dev/null
 [ $? = 2 ] || fail "--op nothing is not refused with 2"
 bench --case 'no such case' 2>/dev/null
