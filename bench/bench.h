@@ -247,6 +247,7 @@ double bench_result_floor(const BenchReport *r, const BenchResult *one, const ch
 SnlsStatus bench_add_series(BenchReport *r);
 SnlsStatus bench_add_targets(BenchReport *r);
 SnlsStatus bench_device_targets(BenchReport *r); /* from the results that are there */
+bool bench_wants(const BenchSettings *s, const char *op); /* --op names it, or nothing */
 BenchCase bench_shrunk(const BenchSettings *s, BenchCase c); /* much smaller for a quick run */
 
 SnlsStatus bench_run(BenchReport *report); /* settings given; SNLS_ERR_ARG where nothing is chosen */

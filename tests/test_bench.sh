@@ -31,6 +31,28 @@ for size in ' 8x8' '8x8 ' ' 8 x 8' '8 x8' '8x 8' +8x8 8x+8 8x-8 8X8 8 8x 8x8x8 3
     bench --op weights --size "$size" >/dev/null 2>"$work/err"
     [ $? = 2 ] && grep -q -- '--size is .*, must be HxW' "$work/err" || fail "--size '$size': $(cat "$work/err")"
 done
+# --op names rows of --scaling and --targets too, and another operator than theirs has none
+bench --threads 2 --runs 1 --op search --scaling --targets --json >"$work/of_search.json" || fail "--op search --scaling --targets ends with $?"
+bench --threads 2 --runs 1 --op gather-add --scaling --targets --json >"$work/of_gather_add.json" || fail "--op gather-add --scaling --targets ends with $?"
+for option in --scaling --targets "--cases --scaling"; do
+    bench --op weights $option >/dev/null 2>"$work/err"
+    [ $? = 2 ] && grep -q -- '--op is weights, --scaling and --targets are about search and gather-add' "$work/err" || fail "--op weights $option: $(cat "$work/err")"
+done
+# goals are for the backend that has them
+refused() # WORDS OPTIONS
+{
+    local words=$1
+    shift
+    bench --runs 1 "$@" >"$work/out" 2>"$work/err"
+    [ $? = 2 ] && [ ! -s "$work/out" ] && grep -q -- "$words" "$work/err" || fail "$*: $(cat "$work/err")"
+}
+refused '--backend ref has promised nothing' --backend ref --targets
+refused '--backend ref has promised nothing' --backend ref --targets --cases --op search
+refused '--scaling is of the backends cpu and ref' --device cuda --scaling
+refused '--scaling is of the backends cpu and ref' --backend cuda --scaling --cases
+refused 'change the cases whose times' --device cuda --targets --size 16x16
+refused 'change the cases whose times' --device cuda --targets --cases --frames 6
+bench --backend ref --threads 1 --op gather-add --scaling --json >"$work/ref.json" || fail "--scaling of ref ends with $?"
 bench --op nothing 2>/dev/null
 [ $? = 2 ] || fail "--op nothing is not refused with 2"
 bench --case 'no such case' 2>/dev/null
@@ -121,6 +143,16 @@ assert all(t["measured_median"] == t["measured"] for t in timed)  # of one run t
 for t in json.load(open(folder + "/turns.json"))["targets"]:  # of three they are not, and the least is on the better side
     if t["unit"].startswith("%"):
         assert t["runs"] == 3 and t["measured"] >= t["measured_median"] > 0, t["work"]
+
+whole = {s["axis"] for s in report["scaling"]}, len(report["targets"])  # on one thread, the others on two
+of = {op: json.load(open("%s/of_%s.json" % (folder, op))) for op in ("search", "gather_add")}
+for op, part in of.items():
+    assert part["results"] == [] and part["scaling"] and part["targets"], op
+    assert all(s["name"].split()[0] == op for s in part["scaling"]), [s["name"] for s in part["scaling"]]
+    assert all(t["work"].split()[0] == op for t in part["targets"]), [t["work"] for t in part["targets"]]
+assert {s["axis"] for part in of.values() for s in part["scaling"]} == whole[0] | {"threads"}
+assert sum(len(part["targets"]) for part in of.values()) == whole[1] + 5  # of two threads against one
+assert {s["name"] for s in json.load(open(folder + "/ref.json"))["scaling"]} == {"gather_add forward"}
 
 report = json.load(open(folder + "/many.json"))
 assert [c["threads"] for c in report["ceilings"]] == [1, 65] and report["results"][0]["threads"] == 65
