@@ -61,9 +61,9 @@ SnlsTensor *bench_tensor(BenchCall *c, int slot);
 SnlsTensor *bench_grad(BenchCall *c, int slot); /* NULL: has none */
 
 /* Work that the definition asks for. Flops: 2 for a term of a product, 3 for one of a squared difference, scores at real
- * places not counted as more (their taps can be shared between candidates); aggregation 2 for a tap and channel.
- * Bytes: every tensor moved once. */
-double bench_flops(const BenchCall *c, bool backward);
+ * places not counted as more (their taps can be shared between candidates); backward by the places of the neighbours that
+ * were kept, so forward must have run (bench_kept_flops); aggregation 2 for a tap and channel. Bytes: every tensor moved once. */
+double bench_flops(const BenchCall *c, bool backward); /* NaN: could not be counted, memory is short */
 double bench_bytes(const BenchCall *c, bool backward);
 double bench_output_bytes(const BenchCall *c, bool backward); /* of what the caller has to hold for the results */
 
@@ -169,6 +169,7 @@ typedef struct BenchResult {
 /* Plain loops over queries from the middle of the clip on until the budget is spent. Returns seconds a query, NaN where
  * there is no such loop. queries: how many were done; difference: NaN where not compared. */
 double bench_plain(const BenchCall *call, bool backward, double budget, double *queries, double *difference);
+double bench_kept_flops(const BenchCall *call); /* of search, search_all, refine backward: what the kept neighbours need; plain.c says how it counts */
 
 /* One case, forward and backward. A failure leaves its sentence in why (512 bytes); too large for this machine is none. */
 SnlsStatus bench_measure(const BenchSettings *s, int32_t cpu_level, const BenchCase *which, BenchResult *results,
@@ -247,6 +248,7 @@ double bench_result_floor(const BenchReport *r, const BenchResult *one, const ch
 SnlsStatus bench_add_series(BenchReport *r);
 SnlsStatus bench_add_targets(BenchReport *r);
 SnlsStatus bench_device_targets(BenchReport *r); /* from the results that are there */
+bool bench_wants(const BenchSettings *s, const char *op); /* --op names it, or nothing */
 BenchCase bench_shrunk(const BenchSettings *s, BenchCase c); /* much smaller for a quick run */
 
 SnlsStatus bench_run(BenchReport *report); /* settings given; SNLS_ERR_ARG where nothing is chosen */

@@ -187,13 +187,34 @@ void bench_call_free(BenchCall *c)
 
 /* ---- work ---- */
 
-/* A kept neighbour at a real place, for one term: the key from four taps (8), the query's gradient (2), the key's four
- * (8), the difference of l2 (1); the slopes for the flow come from the sums over the four taps (8). */
-static double match_backward_flops(const BenchCase *w)
+static double tensor_bytes(const SnlsTensor *t)
 {
-    const bool whole = w->flow == BENCH_ZERO && w->stride1 == 1;
-    const double taps = whole ? 1 : 4, centre = w->flow == BENCH_NO_FLOW && strcmp(w->op, "refine") ? 0 : 8;
-    return (whole ? 0 : 2 * taps) + 2 + 2 * taps + (w->dist == SNLS_DIST_L2) + centre;
+    return t->data ? (double)snls_tensor_elements(t) * (double)snls_dtype_size((SnlsDtype)t->dtype) : 0;
+}
+
+/* Of a tensor on a GPU *t becomes a copy in plain memory, which is the caller's. */
+static SnlsStatus fetch(SnlsContext *ctx, SnlsTensor *t)
+{
+    const SnlsTensor there = *t;
+    if (!there.data || there.device == SNLS_DEVICE_CPU) return SNLS_OK;
+    const SnlsStatus status = snls_array_alloc(ctx, t, (SnlsDtype)there.dtype, there.ndim, there.shape);
+    return status < 0 ? status : snls_device_copy(ctx, t->data, there.data, (int64_t)tensor_bytes(&there), SNLS_COPY_FROM_DEVICE);
+}
+
+/* Which neighbours were kept is not known before: they are counted where they are. */
+static double match_backward_flops(const BenchCall *c)
+{
+    BenchCall here = *c; /* with index, and flow or the places given, where the count can read them */
+    const bool refine = !strcmp(c->which->op, "refine");
+    SnlsTensor *index = refine ? &here.tensors.refine.index : &here.tensors.search.index,
+               *centre = refine ? &here.tensors.refine.centre : &here.tensors.search.flow;
+    const SnlsTensor index_there = *index, centre_there = *centre;
+    SnlsStatus status = fetch(c->ctx, index);
+    if (status >= 0) status = fetch(c->ctx, centre);
+    const double flops = status < 0 ? NAN : bench_kept_flops(&here);
+    if (index->data != index_there.data) snls_array_free(c->ctx, index);
+    if (centre->data != centre_there.data) snls_array_free(c->ctx, centre);
+    return flops;
 }
 
 double bench_flops(const BenchCall *c, bool backward)
@@ -205,18 +226,11 @@ double bench_flops(const BenchCall *c, bool backward)
     if (!strcmp(w->op, "weights")) return queries * w->heads * w->k * 5;
     if (bench_is_matching(w)) {
         const double candidates = !strcmp(w->op, "refine") ? w->k * window : slots * window;
-        const double kept = !strcmp(w->op, "search_all") ? candidates : w->k;
-        return backward ? queries * kept * terms * match_backward_flops(w)
-                        : queries * candidates * terms * (w->dist == SNLS_DIST_L2 ? 3 : 2);
+        return backward ? match_backward_flops(c) : queries * candidates * terms * (w->dist == SNLS_DIST_L2 ? 3 : 2);
     }
     /* a tap: product and sum; backward: the gradient by it, and its share of the sums for weight and offset */
     const double taps = w->interp == SNLS_INTERP_NEAREST ? 1 : 4;
     return queries * w->k * terms * taps * (backward ? 4 : 2);
-}
-
-static double tensor_bytes(const SnlsTensor *t)
-{
-    return t->data ? (double)snls_tensor_elements(t) * (double)snls_dtype_size((SnlsDtype)t->dtype) : 0;
 }
 
 double bench_bytes(const BenchCall *c, bool backward)

@@ -4,6 +4,22 @@
 #include "plain.h"
 #include <string.h>
 
+/* Without room for results. */
+static Plain plain_of(const BenchCall *call)
+{
+    const BenchCase *w = call->which;
+    const int64_t rows = (w->height + w->stride0 - 1) / w->stride0, columns = (w->width + w->stride0 - 1) / w->stride0;
+    const bool is_flow = !strcmp(w->op, "flow_compose");
+    return (Plain){ .call = call,
+                    .frames = w->frames,
+                    .height = w->height,
+                    .width = w->width,
+                    .channels = is_flow ? 2 : w->channels,
+                    .features = is_flow ? 2 : w->channels / w->heads,
+                    .rows = rows,
+                    .columns = columns };
+}
+
 /* ---- search, search_all, refine ---- */
 
 typedef struct Views { /* of the call and its gradients, whichever of the three it is */
@@ -203,6 +219,46 @@ static void search_backward(Plain *p, int64_t number)
         if (index[i] >= 0) pull_neighbour(p, &q, index[i], by_offset + 3 * i, by_dist[i]);
 }
 
+/* ---- the arithmetic of a backward pass ---- */
+
+/* A kept neighbour, for one term: the key from its taps (2 each; one is taken as it is), the query's gradient (2), the key's (2 a
+ * tap), the difference of l2 (1), and where the place moves with a flow or a given one its slopes, from sums over the taps (2 each:
+ * four, but three at a pixel, where the slopes are those to the next one along each axis). */
+static double neighbour_flops(const BenchCase *w, bool whole_y, bool whole_x, bool moves)
+{
+    const double taps = (whole_y ? 1 : 2) * (whole_x ? 1 : 2), sums = whole_y && whole_x ? 3 : 4;
+    return (taps > 1 ? 2 * taps : 0) + 2 + 2 * taps + (w->dist == SNLS_DIST_L2) + (moves ? 2 * sums : 0);
+}
+
+/* Pixels of a patch are whole steps apart, so all are read from as many taps. */
+static double query_flops(const Plain *p, int64_t number)
+{
+    const BenchCase *w = p->call->which;
+    const Views v = views_of(p);
+    const Query q = query_at(p, number);
+    const int32_t *index = (const int32_t *)v.index->data + number * kept_count(p);
+    const int64_t cells = (int64_t)w->ws * w->ws;
+    Window window = { 0 };
+    double flops = 0;
+    for (int64_t i = 0, slot, last = -1; i < kept_count(p); i++) {
+        if (index[i] < 0) continue;
+        slot = index[i] / cells;
+        if (slot != last) window = window_at(p, &q, slot);
+        last = slot;
+        const double y = window.y + w->stride1 * (double)(index[i] / w->ws % w->ws), x = window.x + w->stride1 * (double)(index[i] % w->ws);
+        flops += neighbour_flops(w, y == floor(y), x == floor(x), is_refine(p) || (slot && v.centre->data));
+    }
+    return flops * (double)(w->ps * w->ps * p->features);
+}
+
+double bench_kept_flops(const BenchCall *call)
+{
+    const Plain p = plain_of(call);
+    double flops = 0;
+    for (int64_t i = 0; i < call->which->heads * p.frames * p.rows * p.columns; i++) flops += query_flops(&p, i);
+    return flops;
+}
+
 /* ---- time ---- */
 
 static Visit visit_of(const BenchCase *c, bool backward)
@@ -214,16 +270,7 @@ static Visit visit_of(const BenchCase *c, bool backward)
 static bool make_plain(Plain *p, const BenchCall *call)
 {
     const BenchCase *w = call->which;
-    const int64_t rows = (w->height + w->stride0 - 1) / w->stride0, columns = (w->width + w->stride0 - 1) / w->stride0;
-    const bool is_flow = !strcmp(w->op, "flow_compose");
-    *p = (Plain){ .call = call,
-                  .frames = w->frames,
-                  .height = w->height,
-                  .width = w->width,
-                  .channels = is_flow ? 2 : w->channels,
-                  .features = is_flow ? 2 : w->channels / w->heads,
-                  .rows = rows,
-                  .columns = columns };
+    *p = plain_of(call);
     const int64_t stack = w->k * p->features, most = candidates(p) > stack ? candidates(p) : stack;
     p->out = malloc((size_t)(most > w->channels ? most : w->channels) * sizeof *p->out);
     p->kept = malloc((size_t)w->k * sizeof *p->kept);

@@ -58,16 +58,16 @@ static void print_machine(const BenchReport *r)
 static void print_result(const BenchReport *r, const BenchResult *one)
 {
     const char *bound;
-    char scratch[16], plain[24], ref[24];
+    char scratch[16], flops[24], rate[24], plain[24], ref[24];
     const char *direction = one->backward ? "backward" : "forward";
     if (one->skipped) {
         printf("%-12s %-50s %-8s not enough memory\n", one->which.op, one->which.name, direction);
         return;
     }
     const double least = bench_result_floor(r, one, &bound);
-    printf("%-12s %-50s %-8s %10.3f %10.3f %8.1f %9.1f %8.1f %6.1f%% %-7s %10s %7s %7s\n", one->which.op,
-           one->which.name, direction, one->seconds * 1e3, one->flops * 1e-9, one->bytes * 1e-6,
-           one->flops / one->seconds * 1e-9, one->bytes / one->seconds * 1e-9, 100 * least / one->seconds, bound,
+    printf("%-12s %-50s %-8s %10.3f %10s %8.1f %9s %8.1f %6.1f%% %-7s %10s %7s %7s\n", one->which.op,
+           one->which.name, direction, one->seconds * 1e3, number_text(one->flops * 1e-9, "%.3f", flops), one->bytes * 1e-6,
+           number_text(one->flops / one->seconds * 1e-9, "%.1f", rate), one->bytes / one->seconds * 1e-9, 100 * least / one->seconds, bound,
            size_text(one->scratch, scratch), number_text(one->plain_seconds / one->seconds, "%.1f", plain),
            number_text(one->ref_seconds / one->seconds, "%.0f", ref));
 }

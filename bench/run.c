@@ -14,6 +14,8 @@ static bool names_op(const char *name, const char *op)
     return !strcmp(name, op) || !strcmp(name, dashed) || (!strcmp(name, "compose") && !strcmp(op, "flow_compose"));
 }
 
+bool bench_wants(const BenchSettings *s, const char *op) { return !s->op || names_op(s->op, op); }
+
 BenchCase bench_shrunk(const BenchSettings *s, BenchCase c)
 {
     if (s->tier != BENCH_QUICK) return c;
@@ -40,7 +42,7 @@ static bool is_chosen(const BenchSettings *s, const BenchCase *c)
 {
     char text[128];
     snprintf(text, sizeof text, "%s %s", c->op, c->name);
-    if (s->op && !names_op(s->op, c->op)) return false;
+    if (!bench_wants(s, c->op)) return false;
     if (s->filter && !strstr(text, s->filter)) return false;
     if (!s->filter && bench_on_device(s) && strlen(c->group) > 1) return false; /* A to D: what others have been timed on */
     const BenchTier most = s->tier == BENCH_USUAL && bench_on_device(s) ? BENCH_DEVICE : s->tier;
@@ -143,6 +145,10 @@ static SnlsStatus check_choice(BenchReport *r, const BenchList *list)
         for (int i = 0; i < list->count; i++) known = known || names_op(s->op, list->items[i].op);
         snprintf(r->why, sizeof r->why, "--op is %s, must be an operator such as search or gather_add", s->op);
         if (!known) return SNLS_ERR_ARG;
+    }
+    if ((s->scaling || s->targets) && !bench_wants(s, "search") && !bench_wants(s, "gather_add")) {
+        snprintf(r->why, sizeof r->why, "--op is %s, --scaling and --targets are about search and gather-add alone", s->op);
+        return SNLS_ERR_ARG;
     }
     for (int i = 0; i < list->count; i++)
         if (!s->cases || is_chosen(s, &list->items[i])) return SNLS_OK;

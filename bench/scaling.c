@@ -148,6 +148,7 @@ static SnlsStatus add_one(BenchReport *r, const BenchCase *base, const Axis *axi
 
 SnlsStatus bench_add_series(BenchReport *r)
 {
+    const bool is_search = bench_wants(&r->settings, "search"), is_gather = bench_wants(&r->settings, "gather_add");
     BenchCase search = bench_search_case(160, 160, 32), gather = search;
     SnlsStatus status = SNLS_OK;
     search.ps = 3;
@@ -160,9 +161,9 @@ SnlsStatus bench_add_series(BenchReport *r)
         for (int32_t n = 1; !axes[i].count && n <= r->threads && axis.count < BENCH_POINTS; n *= 2)
             axis.values[axis.count++] = n;
         if (axis.count < 2) continue; /* one thread */
-        status = add_one(r, &search, &axis, false);
-        if (status >= 0) status = add_one(r, &search, &axis, true);
-        if (status >= 0 && strcmp(axis.name, "ws")) status = add_one(r, &gather, &axis, false);
+        if (is_search) status = add_one(r, &search, &axis, false);
+        if (is_search && status >= 0) status = add_one(r, &search, &axis, true);
+        if (is_gather && status >= 0 && strcmp(axis.name, "ws")) status = add_one(r, &gather, &axis, false);
     }
     return status;
 }

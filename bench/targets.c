@@ -285,6 +285,7 @@ static SnlsStatus add_threads(BenchReport *r)
 {
     SnlsStatus status = SNLS_OK;
     for (int i = 0; i < 5 && status >= 0; i++) {
+        if (!bench_wants(&r->settings, i == 4 ? "gather_add" : "search")) continue;
         BenchPoint p[2] = { { .which = bench_search_case(160, 160, 32), .threads = 2 } };
         if (i == 1) p[0].which.ps = 7;
         if (i == 2) p[0].which.flow = BENCH_RANDOM;
@@ -305,13 +306,14 @@ static SnlsStatus add_threads(BenchReport *r)
 
 SnlsStatus bench_add_targets(BenchReport *r)
 {
-    SnlsStatus status = add_integer(r);
-    if (status >= 0) status = add_half_pixel(r);
-    if (status >= 0) status = add_patches(r);
-    if (status >= 0) status = add_backward(r);
-    if (status >= 0) status = add_gather(r);
-    if (status >= 0) status = add_time_slope(r, false);
-    if (status >= 0) status = add_time_slope(r, true);
-    if (status >= 0) status = add_memory_slope(r);
+    const bool is_search = bench_wants(&r->settings, "search"), is_gather = bench_wants(&r->settings, "gather_add");
+    SnlsStatus status = is_search ? add_integer(r) : SNLS_OK;
+    if (is_search && status >= 0) status = add_half_pixel(r);
+    if (is_search && status >= 0) status = add_patches(r);
+    if (is_search && status >= 0) status = add_backward(r);
+    if (is_gather && status >= 0) status = add_gather(r);
+    if (is_search && status >= 0) status = add_time_slope(r, false);
+    if (is_search && status >= 0) status = add_time_slope(r, true);
+    if (is_search && status >= 0) status = add_memory_slope(r);
     return status >= 0 && r->threads > 1 ? add_threads(r) : status;
 }

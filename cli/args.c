@@ -83,6 +83,17 @@ static bool set_number(Parser *p, const char *option, const char *value, uint64_
     return true;
 }
 
+bool parse_sides(const char *text, int count, int32_t *to)
+{
+    for (int i = 0; i < count; i++) {
+        const size_t digits = strspn(text, "0123456789");
+        if (!digits || digits > 9 || text[digits] != (i < count - 1 ? 'x' : 0)) return false;
+        to[i] = (int32_t)strtol(text, NULL, 10);
+        text += digits + 1;
+    }
+    return true;
+}
+
 /* Options that every command has. *known: it was one of them. */
 static bool parse_common(Parser *p, const char *arg, bool *known)
 {

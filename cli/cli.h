@@ -85,6 +85,9 @@ typedef struct ArgTable {
 /* True: go on. False: *code is the exit code, help or the error line is printed. */
 bool parse_args(int argc, char **argv, const ArgTable *table, Common *common, int *code);
 
+/* "10x480x480": count numbers of 1 to 9 digits with an x between them, no sign and no blank. False: it is something else. */
+bool parse_sides(const char *text, int count, int32_t *to);
+
 int print_help(const ArgTable *table, bool json);
 void option_accepts(const SnlsOption *option, char *text, size_t size); /* "1 to 32767", "l2|prod" */
 void option_default(const SnlsOption *option, char *text, size_t size);

@@ -29,13 +29,12 @@ typedef struct Words { /* arguments that are no numbers */
 
 static int parse_size(const char *text, BenchSettings *s)
 {
-    int height, width, end = 0;
+    int32_t sides[2];
     if (!text) return EXIT_DONE;
-    if (sscanf(text, "%5dx%5d%n", &height, &width, &end) != 2 || text[end] || height < 4 || width < 4 ||
-        height > 32767 || width > 32767)
+    if (!parse_sides(text, 2, sides) || sides[0] < 4 || sides[1] < 4 || sides[0] > 32767 || sides[1] > 32767)
         return fail(EXIT_USAGE, "--size is %s, must be HxW, each 4 to 32767", text);
-    s->height = height;
-    s->width = width;
+    s->height = sides[0];
+    s->width = sides[1];
     return EXIT_DONE;
 }
 
@@ -44,13 +43,31 @@ static void show_progress(const char *name)
     if (isatty(STDERR_FILENO)) fprintf(stderr, "\r%-100s%s", name ? name : "", name ? "" : "\r");
 }
 
+static bool has_backend(const BenchSettings *s, const char *name) { return s->context.backend && !strcmp(s->context.backend, name); }
+
+/* Figures that would look like an answer and be none. context is set. */
+static int refuse_senseless(const BenchSettings *s, bool resized)
+{
+    if (s->targets && has_backend(s, "ref"))
+        return fail(EXIT_USAGE, "--targets are what the backends cpu and cuda have promised; --backend ref has promised nothing");
+    if (s->scaling && has_backend(s, "cuda"))
+        return fail(EXIT_USAGE, "--scaling is of the backends cpu and ref; on a GPU there are the cases, and --targets");
+    if (resized && s->targets && has_backend(s, "cuda"))
+        return fail(EXIT_USAGE, "--size, --frames and --features change the cases whose times the --targets of a GPU are about");
+    if (resized && !s->cases)
+        return fail(EXIT_USAGE, "--size, --frames and --features are for the cases; --scaling and --targets have sizes of their own (--cases runs the cases too)");
+    return EXIT_DONE;
+}
+
 static int set_up(const BenchParams *params, const Common *common, const Words *words, BenchSettings *s)
 {
+    int code = context_params(common, &s->context);
+    if (code) return code;
     if (words->quick && words->full) return fail(EXIT_USAGE, "--quick and --full exclude each other");
     if (params->frames && params->frames < 5)
         return fail(EXIT_USAGE, "--frames is %d, must be 0 or 5 to 1000", (int)params->frames);
     s->tier = words->quick ? BENCH_QUICK : words->full ? BENCH_FULL : BENCH_USUAL;
-    s->runs = params->runs ? params->runs : words->quick ? 1 : common->device && !strncmp(common->device, "cuda", 4) ? 20 : 7;
+    s->runs = params->runs ? params->runs : words->quick ? 1 : has_backend(s, "cuda") ? 20 : 7;
     s->limit = words->quick ? 0.2 : words->full ? 3 : 0.7;
     s->target_runs = params->runs ? params->runs : words->quick ? 1 : 40;
     s->target_least = s->target_runs < 5 ? s->target_runs : 5;
@@ -58,17 +75,14 @@ static int set_up(const BenchParams *params, const Common *common, const Words *
     s->side_budget = words->quick ? 0.002 : 0.1;
     s->frames = params->frames;
     s->features = params->features;
-    const bool named = s->op || s->filter;
-    s->cases = words->cases || words->full || named || !(words->scaling || words->targets);
-    s->scaling = words->scaling || (words->full && !named);
-    s->targets = words->targets || (words->full && !named);
+    const bool named = s->op || s->filter, resized = words->size || params->frames || params->features, on_gpu = has_backend(s, "cuda");
+    s->scaling = words->scaling || (words->full && !named && !on_gpu); /* --full leaves out what would be refused by name */
+    s->targets = words->targets || (words->full && !named && !has_backend(s, "ref") && !(on_gpu && resized));
+    s->cases = words->cases || words->full || s->filter || !(s->scaling || s->targets) || (s->targets && on_gpu); /* a GPU's goals are times of cases */
     s->progress = show_progress;
-    int code = parse_size(words->size, s);
-    if (!code && !s->cases && (words->size || params->frames || params->features))
-        return fail(EXIT_USAGE, "--size, --frames and --features are for the cases; --scaling and --targets have sizes of their own (--cases runs the cases too)");
-    if (!code) code = context_params(common, &s->context);
     s->context.deterministic = words->deterministic;
-    return code;
+    code = parse_size(words->size, s);
+    return code ? code : refuse_senseless(s, resized);
 }
 
 static int write_svg(const BenchReport *report, const char *path)
@@ -107,8 +121,8 @@ int cmd_bench(int argc, char **argv)
                            &s->filter },
                          { "size", "HxW", "rows and columns of every case", &words.size },
                          { "svg", "FILE", "also draw the results", &words.svg },
-                         { "scaling", NULL, "time against pixels, frames, ws, ps, F, threads", &words.scaling },
-                         { "targets", NULL, "what was promised, and whether it is met: ratios of the least of many runs", &words.targets },
+                         { "scaling", NULL, "time of search and gather-add against pixels, frames, ws, ps, F, threads; not on a GPU", &words.scaling },
+                         { "targets", NULL, "what the backends cpu and cuda have promised, and whether it is met: ratios of the least of many runs", &words.targets },
                          { "cases", NULL, "the cases, beside --scaling or --targets", &words.cases },
                          { "full", NULL, "every case there is, scaling and targets: hours", &words.full },
                          { "deterministic", NULL, "gradients bit-identical from run to run, on a GPU too", &words.deterministic },

@@ -80,11 +80,10 @@ static int by_size(const void *a, const void *b) { return *(const double *)a < *
 
 static int parse_size(const char *text, Timing *t)
 {
-    long long f, h, w;
-    char rest;
-    if (sscanf(text, "%lldx%lldx%lld%c", &f, &h, &w, &rest) != 3 || f < 1 || h < 1 || w < 1 || f > 10000 || h > 32768 || w > 32768)
+    int32_t sides[3];
+    if (!parse_sides(text, 3, sides) || sides[0] < 1 || sides[1] < 1 || sides[2] < 1 || sides[0] > 10000 || sides[1] > 32768 || sides[2] > 32768)
         return fail(EXIT_USAGE, "--time is %s, must be FRAMESxHEIGHTxWIDTH, for example 10x480x480", text);
-    t->frames = f, t->h = h, t->w = w;
+    t->frames = sides[0], t->h = sides[1], t->w = sides[2];
     return EXIT_DONE;
 }
 

@@ -27,6 +27,32 @@ for option in "--size 16x16" "--frames 6" "--features 8"; do # the sizes of --sc
     bench --scaling $option >/dev/null 2>"$work/err"
     [ $? = 2 ] && grep -q 'are for the cases' "$work/err" || fail "--scaling $option without cases: $(cat "$work/err")"
 done
+for size in ' 8x8' '8x8 ' ' 8 x 8' '8 x8' '8x 8' +8x8 8x+8 8x-8 8X8 8 8x 8x8x8 3x8 8x32768 4294967304x8; do
+    bench --op weights --size "$size" >/dev/null 2>"$work/err"
+    [ $? = 2 ] && grep -q -- '--size is .*, must be HxW' "$work/err" || fail "--size '$size': $(cat "$work/err")"
+done
+# --op names rows of --scaling and --targets too, and another operator than theirs has none
+bench --threads 2 --runs 1 --op search --scaling --targets --json >"$work/of_search.json" || fail "--op search --scaling --targets ends with $?"
+bench --threads 2 --runs 1 --op gather-add --scaling --targets --json >"$work/of_gather_add.json" || fail "--op gather-add --scaling --targets ends with $?"
+for option in --scaling --targets "--cases --scaling"; do
+    bench --op weights $option >/dev/null 2>"$work/err"
+    [ $? = 2 ] && grep -q -- '--op is weights, --scaling and --targets are about search and gather-add' "$work/err" || fail "--op weights $option: $(cat "$work/err")"
+done
+# goals are for the backend that has them
+refused() # WORDS OPTIONS
+{
+    local words=$1
+    shift
+    bench --runs 1 "$@" >"$work/out" 2>"$work/err"
+    [ $? = 2 ] && [ ! -s "$work/out" ] && grep -q -- "$words" "$work/err" || fail "$*: $(cat "$work/err")"
+}
+refused '--backend ref has promised nothing' --backend ref --targets
+refused '--backend ref has promised nothing' --backend ref --targets --cases --op search
+refused '--scaling is of the backends cpu and ref' --device cuda --scaling
+refused '--scaling is of the backends cpu and ref' --backend cuda --scaling --cases
+refused 'change the cases whose times' --device cuda --targets --size 16x16
+refused 'change the cases whose times' --device cuda --targets --cases --frames 6
+bench --backend ref --threads 1 --op gather-add --scaling --json >"$work/ref.json" || fail "--scaling of ref ends with $?"
 bench --op nothing 2>/dev/null
 [ $? = 2 ] || fail "--op nothing is not refused with 2"
 bench --case 'no such case' 2>/dev/null
@@ -70,6 +96,104 @@ END
         LD_PRELOAD="$work/late.so" bench --op weights --threads 2 --json >"$work/late.json" || fail "threads that come late: ends with $?"
     fi
     (ulimit -v 400000; "$build/snls" bench --op weights --size 16x16 --runs 1 --threads 1 --json) >"$work/little.json" 2>/dev/null || rm -f "$work/little.json"
+fi
+
+# how much arithmetic a backward search is said to need
+for case in A:'A 320x320 F16' l:'cpu 160x160 F16 ws9 ps3 k3 l2' C:C; do
+    "$build/snls" bench --case "search ${case#*:}" --size 6x5 --features 2 --runs 1 --threads 1 --json >"$work/flops_${case%%:*}.json" || fail "the cases ${case#*:} end with $?"
+done
+if [ -n "$python" ]; then
+    "$python" - "$work" <<'END' || fail "flops of search backward are not what counting them gives"
+import json, math, struct, sys
+folder = sys.argv[1]
+
+def f32(x): return struct.unpack("f", struct.pack("f", x))[0]
+
+def uniform(seed, count, low, high):  # bench/inputs.c
+    mask, values = 2**64 - 1, []
+    for _ in range(count):
+        seed = (seed + 0x9e3779b97f4a7c15) & mask
+        x = (seed ^ seed >> 30) * 0xbf58476d1ce4e5b9 & mask
+        x = (x ^ x >> 27) * 0x94d049bb133111eb & mask
+        values.append(f32(low + (high - low) * ((x ^ x >> 31) >> 11) * 2.0**-53))
+    return values
+
+def fold(x, last):  # reflected
+    x = abs(x) % (2 * last)
+    return x if x <= last else 2 * last - x
+
+def taps(y, x, height, width):  # weights that are not 0, by place
+    found = {}
+    for i, a in ((0, 1 - y % 1), (1, y % 1)):
+        for j, b in ((0, 1 - x % 1), (1, x % 1)):
+            if a * b: found[fold(math.floor(y) + i, height - 1), fold(math.floor(x) + j, width - 1)] = a * b
+    return found
+
+def window(a, p, last):  # the places along an axis that lie in the frame, with their numbers
+    ws, step = p["ws"], p["stride1"]
+    o = (ws - 1) // 2
+    if a - step * o < 0: o = math.floor(a / step)
+    if a + step * (ws - 1 - o) > last: o = math.ceil((a - last) / step + ws - 1)
+    return [a + step * (r - o) for r in range(ws) if 0 <= a + step * (r - o) <= last]
+
+def count(p):
+    """Multiply-adds and differences of search backward, by trying every candidate as docs/operators.md has it, and the least difference between scores kept and not."""
+    frames, height, width, channels, ws, wt, ps, step0 = (p[n] for n in ("frames", "height", "width", "channels", "ws", "wt", "ps", "stride0"))
+    rows, columns, slots, features = -(-height // step0), -(-width // step0), 2 * wt + 1, channels // p["heads"]
+    l2, query, key = p["dist"] == "l2", *(uniform(seed, frames * height * width * channels, 0, 1) for seed in (1, 2))
+    random = uniform(7, frames * 2 * wt * rows * columns * 2, -30, 30)
+    reach, flops, gap = [r - ps // 2 for r in range(ps)], 0, math.inf
+    def pixel(video, t, y, x, c): return video[((t * height + y) * width + x) * channels + c]
+    def flow(t, slot, i, j):
+        plane = t * 2 * wt + slot - 1
+        at = 2 * ((plane * rows + i) * columns + j)
+        if p["flow"] == "smooth": return f32(3 * math.sin(0.05 * j + 0.03 * i + plane)), f32(3 * math.cos(0.04 * i - 0.02 * j + plane))
+        return (0, 0) if p["flow"] == "zero" else random[at:at + 2]
+    def read(t, y, x, c): return sum(w * pixel(key, t, *at, c) for at, w in taps(fold(y, height - 1), fold(x, width - 1), height, width).items())
+    def score(t, frame, y0, x0, y, x, own):
+        total = 0
+        for dy in reach:
+            for dx in reach:
+                for c in own:
+                    q, k = pixel(query, t, fold(y0 + dy, height - 1), fold(x0 + dx, width - 1), c), cached(frame, y + dy, x + dx, c)
+                    total += (q - k)**2 if l2 else -q * k
+        return total
+    for n in range(p["heads"] * frames * rows * columns):
+        head, t, i, j = n // (frames * rows * columns), n // (rows * columns) % frames, n // columns % rows, n % columns
+        shift = min(0, t - wt) + max(0, t + wt - (frames - 1))
+        latest, own, found, memo = min(frames - 1, t + wt - shift), range(head * features, (head + 1) * features), [], {}
+        def cached(*at):
+            if at not in memo: memo[at] = read(*at)
+            return memo[at]
+        for slot in range(slots):
+            u, v = flow(t, slot, i, j) if slot else (0, 0)
+            frame = t + slot if t + slot <= latest else latest - slot
+            for y in window(fold(i * step0 + v, height - 1), p, height - 1):
+                for x in window(fold(j * step0 + u, width - 1), p, width - 1):
+                    found.append((score(t, frame, i * step0, j * step0, y, x, own) if p["op"] == "search" else 0, slot, y, x))
+        found.sort(key=lambda one: one[0])
+        kept = found[:p["k"]] if p["op"] == "search" else found
+        if len(kept) < len(found): gap = min(gap, found[len(kept)][0] - kept[-1][0])
+        for _, slot, y, x in kept:
+            read_at, fy, fx = len(taps(y, x, height, width)), y % 1, x % 1
+            slope_y, slope_x = (fx - 1, -fx, 1 - fx, fx), (fy - 1, 1 - fy, -fy, fy)
+            sums = sum(1 for a, b in zip(slope_y, slope_x) if a or b) if slot else 0
+            flops += ps * ps * features * ((2 * read_at if read_at > 1 else 0) + l2 + 2 + 2 * read_at + 2 * sums)
+    return flops, gap
+named = [r for n in "AlC" for r in json.load(open("%s/flops_%s.json" % (folder, n)))["results"]]
+whole = json.load(open(folder + "/cases.json"))["results"]
+seen = {True: 0, False: 0}
+for r in [r for r in named + whole if r["direction"] == "backward" and (r in named or r["op"] == "search_all")]:
+    flops, gap = count(dict(r["parameters"], op=r["op"]))
+    assert gap > 1e-6, (r["name"], gap)  # else rounding decides which neighbours are kept: choose another size
+    assert r["flops"] == flops, (r["name"], r["flops"], flops)
+    seen[r["op"] == "search"] += 1
+assert seen == {True: 12, False: 1}, seen
+for r in whole:  # places of refine are all between pixels, and all move
+    p = r["parameters"]
+    if r["op"] == "refine" and r["direction"] == "backward":
+        assert r["flops"] == p["frames"] * p["height"] * p["width"] * p["k"] * p["channels"] * (8 + 2 + 8 + 1 + 8), r
+END
 fi
 
 if [ -n "$python" ]; then
@@ -117,6 +241,16 @@ assert all(t["measured_median"] == t["measured"] for t in timed)  # of one run t
 for t in json.load(open(folder + "/turns.json"))["targets"]:  # of three they are not, and the least is on the better side
     if t["unit"].startswith("%"):
         assert t["runs"] == 3 and t["measured"] >= t["measured_median"] > 0, t["work"]
+
+whole = {s["axis"] for s in report["scaling"]}, len(report["targets"])  # on one thread, the others on two
+of = {op: json.load(open("%s/of_%s.json" % (folder, op))) for op in ("search", "gather_add")}
+for op, part in of.items():
+    assert part["results"] == [] and part["scaling"] and part["targets"], op
+    assert all(s["name"].split()[0] == op for s in part["scaling"]), [s["name"] for s in part["scaling"]]
+    assert all(t["work"].split()[0] == op for t in part["targets"]), [t["work"] for t in part["targets"]]
+assert {s["axis"] for part in of.values() for s in part["scaling"]} == whole[0] | {"threads"}
+assert sum(len(part["targets"]) for part in of.values()) == whole[1] + 5  # of two threads against one
+assert {s["name"] for s in json.load(open(folder + "/ref.json"))["scaling"]} == {"gather_add forward"}
 
 report = json.load(open(folder + "/many.json"))
 assert [c["threads"] for c in report["ceilings"]] == [1, 65] and report["results"][0]["threads"] == 65

@@ -158,6 +158,7 @@ for mem in '2 ' '2@' G; do "$snls" denoise clip.npy x.npy --sigma 0 --mem "$mem"
 for frames in + -2 ++2 ' 2'; do "$snls" denoise clip.npy x.npy --sigma 0 --frames="$frames" >out.log 2>err.log; [ $? = 2 ] || bad "--frames '$frames' is taken"; done
 runs denoise clip.npy x.npy --sigma 0 --first +1 --frames +2 --mem 2g --threads +1; grep -q '^2 frames' out.log || bad "numbers with a plus: $(cat out.log)"; rm -f x.npy
 for sigma in ' 5' 0x5 inf; do "$snls" noise clip.npy x.npy --sigma "$sigma" >out.log 2>err.log; [ $? = 2 ] || bad "--sigma '$sigma' is taken"; done
+for size in ' 1x16x16' '1x16x16 ' '1x 16x16' +1x16x16 1x16x+16 1x16 1x16x16x3 0x16x16 1x16x4294967312; do expect 2 '--time is .*, must be FRAMESxHEIGHTxWIDTH' model none.safetensors --time "$size"; done
 
 # equal frames: the PSNR of every command is infinite
 runs denoise in/00000.png still/%d.png --sigma 0; cp still/0.png still/1.png
