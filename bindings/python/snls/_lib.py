@@ -3,6 +3,7 @@
 The library is the file that the environment variable SNLS_LIBRARY names; else the one inside this package (a wheel has
 it); else build/libsnls.so of the source tree that this file lies in; else what the system's loader finds.
 """
+import contextlib
 import ctypes
 import keyword
 import numbers
@@ -149,6 +150,17 @@ def path_bytes(path):
     if b"\0" in name:
         raise ValueError("embedded null byte")
     return name
+
+
+@contextlib.contextmanager
+def reading(path):
+    """What Python says of every file that is not there, in the library's sentence."""
+    try:
+        yield
+    except OSError as error:
+        if os.path.exists(path):
+            raise
+        raise FileNotFoundError(str(error)) from None
 
 
 _EXCEPTIONS = {-1: ValueError, -2: ValueError, -3: MemoryError, -4: NotImplementedError, -5: RuntimeError, -6: OSError,
