@@ -273,6 +273,7 @@ def denoise(video: AnyArray, sigma: Sigma | None = None, *, cuts: Cuts = (), lay
     channels, height, width = video.shape[1:] if first else (video.shape[3], *video.shape[1:3])
     cuts = cut_numbers("denoise", cuts)
     if not len(video):
+        _params(sigma, channels, options)  # refuses what a clip with frames would hear of
         return as_float32(video)
     with Denoiser(height, width, channels, sigma, layout=layout, **options) as denoiser:
         frames = [done for t, frame in enumerate(video) for done in denoiser.push(frame, t in cuts)] + denoiser.finish()

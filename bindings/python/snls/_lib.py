@@ -193,6 +193,9 @@ class OptionRow:
             names.append(row.names[len(names)].decode())
         return tuple(names)
 
+    def _is_name(self, value):
+        return isinstance(value, str) and value in self.names  # of an array `in` would ask for its truth
+
     def _refuse(self, op, value, name=None):
         if self.names:
             raise ValueError("%s: %s is %r, must be one of %s" % (op, name or self.name, value, ", ".join(self.names)))
@@ -203,7 +206,7 @@ class OptionRow:
         """value as an int, float or str. Refuses what store would refuse; name: what op calls it, where that is another."""
         if not self.names:
             return self._number(op, value, name)
-        if value not in self.names:
+        if not self._is_name(value):
             self._refuse(op, value, name)
         return str(value)
 
@@ -220,7 +223,7 @@ class OptionRow:
     def store(self, op, buffer, base, value):
         """Writes value into the params struct that starts at base. Shapes of outputs are computed from it: it must be in range."""
         if self.names:
-            if value not in self.names:
+            if not self._is_name(value):
                 self._refuse(op, value)
             ctypes.c_int32.from_buffer(buffer, base + self.offset).value = self.names.index(value)
         else:

@@ -122,6 +122,10 @@ class Denoise(unittest.TestCase):
                 copied(snls.Denoiser(40, 40, method="nlm"))
         with self.assertRaisesRegex(TypeError, "noise_add: array is complex64, must be real"):
             snls.noise_add(self.clean.astype("complex64"), 3)
+        for kind, sentence, call in ((ValueError, "sigma is -1, must be", lambda: snls.denoise(self.noisy[:0], -1)),
+                                     (TypeError, "no option 'strength'", lambda: snls.denoise(self.noisy[:0], 3, strength=2))):
+            with self.assertRaisesRegex(kind, sentence):
+                call()
         with self.assertRaisesRegex(TypeError, "denoise: method is .*, must be a name"):
             snls.denoise(self.noisy, 3, method=["nlm"])
         self.assertFalse((snls.noise_add(self.clean, 20, seed=2**64 - 1) == snls.noise_add(self.clean, 20, seed=np.int64(7))).all())
