@@ -66,9 +66,22 @@ def _iterator(thing):
         return None
 
 
+def _refuse_mask(what):
+    """A truth value for each frame: to `t in`, True is frame 1 and False frame 0."""
+    raise TypeError("%s: cuts holds truth values, must hold numbers of frames, such as (1,)" % what)
+
+
+def _cut_number(what, n):
+    if isinstance(n, (bool, np.bool_)):
+        _refuse_mask(what)
+    return _lib.whole(what + ": a number of cuts", n, 0, 2**63 - 1)
+
+
 def cut_numbers(what, cuts):
     """What `t in` asks for each frame: a container itself, which may be filled while frames come; of an iterator its numbers."""
-    whole, text = lambda n: _lib.whole(what + ": a number of cuts", n, 0, 2**63 - 1), isinstance(cuts, (str, bytes))
+    whole, text = lambda n: _cut_number(what, n), isinstance(cuts, (str, bytes))
+    if str(getattr(cuts, "dtype", "")) in ("bool", "torch.bool"):
+        _refuse_mask(what)
     if hasattr(cuts, "__contains__") and not text:
         if type(cuts) in (tuple, list, set, frozenset):
             list(map(whole, tuple(cuts)))  # of a copy: another thread may fill it
@@ -164,14 +177,14 @@ class Denoiser:
         data = _plain("push: frame", frame, self._first, 3)
         if data.shape != self._shape:
             raise ValueError("push: frame has the shape %s with channels last, must have %s" % (data.shape, self._shape))
-        with self._lock:
+        with self._locked():
             self._open_or_raise()
             self._context.call(_push, self._handle, data.ctypes.data, bool(cut))
             return self._ready()
 
     def finish(self) -> list[Any]:
         """No more frames: returns the rest."""
-        with self._lock:
+        with self._locked():
             self._open_or_raise()
             self._context.call(_finish, self._handle)
             return self._ready()
@@ -179,17 +192,22 @@ class Denoiser:
     def __reduce__(self):
         raise TypeError("Denoiser: cannot be copied or pickled, it holds frames that are under way: make one where it is used")
 
+    def _locked(self):
+        """The lock, for those who may wait for it: in a forked child it may be held by a thread that is not there, and a call would wait for
+        OpenMP's threads, which are not there either."""
+        if self._context.pid != os.getpid():
+            raise RuntimeError("Denoiser: was made before a fork, a child makes its own")
+        return self._lock
+
     def _open_or_raise(self):
         if not self._handle:
             raise ValueError("Denoiser: is closed")
-        if self._context.pid != os.getpid():  # OpenMP's threads do not survive a fork: a call would wait for them for ever
-            raise RuntimeError("Denoiser: was made before a fork, a child makes its own")
 
     @property
     def sigma(self) -> tuple[float, ...] | None:
         """The noise in use, for each channel: of the last frame that came out where it is estimated; None before one did."""
         values = (ctypes.c_double * 3)()
-        with self._lock:
+        with self._locked():
             self._open_or_raise()
             return None if self._context.call(_sigma, self._handle, values) == _lib.END else tuple(values)[:self._shape[2]]
 
@@ -255,6 +273,7 @@ def denoise(video: AnyArray, sigma: Sigma | None = None, *, cuts: Cuts = (), lay
     channels, height, width = video.shape[1:] if first else (video.shape[3], *video.shape[1:3])
     cuts = cut_numbers("denoise", cuts)
     if not len(video):
+        _params(sigma, channels, options)  # refuses what a clip with frames would hear of
         return as_float32(video)
     with Denoiser(height, width, channels, sigma, layout=layout, **options) as denoiser:
         frames = [done for t, frame in enumerate(video) for done in denoiser.push(frame, t in cuts)] + denoiser.finish()

@@ -6,6 +6,7 @@ kept until the call is done, and its deleter is called once.
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 from typing import Any
 
@@ -120,7 +121,8 @@ def _capsule_dies(capsule):
 
 
 class _Memory:
-    """A device's memory for Arrays. They may be freed by any thread, so this context is shared, under a lock."""
+    """A device's memory for Arrays. They may be freed by any thread, so this context is shared, under a lock. A forked child leaves its
+    parent's alone: the lock may be held by a thread that is not there."""
     _all = {}
 
     def __init__(self, backend, device):
@@ -128,9 +130,10 @@ class _Memory:
 
     @classmethod
     def of(cls, *place):
-        if place not in cls._all:
-            cls._all[place] = cls(*place)
-        return cls._all[place]
+        memory = cls._all.get(place)
+        if memory is None or memory.context.pid != os.getpid():
+            memory = cls._all[place] = cls(*place)
+        return memory
 
     def take(self, size):
         out = ctypes.c_void_p()
@@ -139,8 +142,10 @@ class _Memory:
         return out.value
 
     def give(self, data):
+        if not (os and _lib and _lib.device_free) or self.context.pid != os.getpid():  # gone where Python is about to end
+            return
         with self.lock:
-            if self.context.handle and _lib and _lib.device_free:  # gone where Python is about to end
+            if self.context.handle:
                 _lib.device_free(self.context.handle, data)
 
 
@@ -176,6 +181,9 @@ class Array:
         data, self._data = getattr(self, "_data", None), None
         if data:
             self._memory.give(data)
+
+    def __reduce__(self):
+        raise TypeError("snls.Array: cannot be copied or pickled: give it to an array library by its from_dlpack, and copy there")
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (DL_CPU if self._view.device == _lib.CPU else DL_CUDA, self._view.device_id)

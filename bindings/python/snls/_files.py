@@ -26,7 +26,8 @@ def png_write(path: Path, image: AnyArray, layout: FrameLayout = "HWC") -> None:
 def image_read(path: Path) -> Any:
     """A PNG or JPEG as a NumPy array (H,W,1) or (H,W,3), uint8; of a 16-bit PNG float32, 0..255."""
     tensor, ctx = _lib.Tensor(), _context.get("cpu")
-    ctx.call(_image_read, ctx.handle, _lib.path_bytes(path), ref(tensor))
+    with _lib.reading(path):
+        ctx.call(_image_read, ctx.handle, _lib.path_bytes(path), ref(tensor))
     shape, dtype = tuple(tensor.shape[:tensor.ndim]), np.uint8 if tensor.dtype == _lib.U8 else np.float32
     count = int(np.prod(shape)) * np.dtype(dtype).itemsize
     try:

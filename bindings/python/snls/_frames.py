@@ -91,7 +91,7 @@ def new(like, shape, first=False, dtype=_lib.F32):
         shape = (*shape[:-3], shape[-1], shape[-3], shape[-2])
     if _is_torch(like):
         from . import _torch
-        array = _torch.torch.empty(shape, dtype=_torch._DTYPES[dtype])
+        array = _torch.torch.empty(shape, dtype=_torch._DTYPES[dtype], device="cpu")  # where else torch.set_default_device may say
     else:
         array = _numpy.empty(View(shape, contiguous(shape), dtype))
     return array, lend("result", array, first)

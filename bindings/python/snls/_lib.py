@@ -3,6 +3,7 @@
 The library is the file that the environment variable SNLS_LIBRARY names; else the one inside this package (a wheel has
 it); else build/libsnls.so of the source tree that this file lies in; else what the system's loader finds.
 """
+import contextlib
 import ctypes
 import keyword
 import numbers
@@ -151,6 +152,17 @@ def path_bytes(path):
     return name
 
 
+@contextlib.contextmanager
+def reading(path):
+    """What Python says of every file that is not there, in the library's sentence."""
+    try:
+        yield
+    except OSError as error:
+        if os.path.exists(path):
+            raise
+        raise FileNotFoundError(str(error)) from None
+
+
 _EXCEPTIONS = {-1: ValueError, -2: ValueError, -3: MemoryError, -4: NotImplementedError, -5: RuntimeError, -6: OSError,
                -7: ValueError}
 
@@ -181,6 +193,9 @@ class OptionRow:
             names.append(row.names[len(names)].decode())
         return tuple(names)
 
+    def _is_name(self, value):
+        return isinstance(value, str) and value in self.names  # of an array `in` would ask for its truth
+
     def _refuse(self, op, value, name=None):
         if self.names:
             raise ValueError("%s: %s is %r, must be one of %s" % (op, name or self.name, value, ", ".join(self.names)))
@@ -191,7 +206,7 @@ class OptionRow:
         """value as an int, float or str. Refuses what store would refuse; name: what op calls it, where that is another."""
         if not self.names:
             return self._number(op, value, name)
-        if value not in self.names:
+        if not self._is_name(value):
             self._refuse(op, value, name)
         return str(value)
 
@@ -208,7 +223,7 @@ class OptionRow:
     def store(self, op, buffer, base, value):
         """Writes value into the params struct that starts at base. Shapes of outputs are computed from it: it must be in range."""
         if self.names:
-            if value not in self.names:
+            if not self._is_name(value):
                 self._refuse(op, value)
             ctypes.c_int32.from_buffer(buffer, base + self.offset).value = self.names.index(value)
         else:

@@ -134,12 +134,8 @@ class Model:
         self.path = find(weights) if isinstance(weights, str) and weights in NETWORKS else os.fspath(weights)
         name = _lib.path_bytes(self.path)
         self._context = _open_context(str(device), threads)
-        try:
+        with _lib.reading(self.path):
             self._context.call(_open, ref(self._handle), self._context.handle, name, ref(params))
-        except OSError as error:
-            if os.path.exists(self.path):
-                raise
-            raise FileNotFoundError(str(error)) from None  # what Python says of every file that is not there
         info = _Info()
         self._context.call(_info, self._handle, ref(info))
         self.architecture, self.parameters, self.radius = info.architecture.decode(), info.parameters, info.radius
@@ -256,8 +252,9 @@ class _Stream:
         return self
 
     def __exit__(self, *error):
-        with self.model._lock:
-            self.close()
+        if self.pid == os.getpid():  # in a forked child a thread that is not there may hold the lock, and there is nothing to close
+            with self.model._lock:
+                self.close()
 
     def close(self):
         """By a caller that has the lock."""
@@ -273,6 +270,7 @@ class _Stream:
             raise RuntimeError("stream: was begun before a fork, a child begins its own")
 
     def _call(self, function, *arguments):
+        self._check()  # a forked child before it waits for the lock
         with self.model._lock:
             self._check()
             return self.model._context.call(function, *arguments)

@@ -22,7 +22,7 @@ _INTERP = {"float": "bilinear", "int": "nearest", "bilinear": "bilinear", "neare
 
 
 def _choose(module, name, value, table):
-    if value not in tuple(table):
+    if not isinstance(value, (str, type(None))) or value not in table:
         raise ValueError("%s: %s is %r, must be one of %s"
                          % (module, name, value, ", ".join(map(repr, table))))
     return table[value]

@@ -50,6 +50,21 @@ def inside(place, name, function):
         setattr(place, name, real)
 
 
+# For programs that fork while another thread is inside a call: held(lock) is what lets that thread go.
+HELD = """
+import threading
+def held(lock):
+    taken, over = threading.Event(), threading.Event()
+    def hold():
+        with lock:
+            taken.set()
+            over.wait()
+    threading.Thread(target=hold, daemon=True).start()
+    taken.wait()
+    return over.set
+"""
+
+
 def run_python(code, *arguments, **environment):
     """Another Python with this package; its output, and an assertion that it ended well."""
     path = os.path.dirname(os.path.dirname(os.path.abspath(snls.__file__)))

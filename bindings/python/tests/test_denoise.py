@@ -5,7 +5,7 @@ import unittest
 
 import numpy as np
 
-from common import inside, needs_torch, run_python, snls, torch
+from common import HELD, inside, needs_torch, run_python, snls, torch
 from snls._denoise import cut_numbers
 
 
@@ -75,6 +75,10 @@ class Denoise(unittest.TestCase):
             raise TypeError("mine")
         with self.assertRaisesRegex(TypeError, "^mine$"):
             snls.denoise(self.noisy, 20, method="nlm", cuts=broken())
+        mask = [t == 2 for t in range(len(self.noisy))]  # of which `t in` would make frames 0 and 1
+        for cuts in (mask, np.array(mask), iter(mask), {True}, [np.bool_(True)], *([torch.tensor(mask)] if torch else ())):
+            with self.assertRaisesRegex(TypeError, "denoise: cuts holds truth values, must hold numbers of frames"):
+                snls.denoise(self.noisy, 20, method="nlm", cuts=cuts)
 
     def test_closed_inside_a_call(self):
         """As a signal handler may: the call hears of it."""
@@ -118,6 +122,10 @@ class Denoise(unittest.TestCase):
                 copied(snls.Denoiser(40, 40, method="nlm"))
         with self.assertRaisesRegex(TypeError, "noise_add: array is complex64, must be real"):
             snls.noise_add(self.clean.astype("complex64"), 3)
+        for kind, sentence, call in ((ValueError, "sigma is -1, must be", lambda: snls.denoise(self.noisy[:0], -1)),
+                                     (TypeError, "no option 'strength'", lambda: snls.denoise(self.noisy[:0], 3, strength=2))):
+            with self.assertRaisesRegex(kind, sentence):
+                call()
         with self.assertRaisesRegex(TypeError, "denoise: method is .*, must be a name"):
             snls.denoise(self.noisy, 3, method=["nlm"])
         self.assertFalse((snls.noise_add(self.clean, 20, seed=2**64 - 1) == snls.noise_add(self.clean, 20, seed=np.int64(7))).all())
@@ -133,21 +141,26 @@ class Denoise(unittest.TestCase):
                     make(40, size)
 
     def test_fork(self):
-        """A child that goes on with its parent's denoiser hears so, and does not wait for ever; one of its own works."""
-        code = """
+        """A child that goes on with its parent's denoiser hears so, and does not wait for ever, also where another thread was inside a
+        call; one of its own works."""
+        code = HELD + """
 import os, signal, numpy as np, snls
 frame = np.full((24, 24, 3), 9, "float32")
 with snls.Denoiser(24, 24, sigma=5, method="nlm", threads=2) as denoiser:
     want = denoiser.push(frame) + denoiser.push(frame)
-    child = os.fork()
-    if not child:
-        signal.alarm(60)
-        snls.denoise(frame[None], 5, method="nlm")
-        try:
-            denoiser.push(frame)
-        except RuntimeError as error:
-            os._exit(0 if "before a fork" in str(error) else 1)
-    assert os.waitpid(child, 0)[1] == 0
+    let_go, ended = held(denoiser._lock), []
+    for use in (lambda: denoiser.push(frame), denoiser.finish, lambda: denoiser.sigma):
+        child = os.fork()
+        if not child:
+            signal.alarm(60)
+            snls.denoise(frame[None], 5, method="nlm")
+            try:
+                use()
+            except RuntimeError as error:
+                os._exit(0 if "before a fork" in str(error) else 1)
+        ended.append(os.waitpid(child, 0)[1])
+    let_go()
+    assert not any(ended), ended
     print("well", len(want + denoiser.finish()))
 """
         self.assertIn("well 2", run_python(code))

@@ -8,7 +8,7 @@ import unittest
 
 import numpy as np
 
-from common import inside, needs_cuda, needs_torch, run_python, snls, torch
+from common import HELD, inside, needs_cuda, needs_torch, run_python, snls, torch
 from test_denoise import clip
 
 
@@ -184,20 +184,25 @@ class Networks(unittest.TestCase):
         for net in (pickle.loads(pickle.dumps(self.net)), copy.deepcopy(self.net)):
             self.assertEqual((net.path, net.dtype), (self.net.path, "float32"))
             self.assertTrue((net(self.noisy[:1], 30) == self.net(self.noisy[:1], 30)).all())
-        code = """
+        code = HELD + """
 import os, signal, numpy as np, snls
 clip = np.random.default_rng(0).random((2, 24, 24, 3)).astype("float32") * 255
 net = snls.Model(%r, threads=2)
-stream = net.stream(clip, 20)
+stream, last = net.stream(clip, 20), net.stream(clip, 20)
+next(last), next(last)
 want = np.stack([next(stream), *net(clip, 20)[1:]])
-child = os.fork()
-if not child:
-    signal.alarm(60)
-    try:
-        next(stream)
-    except RuntimeError as error:
-        os._exit(0 if "before a fork" in str(error) and (net(clip, 20) == want).all() else 1)
-assert os.waitpid(child, 0)[1] == 0
+let_go, ended = held(net._lock), []
+for begun in (stream, last):
+    child = os.fork()
+    if not child:
+        signal.alarm(60)
+        try:
+            next(begun)
+        except RuntimeError as error:
+            os._exit(0 if "before a fork" in str(error) and (net(clip, 20) == want).all() else 1)
+    ended.append(os.waitpid(child, 0)[1])
+let_go()
+assert not any(ended), ended
 print("well", (next(stream) == want[1]).all())
 """ % self.net.path
         self.assertIn("well True", run_python(code))

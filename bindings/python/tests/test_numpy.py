@@ -1,8 +1,10 @@
 """test_numpy.py: the package with NumPy alone: results, layouts, strides, DLPack, errors, threads, forks."""
+import copy
 import ctypes
 import gc
 import inspect
 import os
+import pickle
 import re
 import threading
 import unittest
@@ -11,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from common import inside, run_python, snls
+from common import HELD, inside, run_python, snls
 from snls import _dlpack, _lib
 from snls._operators import OPERATORS
 from snls._plan import View, contiguous
@@ -303,6 +305,34 @@ class DLPack(unittest.TestCase):
             self.assertEqual(len(_dlpack._lent), 0)
         with self.assertRaises(BufferError):
             array.__dlpack__(copy=True)
+
+    def test_copies(self):
+        """Two that give back one memory would be one too many."""
+        array = snls.Array(View((2,), (1,), _lib.F32))
+        for make in (copy.copy, copy.deepcopy, pickle.dumps):
+            with self.assertRaisesRegex(TypeError, "snls.Array: cannot be copied"):
+                make(array)
+
+    def test_fork(self):
+        """A child makes and gives back arrays, also where another thread was about to do so."""
+        code = HELD + """
+import os, signal, snls
+from snls import _dlpack
+view = _dlpack.View((2,), (1,), snls._lib.F32)
+array = snls.Array(view)
+let_go = held(_dlpack._Memory.of("cpu", 0).lock)
+child = os.fork()
+if not child:
+    signal.alarm(60)
+    own = snls.Array(view)
+    del array, own
+    os._exit(0)
+ended = os.waitpid(child, 0)[1]
+let_go()
+assert not ended, ended
+print("well", _dlpack._Memory.of("cpu", 0) is array._memory)
+"""
+        self.assertIn("well True", run_python(code, SNLS_TORCH="0"))
 
     def test_versioned_in(self):
         array = snls.Array(View((1, 1, 4, 4, 1), contiguous((1, 1, 4, 4, 1)), _lib.F32))

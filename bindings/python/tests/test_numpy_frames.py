@@ -136,7 +136,10 @@ class Frames(unittest.TestCase):
             for call in (lambda: snls.png_write(path + "\0b.png", self.a), lambda: snls.image_read(path + "\0b.png")):
                 with self.assertRaisesRegex(ValueError, "embedded null byte"):
                     call()
-        with self.assertRaises(OSError):
+            with self.assertRaises(OSError) as found:
+                snls.image_read(folder)
+            self.assertNotIsInstance(found.exception, FileNotFoundError)
+        with self.assertRaises(FileNotFoundError):
             snls.image_read(path)
 
     def refuses_type(self, odd, kind):

@@ -1,7 +1,7 @@
 """test_torch_frames.py: the functions on frames, metrics and noise with tensors of every kind: negated views, subclasses."""
 import unittest
 
-from common import needs_torch, run_python, snls, torch
+from common import has, needs_torch, run_python, snls, torch
 
 
 def negated(t):
@@ -44,6 +44,15 @@ class Frames(unittest.TestCase):
         plain = lambda x: tuple(map(plain, x)) if isinstance(x, tuple) else x.as_subclass(torch.Tensor) if isinstance(x, torch.Tensor) else x
         for call in self.calls():
             self.same(plain(call(self.clip.as_subclass(Frame), self.flow.as_subclass(Frame))), call(self.clip, self.flow))
+
+    @unittest.skipUnless(has(2, 0), "torch.device is no context before PyTorch 2")
+    def test_another_default_device(self):
+        """Of CPU memory what comes back is too, wherever new tensors are put that say nothing (torch.set_default_device)."""
+        for call in self.calls():
+            want = call(self.clip, self.flow)
+            with torch.device("meta"):
+                got = call(self.clip, self.flow)
+            self.same(got, want)
 
     def test_no_gradients(self):
         """But of align; the others take tensors that require one, and give what does not."""

@@ -209,6 +209,8 @@ class Modules(unittest.TestCase):
                                 ("RefineSearch: kr is array\\(\\[1, 2\\]\\), must be a number", lambda: snls.RefineSearch(3, 0, 1, 1, np.array([1, 2]), 1)),
                                 ("RefineSearch: kr is None, must be a number", lambda: snls.RefineSearch(3, 0, 1, 1, None, 1)),
                                 ("self_action is \\[\\], must be one of", lambda: snls.NonLocalSearch(3, 0, 1, 1, self_action=[])),
+                                ("self_action is array\\(\\[1, 2\\]\\), must be one of", lambda: snls.NonLocalSearch(3, 0, 1, 1, self_action=np.array([1, 2]))),
+                                ("dist_type is array\\(\\[1, 2\\]\\), must be one of", lambda: snls.NonLocalSearch(3, 0, 1, 1, dist_type=np.array([1, 2]))),
                                 ("NonLocalSearch: stride1 is 'x', must be a number", lambda: snls.NonLocalSearch(3, 0, 1, 1, stride1="x")),
                                 ("NonLocalSearch: stride1 is '1', must be a number", lambda: snls.NonLocalSearch(3, 0, 1, 1, stride1="1")),
                                 ("NonLocalSearch: dist_type is 'l3', must be one of l2, prod", lambda: snls.NonLocalSearch(3, 0, 1, 1, dist_type="l3")),
