@@ -1,6 +1,7 @@
 /* model.c: networks from files: opening, the size of frames, running. What a network computes is in its own file. */
 #define _POSIX_C_SOURCE 200809L
 #include "model/stan_s_stream.h"
+#include "base/network.h"
 #include "base/options.h"
 #include <math.h>
 #include <stdio.h>
@@ -230,6 +231,8 @@ SnlsStatus snls_model_open(SnlsModel **out, SnlsContext *ctx, const char *path, 
     *out = m;
     return status;
 }
+
+const SnlsContext *snls_model_context(const SnlsModel *m) { return m->ctx; }
 
 void snls_model_close(SnlsModel **model)
 {
