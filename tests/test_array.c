@@ -69,6 +69,48 @@ static void bad_copies(void)
     tensors_free();
 }
 
+/* Data that begin anywhere, as those of a mapped file do, are copied, whatever the types are. */
+static void loose_copies(void)
+{
+    double room_from[8] = { 0 }, room_to[8] = { 0 };
+    for (int f = 0; f < 5; f++)
+        for (int t = 0; t < 5; t++)
+            for (int which = 0; which < 4; which++) {
+                const double values[] = { 1, 0.5, 200 };
+                SnlsTensor from = snls_tensor((char *)room_from + which % 2, (SnlsDtype)dtypes[f], SHAPE(3)), to = snls_tensor((char *)room_to + which / 2, (SnlsDtype)dtypes[t], SHAPE(3));
+                double exact[3], got[3];
+                SnlsTensor given = snls_tensor((void *)values, SNLS_F64, SHAPE(3)), between = snls_tensor(exact, SNLS_F64, SHAPE(3)), back = snls_tensor(got, SNLS_F64, SHAPE(3));
+                CHECK(snls_array_copy(ctx, &from, &given) == SNLS_OK && snls_array_copy(ctx, &between, &from) == SNLS_OK && snls_array_copy(ctx, &to, &from) == SNLS_OK &&
+                          snls_array_copy(ctx, &back, &to) == SNLS_OK, "%s", snls_error(ctx));
+                for (int i = 0; i < 3; i++)
+                    CHECK(exact[i] == stored(dtypes[f], values[i]) && got[i] == stored(dtypes[t], exact[i]), "%s to %s, %d and %d bytes beside their places: %g became %g",
+                          snls_dtype_name((SnlsDtype)dtypes[f]), snls_dtype_name((SnlsDtype)dtypes[t]), which % 2, which / 2, exact[i], got[i]);
+            }
+}
+
+/* No memory reaches so far; an empty view has nothing there. */
+static void far_strides(void)
+{
+    static const int64_t far[] = { INT64_MAX, INT64_MIN, (int64_t)1 << 62, -((int64_t)1 << 61) };
+    SnlsTensor good = spec_tensor(SNLS_F32, SHAPE(2, 3));
+    char path[128];
+    const char *tmp = getenv("TMPDIR");
+    double psnr;
+    snprintf(path, sizeof path, "%.80s/snls_test_far_%ld.npy", tmp && *tmp ? tmp : "/tmp", (long)getpid());
+    for (int i = 0; i < 4; i++) {
+        SnlsTensor t = good;
+        t.stride[0] = far[i];
+        CHECK(snls_array_copy(ctx, &t, &good) == SNLS_ERR_ARG && snls_array_copy(ctx, &good, &t) == SNLS_ERR_ARG, "copied over a stride of %lld", (long long)far[i]);
+        CHECK(snls_npy_write(ctx, path, &t) == SNLS_ERR_ARG && access(path, F_OK), "written over a stride of %lld", (long long)far[i]);
+        CHECK(snls_psnr(ctx, &t, &good, &psnr) == SNLS_ERR_SHAPE && snls_psnr(ctx, &good, &t, &psnr) == SNLS_ERR_SHAPE, "compared over a stride of %lld", (long long)far[i]);
+        t.shape[1] = 0;
+        SnlsTensor none = good;
+        none.shape[1] = 0;
+        CHECK(snls_array_copy(ctx, &t, &none) == SNLS_OK, "nothing with a stride of %lld: %s", (long long)far[i], snls_error(ctx));
+    }
+    tensors_free();
+}
+
 static void allocation(void)
 {
     static const int64_t huge[] = {INT64_MAX, 2}, negative[] = {2, -1}, wide[] = {(int64_t)1 << 40, (int64_t)1 << 40}, empty[] = {INT64_MAX / 16, 0};
@@ -165,6 +207,8 @@ int main(void)
     ctx = context_open("cpu", 0, 1);
     copies();
     bad_copies();
+    loose_copies();
+    far_strides();
     allocation();
     pictures();
     missing();

@@ -402,6 +402,15 @@ static void refused(SnlsContext *ctx)
     REFUSES(snls_flow(ctx, &p, &good), SNLS_ERR_ARG, "not finite");
     ((float *)p.to.data)[17] = 1e30F;
     REFUSES(snls_flow(ctx, &p, &good), SNLS_ERR_ARG, "beyond 1e+09");
+    SnlsTensor field = spec_tensor(SNLS_F32, SHAPE(4, 5, 2)), map = spec_tensor(SNLS_F32, SHAPE(4, 5)), mask = spec_tensor(SNLS_U8, SHAPE(4, 5)), picture = spec_tensor(SNLS_U8, SHAPE(4, 5, 3));
+    map.stride[1] = mask.stride[0] = picture.stride[1] = 0;
+    REFUSES(snls_flow_consistency(ctx, &field, &field, &map, NULL), SNLS_ERR_ARG, "error is an output whose elements overlap");
+    REFUSES(snls_flow_consistency(ctx, &field, &field, NULL, &mask), SNLS_ERR_ARG, "mask is an output whose elements overlap");
+    REFUSES(snls_flow_color(ctx, &field, 0, &picture), SNLS_ERR_ARG, "image is an output whose elements overlap");
+    map.stride[1] = 1, map.stride[0] = INT64_MAX;
+    REFUSES(snls_flow_consistency(ctx, &field, &field, &map, NULL), SNLS_ERR_SHAPE, "larger than memory");
+    map.stride[0] = 5, map.data = (char *)map.data + 1, map.shape[0] = field.shape[0] = 3;
+    REFUSES(snls_flow_consistency(ctx, &field, &field, &map, NULL), SNLS_ERR_ARG, "not aligned");
     CHECK(snls_flow_options("farneback") && snls_flow_options("dis") && !snls_flow_options("search"), "option tables");
 }
 

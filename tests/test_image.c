@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static SnlsContext *ctx;
@@ -196,6 +197,36 @@ static void memory(const char *what, Read read)
 #endif
 
 /* Directions have the colours of Middlebury's key: right red, down yellow to green, left cyan, up violet. */
+#if defined SNLS_HAVE_JPEG && !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__ && defined __linux__
+/* A progressive JPEG, all of whose pixels libjpeg holds at once: 200 MB, and the process gets no more than 100. The file is cut off behind its header,
+ * filled up with comments so that its length does not give it away. */
+static void poor_jpeg(void)
+{
+    static const unsigned char frame[] = { 0xff, 0xc2, 0, 17, 8, 5760 >> 8, 5760 & 255, 5760 >> 8, 5760 & 255, 3, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0 },
+                               scan[] = { 0xff, 0xda, 0, 12, 3, 1, 0, 2, 0, 3, 0, 0, 0, 0 };
+    enum { COMMENT = 65533, COMMENTS = 2, SIZE = 2 + COMMENTS * (COMMENT + 2) + sizeof frame + sizeof scan };
+    unsigned char *file = calloc(SIZE, 1), *at = file;
+    struct rlimit was, less;
+    long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!CHECK(file && f && fscanf(f, "%ld", &pages) == 1 && !getrlimit(RLIMIT_AS, &was), "no memory, or no limit of it")) return;
+    fclose(f);
+    *at++ = 0xff, *at++ = 0xd8;
+    for (int i = 0; i < COMMENTS; i++, at += COMMENT + 2) at[0] = 0xff, at[1] = 0xfe, at[2] = COMMENT >> 8, at[3] = COMMENT & 255;
+    memcpy(at, frame, sizeof frame);
+    memcpy(at + sizeof frame, scan, sizeof scan);
+    less = was;
+    less.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + 100000000;
+    CHECK(!setrlimit(RLIMIT_AS, &less), "no limit");
+    refuses(snls_image_parse, file, SIZE, SNLS_ERR_MEMORY, "a JPEG that libjpeg has no memory for");
+    CHECK(!setrlimit(RLIMIT_AS, &was), "the limit stays");
+    refuses(snls_image_parse, file, SIZE, SNLS_ERR_FORMAT, "a JPEG that ends behind its header");
+    free(file);
+}
+#else
+static void poor_jpeg(void) {}
+#endif
+
 static void colors(void)
 {
     SnlsTensor flow = spec_tensor(SNLS_F32, SHAPE(1, 6, 2)), image = spec_tensor(SNLS_U8, SHAPE(1, 6, 3));
@@ -232,6 +263,7 @@ int main(void)
     unlink(path);
     lies();
     colors();
+    poor_jpeg();
     unlink(path);
     snls_close(&ctx);
     tensors_free();

@@ -128,6 +128,10 @@ static void refused(SnlsContext *ctx)
     huge.shape[0] = INT64_MAX / 2;
     CHECK(snls_psnr(ctx, &huge, &huge, &value) == SNLS_ERR_SHAPE && strstr(snls_error(ctx), "larger than memory"), "a shape that overflows: %s", snls_error(ctx));
     CHECK(snls_strred(ctx, &small, &small, &strred) == SNLS_ERR_SHAPE, "strred of a frame");
+    SnlsTensor loose = a;
+    loose.data = (char *)a.data + 1, loose.shape[0] = a.shape[0] = 1;
+    CHECK(snls_psnr(ctx, &loose, &a, &value) == SNLS_ERR_ARG && strstr(snls_error(ctx), "clean is not aligned") && snls_psnr(ctx, &a, &loose, &value) == SNLS_ERR_ARG, "not aligned: %s", snls_error(ctx));
+    a.shape[0] = 2;
     a.shape[0] = 1;
     CHECK(snls_strred(ctx, &a, &a, &strred) == SNLS_ERR_SHAPE && strstr(snls_error(ctx), "frames"), "one frame: %s",
           snls_error(ctx));

@@ -219,8 +219,8 @@ static void bad_runs(void)
 {
     SnlsModel *model;
     const SnlsTensor clip = random_clip(5, 16, 16, 1);
-    SnlsModelRun good = { .frames = clip, .out = clip, .count = 5, .sigma = 20 }, bad[9];
-    for (int i = 0; i < 9; i++) bad[i] = good;
+    SnlsModelRun good = { .frames = clip, .out = random_clip(5, 16, 16, 1), .count = 5, .sigma = 20 }, bad[11];
+    for (int i = 0; i < 11; i++) bad[i] = good;
     bad[0].count = 6;
     bad[1].first = -1;
     bad[2].out.shape[0] = 4;
@@ -231,8 +231,15 @@ static void bad_runs(void)
     bad[7].frames.device = bad[7].out.device = SNLS_DEVICE_CUDA;
     bad[8].frames = random_clip(5, 16, 16, 1);
     ((float *)bad[8].frames.data)[700] = NAN;
+    bad[9].out.data = (float *)bad[9].frames.data + 16 * 16 * 3; /* a frame would be read that another was written to */
+    bad[9].out.shape[0] = bad[9].count = 4;
+    bad[10].frames.data = (char *)bad[10].frames.data + 1;
+    bad[10].frames.shape[0] = bad[10].out.shape[0] = bad[10].count = 4;
     CHECK(snls_model_open(&model, cpu, path, NULL) >= 0, "%s", snls_error(cpu));
-    for (int i = 0; i < 9; i++) CHECK(snls_model_run(model, &bad[i]) < 0 && *snls_error(cpu), "bad run %d was done", i);
+    for (int i = 0; i < 11; i++) CHECK(snls_model_run(model, &bad[i]) < 0 && *snls_error(cpu), "bad run %d was done", i);
+    good.frames.shape[0] = good.out.shape[0] = good.count = 1;
+    good.frames.stride[0] = good.out.stride[0] = 1; /* of an axis of one: it tells nothing */
+    CHECK(snls_model_run(model, &good) == SNLS_OK, "one frame: %s", snls_error(cpu));
     SnlsModelInfo info;
     CHECK(snls_model_info(model, &info) >= 0 && !strcmp(info.architecture, "stan-s") && info.radius == 2, "wrong information");
     snls_model_close(&model);

@@ -1,6 +1,7 @@
 /* test_pipeline.c: scene cuts on made scenes; readers, writers and the pipeline on arrays and pictures, without FFmpeg; failing
  * memory; a journal that is cut off anywhere. */
 #define _POSIX_C_SOURCE 200809L
+#include "drawn.h"
 #include "pipeline/cuts.h"
 #include "spec.h"
 #include <math.h>
@@ -334,6 +335,16 @@ static void arguments(void)
     refused((job = good, job.params.resume = -1, &job), "resume is -1");
     refused((job = good, job.params.reserved[9] = 4, &job), "reserved[9] of params is 4, must be 0 (call snls_pipeline_defaults first)");
     refused((job = good, memset(&job.params, 0, sizeof job.params), &job), "snls_pipeline_defaults");
+    SnlsModel model = make_model(ctx[1], &snls_stan_s, SNLS_F32, &(StanSConfig){ .width = 4, .blocks = 1, .ws = 3, .wt = 1 });
+    SnlsDenoiseParams d;
+    snls_denoise_defaults(&d);
+    refused((job = good, job.model = &model, job.denoise = &d, &job), "opened with another context");
+    free_model(&model);
+    const SnlsTensor small = snls_tensor((float[5 * 7 * 3]){ 0 }, SNLS_F32, 4, (const int64_t[]){ 1, 5, 7, 3 });
+    SnlsReader *other = NULL;
+    CHECK(snls_npy_write(ctx[1], in_folder("small.npy"), &small) == SNLS_OK && snls_reader_open(&other, ctx[1], in_folder("small.npy"), NULL) == SNLS_OK, "%s", snls_error(ctx[1]));
+    refused((job = good, job.reader = other, &job), "not 7x5");
+    snls_reader_close(&other);
     CHECK(snls_pipeline_run(&good, NULL) == SNLS_ERR_ARG && strstr(snls_error(ctx[0]), "result is missing"), "%s", snls_error(ctx[0]));
     snls_writer_close(&good.writer);
     snls_reader_close(&good.reader);

@@ -1,7 +1,12 @@
 /* test_safetensors.c: named arrays in files: round trips, headers that are malformed or lie, files cut at every byte, failing
  * allocations. */
 #define _POSIX_C_SOURCE 200809L /* getpid */
+#include "faults.h"
 #include "spec.h"
+#include <errno.h>
+#ifdef SNLS_HAVE_JANSSON
+#include <jansson.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,6 +191,9 @@ static void bad_writes(void)
                                       { .metadata = (const char *[]){ "a", NULL }, .metadata_count = 1 }, { .metadata = (const char *[]){ NULL, "b" }, .metadata_count = 1 },
                                       { .metadata = (const char *[]){ "a", "b", "c", "d", "a", "b" }, .metadata_count = 3 } };
     for (int i = 0; i < 7; i++) CHECK(snls_safetensors_write(ctx, path, &lists[i]) == SNLS_ERR_ARG && *snls_error(ctx), "list %d is written", i);
+    static char name[SNLS_SAFETENSORS_NAME_MAX + 2];
+    memset(name, 'n', SNLS_SAFETENSORS_NAME_MAX + 1);
+    CHECK(snls_safetensors_write(ctx, path, &(SnlsSafetensors){ .tensors = &(SnlsNamedTensor){ name, t }, .count = 1 }) == SNLS_ERR_ARG, "a name is written that cannot be read");
     CHECK(access(path, F_OK), "a refused write left a file");
     CHECK(snls_safetensors_write(ctx, "/nowhere/x", &(SnlsSafetensors){ 0 }) == SNLS_ERR_IO, "written to nowhere");
     CHECK(snls_safetensors_read(ctx, "/nowhere/x", &(SnlsSafetensors){ 0 }) == SNLS_ERR_IO, "read from nowhere");
@@ -193,6 +201,79 @@ static void bad_writes(void)
     CHECK(snls_safetensors_read(ctx, "/dev/null", &(SnlsSafetensors){ 0 }) == SNLS_ERR_IO, "read a device");
     tensors_free();
 }
+
+/* What a reader refuses is not written: data begin at multiples of their elements in whatever order they are given, and what is empty has no strides that matter. */
+static void any_order(void)
+{
+    static const int32_t types[] = { SNLS_U8, SNLS_F32, SNLS_BF16, SNLS_U8, SNLS_F64, SNLS_I32, SNLS_F16, SNLS_F64 };
+    static const char *const names[] = { "a", "b", "c", "d", "e", "f", "g", "h" };
+    SnlsNamedTensor list[9];
+    SnlsSafetensors in = { 0 };
+    for (int i = 0; i < 8; i++) {
+        list[i] = (SnlsNamedTensor){ names[i], spec_tensor(types[i], SHAPE(3)) };
+        memset(list[i].tensor.data, i + 1, 3 * (size_t)snls_dtype_size((SnlsDtype)types[i]));
+    }
+    list[8] = (SnlsNamedTensor){ "empty", snls_tensor(NULL, SNLS_F32, SHAPE(3, 0)) };
+    CHECK(snls_safetensors_write(ctx, path, &(SnlsSafetensors){ .tensors = list, .count = 9 }) == SNLS_OK && snls_safetensors_read(ctx, path, &in) == SNLS_OK, "%s", snls_error(ctx));
+    for (int i = 0; in.count && i < 8; i++) {
+        const SnlsTensor *t = snls_safetensors_find(&in, names[i]);
+        if (CHECK(t && t->dtype == types[i] && t->shape[0] == 3, "%s is missing", names[i]))
+            CHECK(!memcmp(t->data, list[i].tensor.data, 3 * (size_t)snls_dtype_size((SnlsDtype)types[i])), "%s: other bytes", names[i]);
+    }
+    const SnlsTensor *empty = snls_safetensors_find(&in, "empty");
+    CHECK(empty && empty->ndim == 2 && empty->shape[0] == 3 && empty->shape[1] == 0, "an empty tensor");
+    CHECK(in.count == 0 || snls_safetensors_write(ctx, path, &in) == SNLS_OK, "what was read is not written: %s", snls_error(ctx));
+    snls_safetensors_free(ctx, &in);
+    tensors_free();
+}
+
+#ifdef SNLS_HAVE_JANSSON
+static int64_t json_made, json_fails_at;
+static void *json_alloc(size_t bytes)
+{
+    if (json_made++ != json_fails_at) return malloc(bytes);
+    errno = ENOMEM;
+    return NULL;
+}
+
+static CountedMemory counted;
+static SnlsContext *poor_ctx;
+
+/* One call, in which the n-th allocation fails, of the context or of the library that reads JSON. Whether it was reached. */
+static bool header_fails_at(bool read, bool json, int64_t n)
+{
+    float values[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+    SnlsNamedTensor list[] = { { "first", snls_tensor(values, SNLS_F32, SHAPE(2, 3)) }, { "second", snls_tensor(values, SNLS_F32, SHAPE(8)) } };
+    const SnlsSafetensors out = { .tensors = list, .count = 2, .metadata = (const char *[]){ "key", "value" }, .metadata_count = 1 };
+    SnlsSafetensors in = { 0 };
+    json_made = 0;
+    json_fails_at = json ? n : -1;
+    counted.fail_at = json ? -1 : counted.made + n;
+    const SnlsStatus status = read ? snls_safetensors_read(poor_ctx, path, &in) : snls_safetensors_write(poor_ctx, path, &out);
+    const bool failed = json ? json_made > json_fails_at : counted.made > counted.fail_at;
+    json_fails_at = counted.fail_at = -1;
+    CHECK(failed ? status == SNLS_ERR_MEMORY && *snls_error(poor_ctx) : status == SNLS_OK, "%s %s, allocation %d fails: status %d (%s)", read ? "read" : "write", json ? "JSON" : "rest", (int)n, (int)status,
+          snls_error(poor_ctx));
+    if (status >= 0 && !read) CHECK(snls_safetensors_read(poor_ctx, path, &in) == SNLS_OK, "allocation %d of a write fails, then read: %s", (int)n, snls_error(poor_ctx));
+    const SnlsTensor *t = snls_safetensors_find(&in, "first");
+    if (status >= 0) CHECK(t && t->ndim == 2 && t->shape[1] == 3 && snls_safetensors_metadata(&in, "key"), "allocation %d fails: another tensor", (int)n);
+    snls_safetensors_free(poor_ctx, &in);
+    return failed;
+}
+
+/* A header has no memory: the call says so, and no file is written that says something else. */
+static void no_memory_for_headers(void)
+{
+    counted = (CountedMemory){ .fail_at = -1 };
+    if (!CHECK(open_counted(&counted, "ref", 1, &poor_ctx) == SNLS_OK, "open")) return;
+    json_set_alloc_funcs(json_alloc, free);
+    for (int way = 0; way < 4; way++)
+        for (int64_t n = 0; header_fails_at(way / 2, way % 2, n); n++) continue;
+    json_set_alloc_funcs(malloc, free);
+    snls_close(&poor_ctx);
+    CHECK(counted.live == 0, "%d blocks are left", (int)counted.live);
+}
+#endif
 
 static int left;
 static void *failing_alloc(size_t bytes, void *opaque) { return (void)opaque, left-- > 0 ? malloc(bytes) : NULL; }
@@ -232,6 +313,10 @@ int main(int argc, char **argv)
     lying_lengths();
     cut_files();
     bad_writes();
+    any_order();
+#ifdef SNLS_HAVE_JANSSON
+    no_memory_for_headers();
+#endif
     failing_allocations();
     for (uint64_t seed = first; seed < first + (argc > 1 ? 1 : 100); seed++) {
         check_repeat("%s %llu", argv[0], (unsigned long long)seed);

@@ -146,6 +146,35 @@ static void missing(void)
     snls_reader_close(&r);
 }
 
+/* Frames of another reader: of its own size only, since no more samples are read than a frame has. */
+static void other_sizes(void)
+{
+    static float pixels[2 * H * 2 * W * 3];
+    char bytes[64] = { 0 };
+    const SnlsTensor large = snls_tensor(pixels, SNLS_F32, 4, (const int64_t[]){ 1, 2 * H, 2 * W, 3 }), grey = snls_tensor(pixels, SNLS_F32, 4, (const int64_t[]){ 1, H, W, 1 });
+    SnlsWriterParams p;
+    SnlsWriter *w = NULL;
+    SnlsFrame *frame = NULL, *made = NULL;
+    CHECK(snls_npy_write(ctx[0], in_folder("large.npy"), &large) == SNLS_OK && snls_npy_write(ctx[0], in_folder("grey.npy"), &grey) == SNLS_OK, "%s", snls_error(ctx[0]));
+    for (int i = 0; i < 2; i++) { /* larger frames than the writer's, and smaller ones */
+        SnlsReader *like = open_like(ctx[0], i ? "large.npy" : "clip.npy", &p), *other = open_like(ctx[0], i ? "clip.npy" : "large.npy", &(SnlsWriterParams){ 0 });
+        CHECK(snls_writer_open(&w, ctx[1], in_folder("o.npy"), &p) == SNLS_OK && snls_reader_next(other, &frame) == SNLS_OK, "%s", snls_error(ctx[1]));
+        CHECK(snls_writer_write(w, frame) == SNLS_ERR_SHAPE && strstr(snls_error(ctx[1]), "pixels"), "written: %s", snls_error(ctx[1]));
+        CHECK(snls_writer_make(w, frame, pixels, &made) == SNLS_ERR_SHAPE && !made, "made: %s", snls_error(ctx[1]));
+        CHECK(snls_writer_unpack(w, frame, bytes, 64, &made) == SNLS_ERR_SHAPE && !made && strstr(snls_error(ctx[1]), "the reader"), "unpacked: %s", snls_error(ctx[1]));
+        snls_frame_free(&frame);
+        snls_writer_close(&w);
+        snls_reader_close(&other);
+        snls_reader_close(&like);
+    }
+    SnlsReader *like = open_like(ctx[0], "clip.npy", &p), *other = open_like(ctx[0], "grey.npy", &(SnlsWriterParams){ 0 });
+    CHECK(snls_writer_open(&w, ctx[1], in_folder("o.npy"), &p) == SNLS_OK && snls_reader_next(other, &frame) == SNLS_OK && snls_writer_write(w, frame) == SNLS_OK, "a grey frame in colour: %s", snls_error(ctx[1]));
+    snls_frame_free(&frame);
+    snls_writer_close(&w);
+    snls_reader_close(&other);
+    snls_reader_close(&like);
+}
+
 /* ---- a clip that would be written over, or cannot be read to its end ---- */
 
 static void own_input(void)
@@ -319,6 +348,7 @@ int main(void)
     unwritten();
     empty();
     missing();
+    other_sizes();
     own_input();
     cut_off();
     no_libpng();

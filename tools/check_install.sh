@@ -74,6 +74,8 @@ grep -q '^CMAKE_BUILD_TYPE:STRING=$' "$work/outer/build/CMakeCache.txt" || fail 
 cmake --build "$work/outer/build" --target help >"$log"
 grep -q 'snls_shared' "$log" || fail "a project that adds the tree has no library"
 grep -qE ' (test_|snls$)' "$log" && fail "a project that adds the tree builds tests and the command line"
+run cmake -S "$work/outer" -B "$work/outer/unity" "-DCMAKE_C_COMPILER=$cc" -DSNLS_WITH_CUDA=OFF -DCMAKE_UNITY_BUILD=ON
+find "$work/outer/unity/snls" -name 'unity_*.c' | grep -q . && fail "a project that builds many files as one does so with those of the tree, whose static names are the same"
 grep -q libsnls "$work/outer/build/snls/cmake_install.cmake" && fail "a project that adds the tree installs it"
 run cmake -S "$work/outer" -B "$work/outer/build" -DSNLS_INSTALL=ON
 grep -q libsnls "$work/outer/build/snls/cmake_install.cmake" || fail "with SNLS_INSTALL=ON a project that adds the tree does not install it"

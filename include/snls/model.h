@@ -54,7 +54,7 @@ SNLS_API SnlsStatus snls_model_info(const SnlsModel *model, SnlsModelInfo *info)
  * and `snls eval` go by, has shorter windows, and gives something else from seven frames on. */
 typedef struct SnlsModelRun {
     SnlsTensor frames;       /* in  (T,H,W,3), f32, contiguous, 0..255, neither clipped nor rounded */
-    SnlsTensor out;          /* out (count,H,W,3), f32, contiguous; not clipped unless the architecture does */
+    SnlsTensor out;          /* out (count,H,W,3), f32, contiguous, apart from frames; not clipped unless the architecture does */
     int64_t    first, count;
     double     sigma;        /* standard deviation of the noise, 0..255 */
 } SnlsModelRun;

@@ -38,7 +38,8 @@ SNLS_API void       snls_safetensors_free(SnlsContext *ctx, SnlsSafetensors *fil
 SNLS_API const SnlsTensor *snls_safetensors_find(const SnlsSafetensors *file, const char *name);
 SNLS_API const char       *snls_safetensors_metadata(const SnlsSafetensors *file, const char *key);
 
-/* Writes file's tensors, which must be contiguous, and metadata. The file is path itself: write to a temporary name and rename
+/* Writes file's tensors, which must be contiguous, and metadata; data lie in the order of the list, but those of larger elements first, so that each begins at
+ * a multiple of its elements. The file is path itself: write to a temporary name and rename
  * it where a half-written file would harm. A file that could not be written to its end is removed; what is refused before it is
  * opened leaves what was there. */
 SNLS_API SnlsStatus snls_safetensors_write(SnlsContext *ctx, const char *path, const SnlsSafetensors *file);

@@ -106,7 +106,8 @@ SNLS_API void snls_writer_defaults(SnlsWriterParams *params);
 SNLS_API SnlsStatus snls_writer_open(SnlsWriter **out, SnlsContext *ctx, const char *path, const SnlsWriterParams *params);
 SNLS_API void       snls_writer_info(const SnlsWriter *writer, SnlsVideoInfo *info);
 
-/* A frame in the writer's format: time, tags, side data and alpha of like, colours from pixels (H,W,C), rounded and clamped. */
+/* A frame in the writer's format: time, tags, side data and alpha of like, colours from pixels (H,W,C), rounded and clamped. Frames have the size of those that the reader gives which the
+ * writer was opened for (SNLS_ERR_SHAPE), and like's channels. */
 SNLS_API SnlsStatus snls_writer_make(SnlsWriter *writer, const SnlsFrame *like, const float *pixels, SnlsFrame **frame);
 /* The same from the bytes that snls_frame_pack gave of such a frame. */
 SNLS_API SnlsStatus snls_writer_unpack(SnlsWriter *writer, const SnlsFrame *like, const void *bytes, int64_t size, SnlsFrame **frame);

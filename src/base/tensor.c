@@ -77,8 +77,8 @@ void snls_shape_text(char *text, size_t size, const int64_t *shape, int32_t ndim
     if (at < size) snprintf(text + at, size - at, "%s", ndim ? ")" : "()");
 }
 
-/* Distance in bytes from the lowest to the highest element; false when it does not fit. */
-static bool extent_fits(const SnlsTensor *t)
+/* The distance in bytes from the lowest to the highest element. */
+bool snls_tensor_fits(const SnlsTensor *t)
 {
     int64_t sum = 1;
     for (int32_t i = 0; i < t->ndim; i++) {
@@ -89,6 +89,22 @@ static bool extent_fits(const SnlsTensor *t)
         if (!snls_mul_size(step, t->shape[i] - 1, &reach) || !snls_add_size(sum, reach, &sum)) return false;
     }
     return snls_mul_size(sum, snls_dtype_size((SnlsDtype)t->dtype), &sum) && sum <= PTRDIFF_MAX;
+}
+
+bool snls_tensor_is_aligned(const SnlsTensor *t)
+{
+    return (uintptr_t)t->data % (uintptr_t)snls_dtype_size((SnlsDtype)t->dtype) == 0;
+}
+
+bool snls_tensor_is_contiguous(const SnlsTensor *t)
+{
+    int64_t step = 1;
+    if (snls_tensor_elements(t) == 0) return true;
+    for (int32_t i = t->ndim; i-- > 0;) {
+        if (t->shape[i] != 1 && t->stride[i] != step) return false;
+        if (!snls_mul_size(step, t->shape[i], &step)) return false;
+    }
+    return true;
 }
 
 bool snls_tensor_is_injective(const SnlsTensor *t)
@@ -107,7 +123,7 @@ bool snls_tensor_is_injective(const SnlsTensor *t)
         used[best] = true;
         const int64_t step = llabs(t->stride[best]);
         if (step < below) return false;
-        below = step * (t->shape[best] - 1) + below; /* fits: extent_fits was asked first */
+        below = step * (t->shape[best] - 1) + below; /* fits: snls_tensor_fits was asked first */
     }
     return true;
 }
@@ -121,7 +137,7 @@ static Span span_of(const SnlsTensor *t)
     int64_t low = 0, high = 0;
     for (int32_t i = 0; i < t->ndim; i++) {
         if (t->stride[i] == 0) once.shape[i] = 1;
-        const int64_t reach = (once.shape[i] - 1) * t->stride[i]; /* fits: extent_fits was asked first */
+        const int64_t reach = (once.shape[i] - 1) * t->stride[i]; /* fits: snls_tensor_fits was asked first */
         if (reach < 0) low += reach;
         else high += reach;
     }
@@ -147,7 +163,7 @@ static SnlsStatus require_shape(SnlsContext *ctx, const char *op, const char *na
 {
     bool same = t->ndim == ndim;
     for (int32_t i = 0; same && i < ndim; i++) same = want[i] == SNLS_ANY ? t->shape[i] >= 0 : t->shape[i] == want[i];
-    if (same && snls_tensor_elements(t) >= 0 && extent_fits(t)) return SNLS_OK;
+    if (same && snls_tensor_elements(t) >= 0 && snls_tensor_fits(t)) return SNLS_OK;
     char have[128], must[128];
     const int32_t shown = t->ndim < 0 ? 0 : t->ndim > SNLS_MAX_DIM ? SNLS_MAX_DIM : t->ndim;
     for (int32_t i = 0; i < shown; i++)
@@ -169,8 +185,7 @@ SnlsStatus snls_tensor_require(SnlsContext *ctx, const char *op, const char *nam
     SNLS_TRY(require_shape(ctx, op, name, t, ndim, want, layout));
     if (role & SNLS_ROLE_SHAPE_ONLY) return SNLS_OK;
     SNLS_REQUIRE(ctx, t->data || snls_tensor_elements(t) == 0, SNLS_ERR_ARG, "%s: %s has no data", op, name);
-    SNLS_REQUIRE(ctx, (uintptr_t)t->data % (uintptr_t)snls_dtype_size((SnlsDtype)t->dtype) == 0, SNLS_ERR_ARG,
-                 "%s: %s is not aligned to its elements", op, name);
+    SNLS_REQUIRE(ctx, snls_tensor_is_aligned(t), SNLS_ERR_ARG, "%s: %s is not aligned to its elements", op, name);
     if (role & SNLS_ROLE_OUT)
         SNLS_REQUIRE(ctx, snls_tensor_is_injective(t), SNLS_ERR_ARG, "%s: %s is an output whose elements overlap", op, name);
     return SNLS_OK;

@@ -61,6 +61,12 @@ static inline SNLS_HD bool snls_is_float(int32_t dtype)
 /* Contiguous strides for the shape it has. */
 void snls_tensor_contiguous(SnlsTensor *t);
 
+/* Of views from outside: can all of it lie in memory, as far as lengths and strides tell (of a shape that snls_tensor_elements counts); does it begin where its
+ * elements may; is it in C order without gaps, in which the stride of an axis of one element tells nothing. */
+bool snls_tensor_fits(const SnlsTensor *t);
+bool snls_tensor_is_aligned(const SnlsTensor *t);
+bool snls_tensor_is_contiguous(const SnlsTensor *t);
+
 /* True when every element lies at its own place: sorted by stride, each axis steps over all of the one below. */
 bool snls_tensor_is_injective(const SnlsTensor *t);
 

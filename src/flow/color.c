@@ -66,6 +66,7 @@ SnlsStatus snls_flow_color(SnlsContext *ctx, const SnlsTensor *flow, double larg
                      image->shape[0] == flow->shape[0] && image->shape[1] == flow->shape[1] && image->shape[2] == 3,
                  SNLS_ERR_SHAPE, "flow_color: image must be (H,W,3) = (%lld,%lld,3) of u8", (long long)flow->shape[0],
                  (long long)flow->shape[1]);
+    SNLS_TRY(snls_flow_check_places(ctx, "flow_color", "image", image));
     SNLS_REQUIRE(ctx, largest >= 0 && largest < 1e9, SNLS_ERR_ARG, "flow_color: largest is %g, must be 0 to 1e9",
                  largest);
     const double unit = largest > 0 ? largest : fmax(longest(flow), 1e-9);

@@ -72,7 +72,7 @@ static SnlsStatus check_map(SnlsContext *ctx, const char *name, const SnlsTensor
                      t->shape[0] == flow->shape[0] && t->shape[1] == flow->shape[1],
                  SNLS_ERR_SHAPE, "flow_consistency: %s must be (H,W) = (%lld,%lld) of %s", name,
                  (long long)flow->shape[0], (long long)flow->shape[1], snls_dtype_name(dtype));
-    return SNLS_OK;
+    return snls_flow_check_places(ctx, "flow_consistency", name, t);
 }
 
 /* Distance between x and where forward, then backward, leads; *both: the squared lengths of the two together. */

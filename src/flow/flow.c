@@ -32,6 +32,14 @@ static SnlsStatus check_view(SnlsContext *ctx, const char *who, const char *name
     return SNLS_OK;
 }
 
+SnlsStatus snls_flow_check_places(SnlsContext *ctx, const char *who, const char *name, const SnlsTensor *t)
+{
+    SNLS_REQUIRE(ctx, snls_tensor_is_aligned(t), SNLS_ERR_ARG, "%s: %s is not aligned to its elements", who, name);
+    SNLS_REQUIRE(ctx, snls_tensor_fits(t), SNLS_ERR_SHAPE, "%s: %s is larger than memory can be", who, name);
+    SNLS_REQUIRE(ctx, snls_tensor_is_injective(t), SNLS_ERR_ARG, "%s: %s is an output whose elements overlap", who, name);
+    return SNLS_OK;
+}
+
 static SnlsStatus check_pixels(SnlsContext *ctx, const char *who, const char *name, const SnlsTensor *t)
 {
     SNLS_REQUIRE(ctx, t->dtype == SNLS_U8 || snls_is_float(t->dtype), SNLS_ERR_SHAPE,

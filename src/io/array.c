@@ -59,6 +59,7 @@ SnlsStatus snls_array_require(SnlsContext *ctx, const char *who, const char *nam
     SNLS_REQUIRE(ctx, view->device == SNLS_DEVICE_CPU, SNLS_ERR_SHAPE, "%s: %s is not in CPU memory", who, name);
     const int64_t elements = snls_tensor_elements(view);
     SNLS_REQUIRE(ctx, elements >= 0, SNLS_ERR_ARG, "%s: %s has an impossible shape", who, name);
+    SNLS_REQUIRE(ctx, !elements || snls_tensor_fits(view), SNLS_ERR_ARG, "%s: %s reaches beyond what memory can be", who, name);
     SNLS_REQUIRE(ctx, view->data || !elements, SNLS_ERR_ARG, "%s: %s has no data", who, name);
     return SNLS_OK;
 }
@@ -81,16 +82,6 @@ int64_t snls_rows_at(const SnlsRows *rows, const SnlsTensor *view)
 
 int64_t snls_rows_length(const SnlsTensor *view) { return view->ndim ? view->shape[view->ndim - 1] : 1; }
 
-bool snls_array_is_contiguous(const SnlsTensor *view)
-{
-    int64_t step = 1;
-    for (int32_t i = view->ndim; i-- > 0;) {
-        if (view->shape[i] != 1 && view->stride[i] != step) return false;
-        if (!snls_mul_size(step, view->shape[i], &step)) return false;
-    }
-    return true;
-}
-
 static double load(const SnlsTensor *t, int64_t at)
 {
     if (t->dtype == SNLS_U8) return ((const uint8_t *)t->data)[at];
@@ -111,6 +102,16 @@ static void store(const SnlsTensor *t, int64_t at, double value)
     else snls_store(t, at, value);
 }
 
+/* The same by way of a place where any element may be: views from outside may begin anywhere. */
+static void move(const SnlsTensor *to, int64_t at_to, const SnlsTensor *from, int64_t at_from)
+{
+    const int64_t size_to = snls_dtype_size((SnlsDtype)to->dtype), size_from = snls_dtype_size((SnlsDtype)from->dtype);
+    union { double f64; float f32; int32_t i32; uint16_t f16; uint8_t u8; } in, out;
+    memcpy(&in, (const char *)from->data + at_from * size_from, (size_t)size_from);
+    store(&(SnlsTensor){ .data = &out, .dtype = to->dtype }, 0, load(&(SnlsTensor){ .data = &in, .dtype = from->dtype }, 0));
+    memcpy((char *)to->data + at_to * size_to, &out, (size_t)size_to);
+}
+
 SnlsStatus snls_array_copy(SnlsContext *ctx, const SnlsTensor *to, const SnlsTensor *from)
 {
     if (!ctx) return SNLS_ERR_ARG;
@@ -129,14 +130,17 @@ SnlsStatus snls_array_copy(SnlsContext *ctx, const SnlsTensor *to, const SnlsTen
     const int64_t step_to = to->ndim ? to->stride[to->ndim - 1] : 0,
                   step_from = from->ndim ? from->stride[from->ndim - 1] : 0;
     const size_t size = (size_t)snls_dtype_size((SnlsDtype)to->dtype);
+    const bool aligned = snls_tensor_is_aligned(to) && snls_tensor_is_aligned(from);
     SnlsRows rows = { { 0 } };
     do {
         const int64_t at_to = snls_rows_at(&rows, to), at_from = snls_rows_at(&rows, from);
         if (to->dtype == from->dtype && step_to == 1 && step_from == 1) /* bits as they are, NaN payloads included */
             memmove((char *)to->data + at_to * (int64_t)size, (const char *)from->data + at_from * (int64_t)size,
                     (size_t)n * size);
-        else
+        else if (aligned)
             for (int64_t i = 0; i < n; i++) store(to, at_to + i * step_to, load(from, at_from + i * step_from));
+        else
+            for (int64_t i = 0; i < n; i++) move(to, at_to + i * step_to, from, at_from + i * step_from);
     } while (snls_rows_step(&rows, to));
     return SNLS_OK;
 }

@@ -5,7 +5,7 @@
 #include "base/context.h"
 #include <stdbool.h>
 
-/* False, with a sentence, for a view that cannot be walked: an unknown type, a bad rank or length, no memory. */
+/* False, with a sentence, for a view that cannot be walked: an unknown type, a bad rank or length, strides that reach beyond all memory, no memory. */
 SnlsStatus snls_array_require(SnlsContext *ctx, const char *who, const char *name, const SnlsTensor *view);
 
 /* Odometer over all axes but the last. Begin with {0}; step returns false after the last row. */
@@ -15,7 +15,5 @@ typedef struct SnlsRows {
 bool snls_rows_step(SnlsRows *rows, const SnlsTensor *shape);
 int64_t snls_rows_at(const SnlsRows *rows, const SnlsTensor *view); /* element number of the row's first element */
 int64_t snls_rows_length(const SnlsTensor *view);                   /* elements in a row; 1 for a scalar */
-
-bool snls_array_is_contiguous(const SnlsTensor *view);
 
 #endif

@@ -12,6 +12,7 @@ static SnlsStatus check_flow(SnlsContext *ctx, const char *who, const char *path
     SNLS_TRY(snls_array_require(ctx, who, "flow", flow));
     SNLS_REQUIRE(ctx, snls_is_float(flow->dtype), SNLS_ERR_UNSUPPORTED, "%s: flow has element type %s", who,
                  snls_dtype_name((SnlsDtype)flow->dtype));
+    SNLS_REQUIRE(ctx, snls_tensor_is_aligned(flow), SNLS_ERR_ARG, "%s: flow is not aligned to its elements", who);
     SNLS_REQUIRE(ctx, flow->ndim == 3 && flow->shape[2] == 2, SNLS_ERR_SHAPE, "%s: flow must be (H,W,2)", who);
     for (int i = 0; i < 2; i++)
         SNLS_REQUIRE(ctx, flow->shape[i] >= 1 && flow->shape[i] <= SNLS_IMAGE_SIDE_MAX, SNLS_ERR_SHAPE,

@@ -9,6 +9,8 @@
 
 #    include <jpeglib.h>
 
+#    include <jerror.h>
+
 /* A block of 8x8 pixels takes at least one code of one bit, so a byte holds no more than eight of them. */
 #    define PIXELS_A_BYTE 512
 
@@ -26,7 +28,8 @@ static void on_error(j_common_ptr jpeg)
     Reader *r = (Reader *)(void *)jpeg->err;
     char text[JMSG_LENGTH_MAX];
     jpeg->err->format_message(jpeg, text);
-    if (r->status >= 0) r->status = snls_fail(r->ctx, SNLS_ERR_FORMAT, "%s: libjpeg: %.200s", r->file->name, text);
+    if (r->status >= 0)
+        r->status = snls_fail(r->ctx, jpeg->err->msg_code == JERR_OUT_OF_MEMORY ? SNLS_ERR_MEMORY : SNLS_ERR_FORMAT, "%s: libjpeg: %.200s", r->file->name, text);
     longjmp(r->out, 1);
 }
 

@@ -1,4 +1,5 @@
 /* npy.c: reading .npy from a file, a pipe or a buffer, whole or piece by piece. The header is npy_header.c's. */
+#include "base/tensor.h"
 #include "io/array.h"
 #include "io/file.h"
 #include "io/npy.h"
@@ -204,7 +205,7 @@ SnlsStatus snls_npy_reader_next(SnlsNpyReader *r, const SnlsTensor *piece)
     if (!r) return SNLS_ERR_ARG;
     SNLS_REQUIRE(r->ctx, piece, SNLS_ERR_ARG, "npy_reader: the piece is NULL");
     SNLS_TRY(snls_array_require(r->ctx, "npy_reader", "piece", piece));
-    SNLS_REQUIRE(r->ctx, piece->dtype == r->dtype && snls_array_is_contiguous(piece), SNLS_ERR_SHAPE, "npy_reader: piece must be contiguous and of the type of the file, %s",
+    SNLS_REQUIRE(r->ctx, piece->dtype == r->dtype && snls_tensor_is_contiguous(piece), SNLS_ERR_SHAPE, "npy_reader: piece must be contiguous and of the type of the file, %s",
                  snls_dtype_name((SnlsDtype)r->dtype));
     const int64_t bytes = snls_tensor_elements(piece) * snls_dtype_size((SnlsDtype)piece->dtype), left = r->promised - r->came;
     SNLS_TRY(snls_io_read(r->ctx, r->source.path, r->source.fd, piece->data, bytes < left ? bytes : left, &got));

@@ -72,7 +72,7 @@ static SnlsStatus write_data(SnlsContext *ctx, const char *path, int fd, const S
 {
     const int64_t elements = snls_tensor_elements(view);
     if (!elements) return SNLS_OK;
-    if (snls_array_is_contiguous(view))
+    if (snls_tensor_is_contiguous(view))
         return snls_io_write(ctx, path, fd, view->data, elements * snls_dtype_size((SnlsDtype)view->dtype));
     return write_strided(ctx, path, fd, view);
 }

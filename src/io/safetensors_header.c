@@ -1,6 +1,7 @@
 /* safetensors_header.c: the JSON header of a safetensors file: checked whole, then laid out in one block of memory. */
 #include "base/tensor.h"
 #include "io/safetensors.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #ifdef SNLS_HAVE_JANSSON
@@ -168,7 +169,9 @@ SnlsStatus snls_safetensors_layout(SnlsContext *ctx, const char *name, const cha
 {
     json_error_t error = { .text = "it does not begin with {" };
     Header h = { .ctx = ctx, .file = name };
+    errno = 0; /* jansson calls a text malformed where it has no memory for it */
     json_t *root = header_bytes && header[0] == '{' ? json_loadb(header, (size_t)header_bytes, JSON_REJECT_DUPLICATES, &error) : NULL;
+    SNLS_REQUIRE(ctx, root || errno != ENOMEM, SNLS_ERR_MEMORY, "%s: no memory for what its header tells", name);
     const char *near = strstr(error.text, " near "); /* what follows is the file's, any bytes */
     const int length = near ? (int)(near - error.text) : (int)strlen(error.text);
     SNLS_REQUIRE(ctx, json_is_object(root), SNLS_ERR_FORMAT, "%s: the header of %lld bytes is no JSON object that could be read: %.*s", name, (long long)header_bytes, length, error.text);

@@ -9,6 +9,7 @@ static SnlsStatus check_one(SnlsContext *ctx, const char *who, const char *name,
                  "%s: %s has element type %s, must be u8 or a float type", who, name,
                  snls_dtype_name((SnlsDtype)t->dtype));
     SNLS_REQUIRE(ctx, t->data, SNLS_ERR_ARG, "%s: %s has no data", who, name);
+    SNLS_REQUIRE(ctx, snls_tensor_is_aligned(t), SNLS_ERR_ARG, "%s: %s is not aligned to its elements", who, name);
     return SNLS_OK;
 }
 
@@ -30,6 +31,7 @@ SnlsStatus snls_metrics_check(SnlsContext *ctx, const char *who, const SnlsTenso
     SNLS_REQUIRE(ctx, snls_tensor_elements(clean) >= 0, SNLS_ERR_SHAPE, "%s: clean has shape %s, negative or larger than memory can be", who, a);
     SNLS_REQUIRE(ctx, snls_tensor_elements(clean) > 0, SNLS_ERR_SHAPE, "%s: clean has shape %s, nothing to compare",
                  who, a);
+    SNLS_REQUIRE(ctx, snls_tensor_fits(clean) && snls_tensor_fits(test), SNLS_ERR_SHAPE, "%s: the strides of clean or test reach beyond what memory can be", who);
     return SNLS_OK;
 }
 

@@ -1,6 +1,7 @@
 /* model.c: networks from files: opening, the size of frames, running. What a network computes is in its own file. */
 #define _POSIX_C_SOURCE 200809L
 #include "model/stan_s_stream.h"
+#include "base/network.h"
 #include "base/options.h"
 #include <math.h>
 #include <stdio.h>
@@ -231,6 +232,8 @@ SnlsStatus snls_model_open(SnlsModel **out, SnlsContext *ctx, const char *path, 
     return status;
 }
 
+const SnlsContext *snls_model_context(const SnlsModel *m) { return m->ctx; }
+
 void snls_model_close(SnlsModel **model)
 {
     if (!model || !*model) return;
@@ -278,9 +281,8 @@ static SnlsStatus check_frames(const SnlsModel *m, const char *name, const SnlsT
                  "model: %s must be (T,H,W,3), f32", name);
     SNLS_REQUIRE(ctx, t->device == SNLS_DEVICE_CPU, SNLS_ERR_SHAPE, "model: %s is not in CPU memory", name);
     SNLS_TRY(snls_model_size_check(m, "model", SNLS_ERR_SHAPE, t->shape[1], t->shape[2]));
-    SnlsTensor plain = *t;
-    snls_tensor_contiguous(&plain);
-    SNLS_REQUIRE(ctx, !memcmp(plain.stride, t->stride, 4 * sizeof *t->stride), SNLS_ERR_SHAPE, "model: %s must be contiguous", name);
+    SNLS_REQUIRE(ctx, snls_tensor_is_contiguous(t), SNLS_ERR_SHAPE, "model: %s must be contiguous", name);
+    SNLS_REQUIRE(ctx, snls_tensor_is_aligned(t), SNLS_ERR_ARG, "model: %s is not aligned to its elements", name);
     SNLS_REQUIRE(ctx, t->shape[0] == count && t->shape[1] == like->shape[1] && t->shape[2] == like->shape[2], SNLS_ERR_SHAPE, "model: %s has another size than frames", name);
     return SNLS_OK;
 }
@@ -293,6 +295,7 @@ SnlsStatus snls_model_run(SnlsModel *m, const SnlsModelRun *run)
     SNLS_REQUIRE(m->ctx, run->first >= 0 && run->count >= 1 && run->count <= run->frames.shape[0] && run->first <= run->frames.shape[0] - run->count, SNLS_ERR_ARG,
                  "model: %lld frames from frame %lld on are wanted of %lld", (long long)run->count, (long long)run->first, (long long)run->frames.shape[0]);
     SNLS_TRY(check_frames(m, "out", &run->out, run->count, &run->frames));
+    SNLS_REQUIRE(m->ctx, !snls_tensor_shares(&run->out, &run->frames), SNLS_ERR_ARG, "model: out shares memory with frames, must be apart: a frame is read after others are written");
     SNLS_REQUIRE(m->ctx, run->sigma >= 0 && run->sigma <= 255, SNLS_ERR_ARG, "model: sigma is %g, must be 0 to 255", run->sigma);
     SNLS_REQUIRE(m->ctx, snls_all_finite(run->frames.data, snls_tensor_elements(&run->frames)), SNLS_ERR_ARG, "model: frames hold a value that is not finite");
     SNLS_TRY(m->architecture->run(m, run));

@@ -192,9 +192,8 @@ SnlsStatus snls_trainer_add_clip(SnlsTrainer *t, const SnlsTensor *clip)
     SNLS_REQUIRE(t->ctx, clip->device == SNLS_DEVICE_CPU, SNLS_ERR_SHAPE, "train: a clip is not in CPU memory");
     SNLS_REQUIRE(t->ctx, snls_tensor_elements(clip) >= 0, SNLS_ERR_SHAPE, "train: a clip of %lld frames of %lldx%lld is negative or larger than memory can be", (long long)clip->shape[0],
                  (long long)clip->shape[2], (long long)clip->shape[1]);
-    SnlsTensor plain = *clip;
-    snls_tensor_contiguous(&plain);
-    SNLS_REQUIRE(t->ctx, !memcmp(plain.stride, clip->stride, 4 * sizeof *plain.stride), SNLS_ERR_SHAPE, "train: a clip must be contiguous");
+    SNLS_REQUIRE(t->ctx, snls_tensor_is_contiguous(clip), SNLS_ERR_SHAPE, "train: a clip must be contiguous");
+    SNLS_REQUIRE(t->ctx, snls_tensor_is_aligned(clip), SNLS_ERR_ARG, "train: a clip is not aligned to its elements");
     SNLS_REQUIRE(t->ctx, clip->shape[0] >= t->p.frames && clip->shape[1] >= t->p.crop && clip->shape[2] >= t->p.crop, SNLS_ERR_SHAPE,
                  "train: a clip has %lld frames of %lldx%lld, must have at least %d of %dx%d", (long long)clip->shape[0], (long long)clip->shape[2], (long long)clip->shape[1],
                  (int)t->p.frames, (int)t->p.crop, (int)t->p.crop);

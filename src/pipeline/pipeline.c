@@ -1,4 +1,5 @@
 /* pipeline.c: three threads with bounded queues between them: read and look for cuts; denoise (the caller's thread); write. */
+#include "base/network.h"
 #include "base/options.h"
 #include "pipeline/cuts.h"
 #include "pipeline/journal.h"
@@ -396,7 +397,11 @@ static SnlsStatus check_job(SnlsContext *ctx, const SnlsPipeline *job, const Snl
     SNLS_TRY(snls_reserved_check(ctx, "pipeline", "snls_pipeline_defaults", job->params.reserved, sizeof job->params.reserved / sizeof *job->params.reserved));
     SNLS_REQUIRE(ctx, job->ctx != job->reader->ctx && job->ctx != job->writer->ctx && job->reader->ctx != job->writer->ctx, SNLS_ERR_ARG,
                  "pipeline: reader, writer and denoiser need a context each");
+    SNLS_REQUIRE(ctx, !job->model || snls_model_context(job->model) == job->ctx, SNLS_ERR_ARG, "pipeline: the network was opened with another context than the run's, which may be at work elsewhere");
     SNLS_REQUIRE(ctx, !job->reader->lost, SNLS_ERR_ARG, "pipeline: the reader was in a run that failed, and frames that it had read are gone; open it and the writer again");
+    const SnlsVideoInfo *from = &job->reader->info, *to = &job->writer->info;
+    SNLS_REQUIRE(ctx, from->width == to->width && from->height == to->height, SNLS_ERR_ARG, "pipeline: the writer was opened for another reader, whose frames are %lldx%lld, not %lldx%lld", (long long)to->width,
+                 (long long)to->height, (long long)from->width, (long long)from->height);
     SNLS_REQUIRE(ctx, !job->writer->finished, SNLS_ERR_ARG, "pipeline: the writer is finished already, which a run does at its end");
     return SNLS_OK;
 }

@@ -96,11 +96,21 @@ void snls_writer_info(const SnlsWriter *writer, SnlsVideoInfo *info)
     if (info) *info = writer ? writer->info : (SnlsVideoInfo){ 0 };
 }
 
+/* A frame of another reader may have other sizes, and fewer samples than would be read of it. */
+static SnlsStatus check_size(SnlsWriter *w, const SnlsFrame *frame)
+{
+    const SnlsPixels *p = &frame->pixels;
+    SNLS_REQUIRE(w->ctx, p->width == w->pixels.width && p->height == w->pixels.height, SNLS_ERR_SHAPE, "writer: a frame of %lldx%lld pixels, those of the reader it was opened for have %lldx%lld",
+                 (long long)p->width, (long long)p->height, (long long)w->pixels.width, (long long)w->pixels.height);
+    return SNLS_OK;
+}
+
 SnlsStatus snls_writer_make(SnlsWriter *w, const SnlsFrame *like, const float *pixels, SnlsFrame **frame)
 {
     if (frame) *frame = NULL;
     if (!w) return SNLS_ERR_ARG;
     SNLS_REQUIRE(w->ctx, like && pixels && frame, SNLS_ERR_ARG, "writer: like, pixels or frame is NULL");
+    SNLS_TRY(check_size(w, like));
     SNLS_TRY(w->kind->blank(w, like, frame));
     SnlsFrame *f = *frame;
     SnlsStatus status = snls_pixels_write(w->ctx, &f->pixels, &f->planes, pixels, snls_pixels_channels(&like->pixels));
@@ -114,6 +124,7 @@ SnlsStatus snls_writer_unpack(SnlsWriter *w, const SnlsFrame *like, const void *
     if (frame) *frame = NULL;
     if (!w) return SNLS_ERR_ARG;
     SNLS_REQUIRE(w->ctx, like && bytes && frame, SNLS_ERR_ARG, "writer: like, bytes or frame is NULL");
+    SNLS_TRY(check_size(w, like));
     SNLS_TRY(w->kind->blank(w, like, frame));
     SnlsFrame *f = *frame;
     if (size == snls_pixels_bytes(&f->pixels)) return snls_pixels_unpack(&f->pixels, bytes, &f->planes), SNLS_OK;
@@ -142,6 +153,7 @@ SnlsStatus snls_writer_write(SnlsWriter *w, const SnlsFrame *frame)
     if (!w) return SNLS_ERR_ARG;
     SNLS_REQUIRE(w->ctx, frame, SNLS_ERR_ARG, "writer: the frame is NULL");
     SNLS_REQUIRE(w->ctx, !w->finished, SNLS_ERR_ARG, "writer: is finished");
+    SNLS_TRY(check_size(w, frame));
     SnlsFrame *converted = NULL;
     SnlsStatus status = SNLS_OK;
     if (!snls_pixels_same(&frame->pixels, &w->pixels)) status = convert(w, frame, &converted);
