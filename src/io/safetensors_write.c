@@ -4,10 +4,10 @@
 #include "io/array.h"
 #include "io/file.h"
 #include "io/safetensors.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef SNLS_HAVE_JANSSON /* a build that cannot read such files writes none */
+#ifdef SNLS_HAVE_JANSSON
+#include <jansson.h>
 
 static int64_t bytes_of(const SnlsTensor *t) { return snls_tensor_elements(t) * snls_dtype_size((SnlsDtype)t->dtype); }
 
@@ -57,51 +57,7 @@ static SnlsStatus check_names(SnlsContext *ctx, const SnlsSafetensors *file)
     return status;
 }
 
-/* ---- the header: made twice, first to know its length ---- */
-
-typedef struct Text {
-    char   *bytes; /* NULL: only counted */
-    int64_t used;
-} Text;
-
-static void put(Text *t, const char *text)
-{
-    const size_t n = strlen(text);
-    if (t->bytes) memcpy(t->bytes + t->used, text, n);
-    t->used += (int64_t)n;
-}
-
-static void put_string(Text *t, const char *text)
-{
-    static const char special[] = "\"\\\b\f\n\r\t", letter[] = "\"\\bfnrt";
-    put(t, "\"");
-    for (; *text; text++) {
-        char one[8] = { *text };
-        const char *at = strchr(special, *text);
-        if (at) snprintf(one, sizeof one, "\\%c", letter[at - special]);
-        else if ((unsigned char)*text < ' ') snprintf(one, sizeof one, "\\u%04X", (unsigned)*text);
-        put(t, one);
-    }
-    put(t, "\"");
-}
-
-static void put_number(Text *t, const char *before, int64_t number)
-{
-    char text[32];
-    snprintf(text, sizeof text, "%s%lld", before, (long long)number);
-    put(t, text);
-}
-
-static void put_entry(Text *t, const SnlsTensor *tensor, int64_t begin)
-{
-    put(t, ":{\"dtype\":");
-    put_string(t, snls_safetensors_type_name(tensor->dtype));
-    put(t, ",\"shape\":[");
-    for (int32_t i = 0; i < tensor->ndim; i++) put_number(t, i ? "," : "", tensor->shape[i]);
-    put_number(t, "],\"data_offsets\":[", begin);
-    put_number(t, ",", begin + bytes_of(tensor));
-    put(t, "]}");
-}
+/* ---- the header ---- */
 
 /* The next tensor in the order of the data, behind tensor i: those of the largest elements first, so that each begins at a multiple of its
  * own, as readers want it. -1: none. begin with i = -1 and *size = 8. */
@@ -113,56 +69,86 @@ static int64_t next_of(const SnlsSafetensors *file, int64_t i, int64_t *size)
     return -1;
 }
 
-static void put_header(Text *t, const SnlsSafetensors *file)
+static json_t *numbers(const int64_t *list, int64_t count)
+{
+    json_t *array = json_array();
+    for (int64_t i = 0; array && i < count; i++)
+        if (json_array_append_new(array, json_integer(list[i]))) {
+            json_decref(array);
+            return NULL;
+        }
+    return array;
+}
+
+static bool put_entry(json_t *header, const SnlsNamedTensor *t, int64_t begin)
+{
+    const int64_t ends[2] = { begin, begin + bytes_of(&t->tensor) };
+    json_t *entry = json_object();
+    const bool good = entry && !json_object_set_new(entry, "dtype", json_string(snls_safetensors_type_name(t->tensor.dtype))) &&
+                      !json_object_set_new(entry, "shape", numbers(t->tensor.shape, t->tensor.ndim)) && !json_object_set_new(entry, "data_offsets", numbers(ends, 2));
+    if (good) return !json_object_set_new(header, t->name, entry);
+    json_decref(entry);
+    return false;
+}
+
+static bool put_metadata(json_t *header, const SnlsSafetensors *file)
+{
+    json_t *object = json_object();
+    bool good = object;
+    for (int64_t i = 0; good && i < file->metadata_count; i++) good = !json_object_set_new(object, file->metadata[2 * i], json_string(file->metadata[2 * i + 1]));
+    if (good) return !json_object_set_new(header, "__metadata__", object);
+    json_decref(object);
+    return false;
+}
+
+static bool put_all(json_t *header, const SnlsSafetensors *file)
 {
     int64_t size = 8, at = 0;
-    put(t, "{");
-    if (file->metadata_count) put(t, "\"__metadata__\":");
-    for (int64_t i = 0; i < file->metadata_count; i++) {
-        put(t, i ? "," : "{");
-        put_string(t, file->metadata[2 * i]);
-        put(t, ":");
-        put_string(t, file->metadata[2 * i + 1]);
-    }
-    if (file->metadata_count) put(t, "}");
-    for (int64_t i = -1; (i = next_of(file, i, &size)) >= 0; at += bytes_of(&file->tensors[i].tensor)) {
-        if (t->used > 1) put(t, ",");
-        put_string(t, file->tensors[i].name);
-        put_entry(t, &file->tensors[i].tensor, at);
-    }
-    put(t, "}");
-    while (t->used % 8) put(t, " "); /* so that the data begin at a multiple of eight */
+    bool good = header && (!file->metadata_count || put_metadata(header, file));
+    for (int64_t i = -1; good && (i = next_of(file, i, &size)) >= 0; at += bytes_of(&file->tensors[i].tensor)) good = put_entry(header, &file->tensors[i], at);
+    return good;
 }
 
-static SnlsStatus make_header(SnlsContext *ctx, const SnlsSafetensors *file, Text *header)
+/* NULL: no memory; names and texts have been looked at. jansson may leave out what it has no memory for and say nothing, so the text is read again: it has to be what was meant. */
+static char *header_text(const SnlsSafetensors *file)
 {
-    *header = (Text){ NULL, 0 };
-    put_header(header, file);
-    SNLS_REQUIRE(ctx, header->used <= SNLS_SAFETENSORS_HEADER_MAX, SNLS_ERR_ARG, "safetensors_write: the header would have %lld bytes, at most %d can be read", (long long)header->used,
-                 SNLS_SAFETENSORS_HEADER_MAX);
-    header->bytes = snls_mem_alloc(&ctx->allocator, header->used);
-    SNLS_REQUIRE(ctx, header->bytes, SNLS_ERR_MEMORY, "safetensors_write: no memory for a header of %lld bytes", (long long)header->used);
-    header->used = 0;
-    put_header(header, file);
-    return SNLS_OK;
+    json_t *meant = json_object(), *written = NULL;
+    char *text = put_all(meant, file) ? json_dumps(meant, JSON_COMPACT) : NULL;
+    if (text) written = json_loads(text, 0, NULL);
+    if (text && !json_equal(meant, written)) {
+        free(text);
+        text = NULL;
+    }
+    json_decref(meant);
+    json_decref(written);
+    return text;
 }
 
-static SnlsStatus write_all(SnlsContext *ctx, const char *path, int fd, const Text *header, const SnlsSafetensors *file)
+static SnlsStatus write_all(SnlsContext *ctx, const char *path, int fd, const char *header, int64_t used, const SnlsSafetensors *file)
 {
+    const int64_t padded = (used + 7) / 8 * 8; /* so that the data begin at a multiple of eight */
     unsigned char first[8];
     int64_t size = 8;
-    for (int i = 0; i < 8; i++) first[i] = (unsigned char)(header->used >> 8 * i);
+    for (int i = 0; i < 8; i++) first[i] = (unsigned char)(padded >> 8 * i);
     SNLS_TRY(snls_io_write(ctx, path, fd, first, 8));
-    SNLS_TRY(snls_io_write(ctx, path, fd, header->bytes, header->used));
+    SNLS_TRY(snls_io_write(ctx, path, fd, header, used));
+    SNLS_TRY(snls_io_write(ctx, path, fd, "       ", padded - used));
     for (int64_t i = -1; (i = next_of(file, i, &size)) >= 0;)
         SNLS_TRY(snls_io_write(ctx, path, fd, file->tensors[i].tensor.data, bytes_of(&file->tensors[i].tensor)));
     return SNLS_OK;
 }
 
+static SnlsStatus write_file(SnlsContext *ctx, const char *path, const char *header, const SnlsSafetensors *file)
+{
+    const int64_t used = (int64_t)strlen(header);
+    int fd;
+    SNLS_REQUIRE(ctx, used + 7 <= SNLS_SAFETENSORS_HEADER_MAX, SNLS_ERR_ARG, "safetensors_write: the header would have %lld bytes, at most %d can be read", (long long)used, SNLS_SAFETENSORS_HEADER_MAX);
+    SNLS_TRY(snls_io_create(ctx, path, &fd));
+    return snls_io_finish(ctx, path, fd, write_all(ctx, path, fd, header, used, file));
+}
+
 SnlsStatus snls_safetensors_write(SnlsContext *ctx, const char *path, const SnlsSafetensors *file)
 {
-    Text header;
-    int fd;
     if (!ctx) return SNLS_ERR_ARG;
     SNLS_REQUIRE(ctx, path && file, SNLS_ERR_ARG, "safetensors_write: path or file is NULL");
     SNLS_TRY(check_list(ctx, "tensors", file->tensors, file->count));
@@ -170,10 +156,10 @@ SnlsStatus snls_safetensors_write(SnlsContext *ctx, const char *path, const Snls
     SNLS_TRY(check_metadata(ctx, file));
     for (int64_t i = 0; i < file->count; i++) SNLS_TRY(check_tensor(ctx, path, &file->tensors[i]));
     SNLS_TRY(check_names(ctx, file));
-    SNLS_TRY(make_header(ctx, file, &header));
-    SnlsStatus status = snls_io_create(ctx, path, &fd);
-    if (status >= 0) status = snls_io_finish(ctx, path, fd, write_all(ctx, path, fd, &header, file));
-    snls_mem_free(&ctx->allocator, header.bytes);
+    char *header = header_text(file);
+    SNLS_REQUIRE(ctx, header, SNLS_ERR_MEMORY, "safetensors_write: no memory for the header");
+    const SnlsStatus status = write_file(ctx, path, header, file);
+    free(header);
     return status;
 }
 
