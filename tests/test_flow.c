@@ -178,6 +178,33 @@ static void pan(SnlsContext *ctx, int64_t dx, int64_t dy)
     CHECK(sum / count <= 0.2, "dis, pan of (%d, %d): error %.4f, at most 0.2", (int)dx, (int)dy, sum / count);
 }
 
+/* Noise alone does not move what has no texture, and does not hide motion of what has little. A slope of brightness looks the
+ * same everywhere to patches that are compared without their means. */
+static void noisy(SnlsContext *ctx, double slope, double texture_share, double dx, double dy, double bound)
+{
+    const int64_t h = 240, w = 320;
+    SnlsFlowPair p = { spec_tensor(SNLS_F32, SHAPE(h, w)), spec_tensor(SNLS_F32, SHAPE(h, w)),
+                       spec_tensor(SNLS_F32, SHAPE(h, w, 2)) };
+    SnlsFlowParams params;
+    Rng rng = { 41 };
+    double sum = 0;
+    for (int64_t i = 0; i < h * w; i++)
+        for (int f = 0; f < 2; f++) { /* uniform noise with a standard deviation of 15 */
+            const double x = (double)(i % w) - (f ? dx : 0), y = (double)(i / w) - (f ? dy : 0);
+            ((float *)(f ? p.to.data : p.from.data))[i] =
+                (float)(slope * (x + y) + texture_share * texture(x, y) + rng_real(&rng, -26, 26));
+        }
+    snls_flow_defaults(&params);
+    params.method = SNLS_FLOW_DIS;
+    CHECK(snls_flow(ctx, &p, &params) == SNLS_OK, "%s", snls_error(ctx));
+    for (int64_t i = 0; i < h * w; i++) {
+        const float *f = (const float *)p.flow.data + 2 * i;
+        sum += hypot((double)f[0] - dx, (double)f[1] - dy);
+    }
+    CHECK(sum / (double)(h * w) <= bound, "dis in noise, slope %g, texture %g, motion (%g, %g): error %.4f, at most %g", slope, texture_share,
+          dx, dy, sum / (double)(h * w), bound);
+}
+
 /* Every shape, however small: finite numbers, and the same on any number of threads and at any level. */
 static void sizes_and_threads(void)
 {
@@ -510,6 +537,9 @@ int main(void)
         brightness(ctx);
         pan(ctx, 40, 20);
         pan(ctx, 52, 13);
+        noisy(ctx, 0, 0, 0, 0, 0.6);
+        noisy(ctx, 0.4, 0, 0, 0, 0.6);
+        noisy(ctx, 0.4, 0.2, 4, -3, 0.8);
         layouts(ctx);
         clips(ctx);
         pairs_refused(ctx);

@@ -75,6 +75,8 @@ TV-L1 flow enlarged without being scaled|src/flow/tvl1.c|s + 1, s, 1 / p->zfacto
 DIS flow enlarged without being scaled|src/flow/dis.c|\&coarse[c], 2)|\&coarse[c], 1)|test_flow
 a step of descent in the wrong direction|src/flow/dis.c|u -= step[0];|u += step[0];|test_flow
 patches that do not try what their neighbours found|src/flow/dis.c|int count = 0;|return 0; int count = 0;|test_flow
+patches that follow noise|src/flow/dis_still.c|if (!(s->noise > 0)) return;|return;|test_flow
+motion taken for noise|src/flow/dis_still.c|lowest_tenth(rough) / 0.63f|lowest_tenth(rough) * 1e6f|test_flow
 a refinement that takes brightness for motion|src/flow/dis.c|even_light(job, e, \&flow[2]);|(void)even_light;|test_flow
 round trip read at the wrong place|src/flow/field.c|read_bilinear(backward, py, px, 0)|read_bilinear(backward, (double)y, (double)x, 0)|test_flow
 KITTI's components swapped|src/io/image.c|to[c] = from[2] ? ((float)from[c]|to[c] = from[2] ? ((float)from[1 - c]|test_image

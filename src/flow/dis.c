@@ -23,7 +23,7 @@ static int64_t patches(int64_t length, int32_t stride)
 {
     return length > SIDE ? (length - SIDE + stride - 1) / stride + 1 : 1;
 }
-static int64_t patch_at(int64_t i, int64_t length, int32_t stride)
+int64_t snls_dis_patch_at(int64_t i, int64_t length, int32_t stride)
 {
     const int64_t last = length > SIDE ? length - SIDE : 0;
     return i * stride < last ? i * stride : last;
@@ -55,6 +55,7 @@ void snls_dis_take(SnlsFlowJob *job, SnlsDis *d, const SnlsDisParams *params, in
         d->patch[i] = snls_flow_plane(job, patches(fine_h, params->stride), patches(fine_w, params->stride));
     d->row_size = fine_w + SIDE;
     d->rows = snls_flow_floats(job, 4 * job->threads, d->row_size);
+    snls_still_take(job, &d->still, params->stride, d->patch->height, d->patch->width);
     snls_resample_take(job, &d->resample, width);
     snls_tvl1_solver_take(job, &d->solver, fine_h, fine_w);
 }
@@ -151,9 +152,7 @@ static void patch_begin(Patch *p, const SnlsDisLevel *e, int64_t y, int64_t x)
     p->xy = (float)(-xy / det);
 }
 
-/* Where a patch at (y, x) moved by (u, v) begins in frame to, and the weights of the four pixels around each place. It may
- * leave the frame only as far as the padding goes. */
-static const float *patch_place(const SnlsPlane *to, int64_t y, int64_t x, float u, float v, float *weight)
+const float *snls_dis_place(const SnlsPlane *to, int64_t y, int64_t x, float u, float v, float *weight)
 {
     const float low = -(PAD - 2), high_x = (float)(to->width + PAD - SIDE - 2),
                 high_y = (float)(to->height + PAD - SIDE - 2);
@@ -174,7 +173,7 @@ static const float *patch_place(const SnlsPlane *to, int64_t y, int64_t x, float
 static Found patch_try(const SnlsFlowJob *job, const Patch *p, const SnlsPlane *to, float u, float v, float *step)
 {
     float weight[4], sums[4];
-    const float *image = patch_place(to, p->y, p->x, u, v, weight);
+    const float *image = snls_dis_place(to, p->y, p->x, u, v, weight);
     job->loops.patch(sums, image, to->stride, weight, p->shape, p->gx, p->gy);
     const float bx = sums[0] - p->sum_x * sums[2], by = sums[1] - p->sum_y * sums[2];
     step[0] = p->xx * bx + p->xy * by;
@@ -226,8 +225,8 @@ static void found_put(const SnlsPlane *patch, int64_t i, int64_t j, Found found)
 static void search_begin(const Search *s, Patch *p, int64_t i, int64_t j)
 {
     const SnlsPlane *from = &s->level->from;
-    patch_begin(p, s->level, patch_at(i, from->height, s->d->params.stride),
-                patch_at(j, from->width, s->d->params.stride));
+    patch_begin(p, s->level, snls_dis_patch_at(i, from->height, s->d->params.stride),
+                snls_dis_patch_at(j, from->width, s->d->params.stride));
 }
 
 /* Motions this near descend to the same place. */
@@ -307,13 +306,13 @@ static void search_patches(const SnlsFlowJob *job, const SnlsDis *d, const SnlsD
 static void spread_row(const SnlsFlowJob *job, const SnlsDis *d, const SnlsDisLevel *e, const SnlsPlane *patch,
                        int64_t i, int64_t y, float *rows)
 {
-    const int64_t top = patch_at(i, e->from.height, d->params.stride);
+    const int64_t top = snls_dis_patch_at(i, e->from.height, d->params.stride);
     for (int64_t j = 0; j < patch->width; j++) {
-        const int64_t x = patch_at(j, e->from.width, d->params.stride), size = d->row_size;
+        const int64_t x = snls_dis_patch_at(j, e->from.width, d->params.stride), size = d->row_size;
         const Found f = found_get(patch, i, j);
         float *const sums[4] = { rows + x, rows + size + x, rows + 2 * size + x, rows + 3 * size + x };
         float weight[4];
-        const float *image = patch_place(&e->to, top, x, f.u, f.v, weight) + (y - top) * e->to.stride;
+        const float *image = snls_dis_place(&e->to, top, x, f.u, f.v, weight) + (y - top) * e->to.stride;
         job->loops.spread(sums, snls_plane_row(&e->from, y) + x, image, e->to.stride, weight,
                           (const float[3]){ f.u, f.v, f.light });
     }
@@ -328,7 +327,7 @@ static void densify(const SnlsFlowJob *job, const SnlsDis *d, const SnlsDisLevel
         float *rows = d->rows + 4 * snls_flow_thread() * d->row_size;
         for (int64_t x = 0; x < 4 * d->row_size; x++) rows[x] = 0;
         for (int64_t i = 0; i < patch->height; i++) {
-            const int64_t top = patch_at(i, flow->height, d->params.stride);
+            const int64_t top = snls_dis_patch_at(i, flow->height, d->params.stride);
             if (top <= y && y < top + SIDE) spread_row(job, d, e, patch, i, y, rows);
         }
         for (int64_t x = 0; x < flow->width; x++) {
@@ -361,6 +360,7 @@ static void refine(const SnlsFlowJob *job, SnlsDis *d, const SnlsDisLevel *e, co
 void snls_dis_run(const SnlsFlowJob *job, SnlsDis *d, const SnlsFlowFrames *frames)
 {
     make_levels(job, d, frames);
+    snls_still_begin(job, d);
     SnlsPlane coarse[2], flow[3];
     for (int32_t l = d->coarsest; l >= d->finest; l--) {
         const SnlsDisLevel *e = &d->level[l];
@@ -376,6 +376,7 @@ void snls_dis_run(const SnlsFlowJob *job, SnlsDis *d, const SnlsFlowFrames *fram
                 for (int64_t i = 0; i < h * w; i++) flow[c].data[i] = 0;
         }
         search_patches(job, d, e, flow, patch);
+        snls_still_hold(job, d, l, patch);
         densify(job, d, e, patch, flow);
         for (int c = 0; c < 2; c++) coarse[c] = flow[c];
     }

@@ -85,6 +85,13 @@ typedef struct SnlsDisLevel {
     SnlsPlane from, to, gx, gy; /* with SNLS_DIS_PAD pixels around them; data is pixel (0, 0) of the frame */
 } SnlsDisLevel;
 
+/* Which blocks are at rest: dis_still.c. */
+typedef struct SnlsStill {
+    int32_t every;                         /* patches from one block to the next */
+    float noise;                           /* variance at the finest level */
+    SnlsPlane gain, rest, light, moves[2]; /* of a level's blocks; moves of the one above too */
+} SnlsStill;
+
 typedef struct SnlsDis {
     SnlsDisParams params;
     int32_t finest, coarsest;
@@ -95,10 +102,23 @@ typedef struct SnlsDis {
     float *rows;                     /* threads * 4 rows: sums of the densification */
     int64_t row_size;
     SnlsResample resample;
+    SnlsStill still;
     SnlsTvl1Solver solver;
 } SnlsDis;
 
 void snls_dis_take(SnlsFlowJob *job, SnlsDis *work, const SnlsDisParams *params, int64_t height, int64_t width);
 void snls_dis_run(const SnlsFlowJob *job, SnlsDis *work, const SnlsFlowFrames *frames);
+
+int64_t snls_dis_patch_at(int64_t i, int64_t length, int32_t stride); /* first pixel of patch i along an axis */
+/* Where a patch at (y, x) moved by (u, v) begins in frame to, and the weights of the four pixels around each place. It may
+ * leave the frame only as far as the padding goes. */
+const float *snls_dis_place(const SnlsPlane *to, int64_t y, int64_t x, float u, float v, float *weight);
+
+/* ---- dis_still.c ---- */
+
+void snls_still_take(SnlsFlowJob *job, SnlsStill *still, int32_t stride, int64_t rows, int64_t columns); /* of patches */
+void snls_still_begin(const SnlsFlowJob *job, SnlsDis *work); /* measures the noise, levels being made */
+/* Patches of a level, which are searched, go back to rest where noise explains what they found; from coarse to fine. */
+void snls_still_hold(const SnlsFlowJob *job, SnlsDis *work, int32_t level, const SnlsPlane *patch);
 
 #endif
