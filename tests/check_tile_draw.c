@@ -41,6 +41,20 @@ static void draw_flow(TileCase *c, Rng *rng, TileKind of)
                     tensor_set(&c->s.flow, flat++, rng_one_in(rng, 500) ? NAN : flow_at(kind, level[axis], rng, y, x, axis));
 }
 
+/* Whole and the same for all queries of a plane, mostly; seldom one of all is another. */
+static void draw_even_flow(TileCase *c, Rng *rng)
+{
+    const int64_t *q = c->s.query.shape, step = c->s.params.stride0, shape[6] = {q[0], q[1], 2 * c->s.params.wt, (q[2] + step - 1) / step, (q[3] + step - 1) / step, 2};
+    if (!shape[2] || rng_one_in(rng, 4)) return;
+    c->s.flow = tensor_new(rng, SNLS_F32, 6, shape, LAYOUT_PLAIN);
+    const int64_t count = tensor_count(&c->s.flow), plane = 2 * shape[3] * shape[4], far = RNG_PICK(rng, 0, 2, 9);
+    for (int64_t at = 0; at < count; at += plane) {
+        const double level[2] = {(double)rng_int(rng, -far, far), (double)rng_int(rng, -far, far)};
+        for (int64_t i = 0; i < plane; i++) tensor_set(&c->s.flow, at + i, level[i % 2]);
+    }
+    if (rng_one_in(rng, 4)) tensor_set(&c->s.flow, rng_int(rng, 0, count - 1), RNG_PICK(rng, 0.5, 7, NAN));
+}
+
 static void draw_tile_params(SnlsSearchParams *p, Rng *rng)
 {
     snls_search_defaults(p);
@@ -229,6 +243,7 @@ void tile_draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
     const bool many = kind == TILE_ROUGH && rng_one_in(rng, 3);
     if (kind == TILE_ROUGH) draw_rough_params(&c->s.params, rng, many);
     const int64_t stacked = kind == TILE_STACKS ? draw_stacks_params(&c->s.params, rng) : 0;
+    if (kind == TILE_EVEN) c->s.params.ps = c->s.params.dilation = 1, c->s.params.stride1 = rng_one_in(rng, 8) ? 0.5 : 1, c->s.params.ws = (int32_t)RNG_PICK(rng, 1, 3, 4, 5, 7, 8, 9, 9, 9, 17, 18);
     const int64_t reach = c->s.params.ps > 3 ? 4 : 8, side = c->s.params.ws > 5 ? 26 : 40;
     int64_t shape[5] = {1, 2 * c->s.params.wt + 1 + rng_int(rng, 0, 1), rng_int(rng, 1, 22), rng_int(rng, 1, side), rng_int(rng, 1, reach)};
     if (c->s.params.ps == 1 && (products || rng_one_in(rng, 2))) shape[4] = RNG_PICK(rng, 16, 16, 19, 31, 33, 70); /* chunks of features */
@@ -254,6 +269,11 @@ void tile_draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
         if (rng_one_in(rng, 2)) shape[4] = RNG_PICK(rng, 64, 70);
         shape[2] = rng_int(rng, 6, 12);
         shape[3] = rng_int(rng, 12, 24);
+    }
+    if (kind == TILE_EVEN) {
+        shape[2] = rng_int(rng, 1, 24);
+        shape[3] = rng_int(rng, 1, 40);
+        shape[4] = RNG_PICK(rng, 33, 40, 64, 70, 100, 130);
     }
     if (kind == TILE_APART) {
         shape[2] = rng_int(rng, 10, 40);
@@ -307,7 +327,8 @@ void tile_draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
         for (int64_t i = 0; i < tensor_count(&c->s.query); i++) tensor_set(&c->s.query, i, 0);
         c->alike = true;
     }
-    draw_flow(c, rng, kind);
+    if (kind == TILE_EVEN) draw_even_flow(c, rng);
+    else draw_flow(c, rng, kind);
     if (exact) make_exact(c, rng);
     c->all = c->s;
     c->all.params.topk = SNLS_TOPK_ALL;

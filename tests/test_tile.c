@@ -1,6 +1,6 @@
 /* test_tile.c: search at sizes where queries are worked on in tiles (frames wider than a vector, smooth flow), against every
  * candidate of ref's search_all. test_ops draws from the whole parameter space, where such cases are rare.
- *   test_tile [--backend cuda] [--products | --few | --long | --steps | --patches | --frames | --apart | --rough | --stacks] [SEED [COUNT]]
+ *   test_tile [--backend cuda] [--products | --few | --long | --steps | --patches | --frames | --apart | --rough | --stacks | --even] [SEED [COUNT]]
  * --products: single pixels of many features compared by products, which a GPU's matrix units do, and which may take matrix tiles of a CPU two parts.
  * --few: 3 x 3 patches of several heads with few features in small windows, and l2 of single pixels, which a GPU does four features a lane.
  * --long: lists of 11 to 64 by l2 of single pixels, and as many given places ranked anew by refine.
@@ -9,7 +9,8 @@
  * --frames: longer videos, several of whose frames are searched together, mostly by single pixels.
  * --apart: queries some pixels apart that look anywhere, which matrix tiles take in boxes of every width, narrow and wide ones by turns.
  * --rough: patches where flow has edges and errors, so that queries of a tile are sorted into several boxes of shifts.
- * --stacks: patches in frames of several tiles above each other, which hand products down; what the windows of one have in common with those of the next drifts, and jumps. */
+ * --stacks: patches in frames of several tiles above each other, which hand products down; what the windows of one have in common with those of the next drifts, and jumps.
+ * --even: single pixels of many features where all queries look at the same shifts, or all but one: tiles of matrix tiles have another shape there. */
 /* ctest: sanitized=6 args=1 22 */
 /* ctest: name=products sanitized=4 args=--products 1 10 */
 /* ctest: name=steps args=--steps 1 12 */
@@ -24,18 +25,22 @@
 /* ctest: name=rough-many label=slow timeout=900 args=--rough 1000 6 */
 /* ctest: name=stacks sanitized=2 args=--stacks 1 6 */
 /* ctest: name=stacks-many label=slow timeout=600 args=--stacks 1000 24 */
+/* ctest: name=even sanitized=4 args=--even 1 14 */
+/* ctest: name=even-many label=slow timeout=600 args=--even 1000 60 */
 /* ctest: name=cuda label=cuda args=--backend cuda 1 300 */
 /* ctest: name=cuda-products label=cuda args=--backend cuda --products 1 150 */
 /* ctest: name=cuda-few label=cuda args=--backend cuda --few 1 200 */
 /* ctest: name=cuda-long label=cuda args=--backend cuda --long 1 200 */
 /* ctest: name=many label=slow timeout=600 args=1000 36 */
 #include "tile.h"
+#include <ctype.h>
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const kinds[] = {"", " --products", " --few", " --long", " --steps", " --patches", " --frames", " --apart", " --rough", " --stacks"};
+static const char *const kinds[] = {"", " --products", " --few", " --long", " --steps", " --patches", " --frames", " --apart", " --rough", " --stacks", " --even"};
 
 /* ---- gradients of 3 x 3 patches, which a GPU takes together ---- */
 
@@ -199,8 +204,9 @@ int main(int argc, char **argv)
         argv += 2;
     }
     TileKind kind = TILE_ANY;
-    for (int i = TILE_PRODUCTS; i <= TILE_STACKS && argc > 1; i++)
+    for (size_t i = TILE_PRODUCTS; i < sizeof kinds / sizeof *kinds && argc > 1; i++)
         if (!strcmp(argv[1], kinds[i] + 1)) kind = (TileKind)i;
+    if (kind == TILE_ANY && argc > 1 && !isdigit((unsigned char)*argv[1])) return fprintf(stderr, "test_tile: %s is none of its options\n", argv[1]), 2;
     argc -= kind != TILE_ANY;
     argv += kind != TILE_ANY;
     const long long seed = argc > 1 ? atoll(argv[1]) : 1, count = argc > 2 ? atoll(argv[2]) : 1;

@@ -264,7 +264,7 @@ static SnlsStatus run_fast(SnlsContext *ctx, CpuMatch *c, bool *done)
     c->k = list_length(&c->m, c->m.k + (c->m.exclude == SNLS_EXCLUDE_SELF));
     const bool sieve = snls_cpu_sieve_applies(ctx, &c->m), tiles = snls_cpu_tile_applies(&c->m);
     int64_t begun = 0;
-    c->whole_flow = (sieve || tiles) && snls_cpu_tile_whole_flow(&c->m);
+    if (sieve || tiles) snls_cpu_look_at_flow(c);
     if (sieve) SNLS_TRY(run_sieve(ctx, c, &begun, &scratch));
     *done = begun > 0 || tiles;
     if (begun == 0 && tiles) {
@@ -311,8 +311,8 @@ static int64_t most_at_level(SnlsContext *ctx, const SnlsMatch *m)
     keep_most(ctx, &most);
     c.m.anchor = SNLS_ANCHOR_NONE;
     c.k = list_length(m, m->k + (m->exclude == SNLS_EXCLUDE_SELF));
-    for (int whole = 0; whole < 2; whole++) {
-        c.whole_flow = whole;
+    for (int flow = 0; flow < 4; flow++) {
+        c.whole_flow = flow & 1, c.even_flow = flow & 2;
         if (snls_cpu_tile_applies(&c.m)) {
             plan_query(ctx, &c);
             snls_cpu_tile_plan(ctx, &c);

@@ -16,7 +16,7 @@ static int64_t reach_of(const SnlsMatch *m) { return (int64_t)floor(m->stride1 *
 static bool strides_fit(const SnlsTensor *t, int axis_i, int axis_j)
 {
     if (!t->data) return true;
-    const int64_t limit = INT32_MAX / (2 * SIEVE_EDGE), i = t->stride[axis_i], j = t->stride[axis_j];
+    const int64_t limit = INT32_MAX / (2 * SIEVE_ACROSS), i = t->stride[axis_i], j = t->stride[axis_j];
     return i > -limit && i < limit && j > -limit && j < limit;
 }
 
@@ -35,7 +35,7 @@ bool snls_cpu_sieve_applies(SnlsContext *ctx, const SnlsMatch *m)
     const bool steps = m->stride1 == 1 || m->stride1 == 0.5 || m->stride1 == 0.25;
     const bool tiles = m->prod && m->stride1 < 1 && m->features < SNLS_SIEVE_MANY && m->k <= SHORT_LIST && reach_of(m) <= SMALL;
     const bool few = m->features < 16; /* padding to a chunk would take several times the memory of the frames, and gains little */
-    const bool size = !few && reach_of(m) + 2 + (SIEVE_EDGE - 1) < SNLS_SIEVE_SIDE && m->side < 1024 && m->windows <= WINDOWS_MAX && m->height < 1 << 30 && m->width < 1 << 30;
+    const bool size = !few && reach_of(m) + 2 + (SIEVE_DOWN - 1) < SNLS_SIEVE_SIDE && m->side < 1024 && m->windows <= WINDOWS_MAX && m->height < 1 << 30 && m->width < 1 << 30;
     const bool reachable = strides_fit(&m->centre, m->centre.ndim - 3, m->centre.ndim - 2) && row_of_key(m) < INT32_MAX / SNLS_SIEVE_SIDE;
     return kind && steps && !tiles && size && reachable && snls_sieve_init(&s, ctx->cpu_level);
 }
@@ -61,16 +61,35 @@ static void set_together(CpuSieve *v)
 /* Whether candidates may lie between pixels. */
 static bool has_bends(const CpuMatch *c, int32_t steps) { return !c->m.nearest && ((c->m.flow_slots && !c->whole_flow) || steps > 1); }
 
+/* Keys along an axis that so many queries side by side look at, if all look alike. */
+static int64_t keys_of(const CpuSieve *v, int64_t queries) { return reach_of(&v->c->m) + 1 + has_bends(v->c, v->steps) + (queries - 1) * v->c->m.stride0; }
+
+/* Units of products in the box of a tile. */
+static int64_t units_of_box(const CpuSieve *v, int64_t down, int64_t across) { return keys_of(v, down) * ((keys_of(v, across) + SIEVE_LANES - 1) / SIEVE_LANES); }
+
+/* Where all queries look at the same shifts, at pixels, boxes are known beforehand: for windows of 9 x 9 twelve keys by twelve with 4 x 4 queries, ten by sixteen with 2 x 8. These are 16 keys more to look at,
+ * but where products come in runs of sixteen keys ten units of them instead of twelve; with one chunk of features a unit is no more than that. Windows that differ want 4 x 4, whose boxes have room for it in
+ * sixteen columns. */
+static void set_shape(CpuSieve *v)
+{
+    enum { LOW = SIEVE_DOWN / SIEVE_GROUP, NARROW = SIEVE_ACROSS / SIEVE_GROUP };
+    const bool even = v->s.runs && v->c->even_flow && v->steps == 1 && v->c->m.features > SNLS_SIEVE_CHUNK;
+    const bool wide = even && keys_of(v, SIEVE_ACROSS) <= SNLS_SIEVE_SIDE && units_of_box(v, LOW, SIEVE_ACROSS) < units_of_box(v, SIEVE_DOWN, NARROW);
+    v->down = wide ? LOW : SIEVE_DOWN;
+    v->across = wide ? SIEVE_ACROSS : NARROW;
+}
+
 static CpuSieve sieve_of(SnlsContext *ctx, const CpuMatch *c, int parts)
 {
     const SnlsMatch *m = &c->m;
     CpuSieve v = {.c = c, .steps = (int32_t)(1 / m->stride1)};
     snls_sieve_init(&v.s, ctx->cpu_level);
     if (parts > 1 && v.s.scaled) snls_sieve_init(&v.s, SNLS_CPU_AMX); /* f16 numbers come in one part, bf16 numbers in two */
-    const int64_t natural = reach_of(m) + 2 + (SIEVE_EDGE - 1) * m->stride0;
-    v.columns_max = at_most((natural + SIEVE_LANES - 1) / SIEVE_LANES * SIEVE_LANES, SNLS_SIEVE_SIDE);
-    v.rows_max = at_most(natural + SLACK, SNLS_SIEVE_SIDE);
-    v.rows_alike = at_most(natural, SNLS_SIEVE_SIDE);
+    set_shape(&v);
+    v.columns_max = at_most((keys_of(&v, v.across) + SIEVE_LANES - 1) / SIEVE_LANES * SIEVE_LANES, SNLS_SIEVE_SIDE);
+    v.cells_max = (int32_t)v.columns_max + !has_bends(c, v.steps);
+    v.rows_alike = at_most(keys_of(&v, SIEVE_DOWN), SNLS_SIEVE_SIDE);
+    v.rows_max = at_most(v.rows_alike + SLACK, SNLS_SIEVE_SIDE);
     v.bits = v.columns_max <= 16 ? 4 : v.columns_max <= 32 ? 5 : 6;
     v.room = at_most((m->each ? 1 : m->windows) * v.rows_max, ROWS_MAX);
     v.boxes = at_most(v.room, BOXES);
@@ -164,23 +183,23 @@ void snls_cpu_sieve_plan(SnlsContext *ctx, const CpuMatch *c, const CpuSieveWay 
 /* ---- a tile ---- */
 
 /* Numbers from lane 0 of a tile to each lane. */
-static void lane_steps(int64_t down, int64_t right, ptrdiff_t *at)
+static void lane_steps(const CpuSieve *v, int64_t down, int64_t right, ptrdiff_t *at)
 {
-    for (int64_t l = 0; l < SIEVE_LANES; l++) at[l] = l / SIEVE_EDGE * down + l % SIEVE_EDGE * right;
+    for (int64_t l = 0; l < SIEVE_LANES; l++) at[l] = l / v->across * down + l % v->across * right;
 }
 
 static void set_lanes(CpuSieve *v)
 {
     const SnlsMatch *m = &v->c->m;
-    lane_steps(m->dist.stride[3], m->dist.stride[4], v->dist_at);
-    lane_steps(m->offset.stride[3], m->offset.stride[4], v->offset_at);
-    if (m->index.data) lane_steps(m->index.stride[3], m->index.stride[4], v->index_at);
-    if (m->flow_slots) lane_steps(m->centre.stride[m->centre.ndim - 3], m->centre.stride[m->centre.ndim - 2], v->flow_at);
+    lane_steps(v, m->dist.stride[3], m->dist.stride[4], v->dist_at);
+    lane_steps(v, m->offset.stride[3], m->offset.stride[4], v->offset_at);
+    if (m->index.data) lane_steps(v, m->index.stride[3], m->index.stride[4], v->index_at);
+    if (m->flow_slots) lane_steps(v, m->centre.stride[m->centre.ndim - 3], m->centre.stride[m->centre.ndim - 2], v->flow_at);
     for (int64_t l = 0; l < SIEVE_LANES; l++) {
-        v->lane_y[l] = (double)(l / SIEVE_EDGE * m->stride0);
-        v->lane_x[l] = (double)(l % SIEVE_EDGE * m->stride0);
+        v->lane_y[l] = (double)(l / v->across * m->stride0);
+        v->lane_x[l] = (double)(l % v->across * m->stride0);
     }
-    for (int64_t l = 0; l < SIEVE_LANES; l++) v->pixel_at[l] = (l / SIEVE_EDGE * v->c->query.step[2] + l % SIEVE_EDGE * v->c->query.step[3]) * m->stride0;
+    for (int64_t l = 0; l < SIEVE_LANES; l++) v->pixel_at[l] = (l / v->across * v->c->query.step[2] + l % v->across * v->c->query.step[3]) * m->stride0;
 }
 
 /* Of pixels as they are, and of what they are multiplied with. */
@@ -283,19 +302,19 @@ static void run_group(const CpuSieve *v, const CpuSieveTile *p, int count, CpuSi
 
 /* ---- frames ---- */
 
-/* Tiles side by side whose keys fit the second cache together with the rows they share: those of lanes that look alike, as most do. */
+/* Queries side by side whose keys fit the second cache together with the rows they share: those of lanes that look alike, as most do. */
 static int64_t strip_of(const CpuSieve *v)
 {
     const SnlsMatch *m = &v->c->m;
     const int64_t pixel = v->keys.pixel * (int64_t)sizeof(uint16_t) + m->features * (int64_t)sizeof(float);
-    const int64_t tiles = STRIP_BYTES / (pixel * v->rows_alike * v->keys.ring * SIEVE_EDGE * m->stride0);
-    return tiles < 4 ? 4 : tiles;
+    const int64_t columns = STRIP_BYTES / (pixel * v->rows_alike * v->keys.ring * m->stride0);
+    return columns < PIECE ? PIECE : columns;
 }
 
 static uint32_t active_lanes(const SnlsMatch *m, const CpuSieveTile *p)
 {
     uint32_t active = 0;
-    if (p->i0 + SIEVE_EDGE <= m->rows && p->j0 + SIEVE_EDGE <= m->columns) return (1u << SIEVE_LANES) - 1;
+    if (p->i0 + SIEVE_LANES / p->across <= m->rows && p->j0 + p->across <= m->columns) return (1u << SIEVE_LANES) - 1;
     for (int64_t l = 0; l < SIEVE_LANES; l++) {
         const SnlsQuery q = snls_sieve_query(p, l);
         active |= (uint32_t)(q.i < m->rows && q.j < m->columns) << l;
@@ -306,14 +325,17 @@ static uint32_t active_lanes(const SnlsMatch *m, const CpuSieveTile *p)
 /* A band of four rows of queries across a strip. */
 static void run_band(const CpuSieve *v, const CpuSieveTile *at, int64_t i0, int64_t first, int64_t end, CpuSieveJobs *jobs, CpuSieveScratch *s)
 {
-    for (int64_t j0 = first; j0 < end; j0 += SIEVE_GROUP * SIEVE_EDGE) {
+    for (int64_t j0 = first; j0 < end; j0 += SIEVE_ACROSS) {
         CpuSieveTile p[SIEVE_GROUP];
         int count = 0;
-        for (int64_t j = j0; count < SIEVE_GROUP && j < end; j += SIEVE_EDGE, count++) {
-            p[count] = *at;
-            p[count].i0 = i0;
-            p[count].j0 = j;
-            p[count].active = active_lanes(&v->c->m, &p[count]);
+        for (int64_t n = 0; n < SIEVE_GROUP; n++) {
+            CpuSieveTile tile = *at;
+            tile.across = v->across;
+            tile.i0 = i0 + n * v->down % SIEVE_DOWN;
+            tile.j0 = j0 + n * v->across % SIEVE_ACROSS;
+            if (tile.i0 >= v->c->m.rows || tile.j0 >= end) continue;
+            tile.active = active_lanes(&v->c->m, &tile);
+            p[count++] = tile;
         }
         run_group(v, p, count, jobs, s);
     }
@@ -325,9 +347,9 @@ typedef struct Units { int64_t strip, strips, bands, pieces; } Units;
 static Units units_of(const CpuSieve *v)
 {
     const SnlsMatch *m = &v->c->m;
-    const int64_t most = strip_of(v) * SIEVE_EDGE, strips = (m->columns + most - 1) / most, group = SIEVE_GROUP * SIEVE_EDGE;
-    const int64_t strip = ((m->columns + strips - 1) / strips + group - 1) / group * group; /* alike: a narrow one would read keys for a few queries */
-    return (Units){strip, (m->columns + strip - 1) / strip, (m->rows + SIEVE_EDGE - 1) / SIEVE_EDGE, (strip + PIECE - 1) / PIECE};
+    const int64_t most = strip_of(v), strips = (m->columns + most - 1) / most;
+    const int64_t strip = ((m->columns + strips - 1) / strips + SIEVE_ACROSS - 1) / SIEVE_ACROSS * SIEVE_ACROSS; /* alike: a narrow one would read keys for a few queries */
+    return (Units){strip, (m->columns + strip - 1) / strip, (m->rows + SIEVE_DOWN - 1) / SIEVE_DOWN, (strip + PIECE - 1) / PIECE};
 }
 
 /* Each thread has bands of its own, about those whose keys it loaded and still has in its cache, and does them strip by strip; when they are done it
@@ -365,7 +387,7 @@ static void run_share(const CpuSieve *v, const CpuSieveTile *at, int64_t frames,
 {
     for (int64_t u; (u = take_unit(taken)) < share->units;) {
         const int64_t band = u / n->pieces, left = band / share->bands * n->strip, right = at_most(left + n->strip, v->c->m.columns);
-        const int64_t x = left + u % n->pieces * PIECE, y = band_of(bands, share->first + band % share->bands) * SIEVE_EDGE;
+        const int64_t x = left + u % n->pieces * PIECE, y = band_of(bands, share->first + band % share->bands) * SIEVE_DOWN;
         for (CpuSieveTile in = *at; in.t < at->t + frames; in.t++) run_band(v, &in, y, x, at_most(x + PIECE, right), jobs, s);
     }
 }

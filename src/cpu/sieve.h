@@ -1,4 +1,4 @@
-/* sieve.h: search through the sieve of simd/sieve.h: rough scores for 4 x 4 queries at a time, exact ones for
+/* sieve.h: search through the sieve of simd/sieve.h: rough scores for 16 queries at a time, exact ones for
  * what may be among the best. For each slot of a tile of queries:
  *   1. where the windows are, lane by lane (sieve_window.c);
  *   2. boxes of keys that hold them: one if the flow is smooth, up to one a lane if not (sieve_window.c);
@@ -11,7 +11,8 @@
 #include "cpu/match.h"
 #include "simd/sieve.h"
 
-enum { SIEVE_LANES = SNLS_SIEVE_LANES, SIEVE_EDGE = 4, SIEVE_GROUP = 2, SIEVE_BATCH = 16, SIEVE_ENTRIES = 8192 };
+/* A group of two tiles is 4 x 8 queries: tiles of 4 x 4 side by side, or of 2 x 8 above each other (set_shape in sieve.c). */
+enum { SIEVE_LANES = SNLS_SIEVE_LANES, SIEVE_DOWN = 4, SIEVE_ACROSS = 8, SIEVE_GROUP = 2, SIEVE_BATCH = 16, SIEVE_ENTRIES = 8192 };
 
 /* Key frames in bf16 parts, a ring: pixel (y, x) of the frame at place p of the ring is at data + ((p*rows + y)*width + x)*parts*padded. One row
  * and some columns of zeros follow the frame. For l2 a score is |k|^2 - 2<q, k>: `add` holds |k|^2, and three planes the corrections between pixels. */
@@ -58,8 +59,10 @@ typedef struct CpuSieve {
     SnlsSieve s;
     CpuSieveKeys keys;
     int32_t steps;                        /* candidates of a pixel's length: 1/stride1 */
+    int64_t down, across;                 /* queries of a tile along both axes */
     int64_t rows_max, columns_max;        /* key rows and columns of a box; columns in whole runs of 16 */
-    int64_t rows_alike;                   /* ... rows where all lanes look alike */
+    int32_t cells_max;                    /* ... along x, as `fit` counts them: one less where none is between pixels */
+    int64_t rows_alike;                   /* rows of a group where all lanes look alike */
     int64_t together;                     /* frames of queries that are searched together, since they share keys */
     int64_t room, boxes;                  /* rows of cells and boxes that a thread can hold */
     int     bits;                         /* of a column's number */
@@ -72,7 +75,7 @@ typedef struct CpuSieve {
     double  lane_y[SIEVE_LANES], lane_x[SIEVE_LANES]; /* of the grid: from lane 0 */
 } CpuSieve;
 
-/* What a thread holds for a tile. It works on a group of tiles side by side, slot by slot, since they share most keys. */
+/* What a thread holds for a tile. It works on the tiles of a group slot by slot, since they share most keys. */
 typedef struct CpuSieveScratch {
     CpuMatchScratch *single;   /* for queries that do not fit the sieve */
     uint16_t *query;           /* (2, chunks, 16, 32) */
@@ -105,15 +108,15 @@ typedef struct CpuSieveScratch {
     int32_t  flow_at[SIEVE_LANES]; /* as in CpuSieve; lanes that do not exist look at lane 0 */
 } CpuSieveScratch;
 
-/* A tile: queries i0 .. i0+3, j0 .. j0+3 of the grid, as far as they exist (active). */
+/* A tile: queries of the grid from i0, j0 on, so many across, as far as they exist (active). */
 typedef struct CpuSieveTile {
-    int64_t b, head, t, i0, j0;
+    int64_t b, head, t, i0, j0, across;
     uint32_t active;
 } CpuSieveTile;
 
 static inline SnlsQuery snls_sieve_query(const CpuSieveTile *p, int64_t l)
 {
-    return (SnlsQuery){.b = p->b, .head = p->head, .t = p->t, .i = p->i0 + l / SIEVE_EDGE, .j = p->j0 + l % SIEVE_EDGE};
+    return (SnlsQuery){.b = p->b, .head = p->head, .t = p->t, .i = p->i0 + l / p->across, .j = p->j0 + l % p->across};
 }
 
 /* The larger of two, NaN if one is. */

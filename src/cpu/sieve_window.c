@@ -45,7 +45,7 @@ static uint32_t plain_windows(const CpuSieve *v, const CpuSieveTile *p, int64_t 
         w.flow = (const float *)m->centre.data + snls_match_centre_at(m, &q, slot);
         w.at = s->flow_at;
         w.step_y = snls_match_step_y(m);
-        for (int64_t i = 0; i < SIEVE_EDGE; i++) __builtin_prefetch(w.flow + (SIEVE_EDGE + i) * m->centre.stride[m->centre.ndim - 3]); /* of the tile below */
+        for (int64_t i = 0; i < v->down; i++) __builtin_prefetch(w.flow + (SIEVE_DOWN + i) * m->centre.stride[m->centre.ndim - 3]); /* of the group below */
     }
     return v->s.windows(&w, &s->axis_y[slot], &s->axis_x[slot]);
 }
@@ -124,7 +124,7 @@ uint32_t snls_sieve_plan_slot(const CpuSieve *v, const CpuSieveTile *p, int64_t 
 {
     while (lanes) {
         SnlsSieveSpan y, x;
-        uint32_t taken = v->s.fit(&s->axis_x[slot], lanes, (int32_t)v->columns_max, &x);
+        uint32_t taken = v->s.fit(&s->axis_x[slot], lanes, v->cells_max, &x);
         taken = v->s.fit(&s->axis_y[slot], taken, (int32_t)v->rows_max, &y);
         if (s->used + (y.end - y.first) > v->room || s->boxes == v->boxes || jobs->count == SIEVE_JOBS) break;
         add_job(v, p, slot, taken, &y, &x, jobs, s);

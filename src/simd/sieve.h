@@ -193,6 +193,7 @@ typedef struct SnlsSieve {
     void (*write)(const SnlsListOutput *out, const float *best, const uint32_t *place, ptrdiff_t k, ptrdiff_t have);
 
     int   bytes;  /* 1: keys and queries are bytes */
+    int   runs;   /* 1: products come in whole runs of 16 keys, be they wanted or not */
     int   parts;  /* that pixels can be held in: 1 or 2 */
     int   scaled; /* 1: numbers have a small range, and pixels are to be of about their size (SnlsSieveParts.scale) */
     float grain; /* rough products are multiples of this share of |q||k|, or 0: f32. Interpolated ones are off by a few of them. */

@@ -15,7 +15,7 @@ ALWAYS __m512 widen(__m512i numbers, const int half)
 
 void snls_sieve_init_amx(SnlsSieve *sieve)
 {
-    *sieve = (SnlsSieve){.start = start, .stop = stop, .split = split, .queries = queries, .parts = 2};
+    *sieve = (SnlsSieve){.start = start, .stop = stop, .split = split, .queries = queries, .runs = 1, .parts = 2};
     snls_sieve_init_scan_amx(sieve);
     snls_sieve_init_fine_avx512(sieve);
 }

@@ -18,7 +18,7 @@ ALWAYS __m512 widen(__m512i numbers, const int half) { return _mm512_cvtph_ps(ha
 
 void snls_sieve_init_fp16_amx(SnlsSieve *sieve)
 {
-    *sieve = (SnlsSieve){.start = start, .stop = stop, .split = split, .queries = queries, .parts = 1, .scaled = 1};
+    *sieve = (SnlsSieve){.start = start, .stop = stop, .split = split, .queries = queries, .runs = 1, .parts = 1, .scaled = 1};
     snls_sieve_init_scan_fp16_amx(sieve);
     snls_sieve_init_fine_avx512(sieve);
 }

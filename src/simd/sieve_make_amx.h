@@ -54,8 +54,12 @@ ALWAYS void make_unit(SnlsSieveMake *m, const int kind)
 }
 
 /* Queries of many chunks do not stay in tiles: four units share what is loaded of them. Chunks go by twos, since the lines of a key come in twos from the
- * second cache: 29 cycles a product instead of 47 (lab/tiles.c). Units past the last repeat it, and are not stored. */
-#define FOUR(DO) DO(0, 4) DO(1, 5) DO(2, 4) DO(3, 5)
+ * second cache: 29 cycles a product instead of 47 (lab/tiles.c). */
+#define EACH(DO)            \
+    { DO(0, 4) }            \
+    if (n > 1) { DO(1, 5) } \
+    if (n > 2) { DO(2, 4) } \
+    if (n > 3) { DO(3, 5) }
 #define BEGIN_SUM(SUM, FREE)           \
     if (m->made >= 4) STORE(SUM)       \
     _tile_zero(SUM);
@@ -73,28 +77,39 @@ ALWAYS void make_unit(SnlsSieveMake *m, const int kind)
     _tile_loadd(FREE, at[SUM] + (m->keys.chunks + c) * CHUNK, bytes);  \
     MULTIPLY(SUM, FREE, 6);
 
-static void make_four(SnlsSieveMake *m)
+ALWAYS void make_many(SnlsSieveMake *m, const int n)
 {
     const ptrdiff_t bytes = m->keys.right * (ptrdiff_t)sizeof(uint16_t);
     const uint16_t *at[4];
-    for (int i = 0; i < 4; i++) at[i] = unit_keys(m, m->made + i < m->units ? m->made + i : m->units - 1);
-    FOUR(BEGIN_SUM)
+    for (int i = 0; i < n; i++) at[i] = unit_keys(m, m->made + i);
+    EACH(BEGIN_SUM)
     for (ptrdiff_t c = 0; c < m->keys.chunks; c++) {
         _tile_loadd(6, m->query + c * LANES * CHUNK, 64);
         if (m->keys.parts == 1 && c + 1 < m->keys.chunks) {
             _tile_loadd(7, m->query + (c + 1) * LANES * CHUNK, 64);
-            FOUR(WITH_TWO)
+            EACH(WITH_TWO)
             c++;
             continue;
         }
         if (m->keys.parts == 1) {
-            FOUR(WITH_HIGH)
+            EACH(WITH_HIGH)
             continue;
         }
         _tile_loadd(7, m->query + (m->keys.chunks + c) * LANES * CHUNK, 64);
-        FOUR(WITH_BOTH)
+        EACH(WITH_BOTH)
     }
-    m->made = m->made + 4 < m->units ? m->made + 4 : m->units;
+    m->made += n;
+}
+
+/* Four units, or as many as are left of the box. */
+static void make_four(SnlsSieveMake *m)
+{
+    switch (m->units - m->made) {
+    case 1: make_many(m, 1); break;
+    case 2: make_many(m, 2); break;
+    case 3: make_many(m, 3); break;
+    default: make_many(m, 4);
+    }
 }
 
 /* Units until so many are made; their queries go into the tiles before the first. */
