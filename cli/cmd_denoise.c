@@ -50,6 +50,7 @@ static int take_synonyms(Denoise *d, int argc, char **argv, char **rest, int *co
         else if (option && d->option_count == 32) return fail(EXIT_USAGE, "--enc-opt is given more than 32 times");
         else if (option) d->options[d->option_count++] = argv[++i];
         else if (*to) return fail(EXIT_USAGE, "%s is given twice", arg);
+        else if (!*argv[i + 1]) return fail(EXIT_USAGE, "%s is empty", arg);
         else *to = argv[++i];
     }
     return EXIT_DONE;

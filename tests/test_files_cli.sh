@@ -36,6 +36,11 @@ expect 2 "$input" flow clip.npy flow.npy -y --truth flow.npy
 expect 2 "$input" align clip.npy flow.npy -y --flow flow.npy
 diff -r in kept && cmp clip.npy kept.npy && cmp flow.npy kept_flow.npy || bad "an input was overwritten"
 
+# a name that is empty, wherever it stands
+for option in -i -o; do expect 2 "^snls denoise: $option is empty$" denoise in $option ''; done
+expect 2 '^snls denoise: IN is empty$' denoise '' other.npy
+expect 2 '^snls flow: --truth is empty$' flow clip.npy other.npy --truth=
+
 # an array is no .flo and no picture, and does not get the name of one
 for out in b.flo b.PNG; do
     expect 2 "$out: arrays are written as .npy" flow clip.npy other.npy --out-backward $out

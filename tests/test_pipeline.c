@@ -333,6 +333,7 @@ static void arguments(void)
     refused((job = good, job.params.queue = 65, &job), "queue is 65");
     refused((job = good, job.params.lean = 2, &job), "lean is 2");
     refused((job = good, job.params.resume = -1, &job), "resume is -1");
+    refused((job = good, job.params.journal = "", &job), "the path of the journal is empty");
     refused((job = good, job.params.reserved[9] = 4, &job), "reserved[9] of params is 4, must be 0 (call snls_pipeline_defaults first)");
     refused((job = good, memset(&job.params, 0, sizeof job.params), &job), "snls_pipeline_defaults");
     SnlsModel model = make_model(ctx[1], &snls_stan_s, SNLS_F32, &(StanSConfig){ .width = 4, .blocks = 1, .ws = 3, .wt = 1 });

@@ -35,6 +35,7 @@ SnlsSizeText snls_io_bytes(int64_t bytes)
 static SnlsStatus fail_errno(SnlsContext *ctx, const char *path, const char *verb)
 {
     const int error = errno;
+    if (!*path) return snls_fail(ctx, SNLS_ERR_IO, "a file cannot be %s: its path is empty", verb);
     return snls_fail(ctx, SNLS_ERR_IO, "%s: cannot be %s: %s", snls_io_name(path).text, verb, strerror(error));
 }
 

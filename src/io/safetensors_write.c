@@ -168,6 +168,6 @@ SnlsStatus snls_safetensors_write(SnlsContext *ctx, const char *path, const Snls
 {
     if (!ctx) return SNLS_ERR_ARG;
     (void)file;
-    return snls_fail(ctx, SNLS_ERR_UNSUPPORTED, "%s: this build has no jansson, safetensors files cannot be written", path ? snls_io_name(path).text : "safetensors_write");
+    return snls_fail(ctx, SNLS_ERR_UNSUPPORTED, "%s: this build has no jansson, safetensors files cannot be written", path && *path ? snls_io_name(path).text : "safetensors_write");
 }
 #endif

@@ -394,6 +394,8 @@ static SnlsStatus check_job(SnlsContext *ctx, const SnlsPipeline *job, const Snl
     SNLS_TRY(snls_flag_check(ctx, "pipeline", "lean", job->params.lean));
     SNLS_TRY(snls_flag_check(ctx, "pipeline", "keep_journal", job->params.keep_journal));
     SNLS_TRY(snls_flag_check(ctx, "pipeline", "overwrite_journal", job->params.overwrite_journal));
+    SNLS_REQUIRE(ctx, !job->params.journal || *job->params.journal, SNLS_ERR_ARG,
+                 "pipeline: the path of the journal is empty, must be NULL for none");
     SNLS_TRY(snls_reserved_check(ctx, "pipeline", "snls_pipeline_defaults", job->params.reserved, sizeof job->params.reserved / sizeof *job->params.reserved));
     SNLS_REQUIRE(ctx, job->ctx != job->reader->ctx && job->ctx != job->writer->ctx && job->reader->ctx != job->writer->ctx, SNLS_ERR_ARG,
                  "pipeline: reader, writer and denoiser need a context each");

@@ -67,8 +67,10 @@ SnlsStatus snls_writer_open(SnlsWriter **out, SnlsContext *ctx, const char *path
     if (!ctx) return SNLS_ERR_ARG;
     SNLS_REQUIRE(ctx, out, SNLS_ERR_ARG, "writer: out is NULL");
     *out = NULL;
-    SNLS_REQUIRE(ctx, path && *path && params && params->like, SNLS_ERR_ARG,
+    SNLS_REQUIRE(ctx, path && params && params->like, SNLS_ERR_ARG,
                  "writer: a path and a reader to be like are needed");
+    SNLS_REQUIRE(ctx, *path && !(params->path && !*params->path), SNLS_ERR_ARG, "writer: %s is empty",
+                 *path ? "params.path" : "the path");
     SNLS_TRY(check_params(ctx, params));
     const char *name = params->path ? params->path : path;
     SNLS_REQUIRE(ctx, strlen(path) < SNLS_PATH_MAX && strlen(name) < SNLS_PATH_MAX, SNLS_ERR_ARG,
