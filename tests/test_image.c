@@ -38,7 +38,7 @@ static void refuses(Parse parse, const unsigned char *bytes, size_t size, SnlsSt
     if (status >= 0) snls_array_free(ctx, &view);
 }
 
-/* A file that is good as a whole is bad at every shorter length, and with a byte more. */
+/* A file that is good as a whole is bad at every shorter length. */
 static void every_cut(Parse parse, const char *what)
 {
     unsigned char bytes[65536] = { 0 };
@@ -50,7 +50,28 @@ static void every_cut(Parse parse, const char *what)
               "%s cut to %d of %d bytes: status %d", what, (int)cut, (int)size, (int)status);
         if (status >= 0) snls_array_free(ctx, &view);
     }
-    refuses(parse, bytes, size + 1, SNLS_ERR_FORMAT, what);
+}
+
+/* A .flo of another length than it tells is no .flo; a picture ends where its format says, and who put something behind it (an editor, a phone) left the picture as it was. */
+static void bytes_behind(Parse parse, bool taken, const char *what)
+{
+    unsigned char bytes[65536] = { 0 };
+    const size_t size = get_file(bytes, sizeof bytes - 1);
+    SnlsTensor whole, more;
+    if (!taken) {
+        refuses(parse, bytes, size + 1, SNLS_ERR_FORMAT, what);
+        return;
+    }
+    const SnlsStatus status = parse(ctx, bytes, size + 1, &more);
+    if (!CHECK(status == SNLS_OK, "%s with a byte behind it: %s", what, snls_error(ctx)) ||
+        !CHECK(parse(ctx, bytes, size, &whole) == SNLS_OK, "%s", snls_error(ctx)))
+        return;
+    const bool same =
+        !memcmp(whole.shape, more.shape, sizeof whole.shape) &&
+        !memcmp(whole.data, more.data, (size_t)(tensor_count(&whole) * snls_dtype_size((SnlsDtype)whole.dtype)));
+    CHECK(same, "%s with a byte behind it is another picture", what);
+    snls_array_free(ctx, &whole);
+    snls_array_free(ctx, &more);
 }
 
 static SnlsTensor some_flow(Rng *rng, int64_t h, int64_t w, double scale)
@@ -79,6 +100,7 @@ static void flow_files(SnlsStatus (*write)(SnlsContext *c, const char *file, con
     }
     snls_array_free(ctx, &back);
     every_cut(parse, what);
+    bytes_behind(parse, parse == snls_kitti_parse, what);
     CHECK(read(ctx, "/nowhere/at.all", &back) == SNLS_ERR_IO && !back.data, "%s: a file that is not there", what);
     CHECK(write(ctx, "/nowhere/at.all", &flow) == SNLS_ERR_IO, "%s: a folder that is not there", what);
 }
@@ -138,6 +160,7 @@ static void png_files(void)
         CHECK(same, "a PNG of %dx%dx%d came back changed", (int)sizes[i][1], (int)sizes[i][0], (int)sizes[i][2]);
         snls_array_free(ctx, &back);
         if (i < 2) every_cut(snls_image_parse, "png");
+        bytes_behind(snls_image_parse, true, "png");
     }
 }
 

@@ -50,6 +50,7 @@ SNLS_API SnlsStatus snls_png_write(SnlsContext *ctx, const char *path, const Snl
 
 /* Reads a picture: PNG (grey, RGB or palette, 1 to 16 bits; transparency is dropped) or JPEG (grey or colour). *view
  * becomes (H,W,1) or (H,W,3), u8; of a 16-bit PNG f32, 0..255. snls_array_free gives its memory back; no data on failure.
+ * What lies behind the picture's end is passed over.
  * SNLS_ERR_FORMAT: malformed, cut off, or promises more than its bytes could hold. SNLS_ERR_UNSUPPORTED: another format, or
  * this build has no libpng or libjpeg. (libjpeg takes its own working memory from malloc.) */
 SNLS_API SnlsStatus snls_image_read(SnlsContext *ctx, const char *path, SnlsTensor *view);

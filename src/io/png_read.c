@@ -101,8 +101,7 @@ static void read_image(png_structp png, png_infop info, Reader *r)
     if (!s->data || !r->rows) refuse(png, r, SNLS_ERR_MEMORY, "out of memory for its pixels");
     for (int64_t y = 0; y < s->height; y++) r->rows[y] = (png_bytep)s->data + y * row;
     png_read_image(png, r->rows);
-    png_read_end(png, NULL);
-    if (r->at != r->file->size) refuse(png, r, SNLS_ERR_FORMAT, "has bytes after its end");
+    png_read_end(png, NULL); /* bytes behind it are none of the picture: passed over, as viewers do and as behind a JPEG */
 }
 
 SnlsStatus snls_png_samples(SnlsContext *ctx, const SnlsBytes *file, SnlsSamples *samples)
