@@ -330,7 +330,7 @@ int cmd_flow(int argc, char **argv)
     SnlsOption options[FLOW_OPTIONS_MAX];
     const char *given[2] = { NULL, NULL };
     const Arg args[] = {
-        { "truth", "T.flo", "true flow (.flo, .npy, KITTI's .png): tells the end-point error", &f.truth_path },
+        { "truth", "T.flo", "true flow (.flo, .npy, KITTI's .png): tells the end-point error where it is known (below 1e9, not NaN)", &f.truth_path },
         { "out-backward", "B.npy", "flow of each frame to the one before it", &f.backward_path },
         { "out-error", "E.npy", "[T,H,W]: how far forward and backward flow disagree, pixels", &f.error_path },
         { "kitti", NULL, "OUT.png is KITTI's 16-bit flow, no picture", &f.kitti },

@@ -30,6 +30,7 @@ below "$epe" 0 || bad ".flo as truth: '$epe'"
 below 0.8 "$(number consistent < log)" || bad "forward and backward agree on $(number consistent < log)"
 
 # the error is the mean over all pixels that are known, however they lie in the pairs
+"$snls" flow --help | tr -s '\n ' ' ' | grep -q 'where it is known (below 1e9, not NaN)' || bad "--help does not tell which pixels have a true flow"
 if [ -n "${SNLS_PYTHON:-}" ]; then
     "$SNLS_PYTHON" - <<'P' > want || bad "no truth with unknown pixels was made"
 import numpy as np
