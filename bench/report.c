@@ -109,7 +109,7 @@ static void print_series(const BenchReport *r)
 
 static void print_targets(const BenchReport *r)
 {
-    int met = 0;
+    int met = 0, measured_count = 0;
     printf("\n%-62s %-28s %13s %9s %-4s %8s  %s\n", "target", "", "goal", "measured", "met", "median", "");
     for (int i = 0; i < r->target_count; i++) {
         const BenchTarget *t = &r->targets[i];
@@ -123,8 +123,11 @@ static void print_targets(const BenchReport *r)
                                   : "no",
                number_text(t->runs ? t->median : NAN, "%.2f", median), t->detail);
         met += good;
+        measured_count += !isnan(t->measured);
     }
-    printf("%d of %d met. Against PyTorch: tools/bench_torch.py.\n", met, r->target_count);
+    printf("%d of %d met", met, measured_count);
+    if (measured_count < r->target_count) printf(", %d not measured", r->target_count - measured_count);
+    printf(". Against PyTorch: tools/bench_torch.py.\n");
     if (!bench_on_device(&r->settings))
         printf("measured: of the least times of %d to %d runs (%g s a target), what is compared run in turn, and of the best bursts of "
                "multiply-adds\nbetween them; median: the same of the median times.\n",

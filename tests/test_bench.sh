@@ -95,6 +95,22 @@ END
     if cc -shared -fPIC -o "$work/late.so" "$work/late.c" -ldl 2>/dev/null; then
         LD_PRELOAD="$work/late.so" bench --op weights --threads 2 --json >"$work/late.json" || fail "threads that come late: ends with $?"
     fi
+    # what could not be measured is no target that was missed
+    cat >"$work/large.c" <<'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+void *aligned_alloc(size_t alignment, size_t size)
+{
+    void *(*real)(size_t, size_t) = (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "aligned_alloc");
+    return size < 800000 ? real(alignment, size) : NULL;
+}
+END
+    if cc -shared -fPIC -o "$work/large.so" "$work/large.c" -ldl 2>/dev/null; then
+        LD_PRELOAD="$work/large.so" bench --targets --op search --threads 1 >"$work/large" || fail "targets without memory: ends with $?"
+        awk '/^target / { rows = 1; next } rows && /^[0-9]+ of [0-9]+ met/ { said = $1 " " $3 " " $5; exit } rows { yes += / yes /; no += / no /; none += / -    / }
+             END { exit !(said == yes " " yes + no " " none && none && no + yes) }' "$work/large" || fail "targets without memory: $(cat "$work/large")"
+    fi
     (ulimit -v 400000; "$build/snls" bench --op weights --size 16x16 --runs 1 --threads 1 --json) >"$work/little.json" 2>/dev/null || rm -f "$work/little.json"
 fi
 
