@@ -60,8 +60,8 @@ void bench_call_free(BenchCall *c);
 SnlsTensor *bench_tensor(BenchCall *c, int slot);
 SnlsTensor *bench_grad(BenchCall *c, int slot); /* NULL: has none */
 
-/* Work that the definition asks for. Flops: 2 for a term of a product, 3 for one of a squared difference, scores at real
- * places not counted as more (their taps can be shared between candidates); backward by the places of the neighbours that
+/* Work that the definition asks for. Flops: 2 for a term of a product, 3 for one of a squared difference, of the candidates that
+ * lie in the frame, scores at real places not counted as more (their taps can be shared between candidates); backward by the places of the neighbours that
  * were kept, so forward must have run (bench_kept_flops); aggregation 2 for a tap and channel. Bytes: every tensor moved once. */
 double bench_flops(const BenchCall *c, bool backward); /* NaN: could not be counted, memory is short */
 double bench_bytes(const BenchCall *c, bool backward);
@@ -170,6 +170,7 @@ typedef struct BenchResult {
  * there is no such loop. queries: how many were done; difference: NaN where not compared. */
 double bench_plain(const BenchCall *call, bool backward, double budget, double *queries, double *difference);
 double bench_kept_flops(const BenchCall *call); /* of search, search_all, refine backward: what the kept neighbours need; plain.c says how it counts */
+double bench_candidates(const BenchCall *call); /* of the same forward: all queries' candidates that lie in the frame */
 
 /* One case, forward and backward. A failure leaves its sentence in why (512 bytes); too large for this machine is none. */
 SnlsStatus bench_measure(const BenchSettings *s, int32_t cpu_level, const BenchCase *which, BenchResult *results,

@@ -201,8 +201,8 @@ static SnlsStatus fetch(SnlsContext *ctx, SnlsTensor *t)
     return status < 0 ? status : snls_device_copy(ctx, t->data, there.data, (int64_t)tensor_bytes(&there), SNLS_COPY_FROM_DEVICE);
 }
 
-/* Which neighbours were kept is not known before: they are counted where they are. */
-static double match_backward_flops(const BenchCall *c)
+/* What depends on flow, on the places given and on the neighbours that were kept is counted by them. */
+static double count_here(const BenchCall *c, double (*count)(const BenchCall *))
 {
     BenchCall here = *c; /* with index, and flow or the places given, where the count can read them */
     const bool refine = !strcmp(c->which->op, "refine");
@@ -211,23 +211,30 @@ static double match_backward_flops(const BenchCall *c)
     const SnlsTensor index_there = *index, centre_there = *centre;
     SnlsStatus status = fetch(c->ctx, index);
     if (status >= 0) status = fetch(c->ctx, centre);
-    const double flops = status < 0 ? NAN : bench_kept_flops(&here);
+    const double sum = status < 0 ? NAN : count(&here);
     if (index->data != index_there.data) snls_array_free(c->ctx, index);
     if (centre->data != centre_there.data) snls_array_free(c->ctx, centre);
-    return flops;
+    return sum;
+}
+
+/* Of all queries. A window that a frame has room for slides into it, and all of it is there; of another its place decides. */
+static double candidates_of(const BenchCall *c)
+{
+    const BenchCase *w = c->which;
+    const bool fits = w->stride1 * w->ws <= fmin(w->height, w->width) - 1;
+    const double windows = strcmp(w->op, "refine") ? 2 * w->wt + 1 : w->k;
+    return fits ? bench_queries(w) * w->heads * windows * w->ws * w->ws : count_here(c, bench_candidates);
 }
 
 double bench_flops(const BenchCall *c, bool backward)
 {
     const BenchCase *w = c->which;
     const double queries = bench_queries(w), terms = (double)w->ps * w->ps * w->channels;
-    const double slots = 2 * w->wt + 1, window = (double)w->ws * w->ws;
     if (!strcmp(w->op, "flow_compose")) return queries * 2 * w->wt * 2 * (backward ? 16 : 8);
     if (!strcmp(w->op, "weights")) return queries * w->heads * w->k * 5;
-    if (bench_is_matching(w)) {
-        const double candidates = !strcmp(w->op, "refine") ? w->k * window : slots * window;
-        return backward ? match_backward_flops(c) : queries * candidates * terms * (w->dist == SNLS_DIST_L2 ? 3 : 2);
-    }
+    if (bench_is_matching(w))
+        return backward ? count_here(c, bench_kept_flops)
+                        : candidates_of(c) * terms / w->heads * (w->dist == SNLS_DIST_L2 ? 3 : 2);
     /* a tap: product and sum; backward: the gradient by it, and its share of the sums for weight and offset */
     const double taps = w->interp == SNLS_INTERP_NEAREST ? 1 : 4;
     return queries * w->k * terms * taps * (backward ? 4 : 2);

@@ -40,10 +40,15 @@ static Views views_of(const Plain *p)
     return (Views){ &s->query, &s->key, &s->flow, &s->dist, &s->index, &g->query, &g->key, &g->flow, &g->dist, &g->offset };
 }
 
+static int64_t windows_of(const Plain *p) /* of a query */
+{
+    return is_refine(p) ? p->call->which->k : 2 * p->call->which->wt + 1;
+}
+
 static int64_t candidates(const Plain *p)
 {
     const BenchCase *w = p->call->which;
-    return (is_refine(p) ? w->k : 2 * w->wt + 1) * w->ws * w->ws;
+    return windows_of(p) * w->ws * w->ws;
 }
 
 static int64_t kept_count(const Plain *p) /* of a query */
@@ -153,10 +158,10 @@ static void search_forward(Plain *p, int64_t number)
 {
     const Query q = query_at(p, number);
     const BenchCase *w = p->call->which;
-    const int64_t k = kept_count(p), slots = is_refine(p) ? w->k : 2 * w->wt + 1;
+    const int64_t k = kept_count(p);
     int64_t count = 0;
     for (int64_t i = 0; i < k; i++) p->out[i] = w->dist == SNLS_DIST_PROD ? -INFINITY : INFINITY;
-    for (int64_t slot = 0; slot < slots; slot++) search_window(p, &q, slot, &count);
+    for (int64_t slot = 0; slot < windows_of(p); slot++) search_window(p, &q, slot, &count);
     compare(p, number, (const float *)views_of(p).dist->data + number * k, k);
 }
 
@@ -257,6 +262,34 @@ double bench_kept_flops(const BenchCall *call)
     double flops = 0;
     for (int64_t i = 0; i < call->which->heads * p.frames * p.rows * p.columns; i++) flops += query_flops(&p, i);
     return flops;
+}
+
+/* ---- and of a forward pass ---- */
+
+/* Along an axis. */
+static int64_t places_within(const BenchCase *w, double first, double last)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < w->ws; i++) {
+        const double at = first + w->stride1 * (double)i;
+        count += at >= 0 && at <= last;
+    }
+    return count;
+}
+
+double bench_candidates(const BenchCall *call)
+{
+    const BenchCase *w = call->which;
+    const Plain p = plain_of(call);
+    const int64_t queries = w->heads * p.frames * p.rows * p.columns, windows = windows_of(&p);
+    double sum = 0;
+    for (int64_t i = 0; i < queries * windows; i++) {
+        const Query q = query_at(&p, i / windows);
+        const Window window = window_at(&p, &q, i % windows);
+        sum += (double)(places_within(w, window.y, (double)(p.height - 1)) *
+                        places_within(w, window.x, (double)(p.width - 1)));
+    }
+    return sum;
 }
 
 /* ---- time ---- */

@@ -114,12 +114,12 @@ END
     (ulimit -v 400000; "$build/snls" bench --op weights --size 16x16 --runs 1 --threads 1 --json) >"$work/little.json" 2>/dev/null || rm -f "$work/little.json"
 fi
 
-# how much arithmetic a backward search is said to need
+# how much arithmetic a search is said to need, here in frames that are smaller than the window
 for case in A:'A 320x320 F16' l:'cpu 160x160 F16 ws9 ps3 k3 l2' C:C; do
     "$build/snls" bench --case "search ${case#*:}" --size 6x5 --features 2 --runs 1 --threads 1 --json >"$work/flops_${case%%:*}.json" || fail "the cases ${case#*:} end with $?"
 done
 if [ -n "$python" ]; then
-    "$python" - "$work" <<'END' || fail "flops of search backward are not what counting them gives"
+    "$python" - "$work" <<'END' || fail "flops of searches are not what counting them gives"
 import json, math, struct, sys
 folder = sys.argv[1]
 
@@ -153,12 +153,12 @@ def window(a, p, last):  # the places along an axis that lie in the frame, with 
     return [a + step * (r - o) for r in range(ws) if 0 <= a + step * (r - o) <= last]
 
 def count(p):
-    """Multiply-adds and differences of search backward, by trying every candidate as docs/operators.md has it, and the least difference between scores kept and not."""
+    """Multiply-adds and differences of search, forward and backward, by trying every candidate as docs/operators.md has it, and the least difference between scores kept and not."""
     frames, height, width, channels, ws, wt, ps, step0 = (p[n] for n in ("frames", "height", "width", "channels", "ws", "wt", "ps", "stride0"))
     rows, columns, slots, features = -(-height // step0), -(-width // step0), 2 * wt + 1, channels // p["heads"]
     l2, query, key = p["dist"] == "l2", *(uniform(seed, frames * height * width * channels, 0, 1) for seed in (1, 2))
     random = uniform(7, frames * 2 * wt * rows * columns * 2, -30, 30)
-    reach, flops, gap = [r - ps // 2 for r in range(ps)], 0, math.inf
+    reach, flops, forward, gap = [r - ps // 2 for r in range(ps)], 0, 0, math.inf
     def pixel(video, t, y, x, c): return video[((t * height + y) * width + x) * channels + c]
     def flow(t, slot, i, j):
         plane = t * 2 * wt + slot - 1
@@ -187,6 +187,7 @@ def count(p):
             for y in window(fold(i * step0 + v, height - 1), p, height - 1):
                 for x in window(fold(j * step0 + u, width - 1), p, width - 1):
                     found.append((score(t, frame, i * step0, j * step0, y, x, own) if p["op"] == "search" else 0, slot, y, x))
+        forward += len(found) * ps * ps * features * (2 + l2)
         found.sort(key=lambda one: one[0])
         kept = found[:p["k"]] if p["op"] == "search" else found
         if len(kept) < len(found): gap = min(gap, found[len(kept)][0] - kept[-1][0])
@@ -195,14 +196,16 @@ def count(p):
             slope_y, slope_x = (fx - 1, -fx, 1 - fx, fx), (fy - 1, 1 - fy, -fy, fy)
             sums = sum(1 for a, b in zip(slope_y, slope_x) if a or b) if slot else 0
             flops += ps * ps * features * ((2 * read_at if read_at > 1 else 0) + l2 + 2 + 2 * read_at + 2 * sums)
-    return flops, gap
+    return forward, flops, gap
 named = [r for n in "AlC" for r in json.load(open("%s/flops_%s.json" % (folder, n)))["results"]]
 whole = json.load(open(folder + "/cases.json"))["results"]
 seen = {True: 0, False: 0}
+forward = {(r["op"], r["name"]): r["flops"] for r in named + whole if r["direction"] == "forward"}
 for r in [r for r in named + whole if r["direction"] == "backward" and (r in named or r["op"] == "search_all")]:
-    flops, gap = count(dict(r["parameters"], op=r["op"]))
+    tried, flops, gap = count(dict(r["parameters"], op=r["op"]))
     assert gap > 1e-6, (r["name"], gap)  # else rounding decides which neighbours are kept: choose another size
     assert r["flops"] == flops, (r["name"], r["flops"], flops)
+    assert forward[r["op"], r["name"]] == tried, (r["name"], forward[r["op"], r["name"]], tried)  # those beyond a small frame are not there
     seen[r["op"] == "search"] += 1
 assert seen == {True: 12, False: 1}, seen
 for r in whole:  # places of refine are all between pixels, and all move
