@@ -214,6 +214,7 @@ typedef struct BenchTarget {
     double measured;     /* of the least times; NaN: could not be measured here */
     double median;       /* the same of the medians; NaN: none */
     int runs;            /* of each thing compared; 0: not a matter of time */
+    bool left_out;       /* not asked for */
     char detail[96];
 } BenchTarget;
 

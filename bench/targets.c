@@ -17,6 +17,7 @@ bool bench_target_met(const BenchTarget *t)
 
 static SnlsStatus add(BenchReport *r, const BenchTarget *target)
 {
+    if (target->left_out) return SNLS_OK;
     BenchTarget *grown = bench_grow(r->targets, r->target_count, &r->target_room, sizeof *grown);
     if (!grown) return SNLS_ERR_MEMORY;
     r->targets = grown;
@@ -24,7 +25,7 @@ static SnlsStatus add(BenchReport *r, const BenchTarget *target)
     return SNLS_OK;
 }
 
-/* Too large for this machine is a row without a measurement. */
+/* Too large for this machine is a row without a measurement; one that was not asked for goes the same way, and is no row. */
 static SnlsStatus measure(BenchReport *r, BenchTarget *t, BenchPoint *points, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -33,9 +34,11 @@ static SnlsStatus measure(BenchReport *r, BenchTarget *t, BenchPoint *points, in
     }
     const char *direction = points[0].backward ? ", backward" : "";
     if (!*t->work) snprintf(t->work, sizeof t->work, "%s %s%s", points[0].which.op, points[0].which.name, direction);
-    if (r->settings.progress) r->settings.progress(t->work);
-    t->measured = t->median = NAN;
     const BenchSettings *s = &r->settings;
+    t->measured = t->median = NAN;
+    t->left_out = s->filter && !strstr(t->work, s->filter);
+    if (t->left_out) return SNLS_ERR_MEMORY;
+    if (s->progress) s->progress(t->work);
     const BenchEffort effort = { s->target_least, s->target_runs, s->target_limit, 0, r->cpu_level };
     const SnlsStatus status = bench_points(s, &effort, points, count, r->why);
     if (status == SNLS_ERR_MEMORY) snprintf(t->detail, sizeof t->detail, "not enough memory");
@@ -95,6 +98,7 @@ static SnlsStatus add_half_pixel(BenchReport *r)
         status = measure(r, &t, p, 2);
         BenchTarget plain = { .unit = "x plain loop", .sense = BENCH_AT_LEAST, .goal = 10, .measured = NAN, .median = NAN };
         memcpy(plain.work, t.work, sizeof plain.work);
+        plain.left_out = t.left_out;
         if (status >= 0) {
             set_ratio(&t, 1, &p[0], &p[1]);
             tell_pair(&t, p);
@@ -304,7 +308,7 @@ static SnlsStatus add_threads(BenchReport *r)
     return status;
 }
 
-SnlsStatus bench_add_targets(BenchReport *r)
+static SnlsStatus add_all(BenchReport *r)
 {
     const bool is_search = bench_wants(&r->settings, "search"), is_gather = bench_wants(&r->settings, "gather_add");
     SnlsStatus status = is_search ? add_integer(r) : SNLS_OK;
@@ -316,4 +320,12 @@ SnlsStatus bench_add_targets(BenchReport *r)
     if (is_search && status >= 0) status = add_time_slope(r, true);
     if (is_search && status >= 0) status = add_memory_slope(r);
     return status >= 0 && r->threads > 1 ? add_threads(r) : status;
+}
+
+SnlsStatus bench_add_targets(BenchReport *r)
+{
+    const SnlsStatus status = add_all(r);
+    if (status < 0 || r->target_count) return status;
+    snprintf(r->why, sizeof r->why, "--case is %s, no target%s%s has that in its name", r->settings.filter, r->settings.op ? " of --op " : "", r->settings.op ? r->settings.op : "");
+    return SNLS_ERR_ARG;
 }

@@ -78,7 +78,7 @@ static int set_up(const BenchParams *params, const Common *common, const Words *
     const bool named = s->op || s->filter, resized = words->size || params->frames || params->features, on_gpu = has_backend(s, "cuda");
     s->scaling = words->scaling || (words->full && !named && !on_gpu); /* --full leaves out what would be refused by name */
     s->targets = words->targets || (words->full && !named && !has_backend(s, "ref") && !(on_gpu && resized));
-    s->cases = words->cases || words->full || s->filter || !(s->scaling || s->targets) || (s->targets && on_gpu); /* a GPU's goals are times of cases */
+    s->cases = words->cases || words->full || (s->filter && !s->targets) || !(s->scaling || s->targets) || (s->targets && on_gpu); /* a GPU's goals are times of cases */
     s->progress = show_progress;
     s->context.deterministic = words->deterministic;
     code = parse_size(words->size, s);
@@ -117,7 +117,7 @@ int cmd_bench(int argc, char **argv)
     BenchParams params = { 0 };
     BenchSettings *s = &report.settings;
     const Arg args[] = { { "op", "search|search-all|refine|compose|weights|gather|gather-add|scatter-add", "only this operator", &s->op },
-                         { "case", "TEXT", "only cases with this in operator and name, of the full set too",
+                         { "case", "TEXT", "only cases with this in operator and name, of the full set too, or only such targets",
                            &s->filter },
                          { "size", "HxW", "rows and columns of every case", &words.size },
                          { "svg", "FILE", "also draw the results", &words.svg },

@@ -38,6 +38,11 @@ for option in --scaling --targets "--cases --scaling"; do
     bench --op weights $option >/dev/null 2>"$work/err"
     [ $? = 2 ] && grep -q -- '--op is weights, --scaling and --targets are about search and gather-add' "$work/err" || fail "--op weights $option: $(cat "$work/err")"
 done
+# --case names goals too, and then no cases beside them
+bench --threads 2 --runs 1 --case 'F32 ws9 ps1 k3 prod zero' --targets --json >"$work/of_case.json" || fail "--case --targets ends with $?"
+[ "$(grep -o '"work"' "$work/of_case.json" | wc -l)" = 1 ] && grep -q '"results": \[\]' "$work/of_case.json" || fail "--case --targets: not that target alone"
+bench --threads 2 --runs 1 --case 'no such goal' --targets >/dev/null 2>"$work/err"
+[ $? = 2 ] && grep -q -- '--case is no such goal, no target has' "$work/err" || fail "--targets of no case: $(cat "$work/err")"
 # goals are for the backend that has them
 refused() # WORDS OPTIONS
 {
