@@ -15,7 +15,7 @@ typedef struct CpuMatch {
     const SnlsDsp *dsp;
     int64_t k; /* length of a sorted list: k, or all candidates of a group where those are fewer; tiles: one more where the query itself is to be left out */
     bool whole_flow; /* known to point at pixels, not between them */
-    bool even_flow;  /* known to be the same for all queries, and whole; or there is none */
+    bool even_flow;  /* known to be the same for all queries of a frame and slot, and whole; or there is none */
 } CpuMatch;
 
 /* What one thread needs for one query at a time. */
