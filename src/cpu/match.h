@@ -75,9 +75,11 @@ void snls_cpu_match_anchor(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch 
 SnlsStatus snls_cpu_match_forward(SnlsContext *ctx, const SnlsMatch *m);
 SnlsStatus snls_cpu_match_backward(SnlsContext *ctx, const SnlsMatch *m, const SnlsMatchGrad *g);
 
+/* match_flow.c: sets whole_flow and even_flow */
+void snls_cpu_look_at_flow(CpuMatch *c);
+
 /* The fast way, where it applies: many neighbouring queries at once (tile.c). Plan, then claim, then run. */
 bool snls_cpu_tile_applies(const SnlsMatch *m);
-void snls_cpu_look_at_flow(CpuMatch *c); /* sets whole_flow and even_flow */
 bool snls_cpu_tile_instead(const CpuMatch *c); /* of the sieve with two parts, see below */
 void snls_cpu_tile_plan(SnlsContext *ctx, const CpuMatch *c);
 void snls_cpu_tile_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *scratch);
