@@ -15,7 +15,7 @@ typedef struct CpuMatch {
     const SnlsDsp *dsp;
     int64_t k; /* length of a sorted list: k, or all candidates of a group where those are fewer; tiles: one more where the query itself is to be left out */
     bool whole_flow; /* known to point at pixels, not between them */
-    bool even_flow;  /* known to be the same for all queries, and whole; or there is none */
+    bool even_flow;  /* known to be the same for all queries of a frame and slot, and whole; or there is none */
 } CpuMatch;
 
 /* What one thread needs for one query at a time. */
@@ -75,9 +75,11 @@ void snls_cpu_match_anchor(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch 
 SnlsStatus snls_cpu_match_forward(SnlsContext *ctx, const SnlsMatch *m);
 SnlsStatus snls_cpu_match_backward(SnlsContext *ctx, const SnlsMatch *m, const SnlsMatchGrad *g);
 
+/* match_flow.c: sets whole_flow and even_flow */
+void snls_cpu_look_at_flow(CpuMatch *c);
+
 /* The fast way, where it applies: many neighbouring queries at once (tile.c). Plan, then claim, then run. */
 bool snls_cpu_tile_applies(const SnlsMatch *m);
-void snls_cpu_look_at_flow(CpuMatch *c); /* sets whole_flow and even_flow */
 bool snls_cpu_tile_instead(const CpuMatch *c); /* of the sieve with two parts, see below */
 void snls_cpu_tile_plan(SnlsContext *ctx, const CpuMatch *c);
 void snls_cpu_tile_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *scratch);

@@ -64,17 +64,23 @@ static bool has_bends(const CpuMatch *c, int32_t steps) { return !c->m.nearest &
 /* Keys along an axis that so many queries side by side look at, if all look alike. */
 static int64_t keys_of(const CpuSieve *v, int64_t queries) { return reach_of(&v->c->m) + 1 + has_bends(v->c, v->steps) + (queries - 1) * v->c->m.stride0; }
 
-/* Units of products in the box of a tile. */
-static int64_t units_of_box(const CpuSieve *v, int64_t down, int64_t across) { return keys_of(v, down) * ((keys_of(v, across) + SIEVE_LANES - 1) / SIEVE_LANES); }
+/* What all tiles of a frame take, in units of products: a tile takes about what BESIDE of them do for windows, the scan and lists. */
+static int64_t units_of_frame(const CpuSieve *v, int64_t down, int64_t across)
+{
+    enum { BESIDE = 20 };
+    const SnlsMatch *m = &v->c->m;
+    const int64_t tiles = (m->rows + down - 1) / down * ((m->columns + across - 1) / across);
+    return tiles * (BESIDE + keys_of(v, down) * ((keys_of(v, across) + SIEVE_LANES - 1) / SIEVE_LANES));
+}
 
 /* Where all queries look at the same shifts, at pixels, boxes are known beforehand: for windows of 9 x 9 twelve keys by twelve with 4 x 4 queries, ten by sixteen with 2 x 8. These are 16 keys more to look at,
  * but where products come in runs of sixteen keys ten units of them instead of twelve; with one chunk of features a unit is no more than that. Windows that differ want 4 x 4, whose boxes have room for it in
- * sixteen columns. */
+ * sixteen columns, and narrow frames whose last tiles would be half empty. */
 static void set_shape(CpuSieve *v)
 {
     enum { LOW = SIEVE_DOWN / SIEVE_GROUP, NARROW = SIEVE_ACROSS / SIEVE_GROUP };
     const bool even = v->s.runs && v->c->even_flow && v->steps == 1 && v->c->m.features > SNLS_SIEVE_CHUNK;
-    const bool wide = even && keys_of(v, SIEVE_ACROSS) <= SNLS_SIEVE_SIDE && units_of_box(v, LOW, SIEVE_ACROSS) < units_of_box(v, SIEVE_DOWN, NARROW);
+    const bool wide = even && keys_of(v, SIEVE_ACROSS) <= SNLS_SIEVE_SIDE && units_of_frame(v, LOW, SIEVE_ACROSS) < units_of_frame(v, SIEVE_DOWN, NARROW);
     v->down = wide ? LOW : SIEVE_DOWN;
     v->across = wide ? SIEVE_ACROSS : NARROW;
 }
@@ -311,14 +317,11 @@ static int64_t strip_of(const CpuSieve *v)
     return columns < PIECE ? PIECE : columns;
 }
 
-static uint32_t active_lanes(const SnlsMatch *m, const CpuSieveTile *p)
+static uint32_t active_lanes(const CpuSieve *v, const CpuSieveTile *p)
 {
+    const int64_t rows = at_most(v->down, v->c->m.rows - p->i0), columns = at_most(v->across, v->c->m.columns - p->j0);
     uint32_t active = 0;
-    if (p->i0 + SIEVE_LANES / p->across <= m->rows && p->j0 + p->across <= m->columns) return (1u << SIEVE_LANES) - 1;
-    for (int64_t l = 0; l < SIEVE_LANES; l++) {
-        const SnlsQuery q = snls_sieve_query(p, l);
-        active |= (uint32_t)(q.i < m->rows && q.j < m->columns) << l;
-    }
+    for (int64_t i = 0; i < rows; i++) active |= ((1u << columns) - 1) << i * v->across;
     return active;
 }
 
@@ -330,11 +333,11 @@ static void run_band(const CpuSieve *v, const CpuSieveTile *at, int64_t i0, int6
         int count = 0;
         for (int64_t n = 0; n < SIEVE_GROUP; n++) {
             CpuSieveTile tile = *at;
-            tile.across = v->across;
+            tile.across_bits = __builtin_ctz((unsigned)v->across); /* a power of two: lanes are asked for too often to be divided */
             tile.i0 = i0 + n * v->down % SIEVE_DOWN;
             tile.j0 = j0 + n * v->across % SIEVE_ACROSS;
             if (tile.i0 >= v->c->m.rows || tile.j0 >= end) continue;
-            tile.active = active_lanes(&v->c->m, &tile);
+            tile.active = active_lanes(v, &tile);
             p[count++] = tile;
         }
         run_group(v, p, count, jobs, s);

@@ -61,7 +61,7 @@ typedef struct CpuSieve {
     int32_t steps;                        /* candidates of a pixel's length: 1/stride1 */
     int64_t down, across;                 /* queries of a tile along both axes */
     int64_t rows_max, columns_max;        /* key rows and columns of a box; columns in whole runs of 16 */
-    int32_t cells_max;                    /* ... along x, as `fit` counts them: one less where none is between pixels */
+    int32_t cells_max;                    /* what `fit` is told, which keeps a column for interpolation: one more than columns_max where no candidate is between pixels */
     int64_t rows_alike;                   /* rows of a group where all lanes look alike */
     int64_t together;                     /* frames of queries that are searched together, since they share keys */
     int64_t room, boxes;                  /* rows of cells and boxes that a thread can hold */
@@ -108,15 +108,16 @@ typedef struct CpuSieveScratch {
     int32_t  flow_at[SIEVE_LANES]; /* as in CpuSieve; lanes that do not exist look at lane 0 */
 } CpuSieveScratch;
 
-/* A tile: queries of the grid from i0, j0 on, so many across, as far as they exist (active). */
+/* A tile: queries of the grid from i0, j0 on, 1 << across_bits of them across, as far as they exist (active). */
 typedef struct CpuSieveTile {
-    int64_t b, head, t, i0, j0, across;
+    int64_t b, head, t, i0, j0;
+    int across_bits;
     uint32_t active;
 } CpuSieveTile;
 
 static inline SnlsQuery snls_sieve_query(const CpuSieveTile *p, int64_t l)
 {
-    return (SnlsQuery){.b = p->b, .head = p->head, .t = p->t, .i = p->i0 + l / p->across, .j = p->j0 + l % p->across};
+    return (SnlsQuery){.b = p->b, .head = p->head, .t = p->t, .i = p->i0 + (l >> p->across_bits), .j = p->j0 + (l & ((1 << p->across_bits) - 1))};
 }
 
 /* The larger of two, NaN if one is. */

@@ -2,7 +2,6 @@
 #include "cpu/tile.h"
 #include "cpu/threads.h"
 #include <math.h>
-#include <string.h>
 
 enum { SPAN_MAX = 64, PATCH_SPAN_MAX = 44, SIDE_MAX = 65, K_MAX = 64, SPREAD_MAX = 24, SPREAD = 4, SCORES_MAX = 1024, HELD = 3, REACH_MAX = SNLS_TILE_REACH_MAX, PATCH_ROWS = 16, STACKED_ROWS = 8, STACK_MAX = 8, STACKS = 4, TURNS = 8, PATCH_PIXELS = 48, PLANES_MORE = 16 << 20 };
 
@@ -38,44 +37,6 @@ bool snls_cpu_tile_instead(const CpuMatch *c)
     if (!snls_cpu_tile_applies(m)) return false;
     if (m->stride1 != 1) return snls_tile_cells_steps(c) > 0;
     return m->prod || m->nearest || !m->flow_slots || c->whole_flow;
-}
-
-/* Of n floats, x and y in turn: whether one is not whole, and whether one is not that of the first vector. */
-typedef struct Flows { int odd, differ; } Flows;
-
-static Flows flows_of(const float *flow, const float first[2], int64_t n)
-{
-    const float round = 0x1.8p23f, x = first[0], y = first[1]; /* round leaves no fraction in a sum */
-    int odd = 0, differ = 0;
-    for (int64_t i = 0; i < n; i += 2) {
-        odd |= (flow[i] + round - round != flow[i]) | (flow[i + 1] + round - round != flow[i + 1]);
-        differ |= (flow[i] != x) | (flow[i + 1] != y);
-    }
-    return (Flows){odd, differ};
-}
-
-/* Only looked at where it lies in one piece, until it is known to be of no use: prod has none for a flow that is whole but not even. */
-void snls_cpu_look_at_flow(CpuMatch *c)
-{
-    enum { AT_ONCE = 1024 };
-    const SnlsMatch *m = &c->m;
-    const int64_t plane = 2 * m->rows * m->columns;
-    const float *flow = m->centre.data;
-    SnlsTensor dense = m->centre;
-    c->whole_flow = false;
-    c->even_flow = !m->flow_slots;
-    if (!m->flow_slots) return;
-    snls_tensor_contiguous(&dense);
-    if (memcmp(dense.stride, m->centre.stride, (size_t)dense.ndim * sizeof *dense.stride) != 0) return;
-    bool even = true;
-    for (int64_t at = 0, count = snls_tensor_elements(&dense); at < count; at += plane)
-        for (int64_t i = 0; i < plane; i += AT_ONCE) {
-            const Flows f = flows_of(flow + at + i, flow + at, plane - i < AT_ONCE ? plane - i : AT_ONCE);
-            even &= !f.differ;
-            if (f.odd || (m->prod && !even)) return;
-        }
-    c->whole_flow = true;
-    c->even_flow = even;
 }
 
 /* Frames that could be searched together: more planes are held than those of a window, a few megabytes at most. */
