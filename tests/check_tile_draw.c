@@ -243,7 +243,8 @@ void tile_draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
     const bool many = kind == TILE_ROUGH && rng_one_in(rng, 3);
     if (kind == TILE_ROUGH) draw_rough_params(&c->s.params, rng, many);
     const int64_t stacked = kind == TILE_STACKS ? draw_stacks_params(&c->s.params, rng) : 0;
-    if (kind == TILE_EVEN) c->s.params.ps = c->s.params.dilation = 1, c->s.params.stride1 = rng_one_in(rng, 8) ? 0.5 : 1, c->s.params.ws = (int32_t)RNG_PICK(rng, 1, 3, 4, 5, 7, 8, 9, 9, 9, 17, 18);
+    if (kind == TILE_EVEN) c->s.params.ps = c->s.params.dilation = 1, c->s.params.stride1 = rng_one_in(rng, 8) ? 0.5 : 1, c->s.params.ws = (int32_t)RNG_PICK(rng, 1, 3, 4, 5, 7, 8, 9, 9, 9, 17, 18), c->s.params.heads = (int32_t)RNG_PICK(rng, 1, 1, 2);
+    if (kind == TILE_EVEN && rng_one_in(rng, 4)) c->s.params.k = 24; /* the longest lists of matrix tiles */
     const int64_t reach = c->s.params.ps > 3 ? 4 : 8, side = c->s.params.ws > 5 ? 26 : 40;
     int64_t shape[5] = {1, 2 * c->s.params.wt + 1 + rng_int(rng, 0, 1), rng_int(rng, 1, 22), rng_int(rng, 1, side), rng_int(rng, 1, reach)};
     if (c->s.params.ps == 1 && (products || rng_one_in(rng, 2))) shape[4] = RNG_PICK(rng, 16, 16, 19, 31, 33, 70); /* chunks of features */
@@ -271,9 +272,10 @@ void tile_draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
         shape[3] = rng_int(rng, 12, 24);
     }
     if (kind == TILE_EVEN) {
+        shape[0] = RNG_PICK(rng, 1, 1, 2);
         shape[2] = rng_int(rng, 1, 24);
         shape[3] = rng_int(rng, 1, 40);
-        shape[4] = RNG_PICK(rng, 33, 40, 64, 70, 100, 130);
+        shape[4] = c->s.params.heads * RNG_PICK(rng, 33, 40, 64, 70, 100, 130);
     }
     if (kind == TILE_APART) {
         shape[2] = rng_int(rng, 10, 40);

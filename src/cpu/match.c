@@ -264,7 +264,7 @@ static SnlsStatus run_fast(SnlsContext *ctx, CpuMatch *c, bool *done)
     c->k = list_length(&c->m, c->m.k + (c->m.exclude == SNLS_EXCLUDE_SELF));
     const bool sieve = snls_cpu_sieve_applies(ctx, &c->m), tiles = snls_cpu_tile_applies(&c->m);
     int64_t begun = 0;
-    if (sieve || (tiles && !c->m.prod)) snls_cpu_look_at_flow(c); /* tiles want to know for l2 only */
+    if (sieve || (tiles && !c->m.prod)) snls_cpu_look_at_flow(ctx, c); /* tiles want to know for l2 only */
     if (sieve) SNLS_TRY(run_sieve(ctx, c, &begun, &scratch));
     *done = begun > 0 || tiles;
     if (begun == 0 && tiles) {

@@ -76,7 +76,7 @@ SnlsStatus snls_cpu_match_forward(SnlsContext *ctx, const SnlsMatch *m);
 SnlsStatus snls_cpu_match_backward(SnlsContext *ctx, const SnlsMatch *m, const SnlsMatchGrad *g);
 
 /* match_flow.c: sets whole_flow and even_flow */
-void snls_cpu_look_at_flow(CpuMatch *c);
+void snls_cpu_look_at_flow(SnlsContext *ctx, CpuMatch *c);
 
 /* The fast way, where it applies: many neighbouring queries at once (tile.c). Plan, then claim, then run. */
 bool snls_cpu_tile_applies(const SnlsMatch *m);

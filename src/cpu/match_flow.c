@@ -16,10 +16,23 @@ static Flows flows_of(const float *flow, const float first[2], int64_t n)
     return (Flows){odd, differ};
 }
 
-/* Only looked at where it lies in one piece, until it is known to be of no use: prod has none for a flow that is whole but not even. */
-void snls_cpu_look_at_flow(CpuMatch *c)
+/* prod gains nothing by a flow that is whole but not even. */
+static bool is_of_no_use(const SnlsMatch *m, int odd, int differ) { return odd || (m->prod && differ); }
+
+static Flows flows_of_plane(const SnlsMatch *m, const float *plane, int64_t n)
 {
     enum { AT_ONCE = 1024 };
+    Flows all = {0, 0};
+    for (int64_t i = 0; i < n && !is_of_no_use(m, all.odd, all.differ); i += AT_ONCE) {
+        const Flows f = flows_of(plane + i, plane, n - i < AT_ONCE ? n - i : AT_ONCE);
+        all.odd |= f.odd, all.differ |= f.differ;
+    }
+    return all;
+}
+
+/* Only looked at where it lies in one piece. Most flows are known to be of no use after a few vectors of the first plane; then no thread is woken. */
+void snls_cpu_look_at_flow(SnlsContext *ctx, CpuMatch *c)
+{
     const SnlsMatch *m = &c->m;
     const int64_t plane = 2 * m->rows * m->columns;
     const float *flow = m->centre.data;
@@ -29,13 +42,16 @@ void snls_cpu_look_at_flow(CpuMatch *c)
     if (!m->flow_slots) return;
     snls_tensor_contiguous(&dense);
     if (memcmp(dense.stride, m->centre.stride, (size_t)dense.ndim * sizeof *dense.stride) != 0) return;
-    bool even = true;
-    for (int64_t at = 0, count = snls_tensor_elements(&dense); at < count; at += plane)
-        for (int64_t i = 0; i < plane; i += AT_ONCE) {
-            const Flows f = flows_of(flow + at + i, flow + at, plane - i < AT_ONCE ? plane - i : AT_ONCE);
-            even &= !f.differ;
-            if (f.odd || (m->prod && !even)) return;
-        }
-    c->whole_flow = true;
-    c->even_flow = even;
+    const int64_t planes = snls_tensor_elements(&dense) / plane; /* 0: a batch of none */
+    if (planes == 0) return;
+    const Flows first = flows_of_plane(m, flow, plane);
+    int odd = first.odd, differ = first.differ;
+    if (is_of_no_use(m, odd, differ)) return;
+#pragma omp parallel for num_threads(ctx->threads) reduction(| : odd, differ)
+    for (int64_t p = 1; p < planes; p++) {
+        const Flows f = is_of_no_use(m, odd, differ) ? first : flows_of_plane(m, flow + p * plane, plane);
+        odd |= f.odd, differ |= f.differ;
+    }
+    c->whole_flow = !is_of_no_use(m, odd, differ);
+    c->even_flow = c->whole_flow && !differ;
 }

@@ -74,7 +74,7 @@ static int64_t units_of_frame(const CpuSieve *v, int64_t down, int64_t across)
 }
 
 /* Where all queries look at the same shifts, at pixels, boxes are known beforehand: for windows of 9 x 9 twelve keys by twelve with 4 x 4 queries, ten by sixteen with 2 x 8. These are 16 keys more to look at,
- * but where products come in runs of sixteen keys ten units of them instead of twelve; with one chunk of features a unit is no more than that. Windows that differ want 4 x 4, whose boxes have room for it in
+ * but where products come in runs of sixteen keys ten units of them instead of twelve; where features are one chunk a unit takes no longer than its 16 keys. Windows that differ want 4 x 4, whose boxes have room for it in
  * sixteen columns, and narrow frames whose last tiles would be half empty. */
 static void set_shape(CpuSieve *v)
 {
