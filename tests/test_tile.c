@@ -26,7 +26,7 @@
 /* ctest: name=stacks sanitized=2 args=--stacks 1 6 */
 /* ctest: name=stacks-many label=slow timeout=600 args=--stacks 1000 24 */
 /* ctest: name=even sanitized=4 args=--even 1 14 */
-/* ctest: name=even-many label=slow timeout=600 args=--even 1000 60 */
+/* ctest: name=even-many label=slow timeout=600 args=--even 1000 24 */
 /* ctest: name=cuda label=cuda args=--backend cuda 1 300 */
 /* ctest: name=cuda-products label=cuda args=--backend cuda --products 1 150 */
 /* ctest: name=cuda-few label=cuda args=--backend cuda --few 1 200 */

@@ -38,6 +38,8 @@ a row of a patch summed anew twice|src/simd/tile_exact_avx512.h|            if (
 the next box begun too far|src/simd/sieve_make_amx.h|begun = wanted - rows < AHEAD ? wanted - rows : AHEAD;|begun = wanted - rows;|test_tile --frames 1000 40
 the pixel beside a cell not looked at|src/simd/sieve_scan_avx512.h|    b = _mm512_mask_mov_ps(b, right, here->least[2]);||test_tile --steps 1000 60
 lanes whose cells lack a neighbour taken as if they had it|src/simd/sieve_scan_avx512.h|    *lanes = _mm512_mask_cmplt_epi32_mask(*lanes, until, _mm512_loadu_si512(axis->end));||test_tile --apart 1000 100
+the lower tile of a group a row too high|src/cpu/sieve.c|n * v->down % SIEVE_DOWN|n * v->down / 2 % SIEVE_DOWN|test_tile --even 1 14
+the last two units of a box taken for one|src/simd/sieve_make_amx.h|case 2: make_many(m, 2); break;|case 2: make_many(m, 1); break;|test_tile --even 1 14
 queries of the first lanes taken for others|src/simd/sieve_make_bf16.h|*query = m->query + first * 4;|*query = m->query;|test_tile --frames 1000 40
 rows of cells that nobody looks into not cleared|src/simd/sieve_scan_bf16.c|    else note_nothing(s, cell, h);||test_tile --frames 1000 40
 the last feature of a pixel left out|src/simd/sieve_bf16.c|i < left; i++) part[i]|i + 1 < left; i++) part[i]|test_tile --frames 1000 40
