@@ -79,17 +79,6 @@ static void read_file(const char *variable, SnlsTensor *to)
     if (file) fclose(file);
 }
 
-static void fill_smooth(SnlsTensor *flow, int64_t rows, int64_t columns)
-{
-    float *to = flow->data;
-    for (int64_t p = 0; p < 2 * FRAMES; p++)
-        for (int64_t y = 0; y < rows; y++)
-            for (int64_t x = 0; x < columns; x++, to += 2) {
-                to[0] = (float)(3 * sin(0.05 * (double)x + 0.03 * (double)y + (double)p));
-                to[1] = (float)(3 * cos(0.04 * (double)y - 0.02 * (double)x + (double)p));
-            }
-}
-
 static void search(SnlsContext *ctx, int l2, char **arg, int count)
 {
     const char *across = strchr(arg[0], 'x');
@@ -108,7 +97,7 @@ static void search(SnlsContext *ctx, int l2, char **arg, int count)
     s.flow = make(6, flow, 0, 0);
     s.dist = make(6, field, 0, 0);
     s.offset = make(7, field, 0, 0);
-    if (!strcmp(arg[6], "smooth")) fill_smooth(&s.flow, rows, columns);
+    if (!strcmp(arg[6], "smooth")) fill_smooth(s.flow.data, 2 * FRAMES, rows, columns);
     read_file("FLOW", &s.flow);
     const int back = count > 8;
     if (back) s.index = make(6, field, 0, 0), s.index.dtype = SNLS_I32;
@@ -165,7 +154,7 @@ static void search_all(SnlsContext *ctx, int l2, char **arg, int count)
     s.flow = make(6, flow, 0, 0);
     s.dist = make(6, field, 0, 0);
     s.offset = make(7, field, 0, 0);
-    if (!strcmp(arg[5], "smooth")) fill_smooth(&s.flow, side, side);
+    if (!strcmp(arg[5], "smooth")) fill_smooth(s.flow.data, 2 * FRAMES, side, side);
     double best = INFINITY;
     for (int r = 0; r < runs; r++) {
         const double start = now();

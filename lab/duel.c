@@ -71,16 +71,6 @@ static SnlsTensor make(SnlsDtype dtype, int32_t ndim, const int64_t *shape, doub
     return t;
 }
 
-static void fill_smooth(float *to, int64_t side)
-{
-    for (int64_t p = 0; p < 2 * FRAMES; p++)
-        for (int64_t y = 0; y < side; y++)
-            for (int64_t x = 0; x < side; x++, to += 2) {
-                to[0] = (float)(3 * sin(0.05 * (double)x + 0.03 * (double)y + (double)p));
-                to[1] = (float)(3 * cos(0.04 * (double)y - 0.02 * (double)x + (double)p));
-            }
-}
-
 static double time_of(const Side *s, const SnlsSearch *search, const SnlsSearchGrad *grad)
 {
     const double start = now();
@@ -115,7 +105,7 @@ int main(int count, char **arg)
     const int64_t video[] = {1, FRAMES, edge, edge, features}, flow[] = {1, FRAMES, 2, edge, edge, 2}, field[] = {1, 1, FRAMES, edge, edge, k, 3};
     s.query = make(SNLS_F32, 5, video, 0, 1, "FEATURES"), s.key = make(SNLS_F32, 5, video, 0, 1, "FEATURES"), s.flow = make(SNLS_F32, 6, flow, 0, 0, "FLOW");
     s.dist = make(SNLS_F32, 6, field, 0, 0, NULL), s.offset = make(SNLS_F32, 7, field, 0, 0, NULL), s.index = make(SNLS_I32, 6, field, 0, 0, NULL);
-    if (!strcmp(arg[9], "smooth")) fill_smooth(s.flow.data, edge);
+    if (!strcmp(arg[9], "smooth")) fill_smooth(s.flow.data, 2 * FRAMES, edge, edge);
     const SnlsSearchGrad g = {.dist = make(SNLS_F32, 6, field, -1, 1, NULL), .query = make(SNLS_F32, 5, video, 0, 0, NULL), .key = make(SNLS_F32, 5, video, 0, 0, NULL), .flow = make(SNLS_F32, 6, flow, 0, 0, NULL)};
     for (int i = 0; i < n; i++) time_of(&side[i], &s, NULL), time_of(&side[i], &s, back ? &g : NULL);
     int turns = 0;
