@@ -1,7 +1,8 @@
-/* duel.c: builds of the library against each other in one process, call by call by turns, on one thread. A machine that others use too is now fast, now slow, for seconds or minutes:
+/* duel.c: builds of the library against each other in one process, call by call by turns. A machine that others use too is now fast, now slow, for seconds or minutes:
  * runs of a program one after the other say little there, calls of a few milliseconds side by side do. Not part of the library.
  *   cc -O2 -Iinclude lab/duel.c -ldl -lm -o duel
  *   ./duel SECONDS prod|l2 SIDE F PS WS STRIDE1 K zero|smooth LIBRARY...      libsnls.so of each build; the first is what the others are compared with
+ *   THREADS=2 ./duel ...     on so many threads, the time that is waited for; else one, processor time
  *   BACK=1 ./duel ...        the gradients instead of the search; FEATURES=FILE, FLOW=FILE as in cpu.c
  * Of each: the least time and the median, then the median of its time as a share of the first one's in the same turn, and the middle half of these. */
 #define _POSIX_C_SOURCE 200809L
@@ -49,7 +50,7 @@ static void open_side(Side *s, const char *path, SnlsSearchParams *params)
     find(library, "snls_search_forward", &s->forward), find(library, "snls_search_backward", &s->backward), find(library, "snls_error", &s->error);
     search_defaults(params);
     context_defaults(&p);
-    p.backend = "cpu", p.threads = 1;
+    p.backend = "cpu", p.threads = threads;
     s->path = path;
     if (open(&s->ctx, &p) < 0) fail("no context");
     s->took = calloc(TURNS, sizeof *s->took), s->share = calloc(TURNS, sizeof *s->share);
@@ -99,6 +100,7 @@ int main(int count, char **arg)
     const int n = count - 10, back = getenv("BACK") != NULL;
     const int64_t edge = atoi(arg[3]), features = atoi(arg[4]), k = atoi(arg[8]);
     SnlsSearch s = {0};
+    if (getenv("THREADS")) threads = atoi(getenv("THREADS"));
     for (int i = 0; i < n; i++) open_side(&side[i], arg[10 + i], &s.params);
     s.params.ps = atoi(arg[5]), s.params.ws = atoi(arg[6]), s.params.stride1 = atof(arg[7]), s.params.k = (int32_t)k, s.params.wt = 1;
     s.params.dist = strcmp(arg[2], "l2") ? SNLS_DIST_PROD : SNLS_DIST_L2;

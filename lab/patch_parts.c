@@ -3,7 +3,7 @@
  * for all queries; one that is not makes them larger). Not counted, so that the sum is what a search can not be faster than: the walk over tiles and boxes, windows, results, borders, keys from
  * the third cache, for l2 interpolation. Not part of the library.
  *   cc -O2 -march=native -Iinclude -Isrc lab/patch_parts.c build/libsnls.a -lm -fopenmp -ldl -o patch_parts
- *   ./patch_parts prod|l2 F [K [SIDE]]  ws 9, wt 1, AVX-512; SIDE: of those larger boxes, 10 unless told otherwise. 12 has about as many shifts as those of lab/cpu.c's smooth flow */
+ *   ./patch_parts prod|l2|norms F [K [SIDE]]  norms: l2 as the sum of norms less products. ws 9, wt 1, AVX-512; SIDE: of those larger boxes, 10 unless told otherwise. 12 has about as many shifts as those of lab/cpu.c's smooth flow */
 #define _GNU_SOURCE
 #include "cycle.h"
 #include "simd/tile.h"
@@ -18,7 +18,8 @@ enum { LANES = 16, SIDE = 7, REACH = SIDE - 1, ROWS = 8, PIXEL_ROWS = ROWS + REA
 static SnlsTile tile;
 static ptrdiff_t features, k = 3;
 static int between = WINDOW + 1; /* side of the boxes beside the query's own frame */
-static int prod;
+static int prod, norms;
+static ptrdiff_t layers; /* features, and the norm */
 static float *key, *pixels, *query, *ring, *box, *sums, *value, *mixed, *top, *number, *work;
 static uint32_t *below;
 static const float *key_rows[KEY_ROWS];
@@ -46,6 +47,7 @@ static void part_planes(int side)
     for (int i = 0; i < ROWS; i++) {
         tile.planes(key, PITCH, pixels, features, PIXELS - REACH, features);
         tile.planes(query, LANES, pixels, features, PIXELS - REACH, features);
+        if (norms) tile.norms(key + features * PITCH, key, PITCH, PIXELS, features), tile.norms(query + features * LANES, query, LANES, LANES, features);
     }
 }
 
@@ -57,9 +59,9 @@ static void part_band(int side)
         for (int i = 0; i < bands; i++) {
             const int y = i * side / bands, end = (i + 1) * side / bands;
             const SnlsTileBand b = {.out = box + y * row + n * LANES, .out_row = side * row, .out_down = row, .out_across = PIXELS, .ring = ring + (n * side + y) * side * RING * LANES,
-                                    .ring_down = side * RING * LANES, .begun = REACH, .query = query + n * PIXEL_ROWS * features * LANES, .at = {features * LANES, LANES, 0}, .key = key_rows + y,
+                                    .ring_down = side * RING * LANES, .begun = REACH, .query = query + n * PIXEL_ROWS * layers * LANES, .at = {layers * LANES, LANES, 0}, .key = key_rows + y,
                                     .key_at = LANES + n * LANES + 5, .key_pitch = PITCH, .features = features, .rows = PIXEL_ROWS, .down = end - y, .across = side, .side = SIDE, .apart = 1,
-                                    .square = !prod};
+                                    .square = !prod && !norms, .norms = norms};
             tile.band(&b);
         }
 }
@@ -120,16 +122,17 @@ static double fma_rate(void)
 int main(int count, char **arg)
 {
     if (count < 3) return 2;
-    prod = !strcmp(arg[1], "prod");
+    prod = !strcmp(arg[1], "prod"), norms = !strcmp(arg[1], "norms");
     features = atoi(arg[2]);
+    layers = features + norms;
     if (count > 3) k = atoi(arg[3]);
     if (count > 4) between = atoi(arg[4]);
     snls_tile_init(&tile, SNLS_CPU_AVX512);
     if (tile.lanes != LANES || tile.width != LANES || k > KEPT || features < 1 || between <= WINDOW || between > BOX) return 2;
-    key = room(KEY_ROWS * features * PITCH), query = room(VECTORS * PIXEL_ROWS * features * LANES), pixels = room(PIXELS * features), ring = room(VECTORS * BOX * BOX * RING * LANES);
+    key = room(KEY_ROWS * layers * PITCH), query = room(VECTORS * PIXEL_ROWS * layers * LANES), pixels = room(PIXELS * features), ring = room(VECTORS * BOX * BOX * RING * LANES);
     box = room(ROWS * BOX * BOX * PIXELS + 4 * LANES), sums = room(BOX * BOX * LANES + 4 * LANES), value = room(WINDOW * WINDOW * LANES), mixed = room(4 * BOX * LANES);
     top = room(KEPT * LANES), number = room(KEPT * LANES), work = room((KEPT + 1 + 2 * SNLS_TILE_LIST) * LANES), below = (uint32_t *)(void *)room(WINDOW * WINDOW * (LANES + 1));
-    for (int j = 0; j < KEY_ROWS; j++) key_rows[j] = key + j * features * PITCH;
+    for (int j = 0; j < KEY_ROWS; j++) key_rows[j] = key + j * layers * PITCH;
     for (int l = 0; l < LANES; l++) fraction[l] = 0.25f;
     for (int i = 0; i < KEPT * LANES; i++) top[i] = -1e9f, number[i] = 0; /* lists that nothing enters */
 

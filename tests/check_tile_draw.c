@@ -170,6 +170,18 @@ static int64_t draw_stacks_params(SnlsSearchParams *p, Rng *rng)
     return 128 / (p->ps * p->ps) + rng_int(rng, 1, 4);
 }
 
+static void draw_norms_params(SnlsSearchParams *p, Rng *rng)
+{
+    p->ps = (int32_t)RNG_PICK(rng, 2, 3, 3, 5, 7);
+    p->dilation = rng_one_in(rng, 6) ? 2 : 1;
+    p->dist = SNLS_DIST_L2;
+    p->heads = rng_one_in(rng, 4) ? 2 : 1;
+    p->ws = (int32_t)rng_int(rng, 3, 6);
+    p->stride1 = rng_one_in(rng, 5) ? 0.5 : 1;
+    p->interp = p->stride1 == 1 && rng_one_in(rng, 4);
+    p->border = rng_one_in(rng, 8); /* patches that leave the frame are scored alone where their pixels are dropped */
+}
+
 /* alike stays set where the video is all alike and whole. */
 static SnlsTensor draw_video(Rng *rng, SnlsDtype type, const int64_t *shape, double scale, double level, bool *alike)
 {
@@ -181,6 +193,24 @@ static SnlsTensor draw_video(Rng *rng, SnlsDtype type, const int64_t *shape, dou
     *alike = *alike && range == 0 && !broken;
     for (; broken > 0; broken--) tensor_set(&v, rng_int(rng, 0, tensor_count(&v) - 1), NAN);
     return v;
+}
+
+/* A piece of the query, as it is or nearly so, somewhere in the key: distances there are small beside the norms of the patches. flat: the piece is nearly the same pixel all over, so that all candidates
+ * in it are as near, and lost digits decide which seem to be the best. */
+static void draw_copy(TileCase *c, Rng *rng, bool flat)
+{
+    const int64_t *n = c->s.query.shape, from = rng_int(rng, 0, n[1] - 1), to = rng_int(rng, 0, n[1] - 1), dy = rng_int(rng, -2, 2), dx = rng_int(rng, -2, 2);
+    const int64_t top = rng_int(rng, 0, n[2] - 1), left = rng_int(rng, 0, n[3] - 1), size = rng_int(rng, 4, 10), first = ((from * n[2] + top) * n[3] + left) * n[4];
+    const double off = flat ? RNG_PICK(rng, 0.001, 0.01) : RNG_PICK(rng, 0, 0, 0.001, 0.1);
+    for (int64_t y = top; y < n[2] && y < top + size; y++)
+        for (int64_t x = left; x < n[3] && x < left + size; x++)
+            for (int64_t f = 0; f < n[4]; f++) {
+                const int64_t at = ((from * n[2] + y) * n[3] + x) * n[4] + f, to_y = y + dy, to_x = x + dx;
+                if (flat && at > first + f) tensor_set(&c->s.query, at, tensor_get(&c->s.query, first + f) + off * rng_real(rng, -1, 1));
+                if (to_y < 0 || to_y >= n[2] || to_x < 0 || to_x >= n[3]) continue;
+                tensor_set(&c->s.key, ((to * n[2] + to_y) * n[3] + to_x) * n[4] + f, tensor_get(&c->s.query, at) + off * rng_real(rng, -1, 1));
+            }
+    c->alike = false;
 }
 
 /* Features that rise evenly over the frame, and queries that lie between pixels, half a step down and to the left, but for a little: the
@@ -238,6 +268,7 @@ void tile_draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
     if (kind == TILE_LONG) draw_long_params(&c->s.params, rng);
     if (kind == TILE_STEPS) draw_steps_params(&c->s.params, rng);
     if (kind == TILE_PATCHES) draw_patches_params(&c->s.params, rng);
+    if (kind == TILE_NORMS) draw_norms_params(&c->s.params, rng);
     if (kind == TILE_FRAMES) draw_frames_params(&c->s.params, rng);
     if (kind == TILE_APART) draw_apart_params(&c->s.params, rng);
     const bool many = kind == TILE_ROUGH && rng_one_in(rng, 3);
@@ -287,6 +318,11 @@ void tile_draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
         shape[3] = c->s.params.ws > 8 ? rng_int(rng, 1, 24) : rng_int(rng, 1, shape[2] > 18 ? 20 : 60);
         shape[4] = c->s.params.heads * RNG_PICK(rng, 31, 64, 65, 90, 112, 130);
     }
+    if (kind == TILE_NORMS) {
+        shape[2] = rng_int(rng, 6, 24);
+        shape[3] = rng_int(rng, 12, 50);
+        shape[4] = c->s.params.heads * RNG_PICK(rng, 32, 32, 33, 40, 70);
+    }
     if (kind == TILE_ROUGH) { /* a tile or two */
         shape[1] = 3;
         shape[2] = rng_int(rng, 8, many ? 30 : 20);
@@ -319,12 +355,13 @@ void tile_draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
         c->s.params.ws = (int32_t)rng_int(rng, 1, 3);
     }
     const SnlsDtype type = kind == TILE_LONG && rng_one_in(rng, 3) ? SNLS_BF16 : SNLS_F32;
-    const double scale = RNG_PICK(rng, 1, 50), level = RNG_PICK(rng, 0, 0, 128);
+    const double scale = RNG_PICK(rng, 1, 50), level = kind == TILE_NORMS ? scale * RNG_PICK(rng, 0, 0, 1, 3) : RNG_PICK(rng, 0, 0, 128);
     c->largest = scale + level;
     c->alike = level == 0; /* then nothing is rounded */
     c->s.query = draw_video(rng, type, shape, scale, level, &c->alike);
-    c->s.key = !slopes && rng_one_in(rng, 2) ? c->s.query : draw_video(rng, type, shape, scale, level, &c->alike);
+    c->s.key = !slopes && rng_one_in(rng, kind == TILE_NORMS ? 8 : 2) ? c->s.query : draw_video(rng, type, shape, scale, level, &c->alike);
     if (slopes) draw_slopes(c, rng);
+    for (int64_t n = kind == TILE_NORMS ? rng_int(rng, 0, 4) : 0; n > 0; n--) draw_copy(c, rng, n % 2);
     if (products && rng_one_in(rng, 4)) { /* a query of zeros: whatever is no NaN ties */
         for (int64_t i = 0; i < tensor_count(&c->s.query); i++) tensor_set(&c->s.query, i, 0);
         c->alike = true;

@@ -1,6 +1,6 @@
 /* test_tile.c: search at sizes where queries are worked on in tiles (frames wider than a vector, smooth flow), against every
  * candidate of ref's search_all. test_ops draws from the whole parameter space, where such cases are rare.
- *   test_tile [--backend cuda] [--products | --few | --long | --steps | --patches | --frames | --apart | --rough | --stacks | --even] [SEED [COUNT]]
+ *   test_tile [--backend cuda] [--products | --few | --long | --steps | --patches | --frames | --apart | --rough | --stacks | --even | --norms] [SEED [COUNT]]
  * --products: single pixels of many features compared by products, which a GPU's matrix units do, and which may take matrix tiles of a CPU two parts.
  * --few: 3 x 3 patches of several heads with few features in small windows, and l2 of single pixels, which a GPU does four features a lane.
  * --long: lists of 11 to 64 by l2 of single pixels, and as many given places ranked anew by refine.
@@ -10,6 +10,7 @@
  * --apart: queries some pixels apart that look anywhere, which matrix tiles take in boxes of every width, narrow and wide ones by turns.
  * --rough: patches where flow has edges and errors, so that queries of a tile are sorted into several boxes of shifts.
  * --stacks: patches in frames of several tiles above each other, which hand products down; what the windows of one have in common with those of the next drifts, and jumps.
+ * --norms: patches of many features by l2, of videos that have some pieces in common: distances from norms, where digits are lost here and there.
  * --even: single pixels of many features where all queries look at the same shifts, or all but one: tiles of matrix tiles have another shape there. */
 /* ctest: sanitized=6 args=1 22 */
 /* ctest: name=products sanitized=4 args=--products 1 10 */
@@ -25,6 +26,8 @@
 /* ctest: name=rough-many label=slow timeout=900 args=--rough 1000 6 */
 /* ctest: name=stacks sanitized=2 args=--stacks 1 6 */
 /* ctest: name=stacks-many label=slow timeout=600 args=--stacks 1000 24 */
+/* ctest: name=norms sanitized=2 args=--norms 1 10 */
+/* ctest: name=norms-many label=slow timeout=600 args=--norms 1000 40 */
 /* ctest: name=even sanitized=4 args=--even 1 14 */
 /* ctest: name=even-many label=slow timeout=600 args=--even 1000 24 */
 /* ctest: name=cuda label=cuda args=--backend cuda 1 300 */
@@ -40,7 +43,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const kinds[] = {"", " --products", " --few", " --long", " --steps", " --patches", " --frames", " --apart", " --rough", " --stacks", " --even"};
+static const char *const kinds[] = {"", " --products", " --few", " --long", " --steps", " --patches", " --frames", " --apart", " --rough", " --stacks", " --even", " --norms"};
 
 /* ---- gradients of 3 x 3 patches, which a GPU takes together ---- */
 

@@ -6,7 +6,7 @@
 #include <snls/snls.h>
 
 /* test_tile.c says what is special about each. */
-typedef enum TileKind { TILE_ANY, TILE_PRODUCTS, TILE_FEW, TILE_LONG, TILE_STEPS, TILE_PATCHES, TILE_FRAMES, TILE_APART, TILE_ROUGH, TILE_STACKS, TILE_EVEN } TileKind;
+typedef enum TileKind { TILE_ANY, TILE_PRODUCTS, TILE_FEW, TILE_LONG, TILE_STEPS, TILE_PATCHES, TILE_FRAMES, TILE_APART, TILE_ROUGH, TILE_STACKS, TILE_EVEN, TILE_NORMS } TileKind;
 
 typedef struct TileCase {
     SnlsSearch s, all;

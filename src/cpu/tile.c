@@ -88,10 +88,10 @@ static void set_together(CpuTile *tile, int threads)
     tile->planes.frames = held < m->frames ? held : m->frames;
 }
 
-static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
+static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c, bool norms)
 {
     const SnlsMatch *m = &c->m;
-    CpuTile tile = {.c = c, .whole = m->stride1 == floor(m->stride1), .cells = m->side * m->side};
+    CpuTile tile = {.c = c, .whole = m->stride1 == floor(m->stride1), .cells = m->side * m->side, .norms = norms, .layers = m->features + norms};
     const bool fractions = !m->nearest && ((m->flow_slots && !c->whole_flow) || !tile.whole);
     snls_tile_init(&tile.t, ctx->cpu_level);
     tile.lanes = tile.t.lanes;
@@ -112,7 +112,7 @@ static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c)
     tile.columns = tile.pixel_columns - reach;
     tile.blocks = (tile.columns + tile.lanes - 1) / tile.lanes;
     tile.by_rows = snls_tile_patch_keys_hold_rows(&tile, m->rows < STACKED_ROWS * STACK_MAX ? m->rows + STACKED_ROWS : STACKED_ROWS * STACK_MAX, ctx->threads);
-    snls_tile_planes_layout(&tile.planes, m, tile.pixel_columns, tile.by_rows, fractions && !m->prod);
+    snls_tile_planes_layout(&tile.planes, m, tile.pixel_columns, m->ps == 1 || tile.by_rows ? 0 : tile.layers, fractions && !m->prod);
     if (m->ps == 1) snls_tile_keys_layout(&tile);
     tile.slots = 1;
     while (!m->each && snls_tile_careful(&tile) && tile.slots < m->windows && (tile.slots + 1) * tile.cells <= SCORES_MAX) tile.slots++;
@@ -154,7 +154,7 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, CpuTake take, Cp
     const SnlsMatch *m = &tile->c->m;
     const int64_t lanes = tile->lanes, queries = tile->runs * lanes, box = tile->box_max, area = box * box < tile->area_max ? box * box : tile->area_max;
     const int64_t pixels = tile->pixel_rows * tile->pixel_columns;
-    s->stacked.query = take(arena, pixels * m->features, sizeof(float));
+    s->stacked.query = take(arena, pixels * tile->layers, sizeof(float));
     s->keys = take(arena, tile->keys.frames, sizeof(CpuKeyFrame));
     for (int64_t i = 0; i < tile->keys.frames; i++) {
         CpuKeyFrame none, *k = s->keys ? &s->keys[i] : &none;
@@ -171,6 +171,7 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, CpuTake take, Cp
     s->bends = take(arena, (box + 1) * lanes, sizeof(float));
     s->value = take(arena, tile->cells * lanes * (m->ps == 1 || tile->slots > 1 ? tile->runs * tile->slots : 1), sizeof(float));
     s->stacked.most = take(arena, tile->stack * queries, sizeof(float));
+    s->stacked.norm = take(arena, tile->norms ? tile->stack * queries : 0, sizeof(float));
     s->work = take(arena, (tile->keep + 1 + 2 * SNLS_TILE_LIST) * lanes, sizeof(float));
     s->below = take(arena, tile->slots * tile->cells * (lanes + 1), sizeof(uint32_t));
     s->frame = take(arena, m->ps == 1 && tile->planes.bend ? m->windows : 0, sizeof(float *));
@@ -225,7 +226,7 @@ static void take_planes(SnlsArena *arena, CpuTile *tile, CpuTake take)
 
 void snls_cpu_tile_plan(SnlsContext *ctx, const CpuMatch *c)
 {
-    CpuTile tile = tile_of(ctx, c);
+    CpuTile tile = tile_of(ctx, c, snls_tile_norms_apply(&c->m));
     CpuTileScratch none;
     snls_arena_plan(&ctx->arena, ctx->threads, sizeof none);
     take_planes(&ctx->arena, &tile, snls_take_plan);
@@ -304,6 +305,7 @@ static CpuTilePlace use_tile(const CpuTile *tile, const CpuTilePlace *stack, int
     s->top = all->top + n * queries * tile->keep;
     s->number = all->number + n * queries * tile->keep;
     s->most = all->most + n * queries;
+    s->norm = tile->norms ? all->norm + n * queries : NULL;
     s->window = (CpuTileWindows){all->window.y + n * windows * queries, all->window.x + n * windows * queries, all->window.origin_y + n * windows * queries,
                                  all->window.origin_x + n * windows * queries, all->window.valid + n * windows * runs};
     p.i0 += n * tile->rows;
@@ -344,6 +346,7 @@ static void run_stack(const CpuTile *tile, const CpuTilePlace *p, CpuTileScratch
 {
     const SnlsMatch *m = &tile->c->m;
     s->peak = snls_tile_load_query(tile, p, s->stacked.query);
+    if (tile->norms) snls_tile_patch_norms(tile, p, s);
     s->key_peak = 0;
     if (m->ps == 1 && tile->planes.bend) snls_tile_exact_begin(tile, p, s);
     s->waiting = 0;
@@ -451,7 +454,7 @@ static void run_chunks(SnlsContext *ctx, const CpuTile *tile, CpuTilePlace at, C
 void snls_cpu_tile_run(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch *single)
 {
     const SnlsMatch *m = &c->m;
-    CpuTile tile = tile_of(ctx, c);
+    CpuTile tile = tile_of(ctx, c, snls_tile_norms_apply(m) && snls_tile_norms_pay(c, single));
     CpuTilePlace at = {0};
     CpuTileScratch *scratch = snls_arena_claim(&ctx->arena, ctx->threads, sizeof *scratch);
     take_planes(&ctx->arena, &tile, snls_arena_claim);

@@ -28,7 +28,7 @@ typedef struct CpuPlanes {
     int64_t margin;                        /* pixels before x = 0 that may be read */
     int64_t before, after;                 /* reach of a patch: pixels before and after its centre */
     int64_t frames;                        /* in the ring */
-    int64_t features;                      /* planes of features, without the three; none where keys are held by rows */
+    int64_t features;                      /* planes of features (and norms), without the three; none where keys are held by rows */
     bool    bend;
     int64_t *frame;                        /* which frame each place of the ring holds, -1 = none */
     float   *peak;                         /* (frames, rows): largest |feature| of each row of each frame in the ring */
@@ -62,6 +62,8 @@ typedef struct CpuTile {
     CpuPlanes planes;
     CpuKeys keys;             /* ps 1, or by_rows */
     bool    by_rows;          /* patches: keys are held by rows, not in planes of whole frames */
+    bool    norms;            /* patches by l2: |q|^2 + |k|^2 - 2<q,k> instead of differences (tile_norms.c) */
+    int64_t layers;           /* floats of a pixel, of queries and of keys: features, and the norm */
     bool    whole;            /* candidates are whole pixels apart */
     int64_t lanes, blocks;    /* queries of a run; runs side by side */
     int64_t rows, columns, runs; /* queries of a tile down and across; rows*blocks */
@@ -128,7 +130,7 @@ typedef struct CpuCarried {
 
 /* What tiles of a stack do not share, and what they do: the first of each. */
 typedef struct CpuStacked {
-    float *query, *top, *number, *most;
+    float *query, *top, *number, *most, *norm;
     CpuTileWindows window;
 } CpuStacked;
 
@@ -147,6 +149,7 @@ typedef struct CpuTileScratch {
     float   *mixed, *bends;   /* (box + 1, lanes): one row of the box, interpolated along y; mixed has room for two */
     float   *value;           /* (cells, lanes): scores of one run, smaller is better, NaN = no candidate; ps 1 or slots > 1: (runs, slots, cells, lanes) */
     float   *most;            /* (runs, lanes): largest correction of an interpolated l2 */
+    float   *norm;            /* (runs, lanes): of the queries' patches, where distances are made of norms */
     float   *work;            /* see simd/tile.h, insert */
     uint32_t *below;          /* slots*cells*(lanes + 1) */
     const float **frame;      /* windows: the first pixel of each slot's frame; single pixels by l2 between pixels */
@@ -240,7 +243,7 @@ static inline float *snls_tile_value(const CpuTile *tile, const CpuTileScratch *
 }
 
 /* tile_plane.c */
-void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns, bool by_rows, bool bend);
+void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns, int64_t layers, bool bend); /* layers: of keys, 0: they are held by rows */
 void snls_tile_planes_clear(SnlsContext *ctx, const CpuTile *tile); /* once, before frames are loaded */
 void snls_tile_planes_load(SnlsContext *ctx, const CpuTile *tile, const CpuTilePlace *at, int64_t frame);
 SnlsTileQueries snls_tile_queries_at(const CpuTile *tile);
@@ -250,6 +253,20 @@ const float *snls_tile_plane_row(const CpuTile *tile, int64_t frame, int64_t y);
 /* Keys of the box made ready. true: no product or sum of this tile with them leaves the range of f32, so that interpolation is safe: an infinite
  * score is a score, but the difference of two is none. */
 bool snls_tile_keys_ready(const CpuTile *tile, const CpuTilePlace *p, int64_t frame, CpuTileScratch *s);
+
+/* tile_norms.c: whether distances may be made of norms, and whether a look at some queries says that enough digits are left; norms of a vector of query pixels, whose features
+ * are then -2 times as large; those of the queries' patches; whether a score made so has lost digits, given its largest correction and the query's norm */
+bool snls_tile_norms_apply(const SnlsMatch *m);
+bool snls_tile_norms_pay(const CpuMatch *c, CpuMatchScratch *scratch);
+void snls_tile_query_norms(const CpuTile *tile, float *vector);
+void snls_tile_patch_norms(const CpuTile *tile, const CpuTilePlace *p, CpuTileScratch *s);
+
+/* What is lost is some roundings of |q|^2 + |k|^2, and |k| is at most |q| and the distance: 3 |q|^2 and twice the square of the distance. A plain sum may be off by (terms + 2) roundings: where the
+ * distance times twice the pixels of a patch is as large as the norms, that is more. */
+static inline bool snls_tile_norms_lose(const SnlsMatch *m, float value, float most, float norm)
+{
+    return value * (float)(m->ps * m->ps) < 1.5f * norm + value + most;
+}
 
 /* tile_key.c: ps 1. hold_keys returns the largest |feature| of the rows it makes ready. */
 void snls_tile_keys_layout(CpuTile *tile);

@@ -45,7 +45,7 @@ static double area_of(const CpuBox *b) { return (double)(b->y_end - b->y) * (dou
 
 static const CpuBox empty = {INT64_MAX, INT64_MIN, INT64_MAX, INT64_MIN, INT64_MAX, 0};
 
-/* By what searches took: a vector of products of pixels 0.7 cycles a feature, squares twice that, sums down 2; of each run sums across and 20 a candidate. */
+/* By what searches took: a vector of products of pixels 0.7 cycles a feature, squares without norms twice that, sums down 2; of each run sums across and 20 a candidate. */
 static Tally tally(const CpuTile *tile, const CpuSpot *spot, int64_t n, const Where *where)
 {
     const SnlsMatch *m = &tile->c->m;
@@ -66,7 +66,7 @@ static Tally tally(const CpuTile *tile, const CpuSpot *spot, int64_t n, const Wh
         run = q->run;
     }
     if (!t.queries) return t;
-    const double rows = (double)(t.box.row_end - t.box.row + reach_of(tile)), shift = (double)m->features * (m->prod ? 0.7 : 1.4) + 2;
+    const double rows = (double)(t.box.row_end - t.box.row + reach_of(tile)), shift = (double)m->features * (m->prod || tile->norms ? 0.7 : 1.4) + 2;
     for (int v = 0; v < VECTORS_MAX; v++)
         if (vector[v].y_end > vector[v].y) t.cycles += area_of(&vector[v]) * rows * shift;
     t.cycles += (double)t.runs * (3 * area_of(&t.box) + 20 * (double)tile->cells);

@@ -83,9 +83,9 @@ static void band(const CpuTile *tile, int64_t n, const CpuShifts *part, const Ro
     float *products = v ? s->carried.product + ((n * side + s->origin_y + part->y - v->y) * side + s->origin_x + part->x - v->x) * ring : s->product;
     const SnlsTileBand b = {.out = s->box + (s->row * s->size_y + part->y) * row + part->x * column + n * lanes, .out_row = s->size_y * row, .out_down = row, .out_across = column, .ring = products,
                             .ring_down = (v ? side : part->x_end - part->x) * ring, .begun = rows->begun,
-                            .query = s->query + n * tile->pixel_rows * m->features * lanes + s->row * tile->at.row, .at = tile->at, .key = s->key_rows + part->y,
+                            .query = s->query + n * tile->pixel_rows * tile->layers * lanes + s->row * tile->at.row, .at = tile->at, .key = s->key_rows + part->y,
                             .key_at = s->key_first + part->x + n * lanes, .key_pitch = tile->by_rows ? tile->keys.pitch : tile->planes.pitch, .features = m->features, .rows = rows->count,
-                            .down = (int)(part->y_end - part->y), .across = (int)(part->x_end - part->x), .side = (int)m->ps, .apart = (int)m->dilation, .square = !m->prod};
+                            .down = (int)(part->y_end - part->y), .across = (int)(part->x_end - part->x), .side = (int)m->ps, .apart = (int)m->dilation, .square = !m->prod && !tile->norms, .norms = tile->norms};
     tile->t.band(&b);
 }
 

@@ -28,7 +28,7 @@ void snls_tile_patch_keys_layout(CpuTile *tile)
     CpuKeys *k = &tile->keys;
     k->frames = m->windows;
     k->pitch = pitch_of(tile);
-    k->row = k->pitch * m->features;
+    k->row = k->pitch * tile->layers;
     k->rows = tile->rows * tile->stack + tile->planes.before + tile->planes.after + tile->box_max;
 }
 
@@ -62,6 +62,7 @@ static void load_blocks(const CpuTile *tile, const CpuTilePlace *p, CpuKeyFrame 
     for (int64_t i = first * BLOCK; i < end * BLOCK;) {
         const Piece piece = piece_of(tile, k, i, end * BLOCK);
         tile->t.planes(out + piece.i, tile->keys.pitch, row + piece.at * pixel, piece.step * pixel, piece.n, m->features);
+        if (tile->norms) tile->t.norms(out + m->features * tile->keys.pitch + piece.i, out + piece.i, tile->keys.pitch, piece.n, m->features);
         i = piece.i + piece.n;
     }
 }

@@ -13,14 +13,14 @@ void snls_tile_begin_lists(const CpuTile *tile, CpuTileScratch *s)
     for (int64_t i = 0; i < queries; i++) s->most[i] = 0;
 }
 
-/* How far an interpolated l2 may be off, twice: rounding of the sums at the grid and of what is subtracted from them. And how much more it may become when it is
+/* How far an interpolated l2, or one from norms, may be off, twice: rounding of the sums at the grid and of what is subtracted from them. And how much more it may become when it is
  * summed anew from pixels between others, each of which is off by `read`, a few roundings of the largest: a bar made of it would be too low for what lies on a pixel.
  * That is 2*read*sqrt(terms*bar) + terms*read^2, without the root by 2*a*b <= a^2/c + c*b^2. */
-static float slack(const CpuTile *tile, float bar, float most, float read)
+static float slack(const CpuTile *tile, float bar, float most, float norm, float read)
 {
     enum { C = 1024 }; /* a thousandth of the bar lets hardly any candidate pass */
     const float terms = (float)(tile->c->m.features * tile->c->m.ps * tile->c->m.ps), eps = FLT_EPSILON * (float)(tile->c->m.features + 2 * tile->c->m.ps + 16);
-    return isfinite(bar) ? 2 * eps * (fabsf(bar) + 4 * most) + fabsf(bar) / C + (C + 1) * terms * read * read : 0;
+    return isfinite(bar) ? 2 * eps * (fabsf(bar) + 4 * (most + norm)) + fabsf(bar) / C + (C + 1) * terms * read * read : 0;
 }
 
 /* Where candidate id of lane l of run r is. */
@@ -41,11 +41,14 @@ bool snls_tile_careful(const CpuTile *tile) { return tile->planes.bend && tile->
 /* The interpolated l2 is a sum less a correction. Where the correction outweighs the result, digits are lost: some eight
  * roundings of value + 4*most against the (terms + 2) roundings of value that a plain sum may make. Then the distance is
  * summed anew from the pixels. */
-static bool loses_digits(const CpuTile *tile, float value, float most)
+static bool loses_digits(const CpuTile *tile, float value, float most, float norm)
 {
+    if (tile->norms && snls_tile_norms_lose(&tile->c->m, value, most, norm)) return true;
     const int64_t terms = tile->c->m.features * tile->c->m.ps * tile->c->m.ps;
     return tile->planes.bend && (terms < 8 || value * (float)terms < 64 * most);
 }
+
+static float norm_of(const CpuTile *tile, int64_t r, int64_t l, const CpuTileScratch *s) { return tile->norms ? s->norm[r * tile->lanes + l] : 0; }
 
 static void fetch(const CpuTile *tile, const CpuTilePlace *p, const Spot *at)
 {
@@ -84,7 +87,7 @@ static float score_again(const CpuTile *tile, const CpuTilePlace *p, int64_t r, 
 {
     const SnlsQuery q = snls_tile_query(tile, p, r, l);
     const Spot at = spot_of(tile, p, r, l, id, s);
-    if (at.y == floor(at.y) && at.x == floor(at.x)) return value;
+    if (!tile->norms && at.y == floor(at.y) && at.x == floor(at.x)) return value;
     const float sum = patch_at(tile, p, &q, &at);
     if (!isnan(sum)) return sum;
     snls_cpu_load_patch(tile->c, &q, s->single); /* infinite features are no numbers when mixed by their differences, and the score may be one */
@@ -107,7 +110,7 @@ static void one_by_one(const CpuTile *tile, const CpuTilePlace *p, int64_t r, co
                 fetch(tile, p, &next);
             }
             score[j] = value[c * lanes + l];
-            if (loses_digits(tile, score[j], s->most[r * lanes + l])) score[j] = score_again(tile, p, r, l, id + c, score[j], s);
+            if (loses_digits(tile, score[j], s->most[r * lanes + l], norm_of(tile, r, l, s))) score[j] = score_again(tile, p, r, l, id + c, score[j], s);
         }
         tile->t.enter(snls_tile_top(tile, s, r), snls_tile_number(tile, s, r), tile->c->k, candidate, score, some, (float)id, s->work);
     }
@@ -117,7 +120,7 @@ static void one_by_one(const CpuTile *tile, const CpuTilePlace *p, int64_t r, co
 static bool needs_care(const CpuTile *tile, int64_t r, int64_t active, const float *least, const CpuTileScratch *s)
 {
     for (int64_t l = 0; l < active; l++)
-        if (loses_digits(tile, least[l], s->most[r * tile->lanes + l])) return true;
+        if (loses_digits(tile, least[l], s->most[r * tile->lanes + l], norm_of(tile, r, l, s))) return true;
     return false;
 }
 
@@ -130,7 +133,7 @@ static bool raise_bars(const CpuTile *tile, int64_t r, int64_t active, const flo
     if (!careful && !needs_care(tile, r, active, s->work, s)) return false;
     tile->t.lower_bar(bar, snls_tile_top(tile, s, r), value, n, tile->c->k, s->work);
     if (careful && !needs_care(tile, r, active, s->work, s)) return false;
-    for (int64_t l = 0; l < lanes; l++) bar[l] = l < active ? bar[l] + slack(tile, bar[l], s->most[r * lanes + l], 4 * FLT_EPSILON * s->key_peak) : NAN;
+    for (int64_t l = 0; l < lanes; l++) bar[l] = l < active ? bar[l] + slack(tile, bar[l], s->most[r * lanes + l], norm_of(tile, r, l, s), 4 * FLT_EPSILON * s->key_peak) : NAN;
     return true;
 }
 
@@ -138,7 +141,7 @@ void snls_tile_sort_out(const CpuTile *tile, const CpuTilePlace *p, int64_t r, c
 {
     const int64_t id = slot * tile->cells, active = snls_tile_active(tile, p, r), count = n * tile->cells;
     float bar[SNLS_TILE_LANES_MAX];
-    if (tile->planes.bend && raise_bars(tile, r, active, value, count, bar, s)) (tile->c->m.ps == 1 ? snls_tile_exact : one_by_one)(tile, p, r, value, count, id, bar, s);
+    if ((tile->planes.bend || tile->norms) && raise_bars(tile, r, active, value, count, bar, s)) (tile->c->m.ps == 1 ? snls_tile_exact : one_by_one)(tile, p, r, value, count, id, bar, s);
     else tile->t.insert(snls_tile_top(tile, s, r), snls_tile_number(tile, s, r), tile->c->k, value, count, (float)id, (int)active, s->work, s->below);
 }
 

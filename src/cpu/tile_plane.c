@@ -5,9 +5,9 @@
 
 enum { AT_ONCE = 240 };
 
-void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns, bool by_rows, bool bend)
+void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns, int64_t layers, bool bend)
 {
-    p->features = m->ps == 1 || by_rows ? 0 : m->features;
+    p->features = layers;
     p->frames = m->windows;
     p->bend = bend;
     p->before = m->dilation * (m->ps / 2);
@@ -43,10 +43,11 @@ static float load_features(const CpuTile *tile, const CpuTilePlace *at, int64_t 
     float *out = plane_row(tile, frame, y);
     const float *in = snls_cpu_pixel(&tile->c->key, at->b, frame, y, 0) + at->head * m->features;
     const float peak = tile->t.planes(out + p->margin, p->pitch, in, tile->c->key.step[3], m->width, m->features); /* patches have stride0 1 */
+    if (tile->norms) tile->t.norms(out + m->features * p->pitch + p->margin, out + p->margin, p->pitch, m->width, m->features);
     for (int64_t x = -p->before; x < m->width + p->after + 1; x++) { /* what patches see beyond the frame, and the tap after it */
         if (x == 0) x = m->width;
         const int64_t to = place_of(tile, x), from = place_of(tile, snls_reflect(x, m->width));
-        for (int64_t f = 0; f < m->features; f++) out[f * p->pitch + to] = out[f * p->pitch + from];
+        for (int64_t f = 0; f < tile->layers; f++) out[f * p->pitch + to] = out[f * p->pitch + from];
     }
     return peak;
 }
@@ -170,9 +171,9 @@ void snls_tile_planes_load(SnlsContext *ctx, const CpuTile *tile, const CpuTileP
  * those of many lines that are a power of two apart. */
 SnlsTileQueries snls_tile_queries_at(const CpuTile *tile)
 {
-    const int64_t width = tile->t.width, features = tile->c->m.features;
-    if (width == tile->lanes) return (SnlsTileQueries){.row = features * width, .step = width};
-    return (SnlsTileQueries){.row = width, .step = tile->pixel_rows * width, .part = features * tile->pixel_rows * width};
+    const int64_t width = tile->t.width;
+    if (width == tile->lanes) return (SnlsTileQueries){.row = tile->layers * width, .step = width};
+    return (SnlsTileQueries){.row = width, .step = tile->pixel_rows * width, .part = tile->layers * tile->pixel_rows * width};
 }
 
 /* A vector of pixels of a row, from x0 on, mirrored beyond the frame. Returns the largest |feature|. */
@@ -193,13 +194,14 @@ static float load_query_vector(const CpuTile *tile, const float *row, int64_t x0
             out[f * pitch + l] = pixel[f];
         }
     }
+    if (tile->norms) snls_tile_query_norms(tile, out);
     return peak;
 }
 
 float snls_tile_load_query(const CpuTile *tile, const CpuTilePlace *p, float *out)
 {
     const SnlsMatch *m = &tile->c->m;
-    const int64_t rows = p->rows + tile->planes.before + tile->planes.after, run = tile->pixel_rows * m->features * tile->lanes, runs = tile->pixel_columns / tile->lanes, width = tile->t.width;
+    const int64_t rows = p->rows + tile->planes.before + tile->planes.after, run = tile->pixel_rows * tile->layers * tile->lanes, runs = tile->pixel_columns / tile->lanes, width = tile->t.width;
     float peak = 0;
     for (int64_t i = 0; i < rows * runs; i++) {
         const int64_t y = snls_reflect((p->i0 + i % rows) * m->stride0 - tile->planes.before, m->height);

@@ -47,7 +47,7 @@ typedef struct SnlsTileDots {
 
 /* A band of shifts of one column of vectors of pixels: `down` shifts along y, `across` along x. Products of pixel row r, shift (d, c):
  *   product = sum_f query[at(r, f, l)] * key[r + d][key_at + f*key_pitch + c + l]
- * square: (query - key)^2. They go into a ring of rows and from there, `side` rows `apart` from each other, into sums:
+ * square: (query - key)^2. norms: and query[at(r, features, l)] + key[r + d][key_at + features*key_pitch + c + l] more. They go into a ring of rows and from there, `side` rows `apart` from each other, into sums:
  *   out[q*out_row + d*out_down + c*out_across + l] = sum_{a < side} product of row q + a*apart
  * for all q whose rows are below `rows`. Products of the first `begun` rows, fewer than a sum has, are in the ring already. */
 typedef struct SnlsTileBand {
@@ -59,7 +59,7 @@ typedef struct SnlsTileBand {
     SnlsTileQueries at;
     const float *const *key;
     ptrdiff_t key_at, key_pitch, features, rows;
-    int down, across, side, apart, square;
+    int down, across, side, apart, square, norms;
 } SnlsTileBand;
 
 /* Rows of products that are kept: those of a sum and one more, a power of two. */
@@ -151,6 +151,9 @@ typedef struct SnlsTile {
     float (*planes)(float *out, ptrdiff_t pitch, const float *in, ptrdiff_t step, ptrdiff_t n, ptrdiff_t features);
 
     float (*peak)(const float *in, ptrdiff_t n); /* the largest magnitude likewise */
+
+    /* out[x] = sum_f in[f*pitch + x]^2 for x < n, f < features */
+    void (*norms)(float *out, const float *in, ptrdiff_t pitch, ptrdiff_t n, ptrdiff_t features);
 
     void (*dots)(const SnlsTileDots *d);
 

@@ -143,6 +143,39 @@ static float peak(const float *in, ptrdiff_t n)
     return top;
 }
 
+/* A pixel's norm has the same bits whichever others are worked out with it. */
+ALWAYS Vec norms_of_vector(const float *in, ptrdiff_t pitch, ptrdiff_t features)
+{
+    Vec sum = v_zero();
+    for (ptrdiff_t f = 0; f < features; f++) {
+        const Vec a = v_load(in + f * pitch);
+        sum = v_fma(a, a, sum);
+    }
+    return sum;
+}
+
+static void few_norms(float *out, const float *in, ptrdiff_t pitch, ptrdiff_t n, ptrdiff_t features)
+{
+    float some[WIDTH] = {0}, norm[WIDTH];
+    Vec sum = v_zero();
+    for (ptrdiff_t f = 0; f < features; f++) {
+        for (ptrdiff_t x = 0; x < n; x++) some[x] = in[f * pitch + x];
+        const Vec a = v_load(some);
+        sum = v_fma(a, a, sum);
+    }
+    v_store(norm, sum);
+    for (ptrdiff_t x = 0; x < n; x++) out[x] = norm[x];
+}
+
+static void norms(float *out, const float *in, ptrdiff_t pitch, ptrdiff_t n, ptrdiff_t features)
+{
+    if (n < WIDTH) { few_norms(out, in, pitch, n, features); return; }
+    for (ptrdiff_t x = 0; x < n; x += WIDTH) {
+        const ptrdiff_t at = x + WIDTH <= n ? x : n - WIDTH; /* the last ones again */
+        v_store(out + at, norms_of_vector(in + at, pitch, features));
+    }
+}
+
 /* Interpolation lane by lane, from the nearer end: a + f*(b-a), or b + (f-1)*(b-a). Distances are not negative, so that what is added or taken off is not larger than the result and leaves it its digits;
  * a + f*(b-a) with f near 1 has none left of a small b beside a large a. Of equal ones it is the same, which keeps ties. */
 typedef struct Share { Vec f; Mask between, far; } Share; /* f or f-1; f is not 0; f is above a half */
@@ -318,5 +351,5 @@ static void mix_window(const SnlsTileMix *w)
 
 void TILE_INIT(SnlsTile *tile)
 {
-    *tile = (SnlsTile){.lanes = LANES, .width = WIDTH, .rows = ROWS, .columns = COLUMNS, .planes = planes, .peak = peak, .dots = dots, .patch_rows = PATCH_ROWS, .patch_columns = PATCH_COLUMNS, .band = band, .run_sums = run_sums, .mix = mix, .mix_each = mix_each, .mix_window = mix_window, .windows = windows, .ranges = ranges, .write_lists = write_lists, .least = least, .keep = keep, .insert = insert, .lower_bar = lower_bar, .below = below, .exact = exact, .exact_patch = exact_patch, .enter = enter, .straight = straight, .cells = cells, .expand = expand};
+    *tile = (SnlsTile){.lanes = LANES, .width = WIDTH, .rows = ROWS, .columns = COLUMNS, .planes = planes, .peak = peak, .norms = norms, .dots = dots, .patch_rows = PATCH_ROWS, .patch_columns = PATCH_COLUMNS, .band = band, .run_sums = run_sums, .mix = mix, .mix_each = mix_each, .mix_window = mix_window, .windows = windows, .ranges = ranges, .write_lists = write_lists, .least = least, .keep = keep, .insert = insert, .lower_bar = lower_bar, .below = below, .exact = exact, .exact_patch = exact_patch, .enter = enter, .straight = straight, .cells = cells, .expand = expand};
 }

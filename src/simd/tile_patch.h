@@ -3,19 +3,21 @@
  *   v_after(a, b, n), if there is one: lanes n .. of a, then the first n of b; v_after_two(a, b), for vectors of four: the same with n = 2. */
 
 enum { FEATURES = 64 }; /* queries and keys of so many features fit the first cache together */
+enum { FROM_ZERO, FROM_NORMS, FROM_SUMS }; /* what products of some features are added to */
 
 /* One row of keys against `rows` rows of queries. */
-ALWAYS void band_part(float *const *to, ptrdiff_t next, const SnlsTileBand *b, const float *query, const float *key, ptrdiff_t ahead, ptrdiff_t features, const int add, const int rows,
+ALWAYS void band_part(float *const *to, ptrdiff_t next, const SnlsTileBand *b, const float *query, const float *key, ptrdiff_t ahead, ptrdiff_t features, const int from, const int rows,
                       const int columns, const int square, const int h, const int fetch)
 {
     Vec sum[PATCH_ROWS][PATCH_COLUMNS];
     const ptrdiff_t query_row = QUERY_ROW(b->at), step = b->at.step, key_pitch = b->key_pitch;
     query += h / WIDTH * b->at.part, key += h;
-    const float *end = query + features * step;
+    const float *end = query + features * step, *query_norm = query + b->features * step, *key_norm = key + b->features * key_pitch;
 UNROLLED(8)
     for (int r = 0; r < rows; r++)
 UNROLLED(8)
-        for (int c = 0; c < columns; c++) sum[r][c] = add ? v_load(to[r] + c * next + h) : v_zero();
+        for (int c = 0; c < columns; c++)
+            sum[r][c] = from == FROM_ZERO ? v_zero() : from == FROM_SUMS ? v_load(to[r] + c * next + h) : v_add(v_load(query_norm + r * query_row), v_load(key_norm + c));
     for (; query < end; query += step, key += key_pitch) {
         Vec q[PATCH_ROWS];
 UNROLLED(8)
@@ -41,21 +43,21 @@ UNROLLED(8)
         for (int c = 0; c < columns; c++) v_store(to[r] + c * next + h, sum[r][c]);
 }
 
-ALWAYS void band_block(float *const *to, ptrdiff_t next, const SnlsTileBand *b, const float *query, const float *key, ptrdiff_t ahead, ptrdiff_t features, const int add, const int rows,
+ALWAYS void band_block(float *const *to, ptrdiff_t next, const SnlsTileBand *b, const float *query, const float *key, ptrdiff_t ahead, ptrdiff_t features, const int from, const int rows,
                        const int columns, const int square)
 {
-    band_part(to, next, b, query, key, ahead, features, add, rows, columns, square, 0, 1);
-    for (int h = WIDTH; h < LANES; h += WIDTH) band_part(to, next, b, query, key, ahead, features, add, rows, columns, square, h, 0);
+    band_part(to, next, b, query, key, ahead, features, from, rows, columns, square, 0, 1);
+    for (int h = WIDTH; h < LANES; h += WIDTH) band_part(to, next, b, query, key, ahead, features, from, rows, columns, square, h, 0);
 }
 
-#define BLOCK_OF(R, C) case C: band_block(to, next, b, query, key, ahead, features, add, R, C, square); break;
+#define BLOCK_OF(R, C) case C: band_block(to, next, b, query, key, ahead, features, from, R, C, square); break;
 #if PATCH_COLUMNS == 6
 #define BLOCKS_OF(R) case R: switch (columns) { BLOCK_OF(R, 1) BLOCK_OF(R, 2) BLOCK_OF(R, 3) BLOCK_OF(R, 4) BLOCK_OF(R, 5) BLOCK_OF(R, 6) } break;
 #else
 #define BLOCKS_OF(R) case R: switch (columns) { BLOCK_OF(R, 1) BLOCK_OF(R, 2) BLOCK_OF(R, 3) } break;
 #endif
 
-ALWAYS void band_blocks(float *const *to, ptrdiff_t next, const SnlsTileBand *b, const float *query, const float *key, ptrdiff_t ahead, ptrdiff_t features, int add, int rows,
+ALWAYS void band_blocks(float *const *to, ptrdiff_t next, const SnlsTileBand *b, const float *query, const float *key, ptrdiff_t ahead, ptrdiff_t features, int from, int rows,
                         int columns, const int square)
 {
     switch (rows) {
@@ -85,7 +87,7 @@ ALWAYS void band_row(const SnlsTileBand *b, ptrdiff_t j, ptrdiff_t mask, const i
             const ptrdiff_t line_ahead = n + 1 == blocks ? b->across - 1 + LANES - 1 : 16 * n; /* a block fetches one line */
             float *to[PATCH_ROWS];
             for (int r = 0; r < rows; r++) to[r] = b->ring + (j - first - r) * b->ring_down + x * next + ((first + r) & mask) * LANES;
-            band_blocks(to, next, b, query + f * b->at.step, key + f * b->key_pitch + x, ahead + line_ahead - x, features, f > 0, rows, columns, square);
+            band_blocks(to, next, b, query + f * b->at.step, key + f * b->key_pitch + x, ahead + line_ahead - x, features, f > 0 ? FROM_SUMS : b->norms ? FROM_NORMS : FROM_ZERO, rows, columns, square);
         }
     }
 }
