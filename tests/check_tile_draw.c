@@ -172,13 +172,14 @@ static int64_t draw_stacks_params(SnlsSearchParams *p, Rng *rng)
 
 static void draw_norms_params(SnlsSearchParams *p, Rng *rng)
 {
-    p->ps = (int32_t)RNG_PICK(rng, 2, 3, 3, 5, 7);
+    p->ps = (int32_t)RNG_PICK(rng, 2, 2, 3, 3, 3, 5, 7);
     p->dilation = rng_one_in(rng, 6) ? 2 : 1;
     p->dist = SNLS_DIST_L2;
-    p->heads = rng_one_in(rng, 4) ? 2 : 1;
-    p->ws = (int32_t)rng_int(rng, 3, 6);
-    p->stride1 = rng_one_in(rng, 5) ? 0.5 : 1;
-    p->interp = p->stride1 == 1 && rng_one_in(rng, 4);
+    p->heads = rng_one_in(rng, 6) ? 2 : 1;
+    p->wt = rng_one_in(rng, 3);
+    p->stride1 = RNG_PICK(rng, 1, 1, 1, 1, 2, 0.5);
+    p->ws = (int32_t)(p->stride1 == 1 ? rng_int(rng, 7, 9) : p->stride1 == 2 ? rng_int(rng, 4, 5) : 13); /* smaller windows have no norms */
+    p->interp = p->stride1 >= 1 && rng_one_in(rng, 4);
     p->border = rng_one_in(rng, 8); /* patches that leave the frame are scored alone where their pixels are dropped */
 }
 
@@ -195,12 +196,13 @@ static SnlsTensor draw_video(Rng *rng, SnlsDtype type, const int64_t *shape, dou
     return v;
 }
 
-/* A piece of the query, as it is or nearly so, somewhere in the key: distances there are small beside the norms of the patches. flat: the piece is nearly the same pixel all over, so that all candidates
+/* A piece of the query, as it is or nearly so, in the key: distances there are small beside the norms of the patches. At the upper right or the lower left: the queries that a search looks at first lie
+ * along the other diagonal, and if they saw it there would be no norms. flat: the piece is nearly the same pixel all over, so that all candidates
  * in it are as near, and lost digits decide which seem to be the best. */
 static void draw_copy(TileCase *c, Rng *rng, bool flat)
 {
     const int64_t *n = c->s.query.shape, from = rng_int(rng, 0, n[1] - 1), to = rng_int(rng, 0, n[1] - 1), dy = rng_int(rng, -2, 2), dx = rng_int(rng, -2, 2);
-    const int64_t top = rng_int(rng, 0, n[2] - 1), left = rng_int(rng, 0, n[3] - 1), size = rng_int(rng, 4, 10), first = ((from * n[2] + top) * n[3] + left) * n[4];
+    const int64_t low = rng_one_in(rng, 2), top = low ? rng_int(rng, n[2] * 2 / 3, n[2] - 1) : rng_int(rng, 0, n[2] / 3), left = low ? rng_int(rng, 0, n[3] / 4) : rng_int(rng, n[3] * 3 / 5, n[3] - 1), size = (c->s.params.ps - 1) * c->s.params.dilation + rng_int(rng, 2, 3) + 3 * flat, first = ((from * n[2] + top) * n[3] + left) * n[4];
     const double off = flat ? RNG_PICK(rng, 0.001, 0.01) : RNG_PICK(rng, 0, 0, 0.001, 0.1);
     for (int64_t y = top; y < n[2] && y < top + size; y++)
         for (int64_t x = left; x < n[3] && x < left + size; x++)
@@ -319,8 +321,8 @@ void tile_draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
         shape[4] = c->s.params.heads * RNG_PICK(rng, 31, 64, 65, 90, 112, 130);
     }
     if (kind == TILE_NORMS) {
-        shape[2] = rng_int(rng, 6, 24);
-        shape[3] = rng_int(rng, 12, 50);
+        shape[2] = rng_int(rng, 8, 18);
+        shape[3] = rng_int(rng, 10, c->s.params.ps > 3 ? 22 : 34);
         shape[4] = c->s.params.heads * RNG_PICK(rng, 32, 32, 33, 40, 70);
     }
     if (kind == TILE_ROUGH) { /* a tile or two */
@@ -361,7 +363,7 @@ void tile_draw(TileCase *c, Rng *rng, SnlsContext *ref, TileKind kind)
     c->s.query = draw_video(rng, type, shape, scale, level, &c->alike);
     c->s.key = !slopes && rng_one_in(rng, kind == TILE_NORMS ? 8 : 2) ? c->s.query : draw_video(rng, type, shape, scale, level, &c->alike);
     if (slopes) draw_slopes(c, rng);
-    for (int64_t n = kind == TILE_NORMS ? rng_int(rng, 0, 4) : 0; n > 0; n--) draw_copy(c, rng, n % 2);
+    for (int64_t n = kind == TILE_NORMS ? rng_int(rng, 1, 3) : 0; n > 0; n--) draw_copy(c, rng, n % 2);
     if (products && rng_one_in(rng, 4)) { /* a query of zeros: whatever is no NaN ties */
         for (int64_t i = 0; i < tensor_count(&c->s.query); i++) tensor_set(&c->s.query, i, 0);
         c->alike = true;

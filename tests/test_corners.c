@@ -397,6 +397,25 @@ static void run_all(int32_t level)
     sums_are_rounded_once(gpu ? 256 : 24);
 }
 
+/* Distances of patches that are not made of norms after a look at the video, where there would have been room for norms: eight threads, whose rows of keys are more than the planes of the video's frames. Key and
+ * query are the same, so the nearest is the query itself. */
+static void norms_not_taken(void)
+{
+    const int64_t shape[] = {1, 11, 97, 29, 40};
+    Rng rng = {7};
+    SnlsContext *many = context_open("cpu", snls_cpu_level_max(), 8);
+    SnlsSearchParams p;
+    snls_search_defaults(&p);
+    p.ps = 3, p.ws = 9, p.wt = 2, p.k = 3, p.dist = SNLS_DIST_L2;
+    SnlsSearch s = make_search(&rng, p, shape);
+    s.key = s.query;
+    s = with_outputs(&rng, s);
+    if (CHECK(snls_search_forward(many, &s) >= 0, "norms not taken: %s", snls_error(many)))
+        for (int64_t i = 0; i < tensor_count(&s.dist); i += p.k) CHECK(tensor_get(&s.dist, i) == 0, "norms not taken: query %lld has distance %g of itself", (long long)(i / p.k), tensor_get(&s.dist, i));
+    snls_close(&many);
+    tensors_free();
+}
+
 int main(int argc, char **argv)
 {
     gpu = argc > 2 && !strcmp(argv[1], "--backend") && !strcmp(argv[2], "cuda");
@@ -409,6 +428,7 @@ int main(int argc, char **argv)
         if (gpu) threads_with_different_lists();
         snls_close(&ctx);
     }
+    if (!gpu) norms_not_taken();
     snls_close(&ref);
     return check_end();
 }

@@ -26,7 +26,7 @@
 /* ctest: name=rough-many label=slow timeout=900 args=--rough 1000 6 */
 /* ctest: name=stacks sanitized=2 args=--stacks 1 6 */
 /* ctest: name=stacks-many label=slow timeout=600 args=--stacks 1000 24 */
-/* ctest: name=norms sanitized=2 args=--norms 1 10 */
+/* ctest: name=norms sanitized=2 args=--norms 40 8 */
 /* ctest: name=norms-many label=slow timeout=600 args=--norms 1000 40 */
 /* ctest: name=even sanitized=4 args=--even 1 14 */
 /* ctest: name=even-many label=slow timeout=600 args=--even 1000 24 */

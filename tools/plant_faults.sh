@@ -34,9 +34,9 @@ mirrored keys taken again from the wrong pixel|src/cpu/tile_patch_key.c|at - ste
 keys of a row that is held taken for another's|src/cpu/tile_patch_key.c|if (held->y != y) *held|if (held->y == INT64_MIN) *held|test_corners
 products of another slot kept|src/cpu/tile.c|s->carried.row = -1;||test_tile --stacks 1000 24
 fractions of queries in other boxes lost|src/cpu/tile_boxes.c|            memcpy(a->fraction, k->fraction, n * sizeof *a->fraction);||test_tile --rough 1 6
-lost digits of distances from norms not seen|src/cpu/tile.h|return value * (float)(m->ps * m->ps) < 1.5f * norm + value + most;|return value + most < 0 \&\& norm < 0 \&\& m->ps < 0;|test_tile --norms 1 10
-distances from norms at a pixel taken as they are|src/cpu/tile_pick.c|if (!tile->norms \&\& at.y == floor|if (at.y == floor|test_tile --norms 1 10
-bars too low where norms lose digits|src/cpu/tile_pick.c|4 * (most + norm)|4 * (most + 0 * norm)|test_tile --norms 1 10
+lost digits of distances from norms not seen|src/cpu/tile.h|return value * (float)(m->ps * m->ps) < 1.5f * norm + value + most;|return value + most < 0 \&\& norm < 0 \&\& m->ps < 0;|test_tile --norms 40 8
+distances from norms at a pixel taken as they are|src/cpu/tile_pick.c|if (!tile->norms \&\& at.y == floor|if (at.y == floor|test_tile --norms 40 8
+bars too low where norms lose digits|src/cpu/tile_pick.c|4 * (most + norm)|4 * (most + 0 * norm)|test_tile --norms 40 8
 a row of a patch summed anew twice|src/simd/tile_exact_avx512.h|            if (!next) above = patch_row(there, key, right, fx);||test_tile --rough 1 40
 the next box begun too far|src/simd/sieve_make_amx.h|begun = wanted - rows < AHEAD ? wanted - rows : AHEAD;|begun = wanted - rows;|test_tile --frames 1000 40
 the pixel beside a cell not looked at|src/simd/sieve_scan_avx512.h|    b = _mm512_mask_mov_ps(b, right, here->least[2]);||test_tile --steps 1000 60

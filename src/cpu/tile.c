@@ -88,10 +88,11 @@ static void set_together(CpuTile *tile, int threads)
     tile->planes.frames = held < m->frames ? held : m->frames;
 }
 
+/* norms: whether they are in use; there is room for them wherever they might be, so that what is planned does not depend on what a video holds. */
 static CpuTile tile_of(SnlsContext *ctx, const CpuMatch *c, bool norms)
 {
     const SnlsMatch *m = &c->m;
-    CpuTile tile = {.c = c, .whole = m->stride1 == floor(m->stride1), .cells = m->side * m->side, .norms = norms, .layers = m->features + norms};
+    CpuTile tile = {.c = c, .whole = m->stride1 == floor(m->stride1), .cells = m->side * m->side, .norms = norms, .layers = m->features + snls_tile_norms_apply(m)};
     const bool fractions = !m->nearest && ((m->flow_slots && !c->whole_flow) || !tile.whole);
     snls_tile_init(&tile.t, ctx->cpu_level);
     tile.lanes = tile.t.lanes;
@@ -155,6 +156,7 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, CpuTake take, Cp
     const int64_t lanes = tile->lanes, queries = tile->runs * lanes, box = tile->box_max, area = box * box < tile->area_max ? box * box : tile->area_max;
     const int64_t pixels = tile->pixel_rows * tile->pixel_columns;
     s->stacked.query = take(arena, pixels * tile->layers, sizeof(float));
+    s->row_peak = take(arena, tile->pixel_rows, sizeof(float));
     s->keys = take(arena, tile->keys.frames, sizeof(CpuKeyFrame));
     for (int64_t i = 0; i < tile->keys.frames; i++) {
         CpuKeyFrame none, *k = s->keys ? &s->keys[i] : &none;
@@ -171,7 +173,7 @@ static void take_scratch(SnlsArena *arena, const CpuTile *tile, CpuTake take, Cp
     s->bends = take(arena, (box + 1) * lanes, sizeof(float));
     s->value = take(arena, tile->cells * lanes * (m->ps == 1 || tile->slots > 1 ? tile->runs * tile->slots : 1), sizeof(float));
     s->stacked.most = take(arena, tile->stack * queries, sizeof(float));
-    s->stacked.norm = take(arena, tile->norms ? tile->stack * queries : 0, sizeof(float));
+    s->stacked.norm = take(arena, tile->layers > m->features ? tile->stack * queries : 0, sizeof(float));
     s->work = take(arena, (tile->keep + 1 + 2 * SNLS_TILE_LIST) * lanes, sizeof(float));
     s->below = take(arena, tile->slots * tile->cells * (lanes + 1), sizeof(uint32_t));
     s->frame = take(arena, m->ps == 1 && tile->planes.bend ? m->windows : 0, sizeof(float *));
@@ -226,7 +228,7 @@ static void take_planes(SnlsArena *arena, CpuTile *tile, CpuTake take)
 
 void snls_cpu_tile_plan(SnlsContext *ctx, const CpuMatch *c)
 {
-    CpuTile tile = tile_of(ctx, c, snls_tile_norms_apply(&c->m));
+    CpuTile tile = tile_of(ctx, c, false);
     CpuTileScratch none;
     snls_arena_plan(&ctx->arena, ctx->threads, sizeof none);
     take_planes(&ctx->arena, &tile, snls_take_plan);
@@ -295,6 +297,14 @@ static void run_patches(const CpuTile *tile, const CpuTilePlace *p, int64_t slot
     }
 }
 
+/* Of rows [first, end) of query pixels, those that are there. */
+static float peak_of(const CpuTileScratch *s, int64_t first, int64_t end)
+{
+    float peak = 0;
+    for (int64_t i = first; i < end && i < s->query_rows; i++) peak = s->row_peak[i] > peak ? s->row_peak[i] : peak;
+    return peak;
+}
+
 /* Tile n of a stack: the scratch of its own, and where it is. */
 static CpuTilePlace use_tile(const CpuTile *tile, const CpuTilePlace *stack, int64_t n, CpuTileScratch *s)
 {
@@ -306,6 +316,7 @@ static CpuTilePlace use_tile(const CpuTile *tile, const CpuTilePlace *stack, int
     s->number = all->number + n * queries * tile->keep;
     s->most = all->most + n * queries;
     s->norm = tile->norms ? all->norm + n * queries : NULL;
+    s->peak = peak_of(s, n * tile->rows, (n + 1) * tile->rows + (tile->c->m.ps - 1) * tile->c->m.dilation);
     s->window = (CpuTileWindows){all->window.y + n * windows * queries, all->window.x + n * windows * queries, all->window.origin_y + n * windows * queries,
                                  all->window.origin_x + n * windows * queries, all->window.valid + n * windows * runs};
     p.i0 += n * tile->rows;
@@ -345,7 +356,7 @@ static void write_lists(const CpuTile *tile, const CpuTilePlace *stack, int64_t 
 static void run_stack(const CpuTile *tile, const CpuTilePlace *p, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
-    s->peak = snls_tile_load_query(tile, p, s->stacked.query);
+    snls_tile_load_query(tile, p, s->stacked.query, s);
     if (tile->norms) snls_tile_patch_norms(tile, p, s);
     s->key_peak = 0;
     if (m->ps == 1 && tile->planes.bend) snls_tile_exact_begin(tile, p, s);

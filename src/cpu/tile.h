@@ -63,7 +63,7 @@ typedef struct CpuTile {
     CpuKeys keys;             /* ps 1, or by_rows */
     bool    by_rows;          /* patches: keys are held by rows, not in planes of whole frames */
     bool    norms;            /* patches by l2: |q|^2 + |k|^2 - 2<q,k> instead of differences (tile_norms.c) */
-    int64_t layers;           /* floats of a pixel, of queries and of keys: features, and the norm */
+    int64_t layers;           /* floats of a pixel, of queries and of keys: features, and room for the norm where there may be norms */
     bool    whole;            /* candidates are whole pixels apart */
     int64_t lanes, blocks;    /* queries of a run; runs side by side */
     int64_t rows, columns, runs; /* queries of a tile down and across; rows*blocks */
@@ -172,6 +172,8 @@ typedef struct CpuTileScratch {
     float   *dt;              /* windows */
     int     *first;           /* side */
     float    peak, key_peak;  /* largest |feature| of the tile's queries, and of the keys they have been compared with */
+    float   *row_peak;        /* of each row of pixels of the stack: what a tile does must not depend on how many are stacked */
+    int64_t  query_rows;      /* those that are there */
     float   *grid;            /* (span, span): scores of one query at whole shifts */
     int64_t  origin_y, origin_x, size_y, size_x; /* the box: shifts from a query to the key */
     int64_t  row, row_end;    /* rows of queries that look into it; patches only */
@@ -247,7 +249,7 @@ void snls_tile_planes_layout(CpuPlanes *p, const SnlsMatch *m, int64_t columns, 
 void snls_tile_planes_clear(SnlsContext *ctx, const CpuTile *tile); /* once, before frames are loaded */
 void snls_tile_planes_load(SnlsContext *ctx, const CpuTile *tile, const CpuTilePlace *at, int64_t frame);
 SnlsTileQueries snls_tile_queries_at(const CpuTile *tile);
-float snls_tile_load_query(const CpuTile *tile, const CpuTilePlace *p, float *out); /* returns the largest |feature| */
+void snls_tile_load_query(const CpuTile *tile, const CpuTilePlace *p, float *out, CpuTileScratch *s); /* row_peak and query_rows too */
 const float *snls_tile_plane_row(const CpuTile *tile, int64_t frame, int64_t y); /* any y: rows beyond the frame are mirrored */
 
 /* Keys of the box made ready. true: no product or sum of this tile with them leaves the range of f32, so that interpolation is safe: an infinite

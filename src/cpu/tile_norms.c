@@ -3,10 +3,22 @@
  * them for a query is already more than norms gain, so a look at some queries says whether there are any to speak of; if there are, differences are taken from the beginning. */
 #include "cpu/tile.h"
 
-/* FEATURES: with fewer, products are too little of a search. Queries that are looked at: one of EACH, LEAST at least; RARE: one lost score of so many queries is borne. */
-enum { FEATURES = 32, EACH = 1024, LEAST = 4, MOST = 32, RARE = 8 };
+/* FEATURES, SPAN: with fewer, or windows of fewer pixels along an axis, products are too little of a search. Queries that are looked at: one of EACH, LEAST at least; RARE: one lost score of so many
+ * queries is borne. */
+enum { FEATURES = 32, SPAN = 7, EACH = 1024, LEAST = 4, MOST = 16, RARE = 8 };
 
-bool snls_tile_norms_apply(const SnlsMatch *m) { return !m->prod && m->ps > 1 && m->features >= FEATURES; }
+bool snls_tile_norms_apply(const SnlsMatch *m)
+{
+    return !m->prod && m->ps > 1 && m->features >= FEATURES && m->stride1 * (double)(m->side - 1) + 1 >= SPAN;
+}
+
+/* A few pixels say enough of a patch: the middle one and two at its ends. */
+static void thin_out(const SnlsMatch *m, CpuMatchScratch *scratch)
+{
+    const int64_t last = m->ps * m->ps - 1, middle = (m->ps / 2) * (m->ps + 1);
+    for (int64_t i = 1; i < last; i++)
+        if (i != middle) scratch->pixel[i] = NULL;
+}
 
 static float norm_of_patch(const CpuMatch *c, const CpuMatchScratch *scratch)
 {
@@ -16,22 +28,20 @@ static float norm_of_patch(const CpuMatch *c, const CpuMatchScratch *scratch)
     return sum;
 }
 
-/* Scores that lose digits among those in the middle of a query's windows, where the best are to be expected: the middle one and its four neighbours. */
+/* Scores of a query that would lose digits. */
 static int64_t lost_of(const CpuMatch *c, const SnlsQuery *q, CpuMatchScratch *scratch)
 {
-    static const int64_t down[] = {0, -1, 1, 0, 0}, right[] = {0, 0, 0, -1, 1};
     const SnlsMatch *m = &c->m;
     int64_t lost = 0;
     snls_cpu_load_patch(c, q, scratch);
+    thin_out(m, scratch);
     const float norm = norm_of_patch(c, scratch);
     for (int64_t slot = m->exclude == SNLS_EXCLUDE_FRAME; slot < m->windows; slot++) {
         const SnlsMatchWindow w = snls_match_window(m, q, slot);
         const CpuCells cells = snls_cpu_cells(m, &w, slot);
-        for (int i = 0; i < 5; i++) {
-            const int64_t row = w.origin_y + down[i], column = w.origin_x + right[i];
-            if (row < cells.row || row >= cells.row_end || column < cells.column || column >= cells.column_end) continue;
-            lost += snls_tile_norms_lose(m, snls_cpu_score_at(c, q, w.frame, snls_match_y(m, &w, row), snls_match_x(m, &w, column), scratch), 0, norm);
-        }
+        for (int64_t row = cells.row; row < cells.row_end; row++)
+            for (int64_t column = cells.column; column < cells.column_end; column++)
+                lost += snls_tile_norms_lose(m, snls_cpu_score_at(c, q, w.frame, snls_match_y(m, &w, row), snls_match_x(m, &w, column), scratch), 0, norm);
     }
     return lost;
 }

@@ -47,7 +47,7 @@ static float load_features(const CpuTile *tile, const CpuTilePlace *at, int64_t 
     for (int64_t x = -p->before; x < m->width + p->after + 1; x++) { /* what patches see beyond the frame, and the tap after it */
         if (x == 0) x = m->width;
         const int64_t to = place_of(tile, x), from = place_of(tile, snls_reflect(x, m->width));
-        for (int64_t f = 0; f < tile->layers; f++) out[f * p->pitch + to] = out[f * p->pitch + from];
+        for (int64_t f = 0; f < m->features + tile->norms; f++) out[f * p->pitch + to] = out[f * p->pitch + from];
     }
     return peak;
 }
@@ -198,20 +198,20 @@ static float load_query_vector(const CpuTile *tile, const float *row, int64_t x0
     return peak;
 }
 
-float snls_tile_load_query(const CpuTile *tile, const CpuTilePlace *p, float *out)
+void snls_tile_load_query(const CpuTile *tile, const CpuTilePlace *p, float *out, CpuTileScratch *s)
 {
     const SnlsMatch *m = &tile->c->m;
     const int64_t rows = p->rows + tile->planes.before + tile->planes.after, run = tile->pixel_rows * tile->layers * tile->lanes, runs = tile->pixel_columns / tile->lanes, width = tile->t.width;
-    float peak = 0;
+    s->query_rows = rows;
+    for (int64_t i = 0; i < rows; i++) s->row_peak[i] = 0;
     for (int64_t i = 0; i < rows * runs; i++) {
         const int64_t y = snls_reflect((p->i0 + i % rows) * m->stride0 - tile->planes.before, m->height);
         const float *row = snls_cpu_pixel(&tile->c->query, p->b, p->t, y, 0) + p->head * m->features;
         for (int64_t l = 0; l < tile->lanes; l += width) {
             const float most = load_query_vector(tile, row, p->j0 - tile->planes.before + i / rows * tile->lanes + l, out + i / rows * run + i % rows * tile->at.row + l / width * tile->at.part);
-            peak = most > peak ? most : peak;
+            s->row_peak[i % rows] = most > s->row_peak[i % rows] ? most : s->row_peak[i % rows];
         }
     }
     if (m->prod) /* so that a smaller score is the better one, as in l2 */
         for (int64_t i = 0; i < runs * run; i++) out[i] = -out[i]; /* of rows that are not there too: nobody looks at them */
-    return peak;
 }
