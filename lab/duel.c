@@ -4,6 +4,7 @@
  *   ./duel SECONDS prod|l2 SIDE F PS WS STRIDE1 K zero|smooth LIBRARY...      libsnls.so of each build; the first is what the others are compared with
  *   THREADS=2 ./duel ...     on so many threads, the time that is waited for; else one, processor time
  *   BACK=1 ./duel ...        the gradients instead of the search; FEATURES=FILE, FLOW=FILE as in cpu.c
+ *   FEATURES=FILE KEY=FILE ./duel ...     another file for the key; WT=0: its own frame alone
  * Of each: the least time and the median, then the median of its time as a share of the first one's in the same turn, and the middle half of these. */
 #define _POSIX_C_SOURCE 200809L
 #include "lab.h"
@@ -102,12 +103,12 @@ int main(int count, char **arg)
     SnlsSearch s = {0};
     if (getenv("THREADS")) threads = atoi(getenv("THREADS"));
     for (int i = 0; i < n; i++) open_side(&side[i], arg[10 + i], &s.params);
-    s.params.ps = atoi(arg[5]), s.params.ws = atoi(arg[6]), s.params.stride1 = atof(arg[7]), s.params.k = (int32_t)k, s.params.wt = 1;
+    s.params.ps = atoi(arg[5]), s.params.ws = atoi(arg[6]), s.params.stride1 = atof(arg[7]), s.params.k = (int32_t)k, s.params.wt = getenv("WT") ? atoi(getenv("WT")) : 1;
     s.params.dist = strcmp(arg[2], "l2") ? SNLS_DIST_PROD : SNLS_DIST_L2;
-    const int64_t video[] = {1, FRAMES, edge, edge, features}, flow[] = {1, FRAMES, 2, edge, edge, 2}, field[] = {1, 1, FRAMES, edge, edge, k, 3};
-    s.query = make(SNLS_F32, 5, video, 0, 1, "FEATURES"), s.key = make(SNLS_F32, 5, video, 0, 1, "FEATURES"), s.flow = make(SNLS_F32, 6, flow, 0, 0, "FLOW");
+    const int64_t video[] = {1, FRAMES, edge, edge, features}, flow[] = {1, FRAMES, 2 * s.params.wt, edge, edge, 2}, field[] = {1, 1, FRAMES, edge, edge, k, 3};
+    s.query = make(SNLS_F32, 5, video, 0, 1, "FEATURES"), s.key = make(SNLS_F32, 5, video, 0, 1, getenv("KEY") ? "KEY" : "FEATURES"), s.flow = make(SNLS_F32, 6, flow, 0, 0, "FLOW");
     s.dist = make(SNLS_F32, 6, field, 0, 0, NULL), s.offset = make(SNLS_F32, 7, field, 0, 0, NULL), s.index = make(SNLS_I32, 6, field, 0, 0, NULL);
-    if (!strcmp(arg[9], "smooth")) fill_smooth(s.flow.data, 2 * FRAMES, edge, edge);
+    if (!strcmp(arg[9], "smooth")) fill_smooth(s.flow.data, 2 * s.params.wt * FRAMES, edge, edge);
     const SnlsSearchGrad g = {.dist = make(SNLS_F32, 6, field, -1, 1, NULL), .query = make(SNLS_F32, 5, video, 0, 0, NULL), .key = make(SNLS_F32, 5, video, 0, 0, NULL), .flow = make(SNLS_F32, 6, flow, 0, 0, NULL)};
     for (int i = 0; i < n; i++) time_of(&side[i], &s, NULL), time_of(&side[i], &s, back ? &g : NULL);
     int turns = 0;

@@ -202,7 +202,9 @@ static SnlsTensor draw_video(Rng *rng, SnlsDtype type, const int64_t *shape, dou
 static void draw_copy(TileCase *c, Rng *rng, bool flat)
 {
     const int64_t *n = c->s.query.shape, from = rng_int(rng, 0, n[1] - 1), to = rng_int(rng, 0, n[1] - 1), dy = rng_int(rng, -2, 2), dx = rng_int(rng, -2, 2);
-    const int64_t low = rng_one_in(rng, 2), top = low ? rng_int(rng, n[2] * 2 / 3, n[2] - 1) : rng_int(rng, 0, n[2] / 3), left = low ? rng_int(rng, 0, n[3] / 4) : rng_int(rng, n[3] * 3 / 5, n[3] - 1), size = (c->s.params.ps - 1) * c->s.params.dilation + rng_int(rng, 2, 3) + 3 * flat, first = ((from * n[2] + top) * n[3] + left) * n[4];
+    const bool low = rng_one_in(rng, 2);
+    const int64_t top = low ? rng_int(rng, n[2] * 2 / 3, n[2] - 1) : rng_int(rng, 0, n[2] / 3), left = low ? rng_int(rng, 0, n[3] / 4) : rng_int(rng, n[3] * 3 / 5, n[3] - 1);
+    const int64_t size = (c->s.params.ps - 1) * c->s.params.dilation + rng_int(rng, 2, 3) + 3 * flat, first = ((from * n[2] + top) * n[3] + left) * n[4];
     const double off = flat ? RNG_PICK(rng, 0.001, 0.01) : RNG_PICK(rng, 0, 0, 0.001, 0.1);
     for (int64_t y = top; y < n[2] && y < top + size; y++)
         for (int64_t x = left; x < n[3] && x < left + size; x++)

@@ -75,6 +75,12 @@ void snls_cpu_match_anchor(SnlsContext *ctx, const CpuMatch *c, CpuMatchScratch 
 SnlsStatus snls_cpu_match_forward(SnlsContext *ctx, const SnlsMatch *m);
 SnlsStatus snls_cpu_match_backward(SnlsContext *ctx, const SnlsMatch *m, const SnlsMatchGrad *g);
 
+/* Query n of so many that are looked at before a search begins, of the first video and head: spread over frames, rows and columns. */
+static inline SnlsQuery snls_cpu_sample(const SnlsMatch *m, int64_t n, int64_t count)
+{
+    return (SnlsQuery){.t = n % m->frames, .i = (2 * n + 1) * m->rows / (2 * count), .j = (n * 5 % count * 2 + 1) * m->columns / (2 * count)};
+}
+
 /* match_flow.c: sets whole_flow and even_flow */
 void snls_cpu_look_at_flow(SnlsContext *ctx, CpuMatch *c);
 

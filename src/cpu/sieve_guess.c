@@ -78,8 +78,8 @@ bool snls_sieve_promising(const CpuSieve *v, int64_t enough)
     const SnlsMatch *m = &v->c->m;
     const int64_t all = m->frames * m->rows * m->columns, wanted = all / EACH < LEAST ? LEAST : all / EACH < QUERIES ? all / EACH : QUERIES;
     int64_t below = 0;
-    for (int64_t n = 0; n < wanted; n++) { /* spread over frames, rows and columns */
-        const SnlsQuery q = {.t = n % m->frames, .i = (2 * n + 1) * m->rows / (2 * wanted), .j = (n * 5 % wanted * 2 + 1) * m->columns / (2 * wanted)};
+    for (int64_t n = 0; n < wanted; n++) {
+        const SnlsQuery q = snls_cpu_sample(m, n, wanted);
         below += below_bar(v, &q);
     }
     return below < enough * wanted;

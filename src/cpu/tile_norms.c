@@ -51,8 +51,9 @@ bool snls_tile_norms_pay(const CpuMatch *c, CpuMatchScratch *scratch)
     const SnlsMatch *m = &c->m;
     const int64_t all = m->frames * m->rows * m->columns, wanted = all / EACH < LEAST ? LEAST : all / EACH < MOST ? all / EACH : MOST;
     int64_t lost = 0;
-    for (int64_t n = 0; n < wanted && lost * RARE <= wanted; n++) { /* spread over frames, rows and columns */
-        const SnlsQuery q = {.b = n % m->batch, .head = n % m->heads, .t = n % m->frames, .i = (2 * n + 1) * m->rows / (2 * wanted), .j = (n * 5 % wanted * 2 + 1) * m->columns / (2 * wanted)};
+    for (int64_t n = 0; n < wanted && lost * RARE <= wanted; n++) {
+        SnlsQuery q = snls_cpu_sample(m, n, wanted);
+        q.b = n % m->batch, q.head = n % m->heads;
         lost += lost_of(c, &q, scratch);
     }
     return lost * RARE <= wanted;
